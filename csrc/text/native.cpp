@@ -1,0 +1,8 @@
+// The pybind11 module `molspec._native`: strings and small integers, no tensors of torch.
+// Every concept binds itself in a function of its own, beside its code.
+
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(_native, module) { module.doc() = "Native text, drafting and search of molspec."; }
