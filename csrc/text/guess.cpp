@@ -7,105 +7,223 @@
 namespace molspec {
 namespace {
 
-// How much likelier a copy point makes its symbol, by the length of its match.
-constexpr std::array<float, 13> kCopyWeights = {0.5F, 1.0F, 3.0F,  8.0F,  15.0F, 25.0F, 40.0F,
-                                                60.F, 80.F, 100.F, 120.F, 150.F, 200.F};
+// Left out of the candidates: what is less likely than this, all together.
+constexpr float kFloor = 1e-4F;
+
+// A token that would unbalance parentheses or rings is that much less likely than the n-gram model,
+// which cannot count, believes.
+constexpr float kUnbalanced = 0.02F;
+
+// Where to copy from, in units of matching symbols: longer matches first, up to a length that
+// settles it; atoms that were copied before are copied again only in return for a much longer
+// match; the source as given comes before its rewritings.
+constexpr int kUnit = 8;
+constexpr int kSettledMatch = 12;
+constexpr int kCopiedPenalty = 5 * kUnit;
+constexpr int kRewrittenPenalty = kUnit / 2;
+constexpr int kStayBonus = 1;
+
+// Classes of match lengths for the n-gram model: 0, 1, 2, 3, 4-5, 6-8, 9-13, 14 and more.
+int match_class(int length) {
+  if (length < 4) return length;
+  if (length < 6) return 4;
+  if (length < 9) return 5;
+  return length < 14 ? 6 : 7;
+}
+constexpr int kMatchClasses = 8;
+constexpr int kMaxUncopied = 7;
 
 }  // namespace
 
 GuessModel::GuessModel(TokenRoles roles, std::shared_ptr<const NgramModel> ngram)
-    : roles_(std::move(roles)), symbols_(roles_), ngram_(std::move(ngram)) {
-  if (ngram_ && ngram_->alphabet_size() != symbols_.alphabet_size()) {
+    : roles_(std::move(roles)),
+      symbols_(roles_),
+      ngram_(std::move(ngram)),
+      rewrites_(ngram_->rewrites()) {
+  if (ngram_->alphabet_size() != alphabet_size(symbols_)) {
     throw std::invalid_argument("n-gram model: its alphabet has " +
                                 std::to_string(ngram_->alphabet_size()) + " symbols: expected " +
-                                std::to_string(symbols_.alphabet_size()) + " for this vocabulary");
+                                std::to_string(alphabet_size(symbols_)) + " for a vocabulary of " +
+                                std::to_string(roles_.vocab_size()) + " tokens");
+  }
+  if (ngram_->order() != Guess::kNgramOrder) {
+    throw std::invalid_argument("n-gram model: its order is " + std::to_string(ngram_->order()) +
+                                ": expected " + std::to_string(Guess::kNgramOrder));
   }
 }
 
+GuessModel::GuessModel(TokenRoles roles, bool rewrites)
+    : roles_(std::move(roles)), symbols_(roles_), rewrites_(rewrites) {}
+
 Guess::Guess(const int32_t* source_ids, int source_length, const GuessModel& model)
-    : model_(&model) {
+    : model_(&model), writer_(model.roles(), model.symbols()) {
   restart(source_ids, source_length);
 }
 
 void Guess::restart(const int32_t* source_ids, int source_length) {
-  const RingSymbols& symbols = model_->symbols();
-  const size_t alphabet = static_cast<size_t>(symbols.alphabet_size());
-  scores_.resize(alphabet);
-  prior_.resize(alphabet);
-  source_symbols_.clear();
-  OpenRings rings;
-  for (int i = 0; i < source_length; ++i) {
-    model_->roles().check_token(source_ids[i]);
-    source_symbols_.push_back(symbols.symbol(source_ids[i], rings));
-    symbols.advance(source_ids[i], rings);
+  writer_.write(source_ids, source_length, model_->rewrites(), text_);
+  atom_count_ = static_cast<int>(std::count_if(
+      source_ids, source_ids + source_length,
+      [this](int32_t token) { return model_->roles().kind(token) == TokenKind::kAtom; }));
+  code_of_symbol_.assign(static_cast<size_t>(model_->symbols().alphabet_size()), 0);
+  codes_.clear();
+  int used = 0;
+  for (const int32_t symbol : text_.symbols) {
+    uint8_t& code = code_of_symbol_[static_cast<size_t>(symbol)];
+    // A 256th symbol in one query is never matched.
+    if (code == 0 && used < 255) code = static_cast<uint8_t>(++used);
+    codes_.push_back(code);
   }
-  source_symbols_.push_back(model_->roles().special().eos);
 }
 
 void Guess::start(GuessState& state) const {
-  state.match_lengths.assign(source_symbols_.size(), 0);
+  state.match_lengths.assign(codes_.size(), 0);
   state.match_lengths[0] = 1;
-  state.context[0] = model_->roles().special().bos;
-  state.context_length = 1;
-  state.open_parentheses = 0;
+  state.copied.assign(static_cast<size_t>(text_.source_length) + 1, 0);
+  state.uncopied_count = atom_count_;
+  state.copy_point = 0;
+  state.history.fill(model_->roles().special().bos);
   state.rings.count = 0;
+  state.open_parentheses = 0;
 }
 
 void Guess::advance(const GuessState& parent, int32_t token, GuessState& child) const {
-  model_->roles().check_token(token);
-  const RingSymbols& symbols = model_->symbols();
-  const int32_t symbol = symbols.symbol(token, parent.rings);
-  const size_t size = source_symbols_.size();
+  const TokenRoles& roles = model_->roles();
+  roles.check_token(token);
+  const int32_t symbol = model_->symbols().symbol(token, parent.rings);
+  const uint8_t code = code_of_symbol_[static_cast<size_t>(symbol)];
+  const size_t size = codes_.size();
   child.match_lengths.resize(size);
-  child.match_lengths[0] = 0;
+  const uint8_t* __restrict codes = codes_.data();
+  const uint8_t* __restrict before = parent.match_lengths.data();
+  uint8_t* __restrict after = child.match_lengths.data();
+  after[0] = 0;
   for (size_t p = 0; p + 1 < size; ++p) {
-    const int longer = std::min(parent.match_lengths[p] + 1, 255);
-    child.match_lengths[p + 1] = source_symbols_[p] == symbol ? static_cast<uint8_t>(longer) : 0;
+    const auto longer = static_cast<uint8_t>(before[p] + (before[p] != 255));
+    after[p + 1] = codes[p] == code ? longer : uint8_t{0};
   }
-  child.context = parent.context;
-  child.context_length = parent.context_length;
-  if (child.context_length == static_cast<int>(child.context.size())) {
-    std::copy(parent.context.begin() + 1, parent.context.end(), child.context.begin());
-    --child.context_length;
+  child.copied = parent.copied;
+  child.uncopied_count = parent.uncopied_count;
+  child.copy_point = parent.copy_point;
+  if (text_symbol(parent.copy_point) == symbol && parent.copy_point != text_.source_length) {
+    mark_copied(parent.copy_point, child);
+    ++child.copy_point;
   }
-  child.context[static_cast<size_t>(child.context_length++)] = symbol;
-  child.open_parentheses = parent.open_parentheses;
+  child.history[0] = symbol;
+  std::copy(parent.history.begin(), parent.history.end() - 1, child.history.begin() + 1);
   child.rings = parent.rings;
-  symbols.advance(token, child.rings);
+  model_->symbols().advance(token, child.rings);
+  const TokenKind kind = roles.kind(token);
+  child.open_parentheses =
+      parent.open_parentheses + (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
+  choose_copy_point(child);
+}
+
+int32_t Guess::text_symbol(int32_t position) const {
+  return text_.symbols[static_cast<size_t>(position)];
+}
+
+void Guess::mark_copied(int32_t position, GuessState& state) const {
+  const int32_t symbol = text_symbol(position);
+  const TokenRoles& roles = model_->roles();
+  if (symbol >= roles.vocab_size() || roles.kind(symbol) != TokenKind::kAtom) return;
+  uint8_t& copied = state.copied[static_cast<size_t>(text_.atoms[static_cast<size_t>(position)])];
+  state.uncopied_count -= 1 - copied;
+  copied = 1;
+}
+
+int Guess::copy_score(const GuessState& state, int32_t position) const {
+  const auto index = static_cast<size_t>(position);
+  const int match = std::min<int>(state.match_lengths[index], kSettledMatch);
+  const bool copied = state.copied[static_cast<size_t>(text_.atoms[index])] != 0;
+  const bool rewritten = position > text_.source_length;
+  return kUnit * match - (copied ? kCopiedPenalty : 0) - (rewritten ? kRewrittenPenalty : 0);
+}
+
+void Guess::choose_copy_point(GuessState& state) const {
+  int best = copy_score(state, state.copy_point) + kStayBonus;
+  const uint8_t* matches = state.match_lengths.data();
+  const auto size = static_cast<int32_t>(state.match_lengths.size());
+  // While a copy goes on, no other position can be better: the usual case costs nothing.
+  if (best >= kUnit * kSettledMatch) return;
+  for (int32_t position = 0; position < size; ++position) {
+    if (matches[position] == 0 || kUnit * matches[position] <= best) continue;
+    const int score = copy_score(state, position);
+    if (score <= best) continue;
+    best = score;
+    state.copy_point = position;
+  }
+}
+
+GuessContext Guess::context(const GuessState& state) const {
+  const auto ahead = [&](int32_t distance) {
+    const auto position = static_cast<size_t>(state.copy_point + distance);
+    return position < text_.symbols.size() ? text_.symbols[position] : model_->roles().special().pad;
+  };
+  const auto& past = state.history;
+  const int match = state.match_lengths[static_cast<size_t>(state.copy_point)];
+  const bool rewritten = state.copy_point > text_.source_length;
+  const int copying = match_class(match) + (rewritten ? kMatchClasses : 0);
+  const int uncopied = std::min(state.uncopied_count, kMaxUncopied);
+  return {ahead(3), ahead(2), ahead(1), past[6], past[5], past[4], past[3],
+          uncopied, past[2],  past[1],  copying, ahead(0), past[0]};
+}
+
+int32_t Guess::observed_symbol(const GuessState& state, int32_t token) const {
+  const int32_t symbol = model_->symbols().symbol(token, state.rings);
+  return symbol == text_symbol(state.copy_point) ? model_->copy_symbol() : symbol;
+}
+
+bool Guess::possible(const GuessState& state, int32_t token) const {
+  const TokenRoles& roles = model_->roles();
+  const TokenKind kind = roles.kind(token);
+  if (kind == TokenKind::kClose) return state.open_parentheses > 0;
+  if (kind == TokenKind::kDot || token == roles.special().eos) {
+    return state.open_parentheses == 0 && state.rings.count == 0;
+  }
+  return true;
+}
+
+void Guess::find_symbols(const GuessState& state) const {
+  const GuessContext here = context(state);
+  model_->ngram()->lookup(here.data(), static_cast<int>(here.size()), kFloor, lookup_);
 }
 
 void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const {
+  find_symbols(state);
   const RingSymbols& symbols = model_->symbols();
-  const TokenRoles& roles = model_->roles();
-  if (model_->ngram() != nullptr) {
-    model_->ngram()->distribution(state.context.data(), state.context_length, prior_.data());
-  } else {
-    std::fill(prior_.begin(), prior_.end(), 1.0F / static_cast<float>(prior_.size()));
-  }
-  std::fill(scores_.begin(), scores_.end(), 1.0F);
-  for (size_t p = 0; p < source_symbols_.size(); ++p) {
-    const size_t length = std::min<size_t>(state.match_lengths[p], kCopyWeights.size() - 1);
-    scores_[static_cast<size_t>(source_symbols_[p])] += kCopyWeights[length];
-  }
+  const int32_t eos = model_->roles().special().eos;
+  float unseen = 1.0F;
+  float total = 0.0F;
   out.clear();
-  float total = 0;
-  for (int32_t symbol = 0; symbol < symbols.alphabet_size(); ++symbol) {
-    const float score = prior_[static_cast<size_t>(symbol)] * scores_[static_cast<size_t>(symbol)];
+  const auto add = [&](int32_t token, float score) {
     total += score;
-    const std::optional<int32_t> token = symbols.token(symbol, state.rings);
-    if (!token || score <= 0) continue;
-    if (roles.is_special(*token) && *token != roles.special().eos) continue;
-    out.push_back({*token, score});
+    const auto same = std::find_if(out.begin(), out.end(), [token](const Candidate& candidate) {
+      return candidate.token == token;
+    });
+    if (same == out.end()) {
+      out.push_back({token, score});
+    } else {
+      same->log_prob += score;
+    }
+  };
+  for (const SymbolProbability& found : lookup_.found) {
+    unseen -= found.probability;
+    const bool copy = found.symbol == model_->copy_symbol();
+    const std::optional<int32_t> token =
+        symbols.token(copy ? text_symbol(state.copy_point) : found.symbol, state.rings);
+    if (!token || (model_->roles().is_special(*token) && *token != eos)) continue;
+    add(*token, found.probability * (possible(state, *token) ? 1.0F : kUnbalanced));
   }
+  total += std::max(unseen, 0.0F);
   for (Candidate& candidate : out) candidate.log_prob = std::log(candidate.log_prob / total);
   const auto better = [](const Candidate& left, const Candidate& right) {
     return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
                                            : left.token < right.token;
   };
-  const auto keep = std::min(out.size(), static_cast<size_t>(limit));
-  std::partial_sort(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(keep), out.end(),
-                    better);
-  out.resize(keep);
+  const auto keep = static_cast<std::ptrdiff_t>(std::min(out.size(), static_cast<size_t>(limit)));
+  std::partial_sort(out.begin(), out.begin() + keep, out.end(), better);
+  out.resize(static_cast<size_t>(keep));
 }
 
 }  // namespace molspec

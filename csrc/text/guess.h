@@ -1,7 +1,10 @@
 // A cheap guess of the model's next-token distributions, for drafting and for lookahead.
 //
-// Two sources of evidence: the query (a target mostly copies runs of its source) and a token n-gram
-// model of targets. Both speak in ring symbols, see ring_symbols.h.
+// A target mostly copies its source, and where it does not, it edits as other targets do. A path
+// therefore keeps a *copy point*: the position of the copy text (copy_text.h) that it seems to be
+// copying from. An n-gram model (ngram.h) says how likely the next symbol is the one at the copy
+// point, and what else it may be, from the newest symbols, the next symbols to be copied, and how
+// long the path has been copying. All symbols are ring symbols (ring_symbols.h).
 
 #pragma once
 
@@ -10,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "text/copy_text.h"
 #include "text/ngram.h"
 #include "text/ring_symbols.h"
 #include "text/token_roles.h"
@@ -24,34 +28,51 @@ struct Candidate {
 // What a loaded model gives every query: immutable, shared by threads.
 class GuessModel {
  public:
-  // `ngram` may be null: then every token is equally likely a priori. Throws std::invalid_argument
-  // where its alphabet is not the vocabulary's.
+  // Throws std::invalid_argument where the n-gram model's alphabet or order do not fit.
   GuessModel(TokenRoles roles, std::shared_ptr<const NgramModel> ngram);
+  // Without an n-gram model the guess knows copying alone.
+  GuessModel(TokenRoles roles, bool rewrites);
+
+  // The ring symbols and one more: "what stands at the copy point".
+  static int alphabet_size(const RingSymbols& symbols) { return symbols.alphabet_size() + 1; }
 
   const TokenRoles& roles() const { return roles_; }
   const RingSymbols& symbols() const { return symbols_; }
+  int32_t copy_symbol() const { return symbols_.alphabet_size(); }
   const NgramModel* ngram() const { return ngram_.get(); }
+  bool rewrites() const { return rewrites_; }
 
  private:
   TokenRoles roles_;
   RingSymbols symbols_;
   std::shared_ptr<const NgramModel> ngram_;
+  bool rewrites_;
 };
 
 // What a guess remembers of one path. Copyable; reusing one allocates nothing once it is warm.
 struct GuessState {
-  // For every copy point p (0 to source length): how many of the newest symbols equal the source
-  // symbols directly before p. BOS counts on both sides. At most 255.
+  static constexpr int kHistory = 7;
+
+  // For every position of the copy text: how many of the newest symbols equal the symbols directly
+  // before it, at most 255. BOS counts before the first.
   std::vector<uint8_t> match_lengths;
-  std::array<int32_t, NgramModel::kMaxOrder - 1> context;  // newest symbols, oldest first
-  int context_length = 0;
-  int open_parentheses = 0;
+  std::vector<uint8_t> copied;  // by source position: 1 where the path has copied its atom
+  int uncopied_count = 0;       // atoms of the source that it has not
+  int32_t copy_point = 0;
+  std::array<int32_t, kHistory> history;  // the newest symbols, newest first; BOS before them
   OpenRings rings;
+  int open_parentheses = 0;
 };
+
+// The context of the n-gram model: what the next symbol may depend on, the most telling last.
+using GuessContext = std::array<int32_t, GuessState::kHistory + 6>;
 
 // The guess for one query. Its methods share scratch memory: one thread at a time.
 class Guess {
  public:
+  // Contexts and the symbol behind them.
+  static constexpr int kNgramOrder = static_cast<int>(std::tuple_size<GuessContext>::value) + 1;
+
   // source_ids without BOS and EOS, in the target's vocabulary. The model must outlive the guess.
   // Throws std::invalid_argument for ids outside of the vocabulary.
   Guess(const int32_t* source_ids, int source_length, const GuessModel& model);
@@ -66,14 +87,29 @@ class Guess {
   void advance(const GuessState& parent, int32_t token, GuessState& child) const;
   // Replaces `out` with the at most `limit` likeliest tokens, by falling log_prob, then by token
   // id. The probabilities of all tokens sum to at most 1. EOS is a candidate; PAD, BOS and UNK
-  // never.
+  // never are. Tokens too unlikely to matter (together below 1e-4) may be missing.
   void candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const;
 
+  // For training: the context of a state, and the symbol that a token is behind it.
+  GuessContext context(const GuessState& state) const;
+  int32_t observed_symbol(const GuessState& state, int32_t token) const;
+
  private:
+  int32_t text_symbol(int32_t position) const;
+  void choose_copy_point(GuessState& state) const;
+  int copy_score(const GuessState& state, int32_t position) const;
+  void mark_copied(int32_t position, GuessState& state) const;
+  bool possible(const GuessState& state, int32_t token) const;
+  void find_symbols(const GuessState& state) const;
+
   const GuessModel* model_;
-  std::vector<int32_t> source_symbols_;  // and EOS
-  mutable std::vector<float> scores_;    // [alphabet]
-  mutable std::vector<float> prior_;     // [alphabet]
+  CopyTextWriter writer_;
+  CopyText text_;
+  int atom_count_ = 0;
+  // The copy text in one byte a symbol, for speed; a symbol that it lacks has code 0.
+  std::vector<uint8_t> codes_;           // [copy text]
+  std::vector<uint8_t> code_of_symbol_;  // [ring symbols]
+  mutable NgramLookup lookup_;
 };
 
 }  // namespace molspec

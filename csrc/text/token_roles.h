@@ -1,4 +1,4 @@
-// What the drafters must know about a vocabulary: the special ids and the ring-closure digits.
+// What the drafters must know about a vocabulary: the part that each token plays in SMILES.
 
 #pragma once
 
@@ -16,6 +16,9 @@ struct SpecialIds {
   int32_t unk;
 };
 
+// kOther: special tokens and whatever is no part of SMILES.
+enum class TokenKind : uint8_t { kOther, kAtom, kBond, kRing, kOpen, kClose, kDot };
+
 class TokenRoles {
  public:
   static constexpr int kNotRing = -1;
@@ -24,15 +27,24 @@ class TokenRoles {
   // tokens[id] is the text of id. Throws std::invalid_argument where a special id is outside.
   TokenRoles(const std::vector<std::string>& tokens, const SpecialIds& special);
 
-  int vocab_size() const { return static_cast<int>(ring_numbers_.size()); }
+  int vocab_size() const { return static_cast<int>(roles_.size()); }
   const SpecialIds& special() const { return special_; }
-  // PAD, BOS, EOS or UNK: never copied, never drafted.
+  // PAD, BOS, EOS or UNK: never copied.
   bool is_special(int32_t token) const {
     return token == special_.pad || token == special_.bos || token == special_.eos ||
            token == special_.unk;
   }
+  TokenKind kind(int32_t token) const { return role(token).kind; }
   // 0 to 99, or kNotRing.
-  int ring_number(int32_t token) const { return ring_numbers_[static_cast<size_t>(token)]; }
+  int ring_number(int32_t token) const { return role(token).ring_number; }
+  // Of an atom; 0 for an element that is not known.
+  int atomic_number(int32_t token) const { return role(token).atomic_number; }
+  // Of a bracket atom, as written; 0 for all else.
+  int hydrogen_count(int32_t token) const { return role(token).hydrogen_count; }
+  bool is_aromatic(int32_t token) const { return role(token).aromatic; }
+  // Of a bond token; 1 for all else.
+  int bond_order(int32_t token) const { return role(token).bond_order; }
+
   // The token that writes a ring number, where the vocabulary has it.
   std::optional<int32_t> ring_token(int number) const;
   std::optional<int32_t> find(const std::string& text) const;
@@ -40,10 +52,20 @@ class TokenRoles {
   void check_token(int32_t token) const;
 
  private:
+  struct Role {
+    TokenKind kind = TokenKind::kOther;
+    int8_t ring_number = kNotRing;
+    uint8_t atomic_number = 0;
+    uint8_t hydrogen_count = 0;
+    uint8_t bond_order = 1;
+    bool aromatic = false;
+  };
+  static Role parse(const std::string& text);
+  const Role& role(int32_t token) const { return roles_[static_cast<size_t>(token)]; }
+
   SpecialIds special_;
   std::vector<std::string> tokens_;
-  std::vector<int8_t> ring_numbers_;
-  std::vector<int32_t> ring_tokens_;
+  std::vector<Role> roles_;
 };
 
 }  // namespace molspec

@@ -1,0 +1,34 @@
+// Counts what the n-gram model of a guess needs from pairs of source and target.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "text/guess.h"
+#include "text/ngram_builder.h"
+
+namespace molspec {
+
+class GuessTrainer {
+ public:
+  // rewrites: whether copies may come from rewritten molecules, see copy_text.h.
+  GuessTrainer(TokenRoles roles, bool rewrites);
+
+  // Ids without BOS and EOS. Throws std::invalid_argument for ids outside of the vocabulary.
+  void add(const int32_t* source_ids, int source_length, const int32_t* target_ids,
+           int target_length);
+  int64_t observation_count() const { return builder_.observation_count(); }
+  // The bytes of an ngram.bin. Throws std::invalid_argument without pairs.
+  std::string build(double discount, double min_gain) const;
+
+ private:
+  GuessModel model_;
+  Guess guess_;
+  NgramBuilder builder_;
+  GuessState state_;
+  GuessState next_;
+};
+
+}  // namespace molspec

@@ -1,0 +1,217 @@
+#include "text/molecule_graph.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+namespace molspec {
+namespace {
+
+constexpr int32_t kNoAtom = -1;
+
+struct RingEnd {
+  int32_t atom = kNoAtom;
+  int32_t bond = MoleculeGraph::kPlainBond;
+};
+
+// Bonds that lie on no cycle, by depth-first search (Tarjan 1974), without recursion.
+class BridgeFinder {
+ public:
+  explicit BridgeFinder(std::vector<Atom>& atoms)
+      : atoms_(atoms), order_(atoms.size(), 0), low_(atoms.size(), 0), next_(atoms.size(), 0) {}
+
+  void mark() {
+    for (size_t root = 0; root < atoms_.size(); ++root) {
+      if (order_[root] == 0) search(static_cast<int32_t>(root));
+    }
+  }
+
+ private:
+  void search(int32_t root) {
+    enter(root, kNoAtom);
+    while (!path_.empty()) {
+      const auto [atom, parent] = path_.back();
+      std::vector<Bond>& bonds = at(atom).bonds;
+      if (next_[static_cast<size_t>(atom)] == bonds.size()) {
+        leave(atom, parent);
+        continue;
+      }
+      const int32_t other = bonds[next_[static_cast<size_t>(atom)]++].neighbour;
+      if (order_[static_cast<size_t>(other)] == 0) {
+        enter(other, atom);
+      } else if (other != parent) {
+        lower(atom, order_[static_cast<size_t>(other)]);
+      }
+    }
+  }
+
+  void enter(int32_t atom, int32_t parent) {
+    order_[static_cast<size_t>(atom)] = low_[static_cast<size_t>(atom)] = ++time_;
+    path_.push_back({atom, parent});
+  }
+
+  void leave(int32_t atom, int32_t parent) {
+    path_.pop_back();
+    if (parent == kNoAtom) return;
+    lower(parent, low_[static_cast<size_t>(atom)]);
+    const bool bridge = low_[static_cast<size_t>(atom)] > order_[static_cast<size_t>(parent)];
+    if (bridge) set_bridge(atom, parent), set_bridge(parent, atom);
+  }
+
+  void lower(int32_t atom, int32_t value) {
+    low_[static_cast<size_t>(atom)] = std::min(low_[static_cast<size_t>(atom)], value);
+  }
+
+  void set_bridge(int32_t from, int32_t to) {
+    for (Bond& bond : at(from).bonds) {
+      if (bond.neighbour == to) bond.in_ring = false;
+    }
+  }
+
+  Atom& at(int32_t atom) { return atoms_[static_cast<size_t>(atom)]; }
+
+  std::vector<Atom>& atoms_;
+  std::vector<int32_t> order_;
+  std::vector<int32_t> low_;
+  std::vector<size_t> next_;
+  std::vector<std::pair<int32_t, int32_t>> path_;
+  int32_t time_ = 0;
+};
+
+}  // namespace
+
+bool MoleculeGraph::parse(const int32_t* source_ids, int source_length, const TokenRoles& roles) {
+  atoms_.clear();
+  ranks_.clear();
+  if (!parse_tokens(source_ids, source_length, roles)) {
+    atoms_.clear();
+    return false;
+  }
+  BridgeFinder(atoms_).mark();
+  rank(roles);
+  sort_bonds();
+  return true;
+}
+
+bool MoleculeGraph::parse_tokens(const int32_t* source_ids, int source_length,
+                                 const TokenRoles& roles) {
+  std::array<RingEnd, TokenRoles::kRingNumbers> open_rings;
+  int open_ring_count = 0;
+  std::vector<int32_t> branches;
+  int32_t last = kNoAtom;
+  int32_t bond = kPlainBond;
+  int32_t molecule = 0;
+  for (int position = 0; position < source_length; ++position) {
+    const int32_t token = source_ids[position];
+    switch (roles.kind(token)) {
+      case TokenKind::kAtom: {
+        const auto atom = static_cast<int32_t>(atoms_.size());
+        atoms_.push_back({token, position, molecule, {}});
+        if (last != kNoAtom) connect(last, atom, bond, roles);
+        last = atom;
+        bond = kPlainBond;
+        break;
+      }
+      case TokenKind::kBond:
+        if (last == kNoAtom || bond != kPlainBond) return false;
+        bond = token;
+        break;
+      case TokenKind::kRing: {
+        if (last == kNoAtom) return false;
+        RingEnd& end = open_rings[static_cast<size_t>(roles.ring_number(token))];
+        if (end.atom == kNoAtom) {
+          end = {last, bond};
+          ++open_ring_count;
+        } else {
+          if (end.atom == last) return false;
+          connect(end.atom, last, bond == kPlainBond ? end.bond : bond, roles);
+          end = RingEnd();
+          --open_ring_count;
+        }
+        bond = kPlainBond;
+        break;
+      }
+      case TokenKind::kOpen:
+        if (last == kNoAtom || bond != kPlainBond) return false;
+        branches.push_back(last);
+        break;
+      case TokenKind::kClose:
+        if (branches.empty() || bond != kPlainBond) return false;
+        last = branches.back();
+        branches.pop_back();
+        break;
+      case TokenKind::kDot:
+        if (last == kNoAtom || bond != kPlainBond || !branches.empty()) return false;
+        last = kNoAtom;
+        ++molecule;
+        break;
+      case TokenKind::kOther:
+        return false;
+    }
+  }
+  return bond == kPlainBond && branches.empty() && open_ring_count == 0;
+}
+
+void MoleculeGraph::connect(int32_t first, int32_t second, int32_t token,
+                            const TokenRoles& roles) {
+  Atom& left = atoms_[static_cast<size_t>(first)];
+  Atom& right = atoms_[static_cast<size_t>(second)];
+  int32_t order = 1;
+  if (token != kPlainBond) {
+    order = roles.bond_order(token);
+  } else if (roles.is_aromatic(left.token) && roles.is_aromatic(right.token)) {
+    order = kAromaticBond;
+  }
+  left.bonds.push_back({second, token, order, true});
+  right.bonds.push_back({first, token, order, true});
+}
+
+void MoleculeGraph::rank(const TokenRoles& roles) {
+  const size_t count = atoms_.size();
+  // Three rounds of neighbours tell nearly all atoms apart that RDKit tells apart.
+  constexpr int kRounds = 3;
+  using Key = std::vector<int32_t>;
+  std::vector<Key> keys(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Atom& atom = atoms_[i];
+    int32_t order = 0;
+    for (const Bond& bond : atom.bonds) order += bond.order == kAromaticBond ? 1 : bond.order;
+    keys[i] = {static_cast<int32_t>(atom.bonds.size()), roles.atomic_number(atom.token),
+               roles.hydrogen_count(atom.token), -order, atom.token};
+  }
+  std::vector<size_t> sorted(count);
+  std::iota(sorted.begin(), sorted.end(), size_t{0});
+  ranks_.assign(count, 0);
+  for (int round = 0;; ++round) {
+    std::sort(sorted.begin(), sorted.end(),
+              [&](size_t left, size_t right) { return keys[left] < keys[right]; });
+    for (size_t i = 1; i < count; ++i) {
+      const bool same = keys[sorted[i]] == keys[sorted[i - 1]];
+      ranks_[sorted[i]] = same ? ranks_[sorted[i - 1]] : static_cast<int32_t>(i);
+    }
+    if (count > 0) ranks_[sorted[0]] = 0;
+    if (round == kRounds) return;
+    for (size_t i = 0; i < count; ++i) {
+      keys[i] = {ranks_[i]};
+      for (const Bond& bond : atoms_[i].bonds) {
+        keys[i].push_back(ranks_[static_cast<size_t>(bond.neighbour)]);
+      }
+      std::sort(keys[i].begin() + 1, keys[i].end(), std::greater<int32_t>());
+    }
+  }
+}
+
+void MoleculeGraph::sort_bonds() {
+  const auto key = [this](const Bond& bond) {
+    return std::make_tuple(bond.in_ring, bond.in_ring ? -bond.order : 0,
+                           ranks_[static_cast<size_t>(bond.neighbour)], bond.neighbour);
+  };
+  for (Atom& atom : atoms_) {
+    std::sort(atom.bonds.begin(), atom.bonds.end(),
+              [&](const Bond& left, const Bond& right) { return key(left) < key(right); });
+  }
+}
+
+}  // namespace molspec

@@ -1,0 +1,49 @@
+// A source's tokens as atoms and bonds: as much of SMILES as rewriting it needs.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "text/token_roles.h"
+
+namespace molspec {
+
+struct Bond {
+  int32_t neighbour;     // atom index
+  int32_t token;         // the bond's own token, or MoleculeGraph::kPlainBond
+  int32_t order;         // 1, 2, 3, 4 or kAromaticBond
+  bool in_ring = false;
+};
+
+struct Atom {
+  int32_t token;
+  int32_t position;      // of the token in the source
+  int32_t molecule;      // molecules are what "." separates
+  std::vector<Bond> bonds;  // in the order in which RDKit, nearly, would walk them
+};
+
+class MoleculeGraph {
+ public:
+  static constexpr int32_t kPlainBond = -1;
+  static constexpr int32_t kAromaticBond = 12;
+
+  // Replaces the graph. False where the tokens are not a sound SMILES: unbalanced parentheses,
+  // unclosed rings, a bond without atoms; the graph then is empty.
+  bool parse(const int32_t* source_ids, int source_length, const TokenRoles& roles);
+
+  const std::vector<Atom>& atoms() const { return atoms_; }
+
+ private:
+  bool parse_tokens(const int32_t* source_ids, int source_length, const TokenRoles& roles);
+  void connect(int32_t first, int32_t second, int32_t token, const TokenRoles& roles);
+  // Terminal and light atoms first, then by their neighbours; equal atoms share a rank.
+  void rank(const TokenRoles& roles);
+  // Substituents before rings, lower ranks first.
+  void sort_bonds();
+
+  std::vector<Atom> atoms_;
+  std::vector<int32_t> ranks_;
+};
+
+}  // namespace molspec

@@ -1,0 +1,44 @@
+// Trains the models of ngram.h.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace molspec {
+
+struct NgramBuildOptions {
+  // Subtracted from every count and given to the shorter context (absolute discounting, Ney 1994).
+  double discount = 0.6;
+  // A continuation is kept where it saves at least so many bits on the observations: the knob for
+  // the model's size.
+  double min_gain = 5;
+  // Written into the model, see NgramModel::rewrites.
+  bool rewrites = false;
+};
+
+// Collects what followed which context, then writes the model. The result does not depend on the
+// order of the observations.
+class NgramBuilder {
+ public:
+  // Throws std::invalid_argument, naming the argument, where one makes no sense.
+  NgramBuilder(int order, int alphabet_size);
+
+  // One observation: `symbol` behind `context`. Of a context, the last order - 1 symbols count.
+  void add(const int32_t* context, int context_length, int32_t symbol);
+  int64_t observation_count() const { return static_cast<int64_t>(symbols_.size()); }
+
+  // The bytes of an ngram.bin. Throws std::invalid_argument without observations.
+  std::string build(const NgramBuildOptions& options) const;
+
+ private:
+  uint16_t checked(int32_t symbol) const;
+
+  int order_;
+  int alphabet_size_;
+  std::vector<uint16_t> symbols_;
+  std::vector<uint16_t> contexts_;  // [observation][order - 1], last symbol first
+};
+
+}  // namespace molspec
