@@ -5,4 +5,9 @@
 
 namespace py = pybind11;
 
-PYBIND11_MODULE(_native, module) { module.doc() = "Native text, drafting and search of molspec."; }
+void bind_text(py::module_& module);
+
+PYBIND11_MODULE(_native, module) {
+  module.doc() = "Native text, drafting and search of molspec.";
+  bind_text(module);
+}
