@@ -3,6 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
-namespace py = pybind11;
+#include "text/bind_drafting.h"
 
-PYBIND11_MODULE(_native, module) { module.doc() = "Native text, drafting and search of molspec."; }
+PYBIND11_MODULE(_native, module) {
+  module.doc() = "Native text, drafting and search of molspec.";
+  molspec::bind_drafting(module);
+}
