@@ -1,4 +1,4 @@
-#include "text/bind_drafting.h"
+#include "text/bindings.h"
 
 #include <pybind11/stl.h>
 

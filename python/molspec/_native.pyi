@@ -1,0 +1,13 @@
+"""Types of the native library (csrc/text, csrc/search)."""
+
+from collections.abc import Sequence
+
+# --- text -----------------------------------------------------------------------------------------
+
+class TokenizationError(ValueError): ...
+
+def tokenize(smiles: str) -> list[str]: ...
+
+class TokenIds:
+    def __init__(self, tokens: Sequence[str], special_ids: Sequence[int]) -> None: ...
+    def encode(self, smiles: str) -> list[int]: ...
