@@ -1,6 +1,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "text/bindings.h"
 #include "text/tokenizer.h"
 
 namespace py = pybind11;
@@ -22,6 +23,8 @@ std::string_view utf8(const py::str& text) {
 
 }  // namespace
 
+namespace molspec {
+
 void bind_text(py::module_& module) {
   py::register_exception<TokenizationError>(module, "TokenizationError", PyExc_ValueError);
 
@@ -37,3 +40,5 @@ void bind_text(py::module_& module) {
           [](const TokenIds& self, const py::str& smiles) { return self.encode(utf8(smiles)); },
           py::arg("smiles"));
 }
+
+}  // namespace molspec

@@ -3,11 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
-namespace py = pybind11;
-
-void bind_text(py::module_& module);
+#include "text/bindings.h"
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "Native text, drafting and search of molspec.";
-  bind_text(module);
+  molspec::bind_text(module);
+  molspec::bind_drafting(module);
+  molspec::bind_search(module);
 }

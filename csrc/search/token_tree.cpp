@@ -1,0 +1,55 @@
+#include "search/token_tree.h"
+
+namespace molspec {
+
+void TokenTree::take_block(Query& query) {
+  int32_t block = block_count();
+  if (free_blocks_.empty()) {
+    nodes_.resize(nodes_.size() + kBlockPositions);
+  } else {
+    block = free_blocks_.back();
+    free_blocks_.pop_back();
+  }
+  query.blocks.push_back(block);
+  for (int32_t lane = kBlockPositions; lane-- > 0;)
+    query.free_slots.push_back(block * kBlockPositions + lane);
+}
+
+int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
+  Query& owner = queries_[static_cast<size_t>(query)];
+  if (owner.free_slots.empty()) take_block(owner);
+  const int32_t slot = owner.free_slots.back();
+  owner.free_slots.pop_back();
+  const int32_t position = parent == kNone ? 0 : node(parent).position + 1;
+  nodes_[static_cast<size_t>(slot)] = {token_id, parent, position};
+  return slot;
+}
+
+void TokenTree::remove(int32_t query, int32_t slot) {
+  queries_[static_cast<size_t>(query)].free_slots.push_back(slot);
+}
+
+void TokenTree::clear(int32_t query) {
+  Query& owner = queries_[static_cast<size_t>(query)];
+  free_blocks_.insert(free_blocks_.end(), owner.blocks.begin(), owner.blocks.end());
+  owner.blocks.clear();
+  owner.free_slots.clear();
+}
+
+void TokenTree::stage(int32_t query, int32_t slot) {
+  const auto begin = static_cast<int32_t>(path_slots_.size());
+  const int32_t position = node(slot).position;
+  staged_.push_back({node(slot).token_id, position, begin, query});
+  path_slots_.resize(path_slots_.size() + static_cast<size_t>(position) + 1);
+  for (int32_t t = begin + position; t >= begin; --t) {
+    path_slots_[static_cast<size_t>(t)] = slot;
+    slot = node(slot).parent;
+  }
+}
+
+void TokenTree::clear_staged() {
+  staged_.clear();
+  path_slots_.clear();
+}
+
+}  // namespace molspec

@@ -1,0 +1,71 @@
+#include "text/bindings.h"
+
+#include <pybind11/stl.h>
+
+#include <utility>
+
+#include "text/drafter.h"
+
+namespace py = pybind11;
+
+namespace molspec {
+namespace {
+
+using Tree = std::pair<std::vector<int32_t>, std::vector<int32_t>>;
+using Ids = std::vector<int32_t>;
+
+std::shared_ptr<GuessModel> make_guess_model(const std::vector<std::string>& tokens, int32_t pad,
+                                             int32_t bos, int32_t eos, int32_t unk,
+                                             const std::optional<py::bytes>& ngram) {
+  std::shared_ptr<const NgramModel> model;
+  if (ngram) model = std::make_shared<const NgramModel>(std::string(*ngram));
+  return std::make_shared<GuessModel>(TokenRoles(tokens, {pad, bos, eos, unk}), std::move(model));
+}
+
+void bind_options(py::module_& module) {
+  py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>());
+  py::class_<WindowOptions>(module, "WindowOptions")
+      .def(py::init([](int draft_length, int draft_count, bool even, bool dilution, bool smart) {
+             return WindowOptions{draft_length, draft_count, even, dilution, smart};
+           }),
+           py::kw_only(), py::arg("draft_length"), py::arg("draft_count"), py::arg("even"),
+           py::arg("dilution"), py::arg("smart"));
+  py::class_<TreeOptions>(module, "TreeOptions")
+      .def(py::init([](int node_budget, int max_depth, float min_probability) {
+             return TreeOptions{node_budget, max_depth, min_probability};
+           }),
+           py::kw_only(), py::arg("node_budget"), py::arg("max_depth"), py::arg("min_probability"));
+}
+
+}  // namespace
+
+void bind_drafting(py::module_& module) {
+  bind_options(module);
+  py::class_<GuessModel, std::shared_ptr<GuessModel>>(module, "GuessModel")
+      .def(py::init(&make_guess_model), py::kw_only(), py::arg("tokens"), py::arg("pad"),
+           py::arg("bos"), py::arg("eos"), py::arg("unk"), py::arg("ngram"));
+  py::class_<Drafter>(module, "Drafter")
+      .def("start",
+           [](Drafter& drafter, const Ids& source_ids) {
+             drafter.start(source_ids.data(), static_cast<int>(source_ids.size()));
+           })
+      .def("propose",
+           [](Drafter& drafter) {
+             DraftTree tree;
+             drafter.propose(tree);
+             return py::make_tuple(tree.token_ids, tree.parents, tree.log_probs);
+           })
+      .def("advance", [](Drafter& drafter, const Ids& token_ids) {
+        drafter.advance(token_ids.data(), static_cast<int>(token_ids.size()));
+      });
+  py::class_<DrafterFactory, std::shared_ptr<DrafterFactory>>(module, "DrafterFactory")
+      .def(py::init([](const DrafterOptions& options, std::shared_ptr<GuessModel> model) {
+             return std::make_shared<DrafterFactory>(options, std::move(model));
+           }),
+           py::arg("options"), py::arg("model"))
+      .def("start", [](const DrafterFactory& factory, const Ids& source_ids) {
+        return factory.start(source_ids.data(), static_cast<int>(source_ids.size()));
+      });
+}
+
+}  // namespace molspec

@@ -1,0 +1,65 @@
+// Drafts as a tree of tokens: shared prefixes once, a decoder row a node.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "text/guess.h"
+
+namespace molspec {
+
+// Nodes behind the last generated token. Parents precede children; siblings have distinct tokens;
+// EOS is never a node: once the model emits it behind a node, nothing follows.
+struct DraftTree {
+  static constexpr int32_t kRoot = -1;  // the parent of the first tokens: the last generated token
+
+  std::vector<int32_t> token_ids;
+  std::vector<int32_t> parents;
+  std::vector<float>
+      log_probs;  // of the path up to the node, under the guess; 0 where none is made
+
+  int size() const { return static_cast<int>(token_ids.size()); }
+  void clear();
+  // Returns the new node's index.
+  int32_t add(int32_t token, int32_t parent, float log_prob);
+};
+
+struct TreeOptions {
+  int node_budget = 16;
+  int max_depth = 64;
+  // A node must pay for its row: paths less likely than this are not drafted.
+  float min_probability = 0.01F;
+};
+
+// Throws std::invalid_argument, naming the option, where one makes no sense.
+void check(const TreeOptions& options);
+
+// Best-first expansion of a guess. One thread at a time; allocates nothing once it is warm.
+class TreeDrafter {
+ public:
+  // Throws std::invalid_argument, naming the option, where one makes no sense.
+  explicit TreeDrafter(const TreeOptions& options);
+
+  const TreeOptions& options() const { return options_; }
+  // Replaces `out` with at most `node_budget` nodes behind `state`. Depends on nothing else.
+  void propose(const Guess& guess, const GuessState& state, int node_budget, DraftTree& out);
+
+ private:
+  struct Entry {  // a token that may become a node
+    float log_prob;
+    int32_t parent;
+    int32_t token;
+  };
+  static bool worse(const Entry& left, const Entry& right);
+  void expand(const Guess& guess, const GuessState& state, int32_t node, float log_prob);
+
+  TreeOptions options_;
+  float min_log_prob_;
+  std::vector<Entry> heap_;
+  std::vector<GuessState> states_;  // by node
+  std::vector<int> depths_;         // by node
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace molspec

@@ -1,0 +1,110 @@
+#include "text/windows.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace molspec {
+namespace {
+
+// The published code pads a window that reaches over the source's end with this token.
+constexpr char kFiller[] = "c";
+
+std::vector<int> window_starts(int source_length, const WindowOptions& options) {
+  const int count = options.draft_count;
+  const int whole = std::max(source_length - options.draft_length + 1, 0);
+  std::vector<int> starts;
+  if (!options.even) {
+    for (int start = 0; start < std::min(count, source_length); ++start) starts.push_back(start);
+    return starts;
+  }
+  // The quotient first, as the published code does: in float32 the order matters.
+  const float step =
+      static_cast<float>(std::max(whole, count) - 1) / static_cast<float>(std::max(count - 1, 1));
+  for (int k = 0; k < count; ++k) starts.push_back(static_cast<int>(static_cast<float>(k) * step));
+  return starts;
+}
+
+// `length` tokens from `start`, less the one at `skip` (none if negative). Behind the source comes
+// the filler; without one the draft is shorter.
+std::vector<int32_t> window(const std::vector<int32_t>& source, int start, int length, int skip,
+                            const std::optional<int32_t>& filler) {
+  std::vector<int32_t> draft;
+  const int source_length = static_cast<int>(source.size());
+  for (int i = start; i < start + length + (skip < 0 ? 0 : 1); ++i) {
+    if (i == skip) continue;
+    if (i < source_length) {
+      draft.push_back(source[static_cast<size_t>(i)]);
+    } else if (filler) {
+      draft.push_back(*filler);
+    }
+  }
+  return draft;
+}
+
+void add_windows(const std::vector<int32_t>& source, int start, int length, bool dilution,
+                 const std::optional<int32_t>& filler, Drafts& out) {
+  out.push_back(window(source, start, length, -1, filler));
+  if (!dilution) return;
+  for (int skip = start + 1; skip < start + length; ++skip) {
+    if (skip < static_cast<int>(source.size())) {
+      out.push_back(window(source, start, length, skip, filler));
+    }
+  }
+}
+
+}  // namespace
+
+void check(const WindowOptions& options) {
+  if (options.draft_length < 1) {
+    throw std::invalid_argument("draft_length is " + std::to_string(options.draft_length) +
+                                ": expected at least 1");
+  }
+  if (options.draft_count < 1) {
+    throw std::invalid_argument("draft_count is " + std::to_string(options.draft_count) +
+                                ": expected at least 1");
+  }
+}
+
+Drafts window_drafts(const int32_t* source_ids, int source_length, const TokenRoles& roles,
+                     const WindowOptions& options) {
+  const std::vector<int32_t> source(source_ids, source_ids + source_length);
+  const std::optional<int32_t> filler = options.even ? roles.find(kFiller) : std::nullopt;
+  Drafts drafts;
+  for (const int start : window_starts(source_length, options)) {
+    add_windows(source, start, options.draft_length, options.dilution, filler, drafts);
+  }
+  return drafts;
+}
+
+Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t last_token,
+                           const TokenRoles& roles, const WindowOptions& options) {
+  std::vector<int32_t> source = {roles.special().bos};
+  source.insert(source.end(), source_ids, source_ids + source_length);
+  Drafts drafts;
+  int chosen = 0;
+  for (int start = 0; start < source_length && chosen < options.draft_count; ++start) {
+    if (source[static_cast<size_t>(start)] != last_token) continue;
+    ++chosen;
+    add_windows(source, start + 1, options.draft_length, options.dilution, std::nullopt, drafts);
+  }
+  return drafts;
+}
+
+void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out) {
+  out.clear();
+  for (const std::vector<int32_t>& draft : drafts) {
+    int32_t node = DraftTree::kRoot;
+    for (const int32_t token : draft) {
+      if (roles.is_special(token)) break;
+      int32_t next = node + 1;  // children lie behind their parent
+      while (next < out.size() && !(out.parents[static_cast<size_t>(next)] == node &&
+                                    out.token_ids[static_cast<size_t>(next)] == token)) {
+        ++next;
+      }
+      node = next < out.size() ? next : out.add(token, node, 0);
+    }
+  }
+}
+
+}  // namespace molspec

@@ -1,0 +1,41 @@
+// The drafts of Andronov et al. (J. Cheminform. 2025, s13321-025-00974-w): windows of the source.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "text/draft_tree.h"
+#include "text/token_roles.h"
+
+namespace molspec {
+
+struct WindowOptions {
+  int draft_length = 10;
+  int draft_count = 23;
+  // Spread the windows evenly over the source, as the published code does; else take the first.
+  bool even = true;
+  // Further drafts: every chosen window once more for each inner token, with that token left out.
+  bool dilution = false;
+  // Only windows that begin with the last generated token, which is then dropped.
+  bool smart = false;
+};
+
+// Throws std::invalid_argument, naming the option, where one makes no sense.
+void check(const WindowOptions& options);
+
+using Drafts = std::vector<std::vector<int32_t>>;
+
+// The drafts of a source (without BOS and EOS) that do not depend on what has been generated.
+Drafts window_drafts(const int32_t* source_ids, int source_length, const TokenRoles& roles,
+                     const WindowOptions& options);
+
+// The "smart" drafts behind `last_token`: BOS at the start.
+Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t last_token,
+                           const TokenRoles& roles, const WindowOptions& options);
+
+// Replaces `out` with the drafts as a trie: common prefixes once. A draft ends before its first
+// special token.
+void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out);
+
+}  // namespace molspec
