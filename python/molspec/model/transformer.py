@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from molspec.model.spec import ModelSpec
 
-_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
 
 
 class Transformer(nn.Module):
@@ -50,8 +53,11 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new weights: Xavier-uniform matrices, embeddings of standard deviation d ** -0.5
-        where they are scaled by sqrt(d) and 1 where not, zero biases, identity norms."""
+        """Draw new weights.
+
+        Matrices are Xavier-uniform; embeddings normal, of standard deviation d ** -0.5 where they
+        are scaled by sqrt(d) or serve as output and 1 elsewhere; biases zero; norms the identity.
+        """
         for name, parameter in self.named_parameters():
             if name.endswith(("_embedding", "_positions")):
                 scaled = self.spec.scale_embedding or self.spec.tied_output
@@ -120,8 +126,10 @@ class Transformer(nn.Module):
 
 
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
-    """The table [length, d_model] of Vaswani et al. 2017, section 3.5: even columns sine, odd
-    columns cosine. Computed in float64, rounded to the default type."""
+    """Return the table [length, d_model] of Vaswani et al. 2017, section 3.5.
+
+    Even columns are sines, odd columns cosines. Computed in float64, rounded to the default type.
+    """
     rates = torch.exp(
         torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model)
     )
@@ -207,26 +215,37 @@ class _Attention(nn.Module):
         self.output = nn.Linear(spec.d_model, spec.d_model)
 
     def forward(self, hidden: Tensor, context: Tensor, visible: Tensor) -> Tensor:
-        with _attention_kernel(hidden):
-            mixed = F.scaled_dot_product_attention(
-                self._heads(self.query(hidden)),
-                self._heads(self.key(context)),
-                self._heads(self.value(context)),
-                attn_mask=visible,
-                dropout_p=self.dropout if self.training else 0.0,
-            )
+        query = self._heads(self.query(hidden))
+        key = self._heads(self.key(context))
+        value = self._heads(self.value(context))
+        dropout = self.dropout if self.training else 0.0
+        if hidden.device.type == "cpu" and torch.is_grad_enabled():
+            mixed = _explicit_attention(query, key, value, visible, dropout)
+        else:
+            mixed = F.scaled_dot_product_attention(query, key, value, visible, dropout)
         result: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return result
 
     def _heads(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(2, (self.head_count, -1)).transpose(1, 2)
+        batch, length, d_model = rows.shape
+        heads = rows.view(batch, length, self.head_count, d_model // self.head_count)
+        return heads.transpose(1, 2)
 
 
-def _attention_kernel(hidden: Tensor) -> AbstractContextManager[None]:
-    # The fused CPU kernel takes half of a training step in its backward pass.
-    if hidden.device.type == "cpu" and torch.is_grad_enabled():
-        return sdpa_kernel(SDPBackend.MATH)
-    return nullcontext()
+def _explicit_attention(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor, dropout: float
+) -> Tensor:
+    """`scaled_dot_product_attention`, spelt out for training on a CPU.
+
+    There its fused kernel takes half of a training step in the backward pass, and its MATH backend
+    computes bfloat16 in float32; this does neither.
+    """
+    visibility = torch.zeros(visible.shape, dtype=query.dtype, device=query.device)
+    visibility.masked_fill_(~visible, -math.inf)
+    with torch.autocast("cpu", enabled=False):
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
+        weights = F.dropout(torch.softmax(scores + visibility, dim=-1), dropout)
+        return weights @ value
 
 
 class _FeedForward(nn.Module):
