@@ -4,8 +4,7 @@ import pytest
 
 from molspec.checkpoints import Checkpoint, read
 from molspec.models import bundled_names, locate
-from molspec.text import tokenize
-from molspec.text.smiles import check_smiles
+from molspec.text import check_smiles, tokenize
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 
