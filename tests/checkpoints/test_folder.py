@@ -41,6 +41,16 @@ def test_what_is_optional_may_be_absent(checkpoint: Checkpoint, destination: Pat
     assert back.card is None
 
 
+def test_others_may_read_it(checkpoint: Checkpoint, destination: Path) -> None:
+    mask = os.umask(0o022)
+    try:
+        write(checkpoint, destination)
+    finally:
+        os.umask(mask)
+    assert {file.stat().st_mode & 0o777 for file in destination.iterdir()} == {0o644}
+    assert destination.stat().st_mode & 0o777 == 0o755
+
+
 def test_a_destination_is_not_overwritten_unasked(
     checkpoint: Checkpoint, destination: Path
 ) -> None:
@@ -66,10 +76,10 @@ def test_a_failed_write_leaves_what_was_there(
 ) -> None:
     write(checkpoint, destination)
 
-    def fail(weights: Any, path: Path) -> None:
+    def fail(weights: Any) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folder, "save_file", fail)
+    monkeypatch.setattr(folder, "save", fail)
     with pytest.raises(OSError, match="No space left"):
         write(checkpoint.to("float16"), destination, overwrite=True)
     assert os.listdir(destination.parent) == ["mine"]

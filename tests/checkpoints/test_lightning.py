@@ -1,13 +1,16 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from paper_model import PaperModel, store
 
 from molspec.checkpoints import CheckpointError, read
 from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary
 
 Save = Callable[[Any], Path]
@@ -81,6 +84,33 @@ def test_no_number_is_lost_or_used_twice(stored: dict[str, Any], save_lightning:
         for tensors in (weights, state)
     )
     assert torch.equal(ours, theirs)
+
+
+def paper_logits(model: PaperModel, source_ids: torch.Tensor, target_ids: torch.Tensor) -> Any:
+    """The paper's forward pass: embeddings and interleaved sinusoids, torch's own transformer."""
+    width = model.transformer.d_model
+    angles = torch.arange(16)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+    source = model.src_token_featurizer["embedding"](source_ids) + table[: source_ids.shape[1]]
+    target = model.tgt_token_featurizer["embedding"](target_ids) + table[: target_ids.shape[1]]
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(target_ids.shape[1])
+    return model.next_token_classifier(model.transformer(source, target, tgt_mask=causal))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_logits_are_the_paper_models(
+    spec: ModelSpec, save_lightning: Save, shared: bool
+) -> None:
+    paper_model = PaperModel(replace(spec, shared_embedding=shared)).eval()
+    checkpoint = read(save_lightning(store(paper_model)))
+    twin = Transformer(checkpoint.spec).eval()
+    twin.load_state_dict(dict(checkpoint.weights))
+    source_ids = torch.tensor([[1, 4, 5, 6, 4, 2], [1, 6, 6, 6, 5, 2]])
+    target_ids = torch.tensor([[1, 5, 4, 6], [1, 4, 4, 5]])
+    with torch.no_grad():
+        expected = paper_logits(paper_model, source_ids, target_ids)
+        torch.testing.assert_close(twin(source_ids, target_ids), expected, rtol=1e-5, atol=1e-4)
+    assert expected.std() > 1
 
 
 def test_separate_embeddings(stored: dict[str, Any], save_lightning: Save) -> None:

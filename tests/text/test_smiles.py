@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 from rdkit import rdBase
 
-from molspec.text import TokenizationError
-from molspec.text.smiles import InvalidSmilesError, canonicalise, check_smiles
+from molspec.text import InvalidSmilesError, TokenizationError, canonicalise, check_smiles
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 CAPTURES = hasattr(rdBase, "CaptureErrorLog")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.json_file import read_object, write_object
@@ -100,7 +100,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
     write_object(folder / _CONFIG, config)
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     weights = {name: weight.contiguous() for name, weight in checkpoint.weights.items()}
-    save_file(weights, folder / _WEIGHTS)
+    (folder / _WEIGHTS).write_bytes(save(weights))  # save_file makes it private to its user
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
     if checkpoint.card is not None:
