@@ -30,7 +30,9 @@ def assert_same(actual: object, expected: object) -> None:
 def test_left_pad(rows: list[list[int]], pad_id: int) -> None:
     token_ids = long([token for row in rows for token in row])
     lengths = long([len(row) for row in rows])
-    assert_same(ops.left_pad(token_ids, lengths, pad_id), reference.left_pad(token_ids, lengths, pad_id))
+    assert_same(
+        ops.left_pad(token_ids, lengths, pad_id), reference.left_pad(token_ids, lengths, pad_id)
+    )
 
 
 def test_left_pad_aligns_ends_and_counts_pads() -> None:
@@ -115,7 +117,9 @@ def test_bad_arguments_are_refused(call: object, message: str) -> None:
 def test_operators_pass_opcheck() -> None:
     tests = ("test_schema", "test_faketensor")
     library = torch.ops.molspec
-    torch.library.opcheck(library.left_pad, (long([1, 2, 3]), long([1, 2]), 0), test_utils=("test_schema",))
+    torch.library.opcheck(
+        library.left_pad, (long([1, 2, 3]), long([1, 2]), 0), test_utils=("test_schema",)
+    )
     expand = (long([[1, 2]]), long([0]), long([0]), long([[[3], [4]]]))
     torch.library.opcheck(library.expand_drafts, expand, test_utils=tests)
     accept = (long([[1, 2]]), long([2]), long([[1, 3]]))
