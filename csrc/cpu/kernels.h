@@ -71,7 +71,7 @@ struct AttentionProblem {
 // `blocks` blocks.
 constexpr int64_t attention_scratch(int head_count, int64_t positions, int64_t blocks) {
   const int64_t rounded = (positions + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
-  return head_count * rounded + blocks * kBlockPositions;
+  return head_count * (rounded + blocks * kBlockPositions);
 }
 
 struct LogSoftmaxProblem {

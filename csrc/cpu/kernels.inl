@@ -35,19 +35,11 @@ f32x16 gelu(f32x16 a) {
   return max(a, broadcast(0.0f)) - max(a, broadcast(0.0f) - a) * half_tail;
 }
 
-f32x16 activate(f32x16 a, Activation activation) {
-  switch (activation) {
-    case Activation::kRelu:
-      return max(a, broadcast(0.0f));
-    case Activation::kGelu:
-      return gelu(a);
-    case Activation::kSilu:
-      return a / (broadcast(1.0f) + exponential(broadcast(0.0f) - a));
-    case Activation::kNone:
-      break;
-  }
-  return a;
-}
+f32x16 silu(f32x16 a) { return a / (broadcast(1.0f) + exponential(broadcast(0.0f) - a)); }
+
+f32x16 relu(f32x16 a) { return max(a, broadcast(0.0f)); }
+
+f32x16 identity(f32x16 a) { return a; }
 
 struct Float32 {
   using Weight = float;
@@ -135,6 +127,22 @@ struct Bfloat16 {
   }
 };
 
+// out = activation(sums + bias) + residual
+template <f32x16 (*kActivation)(f32x16), int kRows>
+inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
+                        const f32x16 (&sums)[kRows][kTileVectors]) {
+  f32x16 bias[kTileVectors];
+  for (int v = 0; v < kTileVectors; ++v) bias[v] = load(problem.bias + column + v * kLanes);
+  for (int i = 0; i < kRows; ++i) {
+    const int64_t at = (row + i) * problem.out_stride + column;
+    for (int v = 0; v < kTileVectors; ++v) {
+      f32x16 value = kActivation(sums[i][v] + bias[v]);
+      if (problem.residual) value = value + load(problem.residual + at + v * kLanes);
+      store(problem.out + at + v * kLanes, value);
+    }
+  }
+}
+
 // Rows [row, row + kRows) of one panel's columns [vector * 16, (vector + kTileVectors) * 16).
 template <typename Type, int kRows>
 void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t row) {
@@ -154,14 +162,15 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   }
 
   const int64_t column = static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes;
-  for (int i = 0; i < kRows; ++i) {
-    const int64_t at = (row + i) * problem.out_stride + column;
-    for (int v = 0; v < kTileVectors; ++v) {
-      f32x16 value = activate(sums[i][v] + load(problem.bias + column + v * kLanes),
-                              problem.activation);
-      if (problem.residual) value = value + load(problem.residual + at + v * kLanes);
-      store(problem.out + at + v * kLanes, value);
-    }
+  switch (problem.activation) {
+    case Activation::kNone:
+      return finish_tile<identity>(problem, row, column, sums);
+    case Activation::kRelu:
+      return finish_tile<relu>(problem, row, column, sums);
+    case Activation::kGelu:
+      return finish_tile<gelu>(problem, row, column, sums);
+    case Activation::kSilu:
+      return finish_tile<silu>(problem, row, column, sums);
   }
 }
 
@@ -239,10 +248,15 @@ void layer_norm(const NormProblem& problem) {
 // Scores of one head against every position of its blocks, whether or not the row attends to it:
 // a block's keys are stored column by column, so sixteen positions are one register.
 template <int kBlocks>
-void score_blocks(const float* query, int head_stride, const float* const* keys, float* scores) {
+void score_blocks(const AttentionProblem& problem, const float* query, int64_t head_offset,
+                  const int32_t* blocks, float* scores) {
+  const float* keys[kBlocks];
   f32x16 sums[kBlocks];
-  for (int b = 0; b < kBlocks; ++b) sums[b] = broadcast(0.0f);
-  for (int column = 0; column < head_stride; ++column) {
+  for (int b = 0; b < kBlocks; ++b) {
+    keys[b] = problem.cache + blocks[b] * problem.block_stride + head_offset;
+    sums[b] = broadcast(0.0f);
+  }
+  for (int column = 0; column < problem.head_stride; ++column) {
     const f32x16 value = broadcast(query[column]);
     for (int b = 0; b < kBlocks; ++b)
       sums[b] = multiply_add(value, load(keys[b] + column * kLanes), sums[b]);
@@ -250,19 +264,37 @@ void score_blocks(const float* query, int head_stride, const float* const* keys,
   for (int b = 0; b < kBlocks; ++b) store(scores + b * kLanes, sums[b]);
 }
 
+// Blocks are scored in groups: one sum alone would wait for each of its additions.
 void score_head(const AttentionProblem& problem, const float* query, int head, const RowKeys& keys,
                 float* scores) {
-  const int head_stride = problem.head_stride;
-  const float* cache = problem.cache + static_cast<int64_t>(head) * head_stride * kLanes;
+  constexpr int kMostBlocks = 6;
+  const int64_t offset = static_cast<int64_t>(head) * problem.head_stride * kLanes;
+  const int groups = (keys.block_count + kMostBlocks - 1) / kMostBlocks;
   int block = 0;
-  for (; block + 4 <= keys.block_count; block += 4) {
-    const float* four[4];
-    for (int b = 0; b < 4; ++b) four[b] = cache + keys.blocks[block + b] * problem.block_stride;
-    score_blocks<4>(query, head_stride, four, scores + block * kLanes);
-  }
-  for (; block < keys.block_count; ++block) {
-    const float* one = cache + keys.blocks[block] * problem.block_stride;
-    score_blocks<1>(query, head_stride, &one, scores + block * kLanes);
+  for (int group = 0; group < groups; ++group) {
+    const int count = (keys.block_count - block + groups - group - 1) / (groups - group);
+    const int32_t* blocks = keys.blocks + block;
+    float* out = scores + block * kLanes;
+    switch (count) {
+      case 1:
+        score_blocks<1>(problem, query, offset, blocks, out);
+        break;
+      case 2:
+        score_blocks<2>(problem, query, offset, blocks, out);
+        break;
+      case 3:
+        score_blocks<3>(problem, query, offset, blocks, out);
+        break;
+      case 4:
+        score_blocks<4>(problem, query, offset, blocks, out);
+        break;
+      case 5:
+        score_blocks<5>(problem, query, offset, blocks, out);
+        break;
+      default:
+        score_blocks<6>(problem, query, offset, blocks, out);
+    }
+    block += count;
   }
 }
 
@@ -291,7 +323,7 @@ float softmax_weights(const float* scores, const int32_t* lanes, int length, flo
 
 // Columns whose sums over positions stay in registers.
 #if defined(__AVX512F__)
-constexpr int kValueVectors = 8;
+constexpr int kValueVectors = 16;
 #else
 constexpr int kValueVectors = 4;
 #endif
@@ -325,14 +357,15 @@ void attend_row(const AttentionProblem& problem, const float* query, const RowKe
                 float* out) {
   const int64_t stride = (keys.length + kLanes - 1) / kLanes * kLanes;
   float* weights = problem.scratch;                            // [head, stride]
-  float* scores = weights + problem.head_count * stride;       // [block * 16], reused by each head
+  const int64_t scored = static_cast<int64_t>(keys.block_count) * kBlockPositions;
+  float* scores = weights + problem.head_count * stride;       // [head, scored]
   constexpr int kMostHeads = 64;
   float inverse[kMostHeads];
-  for (int head = 0; head < problem.head_count; ++head) {
-    score_head(problem, query + head * problem.head_stride, head, keys, scores);
-    inverse[head] = softmax_weights(scores, keys.lanes, keys.length, problem.scale,
-                                    weights + head * stride);
-  }
+  for (int head = 0; head < problem.head_count; ++head)
+    score_head(problem, query + head * problem.head_stride, head, keys, scores + head * scored);
+  for (int head = 0; head < problem.head_count; ++head)
+    inverse[head] = softmax_weights(scores + head * scored, keys.lanes, keys.length,
+                                    problem.scale, weights + head * stride);
   const int width = problem.head_count * problem.head_stride;
   int column = 0;
   for (; column + kValueVectors * kLanes <= width; column += kValueVectors * kLanes)

@@ -172,24 +172,53 @@ inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd)
 
 #endif
 
-// Lanes are added as a balanced tree: 0+8, 1+9, ..., then 0+4, ..., 0+2, 0+1.
+// Lanes are combined as a balanced tree: 0 with 8, 1 with 9, ..., then 0 with 4, 0 with 2, 0 with 1.
+#if defined(__AVX2__)
+
+inline __m256 low_half(f32x16 a) {
+#if defined(__AVX512F__)
+  return _mm512_castps512_ps256(a.value);
+#else
+  return a.low;
+#endif
+}
+inline __m256 high_half(f32x16 a) {
+#if defined(__AVX512F__)
+  return _mm512_extractf32x8_ps(a.value, 1);
+#else
+  return a.high;
+#endif
+}
 inline float sum_of_lanes(f32x16 a) {
-  float lane[kLanes];
-  store(lane, a);
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
-  }
-  return lane[0];
+  const __m256 eight = _mm256_add_ps(low_half(a), high_half(a));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float max_of_lanes(f32x16 a) {
+  const __m256 eight = _mm256_max_ps(low_half(a), high_half(a));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-inline float max_of_lanes(f32x16 a) {
-  float lane[kLanes];
-  store(lane, a);
+#else
+
+inline float sum_of_lanes(f32x16 a) {
   for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
+    for (int i = 0; i < half; ++i) a.lane[i] += a.lane[i + half];
   }
-  return lane[0];
+  return a.lane[0];
 }
+inline float max_of_lanes(f32x16 a) {
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i)
+      a.lane[i] = a.lane[i] > a.lane[i + half] ? a.lane[i] : a.lane[i + half];
+  }
+  return a.lane[0];
+}
+
+#endif
 
 // The nearest whole number, ties to even, for |a| below 2^22.
 inline f32x16 nearest(f32x16 a) {

@@ -32,9 +32,7 @@ def encode(
 
     Raises RuntimeError where a shape, a type, an id or a block is out of range.
     """
-    _library.encode(
-        weights, table, source_ids, source_offsets, memories, memory_cache, workspace
-    )
+    _library.encode(weights, table, source_ids, source_offsets, memories, memory_cache, workspace)
 
 
 def decoder_step(

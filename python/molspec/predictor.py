@@ -11,8 +11,9 @@ import torch
 from molspec import checkpoints, drafting
 from molspec._native import Decoded, GreedySearch
 from molspec.checkpoints import Checkpoint
-from molspec.decode import Source, Statistics, decode
+from molspec.decoding import Source, Statistics, decode
 from molspec.engine.native import NativeEngine
+from molspec.models import locate
 from molspec.text import check_smiles
 
 #: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
@@ -20,7 +21,6 @@ DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-_BUNDLED = Path(__file__).parent / "models"
 
 
 @dataclass(frozen=True)
@@ -232,9 +232,7 @@ class _Reader:
             self._next += 1
 
 
-def load(
-    name_or_path: str | Path, device: str = "cpu", dtype: str = "float32"
-) -> Model:
+def load(name_or_path: str | Path, device: str = "cpu", dtype: str = "float32") -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
 
     dtype: "float32" gives PyTorch's own answers; "bfloat16" is faster and rounds its matrices.
@@ -244,11 +242,4 @@ def load(
     """
     if device != "cpu":
         raise ValueError(f"device is {device!r}: expected 'cpu'")
-    bundled = _BUNDLED / str(name_or_path)
-    is_bundled = str(name_or_path) in bundled_models()
-    return Model(checkpoints.read(bundled if is_bundled else name_or_path), dtype)
-
-
-def bundled_models() -> tuple[str, ...]:
-    """Names of the models that come with the package."""
-    return tuple(sorted(path.name for path in _BUNDLED.iterdir() if path.is_dir()))
+    return Model(checkpoints.read(locate(name_or_path)), dtype)

@@ -269,9 +269,7 @@ class Unpacked:
     ) -> Tensor:
         """One attention sublayer over cached keys and values, or over the rows themselves."""
         entry = self.input(hidden, attention.norm)
-        keys, values = (
-            self.keys_values(entry, attention) if isinstance(cached, Tensor) else cached
-        )
+        keys, values = self.keys_values(entry, attention) if isinstance(cached, Tensor) else cached
         query = self.linear(entry, attention.query)[:, : self.width]
         heads = [part.unflatten(1, (self.head_count, -1)) for part in (query, keys, values)]
         scores = torch.einsum("qhc,khc->hqk", heads[0], heads[1]) * self.attention_scale

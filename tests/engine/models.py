@@ -9,7 +9,13 @@ from molspec.model.spec import ModelSpec
 
 #: Odd sizes on purpose: heads that are no multiple of 16, rows that are no multiple of 64.
 TINY = ModelSpec(
-    13, 13, d_model=24, head_count=3, encoder_layers=2, decoder_layers=2, feed_forward=37,
+    13,
+    13,
+    d_model=24,
+    head_count=3,
+    encoder_layers=2,
+    decoder_layers=2,
+    feed_forward=37,
     max_positions=96,
 )
 CONVENTIONS: dict[str, dict[str, object]] = {

@@ -97,8 +97,14 @@ def test_steps_may_be_cut_anywhere(dtype: torch.dtype) -> None:
     log_probs = torch.empty_like(whole)
     for begin, end in ((0, 1), (1, 9), (9, 40)):
         ops.decoder_step(
-            *model, batch.nodes[begin:end].contiguous(), batch.path_slots, batch.memories,
-            memory_cache, kv_cache, workspace, log_probs[begin:end],
+            *model,
+            batch.nodes[begin:end].contiguous(),
+            batch.path_slots,
+            batch.memories,
+            memory_cache,
+            kv_cache,
+            workspace,
+            log_probs[begin:end],
         )
     assert torch.equal(log_probs, whole)
 
@@ -138,8 +144,13 @@ def test_a_small_workspace_is_refused() -> None:
     memory_cache, _ = batch.caches()
     with pytest.raises(RuntimeError, match="workspace has 64 bytes: expected"):
         ops.encode(
-            batch.packed.weights, batch.packed.table, batch.source_ids, batch.source_offsets,
-            batch.memories, memory_cache, torch.empty(64, dtype=torch.uint8),
+            batch.packed.weights,
+            batch.packed.table,
+            batch.source_ids,
+            batch.source_offsets,
+            batch.memories,
+            memory_cache,
+            torch.empty(64, dtype=torch.uint8),
         )
 
 
@@ -162,7 +173,15 @@ def test_operators_pass_opcheck() -> None:
     log_probs = torch.zeros(len(batch.nodes), TINY.target_vocab_size)
     torch.library.opcheck(
         torch.ops.molspec.decoder_step,
-        (*model, batch.nodes, batch.path_slots, batch.memories, memory_cache, kv_cache, workspace,
-         log_probs),
+        (
+            *model,
+            batch.nodes,
+            batch.path_slots,
+            batch.memories,
+            memory_cache,
+            kv_cache,
+            workspace,
+            log_probs,
+        ),
         test_utils=tests,
     )

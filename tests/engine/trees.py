@@ -51,7 +51,13 @@ class Batch:
         vocab_size = self.packed.spec.target_vocab_size
         log_probs = torch.full((len(self.nodes), vocab_size), float("nan"), dtype=dtype)
         library.decoder_step(
-            *model, self.nodes, self.path_slots, self.memories, memory_cache, kv_cache, workspace,
+            *model,
+            self.nodes,
+            self.path_slots,
+            self.memories,
+            memory_cache,
+            kv_cache,
+            workspace,
             log_probs,
         )
         return log_probs

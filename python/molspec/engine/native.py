@@ -100,9 +100,7 @@ class Session:
         self._free_blocks += self._memories[row, 1 : 1 + blocks].tolist()
         self._memories[row, 0] = 0
 
-    def step(
-        self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int
-    ) -> np.ndarray:
+    def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
         """Log-probabilities [at least node, vocab] behind nodes int32 [node, 4].
 
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
