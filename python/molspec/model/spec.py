@@ -61,7 +61,7 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
+            value: Any = getattr(self, field.name)
             expected = _TYPES.get(str(field.type), (str,))
             if not isinstance(value, expected) or (field.type == "int" and isinstance(value, bool)):
                 raise ValueError(f"{field.name} is {value!r}: expected {field.type}")
