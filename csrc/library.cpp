@@ -14,6 +14,9 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "Tensor(c!) log_probs) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");
 
+  // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
+  library.def("instruction_set() -> str");
+
   // Dense batches for models without a cache.
   library.def("left_pad(Tensor token_ids, Tensor lengths, int pad_id) -> (Tensor, Tensor)");
   library.def(

@@ -107,7 +107,7 @@ def predict(
 ) -> None:
     """Predict for every query, in the order given."""
     with _one_line_errors():
-        from molspec.predictor import PredictOptions
+        from molspec.strategy import PredictOptions
 
         with _value_errors_are_usage_errors():
             options = PredictOptions(

@@ -69,6 +69,15 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
     return size
 
 
+def instruction_set() -> str:
+    """Name the kernels that this processor runs: avx512_bf16, avx512, avx2 or portable.
+
+    Raises RuntimeError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
+    """
+    name: str = _library.instruction_set()
+    return name
+
+
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
     """Align ragged sequences at their ends.
 
