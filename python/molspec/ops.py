@@ -7,7 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+_CUDA_LIBRARY = Path(__file__).with_name("molspec_ops_cuda.so")
+#: Whether the operators take CUDA tensors: the library was built, and there is a device.
+HAS_CUDA = _CUDA_LIBRARY.exists() and torch.cuda.is_available()
+
 torch.ops.load_library(str(Path(__file__).with_name("molspec_ops.so")))
+if HAS_CUDA:
+    torch.ops.load_library(str(_CUDA_LIBRARY))
 
 _library = torch.ops.molspec
 
