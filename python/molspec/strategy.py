@@ -14,12 +14,6 @@ BeamKind = Literal["exact", "standard", "sbs"]
 DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
 
-#: Looking ahead in exact beam search: steps, and how likely a node must be to be needed. A wrong
-#: node costs a row of a pass, a right one saves a part of a pass (docs/beams.md has the figures).
-LOOKAHEAD_STEPS = 12
-MIN_CONFIDENCE = 0.5
-
-
 @dataclass(frozen=True)
 class PredictOptions:
     """How to decode.
@@ -84,12 +78,15 @@ class PredictOptions:
     def drafting(self) -> Drafting:
         """The drafter, resolved."""
         default = {"sbs": "windows", "standard": "none"}.get(self.beam or "", "tree")
-        return drafting.resolve(
+        resolved = drafting.resolve(
             default if self.drafter is None else self.drafter,
             draft_length=self.draft_length,
             draft_count=self.draft_count,
             node_budget=self.node_budget,
         )
+        if resolved is self.drafter or not isinstance(resolved, TreeDraft) or self.is_greedy:
+            return resolved
+        return lookahead(self.width, self.node_budget)
 
     def _check_drafting(self) -> None:
         resolved = self.drafting
@@ -134,15 +131,11 @@ class PredictOptions:
             n_best=self.n_best,
             max_length=max_length,
             length_penalty=self.length_penalty,
-            lookahead_steps=LOOKAHEAD_STEPS if tree else 0,
-            node_budget=self._lookahead_budget() if tree else 0,
-            min_confidence=MIN_CONFIDENCE,
+            lookahead_steps=tree.max_depth if tree else 0,
+            node_budget=tree.node_budget if tree else 0,
+            min_confidence=tree.min_probability if tree else 1.0,
         )
         return _native.BeamSearch(options, guess, self.batch_size)
-
-    def _lookahead_budget(self) -> int:
-        """A tree for each hypothesis: wide beams look as far ahead as narrow ones."""
-        return self.node_budget if self.node_budget is not None else 4 * self.width
 
     def _speculative_beam(
         self, guess: _native.GuessModel, max_length: int
@@ -156,6 +149,19 @@ class PredictOptions:
         )
         windows = self.drafting.native() if isinstance(self.drafting, WindowDrafts) else None
         return _native.SpeculativeBeamSearch(options, windows, guess, self.batch_size)
+
+
+def lookahead(beam_size: int, node_budget: int | None = None) -> TreeDraft:
+    """How exact beam search drafts where nothing else is asked for.
+
+    A wrong node costs a row of a pass, a right one saves a part of a pass, so only likely nodes are
+    drafted; docs/beams.md has the figures.
+    """
+    return TreeDraft(
+        node_budget=4 * beam_size if node_budget is None else node_budget,
+        max_depth=12,
+        min_probability=0.3,
+    )
 
 
 Search = _native.GreedySearch | _native.BeamSearch | _native.SpeculativeBeamSearch
