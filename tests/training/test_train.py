@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from molspec import checkpoints
-from molspec.model.spec import ModelSpec
+from molspec.checkpoints import Checkpoint
 from molspec.training import PrepareOptions, TrainConfig, TrainingError, prepare, train
 from molspec.training.prepared import read
 from molspec.training.reactions import read_rows
@@ -44,9 +44,7 @@ CONFIG = TrainConfig(
 #: Trains with the arguments' configuration and kills itself within step 13 or within its 2nd save.
 KILLED = """
 import json, os, signal, sys
-from molspec.training import TrainConfig, train, trainer
-
-loop = sys.modules["molspec.training.train"]
+from molspec.training import TrainConfig, loop, train, trainer
 
 def die_at(count, call):
     calls = []
@@ -183,20 +181,21 @@ def test_it_stops_when_nothing_improves(data: Path, tmp_path: Path) -> None:
 
 
 def test_top_1_is_measured_with_the_decoder(data: Path, tmp_path: Path) -> None:
-    validation = read(data).validation.spread(CONFIG.decoded_pairs)
+    prepared = read(data)
+    validation = prepared.validation.spread(CONFIG.decoded_pairs)
     truth = {
-        tuple(validation.source(index)): validation.target(index)
+        prepared.vocabulary.decode(validation.source(index)): prepared.vocabulary.decode(
+            validation.target(index)
+        )
         for index in range(len(validation))
     }
     calls: list[int] = []
 
-    def decode(
-        spec: ModelSpec, weights: Mapping[str, Tensor], sources: list[list[int]]
-    ) -> list[list[int]]:
-        assert weights.keys() == spec.weight_shapes().keys()
+    def decode(model: Checkpoint, sources: Sequence[str]) -> list[str]:
+        assert model.vocabulary == prepared.vocabulary
         calls.append(len(sources))
-        right = [truth[tuple(source)] for source in sources]
-        return [[], *right[1:]]
+        backwards = [".".join(reversed(truth[source].split("."))) for source in sources]
+        return ["", *backwards[1:]]
 
     outcome = train(data, tmp_path / "run", replace(CONFIG, steps=2), decode=decode)
     assert calls == [4]
