@@ -41,7 +41,7 @@ CONFIG = TrainConfig(
     decoded_pairs=4,
 )
 
-#: Trains with the arguments' configuration and kills itself within step 13 or within its 2nd save.
+#: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
 KILLED = """
 import json, os, signal, sys
 from molspec.training import TrainConfig, loop, train, trainer
@@ -56,10 +56,11 @@ def die_at(count, call):
     return counting
 
 data, output, config, where = sys.argv[1:]
-if where == "step":
-    trainer.Trainer._average = die_at(13, trainer.Trainer._average)
+if where == "save":
+    loop.os.replace = die_at(3, os.replace)
 else:
-    loop.os.replace = die_at(2, os.replace)
+    steps = {"beginning": 1, "step": 13}[where]
+    trainer.Trainer._average = die_at(steps, trainer.Trainer._average)
 train(data, output, TrainConfig.from_json(json.loads(config)))
 """
 
@@ -121,9 +122,9 @@ def test_it_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     assert "24 steps" in checkpoint.card
 
 
-@pytest.mark.parametrize("where", ["step", "save"])
+@pytest.mark.parametrize(("where", "saved"), [("beginning", 0), ("step", 8), ("save", 8)])
 def test_a_killed_training_goes_on_to_the_same_weights(
-    data: Path, unbroken: Path, tmp_path: Path, where: str
+    data: Path, unbroken: Path, tmp_path: Path, where: str, saved: int
 ) -> None:
     output = tmp_path / "run"
     config = json.dumps(CONFIG.to_json())
@@ -134,8 +135,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     )
     assert killed.returncode == -signal.SIGKILL
     state = torch.load(output / "state.pt", weights_only=True)["trainer"]
-    assert state["step_count"] == 8
-    assert state["batch_index"] > 0
+    assert state["step_count"] == saved
     outcome = train(data, output, CONFIG)
     assert outcome.step_count == 24
     assert_equal(weights(output), weights(unbroken))
