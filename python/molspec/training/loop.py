@@ -39,7 +39,7 @@ _STATE = "state.pt"
 #: Steps between two looks at the loss: a GPU does not wait in between.
 _LOG_STEPS = 50
 #: What may differ where a training goes on: budget and bookkeeping.
-_CHANGEABLE = ("minutes", "steps", "patience", "save_minutes")
+_CHANGEABLE = ("minutes", "steps", "patience", "save_minutes", "decoded_pairs")
 
 
 class TrainingError(RuntimeError):
