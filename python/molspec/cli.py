@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from molspec.formats import FORMATS, Format
+from molspec.training.commands import register
 
 if TYPE_CHECKING:
     from molspec.predictor import Model, Result
@@ -25,6 +26,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Run SMILES-to-SMILES transformers: fast, and exact to the bit.",
 )
+
+register(app)
 
 #: Standard input or output where a file is asked for.
 _STANDARD = "-"
