@@ -14,9 +14,8 @@ void Layers::embedding_norm(const Stack& stack, int rows) const {
   if (model_.embedding_norm) norm(stack.embedding_norm, rows, work_.hidden, work_.hidden);
 }
 
-void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in_stride,
-                    float* out, int64_t out_stride, const float* residual,
-                    Activation activation) const {
+void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in_stride, float* out,
+                    int64_t out_stride, const float* residual, Activation activation) const {
   LinearProblem problem{};
   problem.rows = rows;
   problem.in_size = static_cast<int>(weights.in_size);

@@ -11,16 +11,16 @@ void node_check(const DecoderStepProblem& problem, int64_t index, int64_t path_s
   const Model& model = *problem.model;
   check(node.token_id >= 0 && node.token_id < model.target_vocab_size, "node ", index,
         " has token id ", node.token_id, ": expected 0 to ", model.target_vocab_size - 1);
-  check(node.position >= 0 && node.position < model.max_positions, "node ", index,
-        " has position ", node.position, ": expected 0 to ", model.max_positions - 1);
+  check(node.position >= 0 && node.position < model.max_positions, "node ", index, " has position ",
+        node.position, ": expected 0 to ", model.max_positions - 1);
   check(node.path_begin >= 0 &&
             static_cast<int64_t>(node.path_begin) + node.position < path_slot_count,
         "node ", index, " has its path at ", node.path_begin, ": expected ", node.position + 1,
         " of ", path_slot_count, " path slots");
   for (int64_t t = 0; t <= node.position; ++t) {
     const int32_t slot = problem.path_slots[node.path_begin + t];
-    check(slot >= 0 && slot < slot_count, "node ", index, " names slot ", slot,
-          ": expected 0 to ", slot_count - 1);
+    check(slot >= 0 && slot < slot_count, "node ", index, " names slot ", slot, ": expected 0 to ",
+          slot_count - 1);
   }
 }
 

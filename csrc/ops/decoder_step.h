@@ -29,7 +29,7 @@ struct DecoderStepProblem {
   float* kv_cache;            // [block, decoder layer, block_size]
   uint8_t* workspace;
   int64_t workspace_size;
-  float* log_probs;           // [node, target_vocab_size]
+  float* log_probs;  // [node, target_vocab_size]
 };
 
 DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,

@@ -24,9 +24,9 @@ EncodeProblem encode_check(const Model& model, const Tensor& source_ids,
         problem.memories.count + 1);
   for (int64_t i = 0; i < problem.query_count; ++i) {
     const int64_t begin = problem.source_offsets[i], end = problem.source_offsets[i + 1];
-    check(begin >= 0 && end <= source_ids.numel() && end - begin <= model.max_positions,
-          "source ", i, " spans ", begin, " to ", end, ": expected at most ", model.max_positions,
-          " of ", source_ids.numel(), " ids");
+    check(begin >= 0 && end <= source_ids.numel() && end - begin <= model.max_positions, "source ",
+          i, " spans ", begin, " to ", end, ": expected at most ", model.max_positions, " of ",
+          source_ids.numel(), " ids");
     memory_check(problem.memories, i, blocks);
     check(end - begin == problem.memories.length(i), "memory ", i, " has length ",
           problem.memories.length(i), ": expected the source's ", end - begin);

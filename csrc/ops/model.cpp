@@ -52,9 +52,7 @@ class Reader {
     return {weight, floats(stride)};
   }
 
-  void end() const {
-    check(next_ == count_, "table has ", count_, " entries: expected ", next_);
-  }
+  void end() const { check(next_ == count_, "table has ", count_, " entries: expected ", next_); }
 
  private:
   const void* bytes(int64_t count) {

@@ -36,22 +36,22 @@ class DecodingFlags:
     )
     beam: Annotated[
         str | None,
-        typer.Option(help="exact, standard (its list, slower) or sbs (approximate)."),
+        typer.Option(help="exact, standard or sbs; greedy where one answer is asked."),
     ] = None
     drafter: Annotated[
         str | None,
-        typer.Option(help="tree, windows or none: changes the time, not the answers (but of sbs)."),
+        typer.Option(help="tree, windows or none; the search's own if not given."),
     ] = None
     draft_length: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None
     draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None
     node_budget: Annotated[int | None, typer.Option(help="Nodes of a tree.")] = None
-    length_penalty: Annotated[float, typer.Option(help="Rank by log-prob / length ** this.")] = 0.0
+    length_penalty: Annotated[float, typer.Option(help="Rank by log_prob / length ** this.")] = 0.0
     batch_size: Annotated[int, typer.Option(help="Queries under way together.")] = 32
     max_length: Annotated[
         int | None, typer.Option(help="Tokens of an answer at most; 200 or the model's limit.")
     ] = None
     merge_duplicates: Annotated[
-        bool, typer.Option("--merge-duplicates", help="Make answers that are one molecule one.")
+        bool, typer.Option("--merge-duplicates", help="Answers that are one molecule become one.")
     ] = False
 
     def options(self) -> PredictOptions:
