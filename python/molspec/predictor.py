@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ import torch
 from molspec import checkpoints, drafting
 from molspec._native import Decoded
 from molspec.checkpoints import Checkpoint
-from molspec.decoding import Source, Statistics, decode
+from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.native import NativeEngine
 from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
@@ -52,6 +53,8 @@ class Result:
     query: str
     predictions: tuple[Prediction, ...] = ()
     error: str | None = None
+    #: What it took. Two results are equal where their answers are.
+    statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
 
 
 class Results(list[Result]):
@@ -133,8 +136,8 @@ class Model:
             )
         return Source(index, ids, [*begin, *ids, *end])
 
-    def result(self, query: str, decoded: Decoded, merge: bool) -> Result:
-        """The decode loop's answer in text."""
+    def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:
+        """The decode loop's answer in text; `seconds` is what it took."""
         predictions = tuple(
             Prediction(
                 self.vocabulary.decode(hypothesis.token_ids),
@@ -145,7 +148,8 @@ class Model:
         )
         if merge:
             predictions = merge_duplicates(predictions)
-        return Result(query, predictions, decoded.error or None)
+        statistics = QueryStatistics.of(decoded, seconds)
+        return Result(query, predictions, decoded.error or None, statistics)
 
 
 class _Reader:
@@ -157,25 +161,28 @@ class _Reader:
         self._queries = iter(queries)
         self._read_count = 0
         self._next = 0
-        self._under_way: dict[int, str] = {}
+        #: The query and when it was read.
+        self._under_way: dict[int, tuple[str, float]] = {}
         self._waiting: dict[int, Result] = {}
 
     def __iter__(self) -> Iterator[Source]:
         for query in self._queries:
             index = self._read_count
             self._read_count += 1
+            began = perf_counter()
             try:
                 source = self._model.source(index, query)
             except ValueError as error:
                 self._waiting[index] = Result(query, error=str(error))
             else:
-                self._under_way[index] = query
+                self._under_way[index] = query, began
                 yield source
 
     def answer(self, index: int, decoded: Decoded) -> None:
         """Take the answer to a query."""
-        query = self._under_way.pop(index)
-        self._waiting[index] = self._model.result(query, decoded, self._merge)
+        query, began = self._under_way.pop(index)
+        seconds = perf_counter() - began
+        self._waiting[index] = self._model.result(query, decoded, self._merge, seconds)
 
     def ready(self) -> Iterator[Result]:
         """Hand out the answers that no earlier query holds up."""
