@@ -24,8 +24,8 @@ class FirstBad {
   void check_none(const char* name, const int64_t* values, int64_t most) const {
     const FirstBadIndex index = read_back(data(), stream_);
     if (index == kNoneBad) return;
-    check(false, name, "[", index, "] is ", read_back(values + index, stream_),
-          ": expected 0 to ", most);
+    check(false, name, "[", index, "] is ", read_back(values + index, stream_), ": expected 0 to ",
+          most);
   }
 
  private:
