@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 # --- text -----------------------------------------------------------------------------------------
 
 class TokenizationError(ValueError): ...
@@ -12,7 +15,35 @@ class TokenIds:
     def __init__(self, tokens: Sequence[str], special_ids: Sequence[int]) -> None: ...
     def encode(self, smiles: str) -> list[int]: ...
 
-# Search
+# --- drafting ------------------------------------------------------------------------------------
+
+class NoDraftOptions: ...
+
+class WindowOptions:
+    def __init__(
+        self, *, draft_length: int, draft_count: int, even: bool, dilution: bool, smart: bool
+    ) -> None: ...
+
+class TreeOptions:
+    def __init__(self, *, node_budget: int, max_depth: int, min_probability: float) -> None: ...
+
+class GuessModel:
+    def __init__(
+        self, *, tokens: list[str], pad: int, bos: int, eos: int, unk: int, ngram: bytes | None
+    ) -> None: ...
+
+class Drafter:
+    def start(self, source_ids: Sequence[int]) -> None: ...
+    def propose(self) -> tuple[list[int], list[int], list[float]]: ...
+    def advance(self, token_ids: Sequence[int]) -> None: ...
+
+class DrafterFactory:
+    def __init__(
+        self, options: NoDraftOptions | WindowOptions | TreeOptions, model: GuessModel
+    ) -> None: ...
+    def start(self, source_ids: Sequence[int]) -> Drafter: ...
+
+# --- search ---------------------------------------------------------------------------------------
 
 class Hypothesis:
     @property
@@ -59,3 +90,39 @@ class _Search:
 
 class GreedySearch(_Search):
     def __init__(self, drafters: DrafterFactory, query_count: int, max_length: int) -> None: ...
+
+class BeamOptions:
+    def __init__(
+        self,
+        *,
+        beam_size: int,
+        n_best: int,
+        max_length: int,
+        length_penalty: float,
+        lookahead_steps: int,
+        node_budget: int,
+        min_confidence: float,
+    ) -> None: ...
+
+class BeamSearch(_Search):
+    def __init__(self, options: BeamOptions, guess_model: GuessModel, query_count: int) -> None: ...
+
+class SpeculativeBeamOptions:
+    def __init__(
+        self,
+        *,
+        beam_size: int,
+        n_best: int,
+        max_length: int,
+        length_penalty: float,
+        nucleus: float,
+    ) -> None: ...
+
+class SpeculativeBeamSearch(_Search):
+    def __init__(
+        self,
+        options: SpeculativeBeamOptions,
+        windows: WindowOptions | None,
+        guess_model: GuessModel,
+        query_count: int,
+    ) -> None: ...

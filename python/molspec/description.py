@@ -47,6 +47,6 @@ def model(name_or_path: str) -> str:
 
 
 def _head(card: str) -> str:
-    """The first paragraph of a card, without its title."""
+    """Give the first paragraph of a card, without its title."""
     paragraphs = (" ".join(text.split()) for text in card.split("\n\n"))
     return next((text for text in paragraphs if text and not text.startswith("#")), "empty")

@@ -56,7 +56,7 @@ class TrainConfig:
     decoded_pairs: int = 200
     #: Stop after so many validations without a better token accuracy; None: never.
     patience: int | None = None
-    #: Minutes between saved states: what a kill can cost at most.
+    #: Minutes between saved states, beside one at each validation: what a kill costs at most.
     save_minutes: float = 5.0
     seed: int = 0
 

@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def _make(
     if options.workers == 1:
         yield from map(make, rows)
         return
-    with ProcessPoolExecutor(options.workers) as pool:
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
         yield from pool.map(make, rows, chunksize=_CHUNK)
 
 

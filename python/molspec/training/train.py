@@ -79,13 +79,23 @@ def train(
     """
     data = read(prepared)
     output = Path(output)
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    chosen = _device(device)
     model = _model(data, config, start)
     stored = _stored(output / "state.pt", config, data)
     training = _Training(data, output, config, model, chosen, decode, shard_bytes)
     if stored is not None:
         training.restore(stored)
     return training.run()
+
+
+def _device(name: str | None) -> torch.device:
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind = name.partition(":")[0]
+    if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
+        able = "cpu or cuda" if torch.cuda.is_available() else "cpu, there is no usable GPU"
+        raise ValueError(f"device is {name!r}: expected {able}")
+    return torch.device(name)
 
 
 def _model(data: Prepared, config: TrainConfig, start: Checkpoint | None) -> Transformer:
@@ -184,12 +194,12 @@ class _Training:
                     row = window.close(step_count, self._trainer.token_count, self._seconds)
                     self._log.add({**self._numbers(), "learning_rate": learning_rate, **row})
                     self._show(bar, row)
-                if step_count % self._config.validate_every == 0 or used_up:
-                    stale = self._judge()
+                judged = step_count % self._config.validate_every == 0 or used_up
+                if judged:
+                    self._judge()
                     self._seconds = monotonic() - began
-                    self._finished = used_up or stale
-                due = self._seconds - saved >= 60 * self._config.save_minutes
-                if due or self._finished:
+                    self._finished = used_up or self._is_stale()
+                if judged or self._seconds - saved >= 60 * self._config.save_minutes:
                     self._save()
                     saved = self._seconds
 
@@ -215,8 +225,8 @@ class _Training:
         bar.set_postfix(shown, refresh=False)
         bar.update(min(100.0, 100 * self._progress()) - bar.n)
 
-    def _judge(self) -> bool:
-        """Validate and keep the model if it is the best so far; gives whether to stop early."""
+    def _judge(self) -> None:
+        """Validate, and write the model if it is the best so far."""
         validation = self._validate(self._trainer.averaged)
         self._validation_log.add({**self._numbers(), **asdict(validation)})
         if self._best is None or validation.token_accuracy > self._best.token_accuracy:
@@ -225,6 +235,8 @@ class _Training:
             self._write_model()
         else:
             self._worse_count += 1
+
+    def _is_stale(self) -> bool:
         return self._config.patience is not None and self._worse_count >= self._config.patience
 
     def _write_model(self) -> None:
@@ -250,19 +262,18 @@ class _Training:
             "seconds": self._seconds,
             "best": None if self._best is None else asdict(self._best),
             "worse_count": self._worse_count,
-            "finished": self._finished,
         }
         unfinished = self._output / "state.pt.unfinished"
         torch.save(state, unfinished)
         os.replace(unfinished, self._output / "state.pt")
 
     def restore(self, stored: Mapping[str, Any]) -> None:
-        """Go back to what `_save` wrote; more budget than it had is there to be used."""
+        """Go back to what `_save` wrote; more budget or patience than it had can be used."""
         self._trainer.restore(stored["trainer"])
         self._seconds = stored["seconds"]
         self._best = None if stored["best"] is None else Validation(**stored["best"])
         self._worse_count = stored["worse_count"]
-        self._finished = stored["finished"] and self._progress() >= 1.0
+        self._finished = self._progress() >= 1.0 or self._is_stale()
 
 
 class _Window:
