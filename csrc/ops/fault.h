@@ -6,12 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#if defined(__CUDACC__)
-#define MOLSPEC_ANYWHERE __host__ __device__
-#else
-#define MOLSPEC_ANYWHERE
-#endif
-
 namespace molspec {
 
 struct Fault {

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "ops/anywhere.h"
 #include "ops/fault.h"
 #include "ops/model.h"
 

@@ -104,8 +104,9 @@ def predict(
     draft_length: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None,
     draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None,
     node_budget: Annotated[int | None, typer.Option(help="Nodes of a tree.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu",
     dtype: Annotated[
-        str, typer.Option(help="float32, or bfloat16: faster, and rounded.")
+        str, typer.Option(help="float32, or bfloat16: faster, and rounded; float16 on cuda.")
     ] = "float32",
     batch_size: Annotated[int, typer.Option(help="Queries under way together.")] = 32,
     max_length: Annotated[
@@ -136,7 +137,7 @@ def predict(
         _check_sources(smiles, input_name, output_name)
         with _queries(smiles, input_name) as queries:
             with _value_errors_are_usage_errors():
-                results = _load(model_name, dtype).predict_stream(queries, options)
+                results = _load(model_name, device, dtype).predict_stream(queries, options)
             failed = _write(results, output_name, FORMATS[output_format.value])
     raise typer.Exit(1 if failed else 0)
 
@@ -171,10 +172,10 @@ def convert(
         checkpoints.convert(models.locate(source), destination, dtype)
 
 
-def _load(name: str, dtype: str) -> Model:
+def _load(name: str, device: str, dtype: str) -> Model:
     from molspec.predictor import load
 
-    return load(name, dtype=dtype)
+    return load(name, device, dtype)
 
 
 def _check_sources(smiles: list[str] | None, input_name: str | None, output_name: str) -> None:

@@ -40,6 +40,7 @@ struct alignas(16) float4 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
+using std::isnan;
 using std::max;
 using std::min;
 inline float2 make_float2(float x, float y) { return {x, y}; }

@@ -13,6 +13,8 @@
 #include "cuda/layers.cu"
 #include "cuda/left_pad.cpp"
 #include "cuda/left_pad.cu"
+#include "cuda/select_hypotheses.cpp"
+#include "cuda/select_hypotheses.cu"
 #include "ops/acceptance_length.cpp"
 #include "ops/decoder_step.cpp"
 #include "ops/encode.cpp"
@@ -21,6 +23,7 @@
 #include "ops/left_pad.cpp"
 #include "ops/memory.cpp"
 #include "ops/model.cpp"
+#include "ops/select_hypotheses.cpp"
 
 // Another order of threads and blocks; a barrier of every block to leave out, -1 for none.
 extern "C" __attribute__((visibility("default"))) void emulation_set(unsigned seed,
