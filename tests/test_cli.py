@@ -30,8 +30,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The fake model, and what it was loaded with."""
     seen: dict[str, Any] = {"model": FakeModel()}
 
-    def load(name: str, dtype: str) -> FakeModel:
-        seen.update(name=name, dtype=dtype)
+    def load(name: str, device: str, dtype: str) -> FakeModel:
+        seen.update(name=name, device=device, dtype=dtype)
         return seen["model"]
 
     monkeypatch.setattr(cli, "_load", load)
@@ -57,7 +57,7 @@ def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Cap
         '{"query": "CN", "predictions": [{"smiles": "NC", "log_prob": -0.5}], "error": null}\n'
     )
     assert err == ""
-    assert (loaded["name"], loaded["dtype"]) == ("product", "float32")
+    assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
 
 
 def test_a_failed_query_leaves_the_others_and_status_1(

@@ -97,11 +97,24 @@ void decoder_step(const DecoderStepProblem& problem) {
   }
 }
 
+void values_check(const DecoderStepProblem& problem) {
+  const NodeLimits limits(problem);
+  for (int64_t i = 0; i < problem.node_count; ++i) {
+    const Node& node = problem.nodes[i];
+    refuse(node_fault(node, static_cast<int32_t>(i), problem.path_slots, limits));
+    if (i == 0 || node.memory != problem.nodes[i - 1].memory)
+      refuse(memory_fault(problem.memories, node.memory, problem.memory_blocks));
+  }
+}
+
 void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& nodes,
                      const Tensor& path_slots, const Tensor& memories, const Tensor& memory_cache,
                      const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs) {
-  decoder_step(decoder_step_check(read_model(weights, table), nodes, path_slots, memories,
-                                  memory_cache, kv_cache, workspace, log_probs));
+  const DecoderStepProblem problem =
+      decoder_step_check(read_cpu_model(weights, table), nodes, path_slots, memories, memory_cache,
+                         kv_cache, workspace, log_probs);
+  values_check(problem);
+  decoder_step(problem);
 }
 
 }  // namespace

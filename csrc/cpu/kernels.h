@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
-namespace molspec::cpu {
+#include "ops/kinds.h"
 
-enum class Activation { kNone, kRelu, kGelu, kSilu };
+namespace molspec::cpu {
 
 // Positions a block of the key-value cache holds, and columns a packed weight panel holds.
 constexpr int kBlockPositions = 16;

@@ -37,4 +37,11 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
   return work;
 }
 
+const Model& read_cpu_model(const Tensor& weights, const Tensor& table) {
+  const Model& model = read_model(weights, table);
+  check(model.weight_type != WeightType::kFloat16,
+        "weights are float16: expected float32 or bfloat16 on the CPU");
+  return model;
+}
+
 }  // namespace molspec::cpu

@@ -30,4 +30,7 @@ struct Workspace {
                          int64_t* size);
 };
 
+// `read_model`, for the kernels of this folder: they have no float16.
+const Model& read_cpu_model(const Tensor& weights, const Tensor& table);
+
 }  // namespace molspec::cpu

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/kinds.h"
 #include "ops/refuse.h"
 
 namespace molspec {
@@ -53,11 +54,11 @@ struct Stack {
 };
 
 struct Model {
-  bool bfloat16;
+  WeightType weight_type;   // of the matrices; everything else is float32
   int64_t d_model, head_count, head_dim, feed_forward;
   int64_t source_vocab_size, target_vocab_size, max_positions;
   bool pre_norm, final_norm, embedding_norm;
-  int64_t activation;  // cpu::Activation
+  Activation activation;
   double norm_eps, attention_scale;
   Stack encoder, decoder;
   Linear output;

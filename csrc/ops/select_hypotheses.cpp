@@ -1,5 +1,7 @@
 #include "ops/select_hypotheses.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 namespace {
 

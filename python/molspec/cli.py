@@ -112,7 +112,7 @@ def predict(
         _check_sources(smiles, input_name, output_name)
         with _queries(smiles, input_name) as queries:
             with _value_errors_are_usage_errors():
-                results = _load(model.model_name, model.dtype).predict_stream(queries, options)
+                results = _load(model).predict_stream(queries, options)
             failed = _write(results, output_name, FORMATS[output_format.value])
     raise typer.Exit(1 if failed else 0)
 
@@ -153,7 +153,7 @@ def evaluate(
             table = PairTable(table_path, query_column, target_column)
             settings = Settings(table, model.model_name, model.dtype, decoding.options(), offset)
             evaluation = Evaluation(settings, output, limit)
-            records = evaluation.run(_load(model.model_name, model.dtype))
+            records = evaluation.run(_load(model))
         _work_off(records, evaluation.summary, limit)
         _show_summary(evaluation, summary_format)
     raise typer.Exit(1 if evaluation.summary.failed else 0)
@@ -189,10 +189,10 @@ def convert(
         checkpoints.convert(models.locate(source), destination, dtype)
 
 
-def _load(name: str, dtype: str) -> Model:
+def _load(flags: ModelFlags) -> Model:
     from molspec.predictor import load
 
-    return load(name, dtype=dtype)
+    return load(flags.model_name, flags.device, flags.dtype)
 
 
 def _check_sources(smiles: list[str] | None, input_name: str | None, output_name: str) -> None:

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelFlags:
-    """Which model, and in which precision."""
+    """Which model, where, and in which precision."""
 
     model_name: Annotated[
         str, typer.Option("--model", help="product, retro, or the path of a checkpoint.")
     ] = "product"
-    dtype: Annotated[str, typer.Option(help="float32, or bfloat16: faster, and rounded.")] = (
-        "float32"
-    )
+    device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu"
+    dtype: Annotated[
+        str, typer.Option(help="float32, or bfloat16: faster, and rounded; float16 on cuda.")
+    ] = "float32"
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from molspec import checkpoints, drafting
 from molspec._native import Decoded
 from molspec.checkpoints import Checkpoint
 from molspec.decoding import QueryStatistics, Source, Statistics, decode
-from molspec.engine.native import NativeEngine
+from molspec.engine.devices import check_device, make_engine
 from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
 from molspec.text import canonicalise, check_smiles
-
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -68,14 +64,13 @@ class Results(list[Result]):
 class Model:
     """A model that answers queries. Made by `load`."""
 
-    def __init__(self, checkpoint: Checkpoint, dtype: str = "float32") -> None:
-        if dtype not in _DTYPES:
-            raise ValueError(f"dtype is {dtype!r}: expected {' or '.join(_DTYPES)}")
+    def __init__(self, checkpoint: Checkpoint, dtype: str = "float32", device: str = "cpu") -> None:
         self.spec = checkpoint.spec
         self.vocabulary = checkpoint.vocabulary
         self.card = checkpoint.card
         self.dtype = dtype
-        self.engine = NativeEngine(checkpoint.spec, checkpoint.weights, _DTYPES[dtype])
+        self.device = device
+        self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         self._guess = drafting.guess_model(checkpoint.vocabulary, checkpoint.ngram)
 
     def predict(self, queries: Sequence[str], n_best: int = 1, **options: Any) -> Results:
@@ -216,11 +211,12 @@ def _log_sum(log_probs: Iterable[float]) -> float:
 def load(name_or_path: str | Path, device: str = "cpu", dtype: str = "float32") -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
 
-    dtype: "float32" gives PyTorch's own answers; "bfloat16" is faster and rounds its matrices.
+    device: "cpu", "cuda" or "cuda:1".
+    dtype: "float32" gives PyTorch's own answers; "bfloat16" (on CUDA "float16" too) is faster and
+        rounds its matrices.
 
     Raises ValueError for an unknown device or dtype, CheckpointError (a ValueError) where there is
     no such model or it is broken.
     """
-    if device != "cpu":
-        raise ValueError(f"device is {device!r}: expected 'cpu'")
-    return Model(checkpoints.read(locate(name_or_path)), dtype)
+    check_device(device, dtype)
+    return Model(checkpoints.read(locate(name_or_path)), dtype, device)
