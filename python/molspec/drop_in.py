@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from molspec import drafting
 from molspec._native import Decoded, GreedySearch, GuessModel
-from molspec.decoding import Source, Statistics
+from molspec.decoding import Session, Source, Statistics
 from molspec.decoding import decode as decode_loop
-from molspec.engine.adapters import adapt, evaluating
+from molspec.engine.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.module import ModuleSession
 
 DEFAULT_BATCH_SIZE = 32
@@ -179,8 +179,16 @@ class _Copies:
         return [token_id for token_id in targets if token_id not in self._special_ids]
 
 
-def _session(model: Any, options: _Options, device: torch.device) -> ModuleSession:
-    return ModuleSession(adapt(model, options.pad_id, device), options.batch_size)
+class _Session(Session, Protocol):
+    def vocab_size(self, bos_id: int, source: Sequence[int]) -> int: ...
+
+
+def _session(model: Any, options: _Options, device: torch.device) -> _Session:
+    if not is_hugging_face(model):
+        return ModuleSession(adapt(model, options.pad_id, device), options.batch_size)
+    from molspec.engine.hugging_face import HuggingFaceSession  # needs transformers
+
+    return HuggingFaceSession(model, options.bos_id, options.pad_id, options.batch_size)
 
 
 def _guess_model(options: _Options, vocab_size: int, tokens: Sequence[str] | None) -> GuessModel:

@@ -1,4 +1,4 @@
-"""The loops that people have: a query at a time, the whole prefix through the model at each step."""
+"""The loops that people have: a query at a time, the whole prefix through the model each step."""
 
 from __future__ import annotations
 

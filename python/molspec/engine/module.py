@@ -19,10 +19,9 @@ from molspec import ops
 from molspec.engine.memories import Memories
 from molspec.engine.rows import IntArray, Rows, TokenPaths, split
 
-#: Padded columns that a call of the model is worth, by device: calls are cheap on a CPU, and a GPU
-#: takes a few thousand tokens in the time that it takes to launch a decoder's kernels.
-CALL_COSTS = {"cpu": 64}
-DEFAULT_CALL_COST = 4096
+#: Padded columns that a call of the model is worth: calls are cheap on a CPU, and a GPU takes a few
+#: thousand tokens in the time that it takes to launch a decoder's kernels.
+_CPU_CALL_COST, _GPU_CALL_COST = 64, 4096
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,6 @@ class EncoderDecoder:
     takes_offsets: bool
     pad_id: int
     device: torch.device
-
-    @property
-    def call_cost(self) -> int:
-        """Padded columns that a call is worth."""
-        return CALL_COSTS.get(self.device.type, DEFAULT_CALL_COST)
 
 
 class ModuleSession:
@@ -96,7 +90,7 @@ class ModuleSession:
         rows = self._paths.rows(nodes, path_slots, block_count)
         parts, order = [], []
         nothing = np.zeros_like(rows.lengths)
-        for group in split(nothing, rows.lengths, self._model.call_cost):
+        for group in split(nothing, rows.lengths, call_cost(self._model.device)):
             picked = picked_nodes(rows, group)
             parts.append(log_probs(self._logits(rows, group, picked)))
             order.append(picked.nodes)
@@ -114,14 +108,11 @@ class ModuleSession:
         return take(logits, picked.rows, columns)
 
     def _target_ids(self, rows: Rows, group: IntArray) -> tuple[Tensor, Tensor]:
-        lengths, index, positions = rows.columns(group, 0)
-        token_ids = torch.from_numpy(rows.token_ids[index])
+        """Token ids [row, column] of a group, and the column where each row begins [row]."""
+        pad_id = self._model.pad_id
         if self._model.takes_offsets:
-            return ops.left_pad(token_ids, torch.from_numpy(lengths), self._model.pad_id)
-        target_ids = torch.full((len(group), int(lengths.max())), self._model.pad_id)
-        row_of = np.repeat(np.arange(len(group)), lengths)
-        target_ids[torch.from_numpy(row_of), torch.from_numpy(positions)] = token_ids
-        return target_ids, torch.zeros(len(group), dtype=torch.int64)
+            return ops.left_pad(rows.flat(group), torch.from_numpy(rows.lengths[group]), pad_id)
+        return rows.padded(group, 0, pad_id), torch.zeros(len(group), dtype=torch.int64)
 
 
 @dataclass(frozen=True)
@@ -141,8 +132,13 @@ def picked_nodes(rows: Rows, group: IntArray) -> PickedNodes:
     return PickedNodes(nodes, place[rows.node_rows[nodes]], rows.node_positions[nodes])
 
 
+def call_cost(device: torch.device) -> int:
+    """Padded columns that a call of a model on `device` is worth."""
+    return _CPU_CALL_COST if device.type == "cpu" else _GPU_CALL_COST
+
+
 def take(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
-    """values [row, column, ...] at pairs of row and column."""
+    """Pick values [row, column, ...] at pairs of row and column."""
     device = values.device
     return values[torch.from_numpy(rows).to(device), torch.from_numpy(columns).to(device)]
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from molspec.engine.packing import BLOCK_POSITIONS
 
@@ -19,7 +21,8 @@ class Rows:
 
     token_ids and slots [total] belong to the paths; lengths, memories and evaluated [row] are a
     path's length, the row of its query's memory, and how many of its first nodes earlier steps
-    evaluated. Node i of the staged tree stands in column node_positions[i] of row node_rows[i].
+    evaluated. Node i of the staged tree, in slot node_slots[i], stands in column node_positions[i]
+    of row node_rows[i].
     """
 
     token_ids: IntArray
@@ -27,6 +30,7 @@ class Rows:
     lengths: IntArray
     memories: IntArray
     evaluated: IntArray
+    node_slots: IntArray
     node_rows: IntArray
     node_positions: IntArray
 
@@ -35,15 +39,18 @@ class Rows:
         """Where each row begins in token_ids and slots [row]."""
         return np.cumsum(self.lengths) - self.lengths
 
-    def columns(self, rows: IntArray, first: int) -> tuple[IntArray, IntArray, IntArray]:
-        """The columns from `first` on of some rows, one row behind the other.
+    def flat(self, rows: IntArray) -> Tensor:
+        """Token ids of some rows, one behind the other [total]."""
+        return torch.from_numpy(self.token_ids[_ranges(self.begins[rows], self.lengths[rows])])
 
-        Returns how many each row has [row], and of every column its index in token_ids and slots
-        and its position [total].
-        """
+    def padded(self, rows: IntArray, first: int, pad_id: int) -> Tensor:
+        """Token ids of some rows from column `first` on, padded on the right [row, column]."""
         counts = self.lengths[rows] - first
-        positions = _ranges(np.full(len(rows), first), counts)
-        return counts, np.repeat(self.begins[rows], counts) + positions, positions
+        columns = _ranges(np.zeros_like(rows), counts)
+        padded = np.full((len(rows), counts.max()), pad_id)
+        index = np.repeat(self.begins[rows] + first, counts) + columns
+        padded[np.repeat(np.arange(len(rows)), counts), columns] = self.token_ids[index]
+        return torch.from_numpy(padded)
 
 
 class TokenPaths:
@@ -81,6 +88,7 @@ class TokenPaths:
             lengths,
             memories[leaves],
             lengths - staged,
+            ends,
             row_of[ends],
             positions,
         )
