@@ -14,6 +14,9 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "Tensor(c!) log_probs) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");
 
+  // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
+  library.def("instruction_set() -> str");
+
   // Dense batches for models without a cache.
   library.def("left_pad(Tensor token_ids, Tensor lengths, int pad_id) -> (Tensor, Tensor)");
   library.def(
@@ -21,4 +24,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "Tensor draft_ids) -> (Tensor, Tensor, Tensor)");
   library.def(
       "acceptance_length(Tensor draft_ids, Tensor draft_lengths, Tensor predicted_ids) -> Tensor");
+  library.def(
+      "select_hypotheses(Tensor scores, Tensor parent_ranks, Tensor token_ids, "
+      "Tensor candidate_counts, int beam_size) -> (Tensor, Tensor)");
 }

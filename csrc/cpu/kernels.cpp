@@ -2,6 +2,8 @@
 
 #include "cpu/kernels.h"
 
+#include <torch/csrc/stable/library.h>
+
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -49,6 +51,12 @@ const Kernels& choose_or_throw() {
 const Kernels& kernels() {
   static const Kernels& table = choose_or_throw();
   return table;
+}
+
+std::string instruction_set_op() { return kernels().instruction_set; }
+
+STABLE_TORCH_LIBRARY_IMPL(molspec, CompositeExplicitAutograd, library) {
+  library.impl("instruction_set", TORCH_BOX(&instruction_set_op));
 }
 
 }  // namespace molspec::cpu

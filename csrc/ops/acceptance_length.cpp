@@ -1,5 +1,7 @@
 #include "ops/acceptance_length.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 
 AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,

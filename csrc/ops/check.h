@@ -1,25 +1,16 @@
-// Refusing bad arguments, with an error that names the argument, its value and what was expected.
+// Refusing bad tensors, with an error that names the argument, its value and what was expected.
 
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>
 
 #include <cstdint>
-#include <sstream>
-#include <stdexcept>
+
+#include "ops/refuse.h"
 
 namespace molspec {
 
-using torch::stable::Tensor;
 using torch::headeronly::ScalarType;
-
-template <typename... Parts>
-void check(bool holds, const Parts&... parts) {
-  if (holds) return;
-  std::ostringstream text;
-  (text << ... << parts);
-  throw std::runtime_error(text.str());
-}
 
 inline const char* type_name(ScalarType type) {
   switch (type) {

@@ -1,5 +1,7 @@
 #include "ops/decoder_step.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 namespace {
 

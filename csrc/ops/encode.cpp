@@ -1,5 +1,7 @@
 #include "ops/encode.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 
 EncodeProblem encode_check(const Model& model, const Tensor& source_ids,

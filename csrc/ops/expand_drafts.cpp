@@ -1,5 +1,7 @@
 #include "ops/expand_drafts.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 
 ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& position_offsets,

@@ -1,5 +1,7 @@
 #include "ops/left_pad.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 
 LeftPadProblem left_pad_check(const Tensor& token_ids, const Tensor& lengths, int64_t pad_id) {

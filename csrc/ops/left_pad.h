@@ -4,7 +4,9 @@
 
 #pragma once
 
-#include "ops/check.h"
+#include <cstdint>
+
+#include "ops/refuse.h"
 
 namespace molspec {
 

@@ -1,5 +1,7 @@
 #include "ops/memory.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 
 int64_t cache_check(const Model& model, const Tensor& cache, const char* name) {

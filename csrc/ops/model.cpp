@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ops/check.h"
+
 namespace molspec {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/check.h"
+#include "ops/refuse.h"
 
 namespace molspec {
 

@@ -3,7 +3,9 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include "search/beam.h"
 #include "search/greedy.h"
+#include "search/speculative_beam.h"
 #include "text/bindings.h"
 
 namespace py = pybind11;
@@ -80,6 +82,37 @@ void bind_search(py::module_& module) {
   greedy.def(py::init<std::shared_ptr<const DrafterFactory>, int32_t, int32_t>(),
              py::arg("drafters"), py::arg("query_count"), py::arg("max_length"));
   bind_loop(greedy);
+
+  py::class_<BeamOptions>(module, "BeamOptions")
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length,
+                       double length_penalty, int32_t lookahead_steps, int32_t node_budget,
+                       float min_confidence) {
+             const BeamOptions options{beam_size,       n_best,      max_length,    length_penalty,
+                                       lookahead_steps, node_budget, min_confidence};
+             check(options);
+             return options;
+           }),
+           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
+           py::arg("length_penalty"), py::arg("lookahead_steps"), py::arg("node_budget"),
+           py::arg("min_confidence"));
+  py::class_<BeamSearch> beam(module, "BeamSearch");
+  beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
+           py::arg("options"), py::arg("guess_model"), py::arg("query_count"));
+  bind_loop(beam);
+
+  py::class_<SpeculativeBeamOptions>(module, "SpeculativeBeamOptions")
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length,
+                       double length_penalty, float nucleus) {
+             return SpeculativeBeamOptions{beam_size, n_best, max_length, length_penalty, nucleus};
+           }),
+           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
+           py::arg("length_penalty"), py::arg("nucleus"));
+  py::class_<SpeculativeBeamSearch> speculative(module, "SpeculativeBeamSearch");
+  speculative.def(py::init<const SpeculativeBeamOptions&, std::optional<WindowOptions>,
+                           std::shared_ptr<const GuessModel>, int32_t>(),
+                  py::arg("options"), py::arg("windows"), py::arg("guess_model"),
+                  py::arg("query_count"));
+  bind_loop(speculative);
 }
 
 }  // namespace molspec

@@ -7,17 +7,6 @@
 #include <utility>
 
 namespace molspec {
-namespace {
-
-int32_t find_child(const std::vector<int32_t>& parents, const std::vector<int32_t>& slots,
-                   const TokenTree& tree, int32_t parent, int32_t token_id) {
-  for (size_t i = static_cast<size_t>(parent) + 1; i < slots.size(); ++i)
-    if (parents[i] == parent && tree.token_id(slots[i]) == token_id) return static_cast<int32_t>(i);
-  return TokenTree::kNone;
-}
-
-}  // namespace
-
 GreedySearch::GreedySearch(std::shared_ptr<const DrafterFactory> drafters, int32_t query_count,
                            int32_t max_length)
     : drafters_(std::move(drafters)), max_length_(max_length), tree_(query_count) {
@@ -46,7 +35,6 @@ void GreedySearch::start(int32_t index, const std::vector<int32_t>& source_ids) 
   query.decoded.hypotheses.resize(1);
   const int32_t bos = drafters_->model().roles().special().bos;
   query.slots = {tree_.add(index, TokenTree::kNone, bos)};
-  query.parents = {TokenTree::kNone};
 }
 
 void GreedySearch::plan() {
@@ -59,17 +47,15 @@ void GreedySearch::plan_query(int32_t index, Query& query) {
   query.drafter->propose(drafts_);
   // A draft is worth a row only where a token may still follow it. Parents precede children, so a
   // draft whose parent was left out is left out too.
-  path_.assign(static_cast<size_t>(drafts_.size()), TokenTree::kNone);
-  for (size_t i = 0; i < path_.size(); ++i) {
+  draft_slots_.assign(static_cast<size_t>(drafts_.size()), TokenTree::kNone);
+  for (size_t i = 0; i < draft_slots_.size(); ++i) {
     const int32_t draft_parent = drafts_.parents[i];
-    const int32_t parent =
-        draft_parent == DraftTree::kRoot ? 0 : path_[static_cast<size_t>(draft_parent)];
-    if (parent == TokenTree::kNone) continue;
-    const int32_t parent_slot = query.slots[static_cast<size_t>(parent)];
-    if (tree_.position(parent_slot) + 1 >= max_length_) continue;
-    path_[i] = static_cast<int32_t>(query.slots.size());
-    query.slots.push_back(tree_.add(index, parent_slot, drafts_.token_ids[i]));
-    query.parents.push_back(parent);
+    const int32_t parent = draft_parent == DraftTree::kRoot
+                               ? query.slots.front()
+                               : draft_slots_[static_cast<size_t>(draft_parent)];
+    if (parent == TokenTree::kNone || tree_.position(parent) + 1 >= max_length_) continue;
+    draft_slots_[i] = tree_.add(index, parent, drafts_.token_ids[i]);
+    query.slots.push_back(draft_slots_[i]);
   }
   for (const int32_t slot : query.slots) tree_.stage(index, slot);
   SearchStatistics& statistics = query.decoded.statistics;
@@ -96,9 +82,10 @@ void GreedySearch::advance(const float* log_probs, int32_t vocab_size, std::vect
 }
 
 bool GreedySearch::verify(Query& query, const float* log_probs, int32_t vocab_size) {
-  path_ = {0};
+  path_ = {query.slots.front()};
+  int64_t staged = 0;
   while (true) {
-    const float* row = log_probs + static_cast<int64_t>(path_.back()) * vocab_size;
+    const float* row = log_probs + staged * vocab_size;
     const float* best = std::max_element(row, row + vocab_size);  // the first of equals
     if (!std::isfinite(*best)) {
       query.decoded.hypotheses.clear();
@@ -107,11 +94,11 @@ bool GreedySearch::verify(Query& query, const float* log_probs, int32_t vocab_si
     }
     const auto token_id = static_cast<int32_t>(best - row);
     if (emit(query, token_id, *best)) return true;
-    const int32_t child =
-        find_child(query.parents, query.slots, tree_, path_.back(), token_id);
+    const int32_t child = tree_.child(path_.back(), token_id);
     if (child == TokenTree::kNone) return false;
     ++query.decoded.statistics.accepted_tokens;
     path_.push_back(child);
+    staged = std::find(query.slots.begin(), query.slots.end(), child) - query.slots.begin();
   }
 }
 
@@ -128,20 +115,12 @@ bool GreedySearch::emit(Query& query, int32_t token_id, float log_prob) {
 }
 
 void GreedySearch::keep_path(int32_t index, Query& query) {
-  size_t next = 0;
-  for (size_t i = 0; i < query.slots.size(); ++i) {
-    if (next < path_.size() && path_[next] == static_cast<int32_t>(i)) {
-      ++next;
-    } else {
-      tree_.remove(index, query.slots[i]);
-    }
-  }
+  for (const int32_t slot : query.slots)
+    if (std::find(path_.begin(), path_.end(), slot) == path_.end()) tree_.remove(index, slot);
   const std::vector<int32_t>& tokens = query.decoded.hypotheses.front().token_ids;
-  const auto emitted = static_cast<int>(path_.size());
-  query.drafter->advance(tokens.data() + tokens.size() - path_.size(), emitted);
-  const int32_t last = query.slots[static_cast<size_t>(path_.back())];
-  query.slots.assign(1, tree_.add(index, last, tokens.back()));
-  query.parents.assign(1, TokenTree::kNone);
+  query.drafter->advance(tokens.data() + tokens.size() - path_.size(),
+                         static_cast<int>(path_.size()));
+  query.slots.assign(1, tree_.add(index, path_.back(), tokens.back()));
 }
 
 }  // namespace molspec

@@ -38,9 +38,7 @@ class GreedySearch {
   struct Query {
     std::unique_ptr<Drafter> drafter;
     bool live = false;
-    // Staged: the last emitted token, not yet evaluated, then its drafts; parents as indices.
-    std::vector<int32_t> slots;
-    std::vector<int32_t> parents;
+    std::vector<int32_t> slots;  // staged: the last emitted token, then the drafts behind it
     Decoded decoded;
   };
   void plan_query(int32_t index, Query& query);
@@ -55,8 +53,10 @@ class GreedySearch {
   TokenTree tree_;
   std::vector<Query> queries_;
   int32_t live_count_ = 0;
+  // Of the query at hand.
   DraftTree drafts_;
-  std::vector<int32_t> path_;  // accepted nodes of the query at hand, as indices in its slots
+  std::vector<int32_t> draft_slots_;  // by draft
+  std::vector<int32_t> path_;         // evaluated nodes that the model confirmed
 };
 
 }  // namespace molspec

@@ -20,12 +20,27 @@ int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
   if (owner.free_slots.empty()) take_block(owner);
   const int32_t slot = owner.free_slots.back();
   owner.free_slots.pop_back();
-  const int32_t position = parent == kNone ? 0 : node(parent).position + 1;
-  nodes_[static_cast<size_t>(slot)] = {token_id, parent, position};
+  node(slot) = {token_id, parent, 0, kNone, kNone};
+  if (parent != kNone) {
+    node(slot).position = node(parent).position + 1;
+    node(slot).next_sibling = node(parent).first_child;
+    node(parent).first_child = slot;
+  }
   return slot;
 }
 
+int32_t TokenTree::child(int32_t slot, int32_t token_id) const {
+  int32_t child = node(slot).first_child;
+  while (child != kNone && node(child).token_id != token_id) child = node(child).next_sibling;
+  return child;
+}
+
 void TokenTree::remove(int32_t query, int32_t slot) {
+  if (const int32_t parent = node(slot).parent; parent != kNone) {
+    int32_t* link = &node(parent).first_child;
+    while (*link != kNone && *link != slot) link = &node(*link).next_sibling;
+    if (*link == slot) *link = node(slot).next_sibling;
+  }
   queries_[static_cast<size_t>(query)].free_slots.push_back(slot);
 }
 

@@ -30,16 +30,27 @@ class Source:
 class Search(Protocol):
     """What the loop asks of a search (csrc/search): it drafts, verifies and selects."""
 
-    nodes: IntArray
-    path_slots: IntArray
-    block_count: int
-    live_count: int
+    @property
+    def nodes(self) -> IntArray:
+        """Staged nodes [node, 4] of the next step, see `ops.decoder_step`."""
+
+    @property
+    def path_slots(self) -> IntArray:
+        """Slots of the staged nodes' paths."""
+
+    @property
+    def block_count(self) -> int:
+        """Blocks that the cache must have."""
+
+    @property
+    def live_count(self) -> int:
+        """Queries that are not done."""
 
     def start(self, query: int, source_ids: Sequence[int]) -> None:
         """Begin a query in a free row."""
 
     def plan(self) -> None:
-        """Stage nodes [node, 4] and path_slots of the next step."""
+        """Stage the nodes of the next step."""
 
     def advance(self, log_probs: FloatArray) -> list[Decoded]:
         """Read log_probs [node, vocab] of the staged nodes; return the queries that are done."""

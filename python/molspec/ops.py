@@ -7,7 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+_CUDA_LIBRARY = Path(__file__).with_name("molspec_ops_cuda.so")
+#: Whether the operators take CUDA tensors: the library was built, and there is a device.
+HAS_CUDA = _CUDA_LIBRARY.exists() and torch.cuda.is_available()
+
 torch.ops.load_library(str(Path(__file__).with_name("molspec_ops.so")))
+if HAS_CUDA:
+    torch.ops.load_library(str(_CUDA_LIBRARY))
 
 _library = torch.ops.molspec
 
@@ -69,6 +75,15 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
     return size
 
 
+def instruction_set() -> str:
+    """Name the kernels that this processor runs: avx512_bf16, avx512, avx2 or portable.
+
+    Raises RuntimeError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
+    """
+    name: str = _library.instruction_set()
+    return name
+
+
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
     """Align ragged sequences at their ends.
 
@@ -107,6 +122,28 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     return accepted
 
 
+def select_hypotheses(
+    scores: Tensor,
+    parent_ranks: Tensor,
+    token_ids: Tensor,
+    candidate_counts: Tensor,
+    beam_size: int,
+) -> tuple[Tensor, Tensor]:
+    """Pick the best candidates of every query, of whatever lengths: a beam's next hypotheses.
+
+    scores float64, parent_ranks and token_ids int64, all [query, candidate]; of row q the first
+    candidate_counts[q] (int64 [query]) are there. They rank by score, highest first, then by
+    parent rank, then by token id. Returns indices int64 [query, beam_size] into the candidates and
+    counts int64 [query]: the first counts[q] = min(beam_size, candidate_counts[q]) of a row are
+    the selection, best first; the others are 0.
+    Raises RuntimeError where shapes disagree, a count is out of range or a score is NaN.
+    """
+    selected: tuple[Tensor, Tensor] = _library.select_hypotheses(
+        scores, parent_ranks, token_ids, candidate_counts, beam_size
+    )
+    return selected
+
+
 @torch.library.register_fake("molspec::encode")
 def _(*_arguments: Tensor) -> None:
     return None
@@ -140,3 +177,15 @@ def _(
 @torch.library.register_fake("molspec::acceptance_length")
 def _(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: Tensor) -> Tensor:
     return draft_ids.new_empty((draft_ids.shape[0],))
+
+
+@torch.library.register_fake("molspec::select_hypotheses")
+def _(
+    scores: Tensor,
+    parent_ranks: Tensor,
+    token_ids: Tensor,
+    candidate_counts: Tensor,
+    beam_size: int,
+) -> tuple[Tensor, Tensor]:
+    queries = scores.shape[0]
+    return token_ids.new_empty((queries, beam_size)), token_ids.new_empty((queries,))

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from molspec import checkpoints, drafting
-from molspec._native import Decoded, GreedySearch
+from molspec._native import Decoded
 from molspec.checkpoints import Checkpoint
 from molspec.decoding import Source, Statistics, decode
 from molspec.engine.native import NativeEngine
 from molspec.models import locate
-from molspec.text import check_smiles
-
-#: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
-DEFAULT_MAX_LENGTH = 200
-DEFAULT_BATCH_SIZE = 32
+from molspec.strategy import PredictOptions, Search
+from molspec.text import canonicalise, check_smiles
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One answer: SMILES as the model wrote it."""
+    """One answer."""
 
+    #: As the model wrote it.
     smiles: str
     #: Natural log of its probability: the sum over its tokens and EOS.
     log_prob: float
     #: False where max_length came before EOS.
     finished: bool = True
+
+    @cached_property
+    def canonical(self) -> str | None:
+        """RDKit's canonical SMILES; None where the answer is unfinished or no molecule."""
+        return canonicalise(self.smiles) if self.finished else None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the answer is a molecule to RDKit."""
+        return self.canonical is not None
 
 
 @dataclass(frozen=True)
@@ -51,39 +62,6 @@ class Results(list[Result]):
         self.statistics = statistics
 
 
-@dataclass(frozen=True)
-class PredictOptions:
-    """How to decode. Raises ValueError, naming the option, where one makes no sense."""
-
-    n_best: int = 1
-    drafter: str | drafting.Drafting = "tree"
-    draft_length: int | None = None
-    draft_count: int | None = None
-    node_budget: int | None = None
-    batch_size: int = DEFAULT_BATCH_SIZE
-    max_length: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("n_best", "batch_size", "max_length"):
-            value = getattr(self, name)
-            if value is None and name == "max_length":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} is {value!r}: expected a whole number of at least 1")
-        if self.n_best > 1:
-            raise ValueError(f"n_best is {self.n_best}: expected 1, greedy decoding has one answer")
-        self.resolve_drafter()
-
-    def resolve_drafter(self) -> drafting.Drafting:
-        """The drafter and its options as one configuration."""
-        return drafting.resolve(
-            self.drafter,
-            draft_length=self.draft_length,
-            draft_count=self.draft_count,
-            node_budget=self.node_budget,
-        )
-
-
 class Model:
     """A model that answers queries. Made by `load`."""
 
@@ -97,36 +75,20 @@ class Model:
         self.engine = NativeEngine(checkpoint.spec, checkpoint.weights, _DTYPES[dtype])
         self._guess = drafting.guess_model(checkpoint.vocabulary, checkpoint.ngram)
 
-    def predict(
-        self,
-        queries: Sequence[str],
-        n_best: int = 1,
-        drafter: str | drafting.Drafting = "tree",
-        *,
-        draft_length: int | None = None,
-        draft_count: int | None = None,
-        node_budget: int | None = None,
-        batch_size: int = DEFAULT_BATCH_SIZE,
-        max_length: int | None = None,
-    ) -> Results:
+    def predict(self, queries: Sequence[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query; a bad one gets a Result with `error`, the others are answered.
 
-        queries: SMILES, as the model was trained to read them.
-        n_best: answers a query.
-        drafter: "none", "windows" (Andronov et al.) or "tree"; it changes the time, not the
-            answers. draft_length and draft_count belong to "windows", node_budget to "tree".
-        batch_size: queries under way together; it changes the time, not the answers.
-        max_length: tokens of an answer at most, EOS counted; 200 or the model's own limit.
+        queries are SMILES as the model was trained to read them. The options, all by name, are
+        those of `PredictOptions`: beam_size, beam, drafter, draft_length, draft_count,
+        node_budget, length_penalty, batch_size, max_length, merge_duplicates.
 
-        Raises ValueError, naming the argument, where an option makes no sense.
+        Raises ValueError, naming the option, where one makes no sense.
         """
         if isinstance(queries, str):
             raise ValueError("queries is a string: expected a list of SMILES")
-        options = PredictOptions(
-            n_best, drafter, draft_length, draft_count, node_budget, batch_size, max_length
-        )
         statistics = Statistics()
-        return Results(self.predict_stream(queries, options, statistics), statistics)
+        stream = self.predict_stream(queries, PredictOptions(n_best, **options), statistics)
+        return Results(stream, statistics)
 
     def predict_stream(
         self,
@@ -139,31 +101,17 @@ class Model:
         `statistics`, where given, is kept up to date. Raises ValueError as `predict` does.
         """
         options = options or PredictOptions()
-        search = GreedySearch(
-            drafting.factory(options.resolve_drafter(), self._guess),
-            options.batch_size,
-            self._max_length(options),
-        )
+        search = options.search(self._guess, options.length_limit(self.spec.max_positions))
         return self._stream(queries, options, search, statistics or Statistics())
-
-    def _max_length(self, options: PredictOptions) -> int:
-        limit = self.spec.max_positions
-        if options.max_length is None:
-            return min(DEFAULT_MAX_LENGTH, limit)
-        if options.max_length > limit:
-            raise ValueError(
-                f"max_length is {options.max_length}: expected at most {limit}, the model's own"
-            )
-        return options.max_length
 
     def _stream(
         self,
         queries: Iterable[str],
         options: PredictOptions,
-        search: GreedySearch,
+        search: Search,
         statistics: Statistics,
     ) -> Iterator[Result]:
-        reader = _Reader(self, queries)
+        reader = _Reader(self, queries, options.merge_duplicates)
         session = self.engine.session(options.batch_size)
         for index, decoded in decode(session, search, reader, options.batch_size, statistics):
             reader.answer(index, decoded)
@@ -185,7 +133,7 @@ class Model:
             )
         return Source(index, ids, [*begin, *ids, *end])
 
-    def result(self, query: str, decoded: Decoded) -> Result:
+    def result(self, query: str, decoded: Decoded, merge: bool) -> Result:
         """The decode loop's answer in text."""
         predictions = tuple(
             Prediction(
@@ -195,14 +143,17 @@ class Model:
             )
             for hypothesis in decoded.hypotheses
         )
+        if merge:
+            predictions = merge_duplicates(predictions)
         return Result(query, predictions, decoded.error or None)
 
 
 class _Reader:
     """Reads queries as the decode loop asks for them and puts answers back in their order."""
 
-    def __init__(self, model: Model, queries: Iterable[str]) -> None:
+    def __init__(self, model: Model, queries: Iterable[str], merge: bool) -> None:
         self._model = model
+        self._merge = merge
         self._queries = iter(queries)
         self._read_count = 0
         self._next = 0
@@ -223,13 +174,36 @@ class _Reader:
 
     def answer(self, index: int, decoded: Decoded) -> None:
         """Take the answer to a query."""
-        self._waiting[index] = self._model.result(self._under_way.pop(index), decoded)
+        query = self._under_way.pop(index)
+        self._waiting[index] = self._model.result(query, decoded, self._merge)
 
     def ready(self) -> Iterator[Result]:
         """Hand out the answers that no earlier query holds up."""
         while self._next in self._waiting:
             yield self._waiting.pop(self._next)
             self._next += 1
+
+
+def merge_duplicates(predictions: Iterable[Prediction]) -> tuple[Prediction, ...]:
+    """Answers with one canonical SMILES become the best of them, their probabilities added.
+
+    Sorted by the new log-probs, best first; answers that are no molecules stay apart.
+    """
+    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
+    for prediction in predictions:
+        key = prediction.canonical or (prediction.smiles, prediction.finished)
+        groups.setdefault(key, []).append(prediction)
+    merged = [
+        replace(group[0], log_prob=_log_sum(prediction.log_prob for prediction in group))
+        for group in groups.values()
+    ]
+    return tuple(sorted(merged, key=lambda prediction: -prediction.log_prob))
+
+
+def _log_sum(log_probs: Iterable[float]) -> float:
+    """Log of the sum of probabilities, for at least one of them."""
+    values = sorted(log_probs, reverse=True)
+    return values[0] + math.log(sum(math.exp(value - values[0]) for value in values))
 
 
 def load(name_or_path: str | Path, device: str = "cpu", dtype: str = "float32") -> Model:

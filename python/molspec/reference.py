@@ -8,7 +8,7 @@ twins compute in the dtype of the caches they are given, so float64 caches make 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -22,7 +22,7 @@ from molspec.engine.packing import (
     round_up,
 )
 
-_ACTIVATIONS = {1: F.relu, 2: F.gelu, 3: F.silu}
+_ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {1: F.relu, 2: F.gelu, 3: F.silu}
 
 
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
@@ -53,6 +53,23 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     columns = torch.arange(draft_ids.shape[1])
     agree = (draft_ids == predicted_ids) & (columns < draft_lengths[:, None])
     return agree.long().cumprod(dim=1).sum(dim=1)
+
+
+def select_hypotheses(
+    scores: Tensor,
+    parent_ranks: Tensor,
+    token_ids: Tensor,
+    candidate_counts: Tensor,
+    beam_size: int,
+) -> tuple[Tensor, Tensor]:
+    """Pick the best candidates of every query; see `ops.select_hypotheses`."""
+    indices = token_ids.new_zeros((len(scores), beam_size))
+    counts = candidate_counts.clamp(max=beam_size)
+    for query, (available, count) in enumerate(zip(candidate_counts, counts, strict=True)):
+        rows = [part[query, :available].tolist() for part in (scores, parent_ranks, token_ids)]
+        ranked = sorted(range(int(available)), key=lambda i: (-rows[0][i], rows[1][i], rows[2][i]))
+        indices[query, :count] = torch.tensor(ranked[:count], dtype=torch.int64)
+    return indices, counts
 
 
 def encode(
@@ -117,7 +134,7 @@ def _memory_slots(memory: Tensor) -> Tensor:
 
 
 def _parts(cache: Tensor) -> tuple[Tensor, Tensor]:
-    """A layer's cache [block, block size] as keys [block, column, 16], values [block, 16, column]."""
+    """Keys [block, column, 16] and values [block, 16, column] of a layer's cache."""
     keys, values = cache.chunk(2, dim=1)
     return (
         keys.unflatten(1, (-1, BLOCK_POSITIONS)),
@@ -176,7 +193,7 @@ class Stack:
 
 @dataclass
 class Unpacked:
-    """A packed model (`engine.packing`) as plain matrices, in the order csrc/ops/model.cpp reads."""
+    """A packed model (`engine.packing`) as plain matrices; csrc/ops/model.cpp has the order."""
 
     dtype: torch.dtype
     bfloat16: bool

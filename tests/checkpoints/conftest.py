@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from paper_model import PaperModel, store
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
+from tests.checkpoints.paper_model import PaperModel, store
 
 TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", "C", "O", "c")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from paper_model import PaperModel, store
 
 from molspec.checkpoints import CheckpointError, read
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary
+from tests.checkpoints.paper_model import PaperModel, store
 
 Save = Callable[[Any], Path]
 ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}

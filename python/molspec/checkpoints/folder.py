@@ -1,7 +1,8 @@
 """molspec's own format, a folder.
 
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec}
-model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes()
+model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,
+                   model-00001-of-00002.safetensors, ... and model.safetensors.index.json
 vocabulary.json    the fields of Vocabulary
 ngram.bin          optional: the n-gram model of targets
 README.md          optional: the model card
@@ -25,13 +26,15 @@ from molspec.text import Vocabulary
 LOOKS_FOR = "a folder with config.json and model.safetensors"
 VERSION = 1
 
+_INDEX = "model.safetensors.index.json"
 _CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary.json"
 _NGRAM, _CARD = "ngram.bin", "README.md"
 
 
 def recognises(path: Path) -> bool:
     """Whether `path` is a folder of this format."""
-    return (path / _CONFIG).is_file() and (path / _WEIGHTS).is_file()
+    weights = (path / _WEIGHTS).is_file() or (path / _INDEX).is_file()
+    return (path / _CONFIG).is_file() and weights
 
 
 def read(path: Path) -> Checkpoint:
@@ -40,7 +43,7 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(
         spec=_read_spec(path / _CONFIG),
         vocabulary=Vocabulary.from_json(read_object(path / _VOCABULARY)),
-        weights=_read_weights(path / _WEIGHTS),
+        weights=_read_weights(path),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         card=card.read_text(encoding="utf-8") if card.exists() else None,
     )
@@ -60,27 +63,51 @@ def _read_spec(path: Path) -> ModelSpec:
     return ModelSpec.from_json(spec)
 
 
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    if (folder / _WEIGHTS).is_file():
+        return _load(folder / _WEIGHTS)
+    shards = read_object(folder / _INDEX).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        raise CheckpointError(f"{_INDEX} has no weight_map")
+    weights: dict[str, torch.Tensor] = {}
+    for name in sorted(set(shards.values())):
+        if Path(name).name != name:
+            raise CheckpointError(f"{_INDEX} names {name!r}: expected a file beside it")
+        weights |= _load(folder / name)
+    return weights
+
+
+def _load(path: Path) -> dict[str, torch.Tensor]:
     try:
         return load_file(path)
     except SafetensorError as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
 
 
-def write(checkpoint: Checkpoint, destination: str | Path, *, overwrite: bool = False) -> None:
+def write(
+    checkpoint: Checkpoint,
+    destination: str | Path,
+    *,
+    overwrite: bool = False,
+    shard_bytes: int | None = None,
+) -> None:
     """Write `checkpoint` to the folder `destination`: the whole of it or nothing.
 
-    Raises CheckpointError where the destination is there already and not to be overwritten,
-    OSError where it cannot be written.
+    `shard_bytes` bounds the weights in one file; a weight that is larger has its own.
+
+    Raises ValueError where shard_bytes is not positive, CheckpointError where the destination is
+    there already and not to be overwritten, OSError where it cannot be written.
     """
     destination = Path(destination)
+    if shard_bytes is not None and shard_bytes < 1:
+        raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
     check_destination(destination, overwrite=overwrite)
     destination.parent.mkdir(parents=True, exist_ok=True)
     unfinished = destination.with_name(f".{destination.name}.{os.getpid()}.unfinished")
     replaced = destination.with_name(f".{destination.name}.{os.getpid()}.replaced")
     try:
         unfinished.mkdir()
-        _write_files(checkpoint, unfinished)
+        _write_files(checkpoint, unfinished, shard_bytes)
         if destination.exists():
             destination.rename(replaced)
         unfinished.rename(destination)
@@ -95,13 +122,34 @@ def check_destination(destination: Path, *, overwrite: bool = False) -> None:
         raise CheckpointError(f"{destination}: exists already")
 
 
-def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
+def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:
     config = {"format": "molspec", "format_version": VERSION, "spec": checkpoint.spec.to_json()}
     write_object(folder / _CONFIG, config)
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
-    weights = {name: weight.contiguous() for name, weight in checkpoint.weights.items()}
-    (folder / _WEIGHTS).write_bytes(save(weights))  # save_file makes it private to its user
+    _write_weights(checkpoint, folder, shard_bytes)
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
     if checkpoint.card is not None:
         (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
+
+
+def _write_weights(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:
+    shards: list[dict[str, torch.Tensor]] = []
+    room = 0
+    for name, weight in checkpoint.weights.items():
+        if not shards or (shard_bytes is not None and weight.nbytes > room):
+            shards.append({})
+            room = shard_bytes or 0
+        shards[-1][name] = weight.contiguous()
+        room -= weight.nbytes
+    count = len(shards)
+    names = [f"model-{index:05}-of-{count:05}.safetensors" for index in range(1, count + 1)]
+    if count == 1:
+        names = [_WEIGHTS]
+    else:
+        places = {
+            weight: name for name, shard in zip(names, shards, strict=True) for weight in shard
+        }
+        write_object(folder / _INDEX, {"metadata": {}, "weight_map": places})
+    for name, shard in zip(names, shards, strict=True):
+        (folder / name).write_bytes(save(shard))  # save_file makes it private to its user

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -100,7 +101,12 @@ class Session:
         self._free_blocks += self._memories[row, 1 : 1 + blocks].tolist()
         self._memories[row, 0] = 0
 
-    def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
+    def step(
+        self,
+        nodes: npt.NDArray[np.int32],
+        path_slots: npt.NDArray[np.int32],
+        block_count: int,
+    ) -> npt.NDArray[np.float32]:
         """Log-probabilities [at least node, vocab] behind nodes int32 [node, 4].
 
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
@@ -125,7 +131,8 @@ class Session:
             self._workspace,
             self._log_probs,
         )
-        return self._log_probs.numpy()
+        log_probs: npt.NDArray[np.float32] = self._log_probs.numpy()
+        return log_probs
 
     def _reserve(self, rows: int, positions: int) -> None:
         if rows <= self._workspace_rows and positions <= self._workspace_positions:

@@ -11,6 +11,7 @@ Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned"]
 Activation = Literal["relu", "gelu", "silu"]
 
+_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "bool": (bool,), "float": (int, float)}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("post", "pre"),
     "positions": ("sinusoidal", "learned"),
@@ -60,9 +61,9 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            expected = {"int": int, "bool": bool, "float": (int, float)}.get(str(field.type), str)
-            if not isinstance(value, expected) or (field.type == "int" and isinstance(value, bool)):
+            value: Any = getattr(self, field.name)
+            fits = isinstance(value, _TYPES.get(str(field.type), (str,)))
+            if not fits or (field.type == "int" and isinstance(value, bool)):
                 raise ValueError(f"{field.name} is {value!r}: expected {field.type}")
             if field.type == "int" and value < 1:
                 raise ValueError(f"{field.name} is {value}: expected at least 1")

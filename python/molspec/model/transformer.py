@@ -238,14 +238,16 @@ def _explicit_attention(
     """`scaled_dot_product_attention`, spelt out for training on a CPU.
 
     There its fused kernel takes half of a training step in the backward pass, and its MATH backend
-    computes bfloat16 in float32; this does neither.
+    computes bfloat16 in float32; this does neither. Only the softmax of half-width types is
+    computed in float32, which is also three times as fast.
     """
+    wide = torch.float32 if query.dtype.itemsize < 4 else query.dtype
     visibility = torch.zeros(visible.shape, dtype=query.dtype, device=query.device)
     visibility.masked_fill_(~visible, -math.inf)
     with torch.autocast("cpu", enabled=False):
         scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
-        weights = F.dropout(torch.softmax(scores + visibility, dim=-1), dropout)
-        return weights @ value
+        weights = torch.softmax(scores + visibility, dim=-1, dtype=wide).to(query.dtype)
+        return F.dropout(weights, dropout) @ value
 
 
 class _FeedForward(nn.Module):

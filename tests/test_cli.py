@@ -1,0 +1,289 @@
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec import cli
+from molspec.checkpoints import read
+from tests.cli_with_fake_model import FakeModel
+
+Run = Callable[..., int]
+Captured = pytest.CaptureFixture[str]
+PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model"]
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The fake model, and what it was loaded with."""
+    seen: dict[str, Any] = {"model": FakeModel()}
+
+    def load(name: str, dtype: str) -> FakeModel:
+        seen.update(name=name, dtype=dtype)
+        return seen["model"]
+
+    monkeypatch.setattr(cli, "_load", load)
+    return seen
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["molspec", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code or 0  # type: ignore[return-value]
+
+    return run
+
+
+def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
+    assert run("predict", "CO", "CN") == 0
+    out, err = capfd.readouterr()
+    assert out == (
+        '{"query": "CO", "predictions": [{"smiles": "OC", "log_prob": -0.5}], "error": null}\n'
+        '{"query": "CN", "predictions": [{"smiles": "NC", "log_prob": -0.5}], "error": null}\n'
+    )
+    assert err == ""
+    assert (loaded["name"], loaded["dtype"]) == ("product", "float32")
+
+
+def test_a_failed_query_leaves_the_others_and_status_1(
+    run: Run, loaded: dict[str, Any], capfd: Captured
+) -> None:
+    assert run("predict", "CO", "X", "CN") == 1
+    results = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [result["error"] for result in results] == [None, "it has an X", None]
+
+
+def test_every_option_arrives(run: Run, loaded: dict[str, Any]) -> None:
+    options = "--drafter windows --draft-length 7 --draft-count 3 --batch-size 5 --max-length 90"
+    assert run("predict", "C", *options.split(), "--model", "a/b", "--dtype", "bfloat16") == 0
+    assert (loaded["name"], loaded["dtype"]) == ("a/b", "bfloat16")
+    given = loaded["model"].options
+    assert (given.n_best, given.drafter, given.batch_size, given.max_length) == (
+        1,
+        "windows",
+        5,
+        90,
+    )
+    assert (given.draft_length, given.draft_count, given.node_budget) == (7, 3, None)
+
+
+def test_files(run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured) -> None:
+    source, output = tmp_path / "in.smi", tmp_path / "out.tsv"
+    source.write_bytes(b"\xef\xbb\xbfCO\r\n  CN\t\n\nX\xff")
+    assert run("predict", "--input", str(source), "--output", str(output), "--format", "tsv") == 1
+    assert output.read_text(encoding="utf-8").splitlines() == [
+        "query\trank\tsmiles\tlog_prob\terror",
+        "CO\t1\tOC\t-0.5\t",
+        "CN\t1\tNC\t-0.5\t",
+        "\t1\t\t-0.5\t",
+        "X\ufffd\t\t\t\tit has an X",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+WRONG_USE = {
+    "predict": "give queries either as SMILES or by --input, FILE or -",
+    "predict C --input some.smi": "give queries either as SMILES or by --input, FILE or -",
+    "predict --input absent.smi": "absent.smi: No such file or directory",
+    "predict --input .": ".: Is a directory",
+    "predict --input empty.smi": "there are no queries in --input",
+    "predict --input some.smi --output ./some.smi": "./some.smi: --output is the file of --input",
+    "predict C --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
+    "predict C --output .": ".: Is a directory",
+    "predict C --output /dev/full": "No space left on device",
+    "predict C --batch-size 0": "batch_size is 0: expected a whole number of at least 1",
+    "predict C --max-length -3": "max_length is -3: expected a whole number of at least 1",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG_USE)
+def test_wrong_use_is_one_line_and_status_2(
+    run: Run,
+    loaded: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Captured,
+    arguments: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.smi").write_text("CO\n")
+    (tmp_path / "empty.smi").touch()
+    assert run(*arguments.split()) == 2
+    assert capfd.readouterr() == ("", f"molspec: {WRONG_USE[arguments]}\n")
+    assert (tmp_path / "some.smi").read_text() == "CO\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        "predcit C",
+        "predict C --no-such-option",
+        "predict C --format xml",
+        "predict C --n-best x",
+    ],
+)
+def test_what_the_parser_refuses_is_one_line_and_status_2(
+    run: Run, capfd: Captured, arguments: str
+) -> None:
+    assert run(*arguments.split()) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("molspec: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model prodcut", "prodcut"),
+        ("--model broken", "config.json"),
+        ("--dtype float64", "dtype is 'float64': expected float32 or bfloat16"),
+        ("--drafter guess", "guess"),
+        ("--n-best 0", "n_best is 0: expected a whole number of at least 1"),
+        ("--draft-length 0 --drafter windows", "draft_length is 0"),
+    ],
+)
+def test_a_model_or_option_that_cannot_be_used(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Captured,
+    arguments: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    (tmp_path / "broken" / "model.safetensors").touch()
+    (tmp_path / "results.jsonl").write_text("yesterday's\n")
+    assert run("predict", "C", "--output", "results.jsonl", *arguments.split()) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+    assert (tmp_path / "results.jsonl").read_text() == "yesterday's\n"
+
+
+def test_convert(run: Run, tmp_path: Path, capfd: Captured) -> None:
+    assert run("convert", "retro", str(tmp_path / "mine"), "--dtype", "bfloat16") == 0
+    assert read(tmp_path / "mine").dtype == "bfloat16"
+    assert run("convert", "retro", str(tmp_path / "mine")) == 2
+    assert run("convert", "retro", str(tmp_path / "other"), "--dtype", "int8") == 2
+    assert run("convert", str(tmp_path / "absent"), str(tmp_path / "other")) == 2
+    assert capfd.readouterr().err == (
+        f"molspec: {tmp_path / 'mine'}: exists already\n"
+        "molspec: dtype is 'int8': expected one of float32, float16, bfloat16\n"
+        f"molspec: no model '{tmp_path / 'absent'}': expected product or retro, "
+        "or the path of a checkpoint\n"
+    )
+
+
+def test_help_and_version_need_no_torch() -> None:
+    code = (
+        "import sys; from molspec.cli import main\n"
+        "try: main()\n"
+        "finally: assert not {'torch', 'rdkit', 'numpy'} & set(sys.modules)"
+    )
+    for argument in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, argument], capture_output=True, text=True
+        )
+        assert done.returncode == 0
+        assert "molspec" in done.stdout
+        assert done.stderr == ""
+
+
+def start(*arguments: str, seconds: float = 0.0, **streams: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "FAKE_SECONDS": str(seconds)}
+    return subprocess.Popen([*PROGRAM, *arguments], env=environment, cwd=ROOT, text=True, **streams)
+
+
+def test_results_come_while_queries_still_arrive() -> None:
+    with start("predict", "--input", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for query in ("CO", "CN"):
+            process.stdin.write(f"{query}\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["query"] == query
+        process.stdin.close()
+        assert process.stdout.read() == ""
+        assert process.wait() == 0
+
+
+def test_interrupt_leaves_whole_lines_and_status_130() -> None:
+    with start(
+        "predict",
+        "--input",
+        "/dev/stdin",
+        seconds=0.01,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("CO\n" * 10_000)
+        process.stdin.flush()
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate()
+        assert process.returncode == 130
+    assert err == ""
+    lines = (first + rest).splitlines(keepends=True)
+    assert len(lines) < 10_000
+    for line in lines:
+        assert line.endswith("\n")
+        assert json.loads(line)["query"] == "CO"
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "in.smi").write_text("CO\n" * 50_000)
+    arguments = ("predict", "--input", str(tmp_path / "in.smi"))
+    with start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 141
+
+
+@pytest.mark.parametrize(("count", "shown"), [(5, False), (60, True)])
+def test_a_progress_bar_for_more_than_a_few(
+    run: Run,
+    loaded: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    shown: bool,
+) -> None:
+    (tmp_path / "in.smi").write_text("CO\n" * count)
+    loaded["model"].seconds = 0.01
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
+        monkeypatch.setattr(sys, "stderr", screen)
+        assert run("predict", "--input", str(tmp_path / "in.smi")) == 0
+        monkeypatch.undo()
+        screen.write("end")
+        screen.flush()
+        seen = ""
+        while not seen.endswith("end"):
+            seen += shown_bytes.read(4096).decode()
+    assert (f"{count} queries [" in seen) == shown
+    assert shown or seen == "end"
