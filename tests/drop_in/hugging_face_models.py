@@ -12,7 +12,7 @@ from torch import nn
 
 pytest.importorskip("transformers")
 
-from transformers import (  # noqa: E402
+from transformers import (
     BartConfig,
     BartForConditionalGeneration,
     MarianConfig,

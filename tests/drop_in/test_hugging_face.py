@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from molspec import decode
 from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of
+from tests.drop_in.loops import NextTokens, beam_search
 
 MAX_LENGTH = 16
 
@@ -88,6 +90,65 @@ def test_speculative_greedy_is_generates(
     assert max(map(len, map(set, sequences))) > 2  # the model says different things
 
 
+def model_steps(model: Any, source: Sequence[int]) -> NextTokens:
+    """The last position's log-probabilities by the model's plain forward, no cache, no padding."""
+    source_ids = torch.tensor([source])
+
+    def next_tokens(prefix: Sequence[int]) -> Tensor:
+        with torch.no_grad():
+            logits = model(
+                input_ids=source_ids, decoder_input_ids=torch.tensor([prefix]), use_cache=False
+            ).logits
+        return logits[0, -1].log_softmax(dim=-1)
+
+    return next_tokens
+
+
+@pytest.mark.parametrize("beam", ["standard", "exact"])
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_beams_are_those_of_a_plain_loop(kind: str, beam: str) -> None:
+    model, ids = MODELS[kind](), ids_of(MODELS[kind]())
+    source_ids = sources(model, 3)
+    found = decode(model, source_ids, max_length=8, n_best=4, beam=beam, batch_size=2, **ids)
+    for index, row in enumerate(source_ids.tolist()):
+        steps = model_steps(model, end(row, ids["eos_id"]))
+        own = beam_search(steps, ids["bos_id"], ids["eos_id"], 8, 4)
+        assert [
+            hypothesis[:length]
+            for hypothesis, length in zip(
+                found.sequences[index].tolist(), found.lengths[index].tolist(), strict=True
+            )
+        ] == [tokens for tokens, _ in own]
+        expected = torch.tensor([score for _, score in own], dtype=torch.float64)
+        torch.testing.assert_close(found.log_probs[index], expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_beams_are_generates(kind: str) -> None:
+    """Where nothing ends early: `generate` keeps as many beams again beside finished ones."""
+    model = MODELS[kind]()
+    ids = ids_of(model)
+    source_ids = sources(model, 4)
+
+    def silence(_: nn.Module, __: Any, output: Any) -> None:
+        output.logits[..., ids["eos_id"]] = -1e4
+
+    model.register_forward_hook(silence)
+    own = generate(
+        model,
+        source_ids,
+        num_beams=5,
+        num_return_sequences=5,
+        length_penalty=0.0,
+        early_stopping="never",
+    )
+    found = decode(model, source_ids, max_length=MAX_LENGTH, n_best=5, **ids)
+    assert found.sequences.flatten(0, 1).tolist() == own.sequences[:, 1:].tolist()
+    torch.testing.assert_close(
+        found.log_probs.flatten().float(), own.sequences_scores, atol=1e-4, rtol=0
+    )
+
+
 def test_only_new_tokens_go_through_the_decoder() -> None:
     model = bart()
     lengths: list[int] = []
@@ -96,7 +157,7 @@ def test_only_new_tokens_go_through_the_decoder() -> None:
     )
     found = decode(model, sources(model, 1), max_length=40, drafter="none", **ids_of(model))
     handle.remove()
-    assert found.statistics.decoder_calls > 10
+    assert found.statistics.decoder_calls > 5
     assert set(lengths) == {1}
 
 

@@ -12,7 +12,7 @@ import torch
 
 from molspec import Hypotheses, decode
 from molspec._native import tokenize
-from tests.drop_in.loops import Found, greedy, module_steps
+from tests.drop_in.loops import Found, NextTokens, beam_search, greedy, module_steps
 from tests.drop_in.models import (
     BOS,
     EOS,
@@ -36,13 +36,11 @@ def sources(count: int, vocab_size: int = 15, seed: int = 0) -> list[list[int]]:
     return [[BOS, *(chance.randrange(3, vocab_size) for _ in range(n)), EOS] for n in lengths]
 
 
-def own_greedy(model: PlainTransformer, source: list[int], max_length: int) -> Found:
-    """What the model's owner gets: one source, no padding, no cache."""
-    model.eval()
-    encode, decode_rows = callables(model)
+def own_steps(model: PlainTransformer, source: list[int]) -> NextTokens:
+    """What the model's owner has: one source, no padding, no cache."""
+    encode, decode_rows = callables(model.eval())
     nothing = torch.zeros(1, dtype=torch.int64)
-    steps = module_steps(encode, lambda *arguments: decode_rows(*arguments, nothing), source)
-    return greedy(steps, BOS, EOS, max_length)
+    return module_steps(encode, lambda *arguments: decode_rows(*arguments, nothing), source)
 
 
 def check(found: Hypotheses, own: Sequence[Sequence[Found]], atol: float = 1e-4) -> None:
@@ -62,7 +60,7 @@ def check(found: Hypotheses, own: Sequence[Sequence[Found]], atol: float = 1e-4)
 def own(request: pytest.FixtureRequest) -> tuple[PlainTransformer, list[list[Found]]]:
     """A model and its own greedy answers to `sources(6)`."""
     model = OffsetTransformer(norm_first=request.param, seed=14).double()
-    return model, [[own_greedy(model, query, 18)] for query in sources(6)]
+    return model, [[greedy(own_steps(model, q), BOS, EOS, 18)] for q in sources(6)]
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -76,6 +74,32 @@ def test_speculative_greedy_is_the_models_own(
     given = {"plain": plain, "offsets": model, "callables": callables(model.eval())}[kind]
     found = decode(given, sources(6), max_length=18, drafter=drafter, batch_size=4, **IDS)
     check(found, answers)
+
+
+@pytest.mark.parametrize("beam", ["standard", "exact"])
+@pytest.mark.parametrize("kind", ["plain", "offsets"])
+def test_beams_are_those_of_a_plain_loop(kind: str, beam: str) -> None:
+    model = (PlainTransformer if kind == "plain" else OffsetTransformer)(seed=14).double()
+    queries = sources(4)
+    found = decode(model, queries, max_length=10, n_best=4, beam=beam, batch_size=3, **IDS)
+    check(found, [beam_search(own_steps(model, q), BOS, EOS, 10, 4) for q in queries], 1e-5)
+
+
+def test_fewer_answers_than_beams() -> None:
+    model = PlainTransformer(seed=14).double()
+    wide = decode(model, sources(2), max_length=8, n_best=5, **IDS)
+    best = decode(model, sources(2), max_length=8, n_best=2, beam_size=5, **IDS)
+    assert torch.equal(best.log_probs, wide.log_probs[:, :2])
+    assert torch.equal(best.lengths, wide.lengths[:, :2])
+
+
+def test_a_beam_that_finds_too_few_says_so() -> None:
+    """Wider than all there is to say: max_length 1 leaves as many answers as tokens."""
+    found = decode(PlainTransformer(seed=14), sources(2), max_length=1, n_best=20, **IDS)
+    assert found.sequences.shape == (2, 20, 1)
+    assert found.lengths.tolist() == [[1] * 15 + [0] * 5] * 2
+    assert torch.isneginf(found.log_probs[:, 15:]).all()
+    assert torch.isfinite(found.log_probs[:, :15]).all()
 
 
 def real_queries() -> tuple[list[str], list[list[int]]]:

@@ -71,9 +71,11 @@ class HuggingFaceSession:
         self._pool = torch.empty(0)
         _warn_of_processors(model)
 
-    def vocab_size(self, bos_id: int, source: Sequence[int]) -> int:
+    @property
+    def vocab_size(self) -> int:
         """Size of the target's vocabulary."""
-        return self._model.get_output_embeddings().weight.shape[0]
+        size: int = self._model.get_output_embeddings().weight.shape[0]
+        return size
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows, and the keys and values of their memories."""
