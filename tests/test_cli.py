@@ -15,6 +15,8 @@ import pytest
 
 from molspec import cli
 from molspec.checkpoints import read
+from molspec.strategy import PredictOptions
+from molspec.text import canonicalise
 from tests.cli_with_fake_model import FakeModel
 
 Run = Callable[..., int]
@@ -66,18 +68,39 @@ def test_a_failed_query_leaves_the_others_and_status_1(
     assert [result["error"] for result in results] == [None, "it has an X", None]
 
 
-def test_every_option_arrives(run: Run, loaded: dict[str, Any]) -> None:
-    options = "--drafter windows --draft-length 7 --draft-count 3 --batch-size 5 --max-length 90"
-    assert run("predict", "C", *options.split(), "--model", "a/b", "--dtype", "bfloat16") == 0
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ("", {}),
+        (
+            "--drafter windows --draft-length 7 --draft-count 3 --batch-size 5 --max-length 90",
+            {
+                "drafter": "windows",
+                "draft_length": 7,
+                "draft_count": 3,
+                "batch_size": 5,
+                "max_length": 90,
+            },
+        ),
+        ("--drafter tree --node-budget 9", {"drafter": "tree", "node_budget": 9}),
+        (
+            "--n-best 3 --beam-size 4 --beam exact --length-penalty 0.5 --merge-duplicates",
+            {
+                "n_best": 3,
+                "beam_size": 4,
+                "beam": "exact",
+                "length_penalty": 0.5,
+                "merge_duplicates": True,
+            },
+        ),
+    ],
+)
+def test_every_option_arrives(
+    run: Run, loaded: dict[str, Any], arguments: str, options: dict[str, Any]
+) -> None:
+    assert run("predict", "C", *arguments.split(), "--model", "a/b", "--dtype", "bfloat16") == 0
     assert (loaded["name"], loaded["dtype"]) == ("a/b", "bfloat16")
-    given = loaded["model"].options
-    assert (given.n_best, given.drafter, given.batch_size, given.max_length) == (
-        1,
-        "windows",
-        5,
-        90,
-    )
-    assert (given.draft_length, given.draft_count, given.node_budget) == (7, 3, None)
+    assert loaded["model"].options == PredictOptions(**options)
 
 
 def test_files(run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured) -> None:
@@ -176,6 +199,23 @@ def test_a_model_or_option_that_cannot_be_used(
     assert message in err
     assert err.count("\n") == 1
     assert (tmp_path / "results.jsonl").read_text() == "yesterday's\n"
+
+
+def test_the_bundled_model_esterifies(run: Run, capfd: Captured) -> None:
+    assert run("predict", "CC(=O)O.OCC", "CC(=O", "CC[U]") == 1
+    answered, invalid, unknown = map(json.loads, capfd.readouterr().out.splitlines())
+    assert canonicalise(answered["predictions"][0]["smiles"]) == "CCOC(C)=O"
+    assert answered["predictions"][0]["log_prob"] < 0
+    assert invalid["error"].startswith("not a molecule to RDKit: ")
+    assert unknown["error"] == "not in the model's vocabulary: '[U]'"
+
+
+def test_info(run: Run, capfd: Captured) -> None:
+    assert run("info") == 0
+    assert "model       retro" in capfd.readouterr().out
+    assert run("info", "product") == 0
+    assert "model       retro" not in capfd.readouterr().out
+    assert run("info", "absent") == 2
 
 
 def test_convert(run: Run, tmp_path: Path, capfd: Captured) -> None:

@@ -88,9 +88,19 @@ def predict(
         str, typer.Option("--model", help="product, retro, or the path of a checkpoint.")
     ] = "product",
     n_best: Annotated[int, typer.Option(help="Answers a query.")] = 1,
+    beam_size: Annotated[
+        int | None, typer.Option(help="Hypotheses kept; n-best if not given.")
+    ] = None,
+    beam: Annotated[
+        str | None, typer.Option(help="exact, standard or sbs; greedy where one answer is asked.")
+    ] = None,
+    length_penalty: Annotated[float, typer.Option(help="Rank by log_prob / length ** this.")] = 0.0,
+    merge_duplicates: Annotated[
+        bool, typer.Option("--merge-duplicates", help="Answers that are one molecule become one.")
+    ] = False,
     drafter: Annotated[
-        str, typer.Option(help="tree, windows or none: changes the time, not the answers.")
-    ] = "tree",
+        str | None, typer.Option(help="tree, windows or none; the search's own if not given.")
+    ] = None,
     draft_length: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None,
     draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None,
     node_budget: Annotated[int | None, typer.Option(help="Nodes of a tree.")] = None,
@@ -112,6 +122,10 @@ def predict(
         with _value_errors_are_usage_errors():
             options = PredictOptions(
                 n_best=n_best,
+                beam_size=beam_size,
+                beam=beam,  # type: ignore[arg-type]  # PredictOptions says what it may be
+                length_penalty=length_penalty,
+                merge_duplicates=merge_duplicates,
                 drafter=drafter,
                 draft_length=draft_length,
                 draft_count=draft_count,

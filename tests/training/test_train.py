@@ -249,6 +249,11 @@ def test_a_folder_with_something_else_is_left_alone(
         train(other, unbroken, CONFIG)
 
 
+def test_a_device_that_is_none(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="device is 'tpu': expected cpu"):
+        train(data, tmp_path / "run", CONFIG, device="tpu")
+
+
 def test_a_loss_that_is_no_number_ends_the_training(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,7 @@ class Batches:
                 f"max_positions is {spec.max_positions}: expected at least {longest}, the longest "
                 "source or target with BOS and EOS"
             )
-        largest = int((self._padded(source_lengths) + self._padded(target_lengths)).max())
+        largest = int((self._padded(source_lengths) + self._padded_targets(target_lengths)).max())
         if largest > self._budget:
             raise ValueError(
                 f"batch_tokens is {self._budget}: expected at least {largest}, the longest pair"
@@ -83,6 +83,10 @@ class Batches:
 
     def _padded(self, lengths: np.ndarray) -> np.ndarray:
         return -(-lengths // self._multiple) * self._multiple
+
+    def _padded_targets(self, lengths: np.ndarray) -> np.ndarray:
+        """Pad what the decoder reads, all but the last token."""
+        return self._padded(lengths - 1) + 1
 
     def epoch(self, seed: int, number: int) -> Epoch:
         """Plan pass `number`: like lengths together, alike ones in random order, batches shuffled.
@@ -112,7 +116,7 @@ class Batches:
         while begin < len(source_lengths):
             reach = begin + self._budget // int(source_lengths[begin] + target_lengths[begin]) + 1
             sources = self._padded(np.maximum.accumulate(source_lengths[begin:reach]))
-            targets = self._padded(np.maximum.accumulate(target_lengths[begin:reach]))
+            targets = self._padded_targets(np.maximum.accumulate(target_lengths[begin:reach]))
             tokens = (sources + targets) * np.arange(1, len(sources) + 1)
             count = max(int(np.searchsorted(tokens, self._budget, side="right")), 1)
             yield begin, begin + count, int(sources[count - 1]), int(targets[count - 1])

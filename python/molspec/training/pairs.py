@@ -58,7 +58,8 @@ def make_pairs(row: Row, options: PairOptions) -> Made:
             before = reaction.reactants + reaction.agents
             pairs = reactants_to_product(before, reaction.products, variant_count, random)
     except UnfitReactionError as error:
-        return Made(row, "train", reason=str(error))
+        split = "validation" if options.validation_share == 1.0 else "train"
+        return Made(row, split, reason=str(error))
     return Made(row, split, product, tuple(pairs))
 
 

@@ -79,13 +79,23 @@ def train(
     """
     data = read(prepared)
     output = Path(output)
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    chosen = _device(device)
     model = _model(data, config, start)
     stored = _stored(output / "state.pt", config, data)
     training = _Training(data, output, config, model, chosen, decode, shard_bytes)
     if stored is not None:
         training.restore(stored)
     return training.run()
+
+
+def _device(name: str | None) -> torch.device:
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind = name.partition(":")[0]
+    if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
+        able = "cpu or cuda" if torch.cuda.is_available() else "cpu, there is no usable GPU"
+        raise ValueError(f"device is {name!r}: expected {able}")
+    return torch.device(name)
 
 
 def _model(data: Prepared, config: TrainConfig, start: Checkpoint | None) -> Transformer:
