@@ -71,7 +71,9 @@ class Model:
         self.dtype = dtype
         self.device = device
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
-        self._guess = drafting.guess_model(checkpoint.vocabulary, checkpoint.ngram)
+        self._guess = drafting.guess_model(
+            checkpoint.vocabulary, checkpoint.ngram, self.spec.start_id
+        )
 
     def predict(self, queries: Sequence[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query; a bad one gets a Result with `error`, the others are answered.
@@ -122,7 +124,8 @@ class Model:
         Raises ValueError, saying what is wrong with the query.
         """
         ids = self.vocabulary.encode(check_smiles(query))
-        begin = [self.vocabulary.bos_id] if self.spec.source_bos else []
+        bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
+        begin = [] if bos_id is None else [bos_id]
         end = [self.vocabulary.eos_id] if self.spec.source_eos else []
         longest = self.spec.max_positions - len(begin) - len(end)
         if len(ids) > longest:
