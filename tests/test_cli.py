@@ -15,6 +15,7 @@ import pytest
 
 from molspec import cli
 from molspec.checkpoints import read
+from molspec.flags import ModelFlags
 from molspec.strategy import PredictOptions
 from molspec.text import canonicalise
 from tests.cli_with_fake_model import FakeModel
@@ -30,8 +31,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The fake model, and what it was loaded with."""
     seen: dict[str, Any] = {"model": FakeModel()}
 
-    def load(name: str, device: str, dtype: str) -> FakeModel:
-        seen.update(name=name, device=device, dtype=dtype)
+    def load(flags: ModelFlags) -> FakeModel:
+        seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
         return seen["model"]
 
     monkeypatch.setattr(cli, "_load", load)
