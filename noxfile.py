@@ -44,7 +44,8 @@ def wheel(session: nox.Session) -> None:
     folder = Path(session.create_tmp()).resolve()
     session.run("pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".")
     (built,) = sorted(folder.glob("*.whl"))
-    session.install("--force-reinstall", str(built))
+    session.install(str(built))
+    session.install("--force-reinstall", "--no-deps", str(built))  # where the version is the same
     session.chdir(folder)
     session.run("molspec", "info")
     session.run("molspec", "predict", "CC(=O)O.OCC")

@@ -1,9 +1,8 @@
-#include "text/bindings.h"
-
 #include <pybind11/stl.h>
 
 #include <utility>
 
+#include "text/bindings.h"
 #include "text/drafter.h"
 
 namespace py = pybind11;

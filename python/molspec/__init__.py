@@ -6,16 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from molspec.checkpoints import CheckpointError
+    from molspec.drop_in import Hypotheses, decode
     from molspec.model.spec import ModelSpec
     from molspec.predictor import Model, Prediction, Result, Results, load
 
-__all__ = ["CheckpointError", "Model", "ModelSpec", "Prediction", "Result", "Results", "load"]
+__all__ = [
+    "CheckpointError",
+    "Hypotheses",
+    "Model",
+    "ModelSpec",
+    "Prediction",
+    "Result",
+    "Results",
+    "decode",
+    "load",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "CheckpointError": "molspec.checkpoints",
+    "Hypotheses": "molspec.drop_in",
     "ModelSpec": "molspec.model.spec",
+    "decode": "molspec.drop_in",
 }
 
 

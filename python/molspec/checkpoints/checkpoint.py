@@ -51,6 +51,9 @@ class Checkpoint:
                     f"the vocabulary has {self.vocabulary.size} tokens, "
                     f"but the {side} embedding has {rows} rows"
                 )
+        self.spec.decoder_start(self.vocabulary.bos_id)
+        if self.spec.source_bos and self.vocabulary.bos_id is None:
+            raise CheckpointError("the source begins with BOS, but the vocabulary has none")
 
     @property
     def dtype(self) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError, check_shapes
+from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.json_file import read_object
+from molspec.checkpoints.names import TORCH_LAYERS, take
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -33,25 +34,14 @@ _SIZES = {
     "decoder_layers": "num_decoder_layers",
     "feed_forward": "feedforward_dim",
 }
-_PARTS = ("query", "key", "value")
 
 #: From a name of ModelSpec to one of the state dict: each is replaced, in this order.
 _NAMES = (
     (r"^source_embedding", _SOURCE_EMBEDDING),
     (r"^target_embedding", _TARGET_EMBEDDING),
     (r"^output\.", "model.next_token_classifier."),
-    (r"^(encoder|decoder)\.norm\.", r"model.transformer.\1.norm."),
-    (r"^(encoder|decoder)\.layers\.(\d+)\.", r"model.transformer.\1.layers.\2."),
-    (r"self_attention\.", "self_attn."),
-    (r"cross_attention\.", "multihead_attn."),
-    (r"(query|key|value)\.", "in_proj_"),
-    (r"attn\.output\.", "attn.out_proj."),
-    (r"feed_forward\.inner\.", "linear1."),
-    (r"feed_forward\.outer\.", "linear2."),
-    (r"self_attention_norm\.", "norm1."),
-    (r"cross_attention_norm\.", "norm2."),
-    (r"(encoder.*)feed_forward_norm\.", r"\1norm2."),
-    (r"(decoder.*)feed_forward_norm\.", r"\1norm3."),
+    *TORCH_LAYERS,
+    (r"^(encoder|decoder)\.", r"model.transformer.\1."),
 )
 
 
@@ -121,33 +111,13 @@ def _row_count(state: Mapping[str, Any], key: str) -> int:
 
 
 def _weights(state: Mapping[str, torch.Tensor], spec: ModelSpec) -> dict[str, torch.Tensor]:
-    sources = {name: _source(name) for name in spec.weight_shapes()}
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, (rows, *columns) in spec.weight_shapes().items():
-        key, part = sources[name]
-        shapes[key] = (rows if part is None else len(_PARTS) * rows, *columns)
-    if spec.shared_embedding:
-        shapes[_TARGET_EMBEDDING] = shapes[_SOURCE_EMBEDDING]
-    check_shapes(state, shapes)
+    twice = [_TARGET_EMBEDDING] if spec.shared_embedding else []
+    weights = take(state, spec, _NAMES, ignored=twice)
     if spec.shared_embedding and not torch.equal(
         state[_SOURCE_EMBEDDING], state[_TARGET_EMBEDDING]
     ):
         raise CheckpointError("share_embeddings is true, but source and target embedding differ")
-    return {name: _take(state, *source) for name, source in sources.items()}
-
-
-def _source(name: str) -> tuple[str, int | None]:
-    """Key in the state dict, and which third of it where query, key and value are stacked."""
-    key = name
-    for pattern, replacement in _NAMES:
-        key = re.sub(pattern, replacement, key)
-    part = re.search(r"_attention\.(query|key|value)\.", name)
-    return key, None if part is None else _PARTS.index(part[1])
-
-
-def _take(state: Mapping[str, torch.Tensor], key: str, part: int | None) -> torch.Tensor:
-    # A copy: parts of one tensor share their memory, which safetensors does not write.
-    return state[key] if part is None else state[key].chunk(len(_PARTS))[part].clone()
+    return weights
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:

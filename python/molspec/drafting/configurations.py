@@ -126,15 +126,21 @@ def resolve(
     return kind(**options)
 
 
-def guess_model(vocabulary: Vocabulary, ngram: bytes | None) -> _native.GuessModel:
+def guess_model(
+    vocabulary: Vocabulary, ngram: bytes | None, start_id: int | None = None
+) -> _native.GuessModel:
     """What drafting knows of a loaded model: its tokens and, where it has one, its n-gram model.
 
+    start_id is what the decoder starts with, where it is not BOS.
     Raises ValueError where the n-gram model is damaged or of another vocabulary.
     """
+    bos_id = vocabulary.bos_id if start_id is None else start_id
+    if bos_id is None:
+        raise ValueError("start_id is None: expected an id, as the vocabulary has no BOS")
     return _native.GuessModel(
         tokens=list(vocabulary.tokens),
         pad=vocabulary.pad_id,
-        bos=vocabulary.bos_id,
+        bos=bos_id,
         eos=vocabulary.eos_id,
         unk=vocabulary.pad_id if vocabulary.unk_id is None else vocabulary.unk_id,
         ngram=ngram,

@@ -16,7 +16,8 @@ class Vocabulary:
 
     Special tokens stand for no text. An unknown token in a query is an error, never `unk_id`: the
     model would answer for another molecule. Some vocabularies spell the unknown token "?", which
-    is a token of SMILES too, so a query that spells a special token holds an unknown one.
+    is a token of SMILES too, so a query that spells a special token holds an unknown one. Where
+    there is no BOS, the model's spec says what the decoder starts with.
 
     Raises ValueError where a token is no string, empty or there twice, or where a special id is
     out of range or used twice.
@@ -24,7 +25,7 @@ class Vocabulary:
 
     tokens: tuple[str, ...]
     pad_id: int = 0
-    bos_id: int = 1
+    bos_id: int | None = 1
     eos_id: int = 2
     unk_id: int | None = None
 
@@ -34,8 +35,8 @@ class Vocabulary:
                 raise ValueError(f"token {index} is {token!r}: expected text")
         for field in fields(self)[1:]:
             value = getattr(self, field.name)
-            optional = field.name == "unk_id" and value is None
-            if not optional and (not isinstance(value, int) or isinstance(value, bool)):
+            missing = field.name in ("bos_id", "unk_id") and value is None
+            if not missing and (not isinstance(value, int) or isinstance(value, bool)):
                 raise ValueError(f"{field.name} is {value!r}: expected an integer")
         if len(set(self.special_ids)) < len(self.special_ids):
             raise ValueError(f"special ids {self.special_ids}: expected different ones")
@@ -58,7 +59,7 @@ class Vocabulary:
 
     @property
     def special_ids(self) -> tuple[int, ...]:
-        """PAD, BOS, EOS and, where there is one, UNK."""
+        """PAD, EOS and, where there are such, BOS and UNK."""
         return tuple(value for value in self._special_fields().values() if value is not None)
 
     def encode(self, smiles: str) -> list[int]:

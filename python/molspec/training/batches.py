@@ -57,11 +57,12 @@ class Batches:
         self._budget = token_budget
         self._multiple = _GPU_MULTIPLE if device.type == "cuda" else 1
         self._pad_id = vocabulary.pad_id
-        bos, eos = vocabulary.bos_id, vocabulary.eos_id
-        before = bos if spec.source_bos else None
+        eos = vocabulary.eos_id
+        before = vocabulary.bos_id if spec.source_bos else None
         after = eos if spec.source_eos else None
         source = _wrap(table.source_ids, table.source_lengths, before, after)
-        target = _wrap(table.target_ids, table.target_lengths, bos, eos)
+        start = spec.decoder_start(vocabulary.bos_id)
+        target = _wrap(table.target_ids, table.target_lengths, start, eos)
         self._lengths = source[1].numpy(), target[1].numpy()
         self._check(spec)
         self._source = _Packed.on(device, *source)
