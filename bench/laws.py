@@ -24,17 +24,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from time import monotonic
 
 import torch
 from torch import Tensor
 
-import reactions
 from molspec import checkpoints
 from molspec.decoding import Source, Statistics, decode
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, guess_model
+from molspec.evaluation import PairTable
 from molspec.model.transformer import Transformer
 from molspec.models import locate
 from molspec.predictor import Model
@@ -223,7 +223,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Findings) -> None:
     subject = Subject(name, options.dtypes)
-    queries = [r.query for r in reactions.read(path, options.limit, options.offset)]
+    stop = None if options.limit is None else options.offset + options.limit
+    queries = [pair.query for pair in islice(PairTable(path), options.offset, stop)]
     begin = monotonic()
     for first in range(0, len(queries), options.chunk):
         chunk = queries[first : first + options.chunk]

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import laws
-import reactions
 from molspec import checkpoints
 from molspec.drafting import TreeDraft
 from tests import tiny
@@ -61,12 +60,3 @@ def test_a_twin_that_disagrees_is_seen(arguments: list[str]) -> None:
         subject.twin.output.weight.neg_()
     laws.check_torch(subject, sources, 1e-4, findings)
     assert len(findings.violations) == 4
-
-
-def test_columns_are_checked(tmp_path: Path) -> None:
-    path = tmp_path / "set.tsv"
-    path.write_text("product\treactants\nC\tCC\nN\tNN\nO\tOO\n")
-    assert reactions.read(path, limit=1, offset=1) == [reactions.Reaction("N", "NN")]
-    path.write_text("smiles\nC\n")
-    with pytest.raises(ValueError, match="expected src, tgt or product, reactants"):
-        reactions.read(path)
