@@ -20,7 +20,15 @@ import machine
 from case import Measured, run, table
 
 #: One module of this name an operator, with `cases()`.
-OPERATORS = ("decoder_step", "encode", "left_pad", "expand_drafts", "acceptance_length")
+OPERATORS = (
+    "decoder_step",
+    "encode",
+    "propose",
+    "left_pad",
+    "expand_drafts",
+    "acceptance_length",
+    "select_hypotheses",
+)
 
 
 def measured(names: Sequence[str], rounds: int) -> Iterator[Measured]:
@@ -39,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
 
-    rows = []
+    rows: list[Measured] = []
     print(json.dumps(machine.describe()))
     for line in table(_kept(measured(options.only, options.rounds), rows)):
         print(line, flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -20,6 +21,6 @@ def cases() -> Iterator[Case]:
         yield Case(
             "acceptance_length",
             f"{row_count} drafts",
-            lambda arguments=arguments: ops.acceptance_length(*arguments),
-            lambda arguments=arguments: reference.acceptance_length(*arguments),
+            partial(ops.acceptance_length, *arguments),
+            partial(reference.acceptance_length, *arguments),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from timing import Call, Timing, measure
@@ -31,18 +31,24 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """Bytes and operations a second: what a call reached, and what one core was measured to."""
+
+    bytes_rate: float
+    read_ceiling: float
+    operations_rate: float
+    multiply_ceiling: float
+
+
+@dataclass(frozen=True)
 class Measured:
-    """Seconds a call, and with `work` the rates reached beside those one core can reach."""
+    """Seconds a call, and its rates where the case tells its work."""
 
     operator: str
     size: str
     native: Timing
     reference: Timing | None = None
-    #: Bytes and operations a second, and their measured ceilings.
-    bytes_rate: float | None = None
-    read_ceiling: float | None = None
-    operations_rate: float | None = None
-    multiply_ceiling: float | None = None
+    rates: Rates | None = None
 
 
 def run(case: Case, rounds: int) -> Measured:
@@ -54,26 +60,23 @@ def run(case: Case, rounds: int) -> Measured:
     twin = None
     if case.reference is not None:
         twin = measure({"reference": case.reference}, min(rounds, 3))["reference"]
-    if case.work is None:
-        return Measured(case.operator, case.size, timings["native"], twin)
-    seconds = {name: timing.seconds for name, timing in timings.items()}
-    return Measured(
-        case.operator,
-        case.size,
-        timings["native"],
-        twin,
-        case.work.byte_count / seconds["native"],
-        case.work.read[0] / seconds["read"],
-        case.work.operations / seconds["native"],
-        case.work.multiply[0] / seconds["multiply"],
-    )
+    rates = None
+    if case.work is not None:
+        seconds = {name: timing.seconds for name, timing in timings.items()}
+        rates = Rates(
+            case.work.byte_count / seconds["native"],
+            case.work.read[0] / seconds["read"],
+            case.work.operations / seconds["native"],
+            case.work.multiply[0] / seconds["multiply"],
+        )
+    return Measured(case.operator, case.size, timings["native"], twin, rates)
 
 
-def table(measured: Iterable[Measured]) -> Iterable[str]:
+def table(measured: Iterable[Measured]) -> Iterator[str]:
     """Lines of text: microseconds, GB/s and GFLOP/s with the share of their ceilings."""
     yield (
         f"{'operator':<20}{'size':<34}{'us':>10}{'best':>10}{'reference':>12}{'ratio':>8}"
-        f"{'GB/s':>8}{'of':>6}{'GFLOP/s':>9}{'of':>6}"
+        f"{'GB/s':>8}{'of':>6}{'GFLOP/s':>8}{'of':>6}"
     )
     for row in measured:
         line = f"{row.operator:<20}{row.size:<34}{row.native.seconds * 1e6:>10.1f}"
@@ -81,12 +84,11 @@ def table(measured: Iterable[Measured]) -> Iterable[str]:
         if row.reference is not None:
             ratio = row.reference.seconds / row.native.seconds
             line += f"{row.reference.seconds * 1e6:>12.1f}{ratio:>8.1f}"
-        if row.bytes_rate is not None:
-            line += f"{row.bytes_rate / 1e9:>8.1f}{_share(row.bytes_rate, row.read_ceiling)}"
-            line += f"{row.operations_rate / 1e9:>9.1f}"
-            line += _share(row.operations_rate, row.multiply_ceiling)
+        if row.rates is not None:
+            line += _rate(row.rates.bytes_rate, row.rates.read_ceiling)
+            line += _rate(row.rates.operations_rate, row.rates.multiply_ceiling)
         yield line
 
 
-def _share(rate: float | None, ceiling: float | None) -> str:
-    return f"{rate / ceiling:>6.0%}" if rate and ceiling else " " * 6
+def _rate(rate: float, ceiling: float) -> str:
+    return f"{rate / 1e9:>8.1f}{rate / ceiling:>6.0%}"

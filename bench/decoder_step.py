@@ -7,6 +7,7 @@ memory once for all nodes; it must multiply every weight with every node.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -31,8 +32,8 @@ def cases() -> Iterator[Case]:
                 yield Case(
                     "decoder_step",
                     f"{name} {dtype_name} {node_count} nodes",
-                    lambda step=step: ops.decoder_step(*step.step_arguments),
-                    lambda step=step: reference.decoder_step(*step.step_arguments),
+                    partial(ops.decoder_step, *step.step_arguments),
+                    partial(reference.decoder_step, *step.step_arguments),
                     Work(*work(spec, dtype, node_count), read, multiply),
                 )
 

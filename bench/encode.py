@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import ceilings
 from case import Case, Work
@@ -25,8 +26,8 @@ def cases() -> Iterator[Case]:
                 yield Case(
                     "encode",
                     f"{name} {dtype_name} {length} tokens",
-                    lambda query=query: ops.encode(*query.encode_arguments),
-                    lambda query=query: reference.encode(*query.encode_arguments),
+                    partial(ops.encode, *query.encode_arguments),
+                    partial(reference.encode, *query.encode_arguments),
                     Work(
                         weight_count(spec) * dtype.itemsize,
                         operations(spec, length),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -26,6 +27,6 @@ def cases() -> Iterator[Case]:
         yield Case(
             "expand_drafts",
             f"{query_count} queries, {len(queries)} hypotheses",
-            lambda arguments=arguments: ops.expand_drafts(*arguments),
-            lambda arguments=arguments: reference.expand_drafts(*arguments),
+            partial(ops.expand_drafts, *arguments),
+            partial(reference.expand_drafts, *arguments),
         )

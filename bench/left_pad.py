@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -19,6 +20,6 @@ def cases() -> Iterator[Case]:
         yield Case(
             "left_pad",
             f"{row_count} rows",
-            lambda ids=token_ids, lengths=lengths: ops.left_pad(ids, lengths, 0),
-            lambda ids=token_ids, lengths=lengths: reference.left_pad(ids, lengths, 0),
+            partial(ops.left_pad, token_ids, lengths, 0),
+            partial(reference.left_pad, token_ids, lengths, 0),
         )

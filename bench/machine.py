@@ -27,6 +27,7 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    entries = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
+    pairs = (line.partition(":") for line in lines)
+    entries = {name.strip(): value.strip() for name, _, value in pairs}
     named = entries.get("model name", platform.machine())
     return f"{named}, family {entries.get('cpu family', '?')}, model {entries.get('model', '?')}"

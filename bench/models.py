@@ -101,7 +101,8 @@ def _tree(node_count: int, vocab_size: int) -> tuple[Tensor, Tensor]:
     paths = [[*range(PREFIX_LENGTH + 1)]]
     for node in range(1, node_count):
         paths.append([*paths[(node - 1) // 2], PREFIX_LENGTH + node])
-    nodes, path_slots = [], []
+    nodes: list[list[int]] = []
+    path_slots: list[int] = []
     for node, path in enumerate(paths):
         token_id = 4 + node % (vocab_size - 4)
         nodes.append([token_id, len(path) - 1, len(path_slots), 0])

@@ -15,8 +15,9 @@ import without_rdkit  # noqa: E402
 without_rdkit.provide()
 
 import checks  # noqa: E402
-import laws  # noqa: E402
 import times  # noqa: E402
+
+import laws  # noqa: E402
 
 _PARTS = {"checks": checks.run, "laws": laws.run, "small": checks.small, "times": times.run}
 
