@@ -3,9 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
-#include "text/bind_drafting.h"
+#include "text/bindings.h"
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "Native text, drafting and search of molspec.";
+  molspec::bind_text(module);
   molspec::bind_drafting(module);
+  molspec::bind_search(module);
 }

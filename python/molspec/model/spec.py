@@ -11,6 +11,12 @@ Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned"]
 Activation = Literal["relu", "gelu", "silu"]
 
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "bool": (bool,),
+    "float": (int, float),
+}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("post", "pre"),
     "positions": ("sinusoidal", "learned"),
@@ -57,12 +63,14 @@ class ModelSpec:
     #: The source is wrapped in BOS and in EOS before it is encoded.
     source_bos: bool = True
     source_eos: bool = True
+    #: The token that the decoder starts with, where it is not BOS (BART: EOS, Marian: PAD).
+    start_id: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            expected = {"int": int, "bool": bool, "float": (int, float)}.get(str(field.type), str)
-            if not isinstance(value, expected) or (field.type == "int" and isinstance(value, bool)):
+            value: Any = getattr(self, field.name)
+            fits = isinstance(value, _TYPES.get(str(field.type), (str,)))
+            if not fits or ("int" in str(field.type) and isinstance(value, bool)):
                 raise ValueError(f"{field.name} is {value!r}: expected {field.type}")
             if field.type == "int" and value < 1:
                 raise ValueError(f"{field.name} is {value}: expected at least 1")
@@ -81,6 +89,22 @@ class ModelSpec:
                 f"shared_embedding needs one vocabulary size, got source_vocab_size "
                 f"{self.source_vocab_size} and target_vocab_size {self.target_vocab_size}"
             )
+
+        if self.start_id is not None and not 0 <= self.start_id < self.target_vocab_size:
+            raise ValueError(
+                f"start_id is {self.start_id}: expected a target id, "
+                f"0 to {self.target_vocab_size - 1}"
+            )
+
+    def decoder_start(self, bos_id: int | None) -> int:
+        """The token that the decoder starts with: start_id, or else the vocabulary's BOS.
+
+        Raises ValueError where there is neither.
+        """
+        start = bos_id if self.start_id is None else self.start_id
+        if start is None:
+            raise ValueError("start_id is None: expected an id, as the vocabulary has no BOS")
+        return start
 
     @property
     def head_dim(self) -> int:

@@ -1,0 +1,62 @@
+// Which table of kernels runs: decided once, by what the processor has.
+
+#include "cpu/kernels.h"
+
+#include <torch/csrc/stable/library.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace molspec::cpu {
+
+extern const Kernels kernels_portable;
+#if defined(__x86_64__)
+extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx512;
+extern const Kernels kernels_avx512_bf16;
+#endif
+
+namespace {
+
+// Best first; the portable table is last and always runs.
+const Kernels* choose(const char* wanted) {
+  const auto fits = [wanted](const Kernels& table, bool supported) {
+    return supported && (!wanted || std::string(wanted) == table.instruction_set);
+  };
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq");
+  if (fits(kernels_avx512_bf16, avx512 && __builtin_cpu_supports("avx512bf16")))
+    return &kernels_avx512_bf16;
+  if (fits(kernels_avx512, avx512)) return &kernels_avx512;
+  if (fits(kernels_avx2, avx2)) return &kernels_avx2;
+#endif
+  return fits(kernels_portable, true) ? &kernels_portable : nullptr;
+}
+
+const Kernels& choose_or_throw() {
+  const char* wanted = std::getenv("MOLSPEC_INSTRUCTION_SET");
+  if (const Kernels* table = choose(wanted)) return *table;
+  throw std::runtime_error(
+      std::string("MOLSPEC_INSTRUCTION_SET is '") + wanted +
+      "': expected portable, avx2, avx512 or avx512_bf16, and a processor that has it");
+}
+
+}  // namespace
+
+const Kernels& kernels() {
+  static const Kernels& table = choose_or_throw();
+  return table;
+}
+
+std::string instruction_set_op() { return kernels().instruction_set; }
+
+STABLE_TORCH_LIBRARY_IMPL(molspec, CompositeExplicitAutograd, library) {
+  library.impl("instruction_set", TORCH_BOX(&instruction_set_op));
+}
+
+}  // namespace molspec::cpu

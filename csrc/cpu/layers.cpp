@@ -1,0 +1,115 @@
+#include "cpu/layers.h"
+
+namespace molspec::cpu {
+
+void Layers::embed(const Stack& stack, int64_t row, int32_t token_id, int32_t position) const {
+  const int64_t stride = model_.d_stride();
+  const float* token = stack.embedding + token_id * stride;
+  const float* place = stack.positions + position * stride;
+  float* out = work_.hidden + row * stride;
+  for (int64_t i = 0; i < stride; ++i) out[i] = token[i] + place[i];
+}
+
+void Layers::embedding_norm(const Stack& stack, int rows) const {
+  if (model_.embedding_norm) norm(stack.embedding_norm, rows, work_.hidden, work_.hidden);
+}
+
+void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in_stride, float* out,
+                    int64_t out_stride, const float* residual, Activation activation) const {
+  LinearProblem problem{};
+  problem.rows = rows;
+  problem.in_size = static_cast<int>(weights.in_size);
+  problem.panels = static_cast<int>(weights.panels);
+  problem.in = in;
+  problem.in_stride = in_stride;
+  problem.weights = weights.weights;
+  problem.bias = weights.bias;
+  problem.residual = residual;
+  problem.activation = activation;
+  problem.out = out;
+  problem.out_stride = out_stride;
+  problem.scratch = work_.rounded;
+  const bool bfloat16 = model_.weight_type == WeightType::kBfloat16;
+  (bfloat16 ? kernels_.linear_bfloat16 : kernels_.linear_float32)(problem);
+}
+
+void Layers::norm(const LayerNorm& norm, int rows, const float* in, float* out) const {
+  kernels_.layer_norm({rows, static_cast<int>(model_.d_model), model_.d_stride(), in, norm.weight,
+                       norm.bias, static_cast<float>(model_.norm_eps), out});
+}
+
+// Pre-norm: x + f(norm(x)). Post-norm: norm(x + f(x)).
+const float* Layers::sublayer_input(const LayerNorm& layer_norm, int rows) const {
+  if (!model_.pre_norm) return work_.hidden;
+  norm(layer_norm, rows, work_.hidden, work_.normal);
+  return work_.normal;
+}
+
+void Layers::sublayer_end(const LayerNorm& layer_norm, int rows) const {
+  if (!model_.pre_norm) norm(layer_norm, rows, work_.hidden, work_.hidden);
+}
+
+void Layers::project_self(const Attention& attention, int rows) const {
+  linear(attention.query_key_value, rows, sublayer_input(attention.norm, rows), model_.d_stride(),
+         work_.projected, model_.query_key_value_stride());
+}
+
+void Layers::project_query(const Attention& attention, int rows) const {
+  linear(attention.query_key_value, rows, sublayer_input(attention.norm, rows), model_.d_stride(),
+         work_.projected, model_.attention_stride());
+}
+
+void Layers::project_memory(const Attention& attention, int rows) const {
+  linear(attention.key_value, rows, work_.hidden, model_.d_stride(), work_.projected,
+         model_.query_key_value_stride());
+}
+
+void Layers::store(const LayerCache& cache, int64_t row, int64_t column, int32_t slot) const {
+  const int64_t width = model_.attention_width();
+  const float* key = work_.projected + row * model_.query_key_value_stride() + column;
+  const float* value = key + width;
+  float* block = cache.base + slot / kBlockPositions * cache.block_stride;
+  const int64_t lane = slot % kBlockPositions;
+  for (int64_t i = 0; i < width; ++i) block[i * kBlockPositions + lane] = key[i];
+  float* values = block + width * kBlockPositions + lane * width;
+  for (int64_t i = 0; i < width; ++i) values[i] = value[i];
+}
+
+void Layers::attend(const Attention& attention, int rows, const LayerCache& cache,
+                    const RowKeys* keys, int64_t query_stride) const {
+  AttentionProblem problem{};
+  problem.rows = rows;
+  problem.head_count = static_cast<int>(model_.head_count);
+  problem.head_stride = static_cast<int>(model_.head_stride());
+  problem.scale = static_cast<float>(model_.attention_scale);
+  problem.query = work_.projected;
+  problem.query_stride = query_stride;
+  problem.cache = cache.base;
+  problem.block_stride = cache.block_stride;
+  problem.keys = keys;
+  problem.out = work_.context;
+  problem.out_stride = model_.attention_stride();
+  problem.scratch = work_.attention;
+  kernels_.attention(problem);
+  linear(attention.output, rows, work_.context, model_.attention_stride(), work_.hidden,
+         model_.d_stride(), work_.hidden);
+  sublayer_end(attention.norm, rows);
+}
+
+void Layers::feed_forward(const Layer& layer, int rows) const {
+  linear(layer.inner, rows, sublayer_input(layer.feed_forward_norm, rows), model_.d_stride(),
+         work_.inner, model_.feed_forward_stride(), nullptr,
+         model_.activation);
+  linear(layer.outer, rows, work_.inner, model_.feed_forward_stride(), work_.hidden,
+         model_.d_stride(), work_.hidden);
+  sublayer_end(layer.feed_forward_norm, rows);
+}
+
+void Layers::log_probs(int rows, float* out) const {
+  linear(model_.output, rows, work_.hidden, model_.d_stride(), work_.projected,
+         model_.logits_stride());
+  kernels_.log_softmax({rows, static_cast<int>(model_.target_vocab_size), work_.projected,
+                        model_.logits_stride(), out});
+}
+
+}  // namespace molspec::cpu

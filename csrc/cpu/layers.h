@@ -1,0 +1,52 @@
+// The blocks of a transformer over rows of activations: what encoder and decoder share.
+
+#pragma once
+
+#include "cpu/workspace.h"
+
+namespace molspec::cpu {
+
+// A cache of keys and values as one layer sees it.
+struct LayerCache {
+  float* base;           // first block of this layer
+  int64_t block_stride;  // floats from one block to the next
+};
+
+class Layers {
+ public:
+  Layers(const Model& model, const Workspace& work) : model_(model), work_(work) {}
+
+  // hidden[row] = embedding[token] + positions[position]
+  void embed(const Stack& stack, int64_t row, int32_t token_id, int32_t position) const;
+  void embedding_norm(const Stack& stack, int rows) const;
+
+  // projected = [query | key | value] of the sublayer's input
+  void project_self(const Attention& attention, int rows) const;
+  // projected = query of the sublayer's input
+  void project_query(const Attention& attention, int rows) const;
+  // projected = [key | value] of hidden
+  void project_memory(const Attention& attention, int rows) const;
+  // Stores the key and value columns of a row of projected, from `column` on, in a slot.
+  void store(const LayerCache& cache, int64_t row, int64_t column, int32_t slot) const;
+  // hidden += attention over the cache, with the norms of the sublayer
+  void attend(const Attention& attention, int rows, const LayerCache& cache, const RowKeys* keys,
+              int64_t query_stride) const;
+  void feed_forward(const Layer& layer, int rows) const;
+  void norm(const LayerNorm& norm, int rows, const float* in, float* out) const;
+
+  // log_probs[row] of hidden; [rows, target_vocab_size]
+  void log_probs(int rows, float* out) const;
+
+ private:
+  void linear(const Linear& weights, int rows, const float* in, int64_t in_stride, float* out,
+              int64_t out_stride, const float* residual = nullptr,
+              Activation activation = Activation::kNone) const;
+  const float* sublayer_input(const LayerNorm& norm, int rows) const;
+  void sublayer_end(const LayerNorm& norm, int rows) const;
+
+  const Model& model_;
+  const Workspace& work_;
+  const Kernels& kernels_ = kernels();
+};
+
+}  // namespace molspec::cpu

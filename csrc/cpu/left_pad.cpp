@@ -1,0 +1,50 @@
+#include "ops/left_pad.h"
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace molspec::cpu {
+namespace {
+
+void left_pad(const LeftPadProblem& problem) {
+  const int64_t* from = problem.token_ids;
+  int64_t* to = problem.padded_ids;
+  for (int64_t row = 0; row < problem.row_count; ++row) {
+    const int64_t pads = problem.width - problem.lengths[row];
+    problem.position_offsets[row] = pads;
+    to = std::fill_n(to, pads, problem.pad_id);
+    to = std::copy_n(from, problem.lengths[row], to);
+    from += problem.lengths[row];
+  }
+}
+
+std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& lengths,
+                                       int64_t pad_id) {
+  LeftPadProblem problem = left_pad_check(token_ids, lengths, pad_id);
+  int64_t total = 0;
+  for (int64_t row = 0; row < problem.row_count; ++row) {
+    const int64_t length = problem.lengths[row];
+    check(length >= 0, "lengths[", row, "] is ", length, ": expected at least 0");
+    problem.width = std::max(problem.width, length);
+    total += length;
+  }
+  check(total == token_ids.numel(), "lengths add up to ", total, ": expected the ",
+        token_ids.numel(), " of token_ids");
+  Tensor padded_ids = torch::stable::new_empty(token_ids, {problem.row_count, problem.width});
+  Tensor position_offsets = torch::stable::new_empty(token_ids, {problem.row_count});
+  problem.padded_ids = static_cast<int64_t*>(padded_ids.data_ptr());
+  problem.position_offsets = static_cast<int64_t*>(position_offsets.data_ptr());
+  left_pad(problem);
+  return {padded_ids, position_offsets};
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(molspec, CPU, library) {
+  library.impl("left_pad", TORCH_BOX(&left_pad_op));
+}
+
+}  // namespace molspec::cpu

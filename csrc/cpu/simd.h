@@ -1,0 +1,248 @@
+// Sixteen float lanes, whatever the processor: one AVX-512 register, two AVX2 registers or a plain
+// array. Kernels are written once against this type and compiled once for every instruction set.
+// Every operation rounds lane by lane, and reductions add lanes in one fixed order, so AVX2 and
+// AVX-512 give the same bits; the portable code rounds a product before it is added.
+//
+// Included only by kernels.inl. No standard templates here: a copy of them compiled for a newer
+// processor could be the one the linker keeps for all.
+
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace {
+
+constexpr int kLanes = 16;
+
+#if defined(__AVX512F__)
+
+struct f32x16 {
+  __m512 value;
+};
+inline f32x16 load(const float* from) { return {_mm512_loadu_ps(from)}; }
+inline void store(float* to, f32x16 a) { _mm512_storeu_ps(to, a.value); }
+inline f32x16 broadcast(float a) { return {_mm512_set1_ps(a)}; }
+inline f32x16 operator+(f32x16 a, f32x16 b) { return {_mm512_add_ps(a.value, b.value)}; }
+inline f32x16 operator-(f32x16 a, f32x16 b) { return {_mm512_sub_ps(a.value, b.value)}; }
+inline f32x16 operator*(f32x16 a, f32x16 b) { return {_mm512_mul_ps(a.value, b.value)}; }
+inline f32x16 operator/(f32x16 a, f32x16 b) { return {_mm512_div_ps(a.value, b.value)}; }
+inline f32x16 max(f32x16 a, f32x16 b) { return {_mm512_max_ps(a.value, b.value)}; }
+inline f32x16 min(f32x16 a, f32x16 b) { return {_mm512_min_ps(a.value, b.value)}; }
+// a * b + c
+inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
+  return {_mm512_fmadd_ps(a.value, b.value, c.value)};
+}
+// The first `count` lanes of a, and `other` in the rest.
+inline f32x16 keep_first(f32x16 a, int count, float other) {
+  const __mmask16 mask = count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
+  return {_mm512_mask_blend_ps(mask, _mm512_set1_ps(other), a.value)};
+}
+// a * 2^n for whole-numbered lanes n in [-126, 127].
+inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
+  const __m512i bits =
+      _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.value), _mm512_set1_epi32(127)), 23);
+  return {_mm512_mul_ps(a.value, _mm512_castsi512_ps(bits))};
+}
+// Sixteen pairs of bfloat16: the even ones and the odd ones, widened.
+inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd) {
+  const __m512i pairs = _mm512_loadu_si512(from);
+  even->value = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+  odd->value = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)));
+}
+
+#elif defined(__AVX2__)
+
+struct f32x16 {
+  __m256 low, high;
+};
+inline f32x16 load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+inline void store(float* to, f32x16 a) {
+  _mm256_storeu_ps(to, a.low);
+  _mm256_storeu_ps(to + 8, a.high);
+}
+inline f32x16 broadcast(float a) { return {_mm256_set1_ps(a), _mm256_set1_ps(a)}; }
+inline f32x16 operator+(f32x16 a, f32x16 b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+inline f32x16 operator-(f32x16 a, f32x16 b) {
+  return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+}
+inline f32x16 operator*(f32x16 a, f32x16 b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+inline f32x16 operator/(f32x16 a, f32x16 b) {
+  return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+}
+inline f32x16 max(f32x16 a, f32x16 b) {
+  return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+}
+inline f32x16 min(f32x16 a, f32x16 b) {
+  return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
+}
+inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline f32x16 keep_first(f32x16 a, int count, float other) {
+  const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i limit = _mm256_set1_epi32(count);
+  const __m256 keep_low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, low));
+  const __m256 keep_high =
+      _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, _mm256_add_epi32(low, _mm256_set1_epi32(8))));
+  const __m256 rest = _mm256_set1_ps(other);
+  return {_mm256_blendv_ps(rest, a.low, keep_low), _mm256_blendv_ps(rest, a.high, keep_high)};
+}
+inline __m256 power_of_two(__m256 n) {
+  return _mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+}
+inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
+  return {_mm256_mul_ps(a.low, power_of_two(n.low)), _mm256_mul_ps(a.high, power_of_two(n.high))};
+}
+inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd) {
+  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 16));
+  const __m256i upper = _mm256_set1_epi32(-65536);
+  even->low = _mm256_castsi256_ps(_mm256_slli_epi32(low, 16));
+  even->high = _mm256_castsi256_ps(_mm256_slli_epi32(high, 16));
+  odd->low = _mm256_castsi256_ps(_mm256_and_si256(low, upper));
+  odd->high = _mm256_castsi256_ps(_mm256_and_si256(high, upper));
+}
+
+#else
+
+struct f32x16 {
+  float lane[kLanes];
+};
+template <typename Function>
+inline f32x16 each_lane(Function function) {
+  f32x16 result;
+  for (int i = 0; i < kLanes; ++i) result.lane[i] = function(i);
+  return result;
+}
+inline f32x16 load(const float* from) {
+  return each_lane([=](int i) { return from[i]; });
+}
+inline void store(float* to, f32x16 a) { memcpy(to, a.lane, sizeof(a.lane)); }
+inline f32x16 broadcast(float a) {
+  return each_lane([=](int) { return a; });
+}
+inline f32x16 operator+(f32x16 a, f32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] + b.lane[i]; });
+}
+inline f32x16 operator-(f32x16 a, f32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] - b.lane[i]; });
+}
+inline f32x16 operator*(f32x16 a, f32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] * b.lane[i]; });
+}
+inline f32x16 operator/(f32x16 a, f32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] / b.lane[i]; });
+}
+inline f32x16 max(f32x16 a, f32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline f32x16 min(f32x16 a, f32x16 b) {
+  return each_lane([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
+  return each_lane([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
+}
+inline f32x16 keep_first(f32x16 a, int count, float other) {
+  return each_lane([&](int i) { return i < count ? a.lane[i] : other; });
+}
+inline float from_bits(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
+  return each_lane([&](int i) {
+    return a.lane[i] *
+           from_bits(static_cast<uint32_t>(static_cast<int32_t>(n.lane[i]) + 127) << 23);
+  });
+}
+inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd) {
+  *even = each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i]) << 16); });
+  *odd = each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i + 1]) << 16); });
+}
+
+#endif
+
+// Lanes are combined as a balanced tree: 0 with 8, 1 with 9, ..., then 0 with 4, 0 with 2, 0
+// with 1.
+#if defined(__AVX2__)
+
+inline __m256 low_half(f32x16 a) {
+#if defined(__AVX512F__)
+  return _mm512_castps512_ps256(a.value);
+#else
+  return a.low;
+#endif
+}
+inline __m256 high_half(f32x16 a) {
+#if defined(__AVX512F__)
+  return _mm512_extractf32x8_ps(a.value, 1);
+#else
+  return a.high;
+#endif
+}
+inline float sum_of_lanes(f32x16 a) {
+  const __m256 eight = _mm256_add_ps(low_half(a), high_half(a));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float max_of_lanes(f32x16 a) {
+  const __m256 eight = _mm256_max_ps(low_half(a), high_half(a));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+#else
+
+inline float sum_of_lanes(f32x16 a) {
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) a.lane[i] += a.lane[i + half];
+  }
+  return a.lane[0];
+}
+inline float max_of_lanes(f32x16 a) {
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i)
+      a.lane[i] = a.lane[i] > a.lane[i + half] ? a.lane[i] : a.lane[i + half];
+  }
+  return a.lane[0];
+}
+
+#endif
+
+// The nearest whole number, ties to even, for |a| below 2^22.
+inline f32x16 nearest(f32x16 a) {
+  const f32x16 magic = broadcast(12582912.0f);  // 1.5 * 2^23: no fraction bits are left
+  return (a + magic) - magic;
+}
+
+// e^a for a clamped to [-87.3, 88], within two units in the last place. Cody-Waite reduction by
+// ln 2 in two parts, then a polynomial that is minimax on [-ln 2 / 2, ln 2 / 2] (Cephes, expf).
+inline f32x16 exponential(f32x16 a) {
+  const f32x16 clamped = min(max(a, broadcast(-87.33654f)), broadcast(88.0f));
+  const f32x16 n = nearest(clamped * broadcast(1.44269504f));
+  f32x16 r = multiply_add(n, broadcast(-0.693359375f), clamped);
+  r = multiply_add(n, broadcast(2.12194440e-4f), r);
+  f32x16 p = broadcast(1.9875691500e-4f);
+  p = multiply_add(p, r, broadcast(1.3981999507e-3f));
+  p = multiply_add(p, r, broadcast(8.3334519073e-3f));
+  p = multiply_add(p, r, broadcast(4.1665795894e-2f));
+  p = multiply_add(p, r, broadcast(1.6666665459e-1f));
+  p = multiply_add(p, r, broadcast(5.0000001201e-1f));
+  p = multiply_add(p, r * r, r + broadcast(1.0f));
+  return scale_by_power(p, n);
+}
+
+}  // namespace

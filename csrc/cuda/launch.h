@@ -1,0 +1,36 @@
+// Launching kernels and moving small results, every call checked.
+
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "ops/refuse.h"
+
+namespace molspec::cuda {
+
+inline void check_cuda(cudaError_t status, const char* what) {
+  check(status == cudaSuccess, "CUDA: ", what, ": ", cudaGetErrorString(status));
+}
+
+// Nothing is launched where there is no block. `name` is for the error.
+template <typename... Parameters, typename... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
+            cudaStream_t stream, Arguments... arguments) {
+  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
+}
+
+// A value that lies on the device, once all before it on the stream is done.
+template <typename T>
+T read_back(const T* from, cudaStream_t stream) {
+  T value;
+  check_cuda(cudaMemcpyAsync(&value, from, sizeof(T), cudaMemcpyDeviceToHost, stream), "read back");
+  check_cuda(cudaStreamSynchronize(stream), "read back");
+  return value;
+}
+
+}  // namespace molspec::cuda

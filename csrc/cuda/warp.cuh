@@ -1,0 +1,27 @@
+// What the 32 threads of a warp do together. All of them must call.
+
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace molspec::cuda {
+
+constexpr int kWarp = 32;
+
+inline __device__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarp; }
+inline __device__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarp; }
+
+// Every lane gets the sum, added as a balanced tree: 0 with 16, 1 with 17, ..., then 0 with 8, ...
+inline __device__ float warp_sum(float value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(~0U, value, distance);
+  return value;
+}
+
+inline __device__ float warp_max(float value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2)
+    value = fmaxf(value, __shfl_xor_sync(~0U, value, distance));
+  return value;
+}
+
+}  // namespace molspec::cuda

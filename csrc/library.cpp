@@ -1,0 +1,32 @@
+// Every operator of molspec, with its schema. One concept each: ops/<operator>.h says what it
+// computes, cpu/<operator>.cpp and cuda/<operator>.cu how, molspec/reference.py what is right.
+
+#include <torch/csrc/stable/library.h>
+
+STABLE_TORCH_LIBRARY(molspec, library) {
+  // The engine: a packed model (weights, table) and caches of keys and values in blocks.
+  library.def(
+      "encode(Tensor weights, Tensor table, Tensor source_ids, Tensor source_offsets, "
+      "Tensor memories, Tensor(a!) memory_cache, Tensor(b!) workspace) -> ()");
+  library.def(
+      "decoder_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
+      "Tensor memories, Tensor memory_cache, Tensor(a!) kv_cache, Tensor(b!) workspace, "
+      "Tensor(c!) log_probs) -> ()");
+  // On a device values are checked there; this waits and raises what the last call found.
+  library.def("refuse_fault(Tensor workspace) -> ()");
+  library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");
+
+  // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
+  library.def("instruction_set() -> str");
+
+  // Dense batches for models without a cache.
+  library.def("left_pad(Tensor token_ids, Tensor lengths, int pad_id) -> (Tensor, Tensor)");
+  library.def(
+      "expand_drafts(Tensor token_ids, Tensor position_offsets, Tensor query_indices, "
+      "Tensor draft_ids) -> (Tensor, Tensor, Tensor)");
+  library.def(
+      "acceptance_length(Tensor draft_ids, Tensor draft_lengths, Tensor predicted_ids) -> Tensor");
+  library.def(
+      "select_hypotheses(Tensor scores, Tensor parent_ranks, Tensor token_ids, "
+      "Tensor candidate_counts, int beam_size) -> (Tensor, Tensor)");
+}

@@ -1,0 +1,43 @@
+// Refusing bad tensors, with an error that names the argument, its value and what was expected.
+
+#pragma once
+
+#include <torch/csrc/stable/tensor.h>
+
+#include <cstdint>
+
+#include "ops/refuse.h"
+
+namespace molspec {
+
+using torch::headeronly::ScalarType;
+
+inline const char* type_name(ScalarType type) {
+  switch (type) {
+    case ScalarType::Byte:
+      return "uint8";
+    case ScalarType::Int:
+      return "int32";
+    case ScalarType::Long:
+      return "int64";
+    case ScalarType::Float:
+      return "float32";
+    case ScalarType::BFloat16:
+      return "bfloat16";
+    default:
+      return "another type";
+  }
+}
+
+// The data of a contiguous tensor of the given type and number of dimensions.
+template <typename T>
+T* checked_data(const Tensor& tensor, const char* name, ScalarType type, int64_t dimensions) {
+  check(tensor.scalar_type() == type, name, " is of ", type_name(tensor.scalar_type()),
+        ": expected ", type_name(type));
+  check(tensor.dim() == dimensions, name, " has ", tensor.dim(), " dimensions: expected ",
+        dimensions);
+  check(tensor.is_contiguous(), name, " is not contiguous");
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+}  // namespace molspec

@@ -1,0 +1,132 @@
+#include "ops/model.h"
+
+#include <cstring>
+
+#include "ops/check.h"
+
+namespace molspec {
+namespace {
+
+// Reads the table from front to back.
+class Reader {
+ public:
+  Reader(const Tensor& weights, const Tensor& table)
+      : base_(checked_data<const uint8_t>(weights, "weights", ScalarType::Byte, 1)),
+        size_(weights.numel()),
+        table_(checked_data<const int64_t>(table, "table", ScalarType::Long, 1)),
+        count_(table.numel()) {
+    check(reinterpret_cast<uintptr_t>(base_) % 64 == 0, "weights are not aligned to 64 bytes");
+  }
+
+  int64_t integer() {
+    check(next_ < count_, "table has ", count_, " entries: expected more");
+    return table_[next_++];
+  }
+
+  int64_t integer(const char* name, int64_t least, int64_t most) {
+    const int64_t value = integer();
+    check(value >= least && value <= most, name, " is ", value, ": expected ", least, " to ", most);
+    return value;
+  }
+
+  double real() {
+    const int64_t bits = integer();
+    double value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
+
+  const float* floats(int64_t count) { return static_cast<const float*>(bytes(count * 4)); }
+
+  Linear linear(int64_t in_size, int64_t out_size, WeightType type) {
+    Linear result{};
+    result.in_size = round_up(in_size, 2);
+    result.panels = round_up(out_size, 64) / 64;
+    result.weights = bytes(result.in_size * result.panels * 64 * (type == WeightType::kFloat32 ? 4 : 2));
+    result.bias = floats(result.panels * 64);
+    return result;
+  }
+
+  LayerNorm norm(int64_t stride) {
+    const float* weight = floats(stride);
+    return {weight, floats(stride)};
+  }
+
+  void end() const { check(next_ == count_, "table has ", count_, " entries: expected ", next_); }
+
+ private:
+  const void* bytes(int64_t count) {
+    const int64_t offset = integer();
+    check(offset >= 0 && offset % 64 == 0 && offset <= size_ - count, "table entry ", next_ - 1,
+          " is offset ", offset, ": expected a multiple of 64 that leaves ", count, " of ", size_,
+          " bytes");
+    return base_ + offset;
+  }
+
+  const uint8_t* base_;
+  int64_t size_;
+  const int64_t* table_;
+  int64_t count_;
+  int64_t next_ = 0;
+};
+
+void read_sizes(Reader& reader, Model& model) {
+  constexpr int64_t kMost = 1 << 20;
+  reader.integer("packing version", kPackingVersion, kPackingVersion);
+  model.weight_type = static_cast<WeightType>(reader.integer("weight type", 0, 2));
+  model.d_model = reader.integer("d_model", 1, kMost);
+  model.head_count = reader.integer("head_count", 1, kMostHeads);
+  model.head_dim = reader.integer("head_dim", 1, kMost);
+  model.feed_forward = reader.integer("feed_forward", 1, kMost);
+  model.encoder.layers.resize(reader.integer("encoder_layers", 1, 1024));
+  model.decoder.layers.resize(reader.integer("decoder_layers", 1, 1024));
+  model.source_vocab_size = reader.integer("source_vocab_size", 1, kMost);
+  model.target_vocab_size = reader.integer("target_vocab_size", 1, kMost);
+  model.max_positions = reader.integer("max_positions", 1, kMost);
+  model.pre_norm = reader.integer("pre_norm", 0, 1);
+  model.final_norm = reader.integer("final_norm", 0, 1);
+  model.embedding_norm = reader.integer("embedding_norm", 0, 1);
+  model.activation = static_cast<Activation>(reader.integer("activation", 0, 3));
+  model.norm_eps = reader.real();
+  model.attention_scale = reader.real();
+}
+
+Attention read_attention(Reader& reader, const Model& model, bool cross) {
+  const int64_t width = model.attention_width();
+  Attention attention{};
+  attention.query_key_value =
+      reader.linear(model.d_model, cross ? width : 3 * width, model.weight_type);
+  if (cross) attention.key_value = reader.linear(model.d_model, 2 * width, model.weight_type);
+  attention.output = reader.linear(width, model.d_model, model.weight_type);
+  attention.norm = reader.norm(model.d_stride());
+  return attention;
+}
+
+void read_stack(Reader& reader, const Model& model, int64_t vocab_size, bool cross, Stack& stack) {
+  stack.embedding = reader.floats(vocab_size * model.d_stride());
+  stack.positions = reader.floats(model.max_positions * model.d_stride());
+  if (model.embedding_norm) stack.embedding_norm = reader.norm(model.d_stride());
+  for (Layer& layer : stack.layers) {
+    layer.self_attention = read_attention(reader, model, false);
+    if (cross) layer.cross_attention = read_attention(reader, model, true);
+    layer.inner = reader.linear(model.d_model, model.feed_forward, model.weight_type);
+    layer.outer = reader.linear(model.feed_forward, model.d_model, model.weight_type);
+    layer.feed_forward_norm = reader.norm(model.d_stride());
+  }
+  if (model.final_norm) stack.norm = reader.norm(model.d_stride());
+}
+
+}  // namespace
+
+const Model& read_model(const Tensor& weights, const Tensor& table) {
+  thread_local Model model;
+  Reader reader(weights, table);
+  read_sizes(reader, model);
+  read_stack(reader, model, model.source_vocab_size, false, model.encoder);
+  read_stack(reader, model, model.target_vocab_size, true, model.decoder);
+  model.output = reader.linear(model.d_model, model.target_vocab_size, model.weight_type);
+  reader.end();
+  return model;
+}
+
+}  // namespace molspec

@@ -1,0 +1,83 @@
+// A packed model: one buffer of weights and a table of sizes, flags and offsets into it. Written
+// by molspec.engine.packing, read here; the order of both is given by `model_fields`.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/kinds.h"
+#include "ops/refuse.h"
+
+namespace molspec {
+
+constexpr int kMostHeads = 64;
+constexpr int64_t kPackingVersion = 1;
+
+inline int64_t round_up(int64_t size, int64_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
+
+// A weight matrix as panels of 64 output columns, and its bias.
+struct Linear {
+  const void* weights;
+  const float* bias;
+  int64_t in_size;  // even
+  int64_t panels;
+};
+
+struct LayerNorm {
+  const float* weight;
+  const float* bias;
+};
+
+struct Attention {
+  Linear query_key_value;  // self: [query | key | value]; cross: query alone
+  Linear key_value;        // cross only: [key | value] of the memory
+  Linear output;
+  LayerNorm norm;
+};
+
+struct Layer {
+  Attention self_attention;
+  Attention cross_attention;  // decoder only
+  Linear inner, outer;        // feed-forward
+  LayerNorm feed_forward_norm;
+};
+
+struct Stack {
+  const float* embedding;  // [vocab, d_stride]
+  const float* positions;  // [max_positions, d_stride]
+  LayerNorm embedding_norm;
+  LayerNorm norm;
+  std::vector<Layer> layers;
+};
+
+struct Model {
+  WeightType weight_type;   // of the matrices; everything else is float32
+  int64_t d_model, head_count, head_dim, feed_forward;
+  int64_t source_vocab_size, target_vocab_size, max_positions;
+  bool pre_norm, final_norm, embedding_norm;
+  Activation activation;
+  double norm_eps, attention_scale;
+  Stack encoder, decoder;
+  Linear output;
+
+  // Strides of activation rows: whole panels, so that a kernel never writes half of one.
+  int64_t d_stride() const { return round_up(d_model, 64); }
+  int64_t head_stride() const { return round_up(head_dim, 16); }
+  int64_t attention_width() const { return head_count * head_stride(); }
+  int64_t attention_stride() const { return round_up(attention_width(), 64); }
+  int64_t query_key_value_stride() const { return round_up(3 * attention_width(), 64); }
+  int64_t feed_forward_stride() const { return round_up(feed_forward, 64); }
+  int64_t logits_stride() const { return round_up(target_vocab_size, 64); }
+  // Floats of one cache block of one layer: keys [head, head_stride, 16], values [16, width].
+  int64_t block_size() const { return 2 * 16 * attention_width(); }
+};
+
+// The model behind a weights buffer (uint8) and its table (int64). Every offset is checked
+// against the buffer, so a damaged table cannot make a kernel read outside it. The result is the
+// calling thread's own and lasts until its next call: reading allocates nothing once warm.
+const Model& read_model(const Tensor& weights, const Tensor& table);
+
+}  // namespace molspec

@@ -1,0 +1,26 @@
+// select_hypotheses: the best candidates of every query, in the order of ops/candidate.h.
+
+#pragma once
+
+#include <cstdint>
+
+#include "ops/refuse.h"
+
+namespace molspec {
+
+struct SelectHypothesesProblem {
+  int64_t query_count, candidate_count, beam_size;
+  const double* scores;             // [query, candidate]
+  const int64_t* parent_ranks;      // [query, candidate]
+  const int64_t* token_ids;         // [query, candidate]
+  const int64_t* candidate_counts;  // [query]
+  int64_t* indices;                 // [query, beam_size]
+  int64_t* counts;                  // [query]
+};
+
+// Everything but the outputs and the values of candidate_counts and scores.
+SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tensor& parent_ranks,
+                                                const Tensor& token_ids,
+                                                const Tensor& candidate_counts, int64_t beam_size);
+
+}  // namespace molspec

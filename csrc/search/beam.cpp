@@ -1,0 +1,261 @@
+#include "search/beam.h"
+
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace molspec {
+void require(bool holds, const char* name, double value, const char* expected) {
+  if (holds) return;
+  std::ostringstream text;
+  text << name << " is " << value << ": expected " << expected;
+  throw std::invalid_argument(text.str());
+}
+
+void check(const BeamOptions& options) {
+  require(options.beam_size >= 1, "beam_size", options.beam_size, "at least 1");
+  require(options.n_best >= 1 && options.n_best <= options.beam_size, "n_best", options.n_best,
+          "1 to beam_size");
+  require(options.max_length >= 1, "max_length", options.max_length, "at least 1");
+  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0, "length_penalty",
+          options.length_penalty, "at least 0");
+  require(options.lookahead_steps >= 0, "lookahead_steps", options.lookahead_steps, "at least 0");
+  require(options.node_budget >= 0, "node_budget", options.node_budget, "at least 0");
+  require(options.min_confidence >= 0 && options.min_confidence <= 1, "min_confidence",
+          options.min_confidence, "0 to 1");
+}
+
+BeamSearch::BeamSearch(const BeamOptions& options, std::shared_ptr<const GuessModel> guess_model,
+                       int32_t query_count)
+    : options_(options), guess_model_(std::move(guess_model)), tree_(query_count) {
+  check(options);
+  require(query_count >= 1, "query_count", query_count, "at least 1");
+  queries_.resize(static_cast<size_t>(query_count));
+}
+
+void BeamSearch::start(int32_t index, const std::vector<int32_t>& source_ids) {
+  Query& query = queries_.at(static_cast<size_t>(index));
+  if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
+  const auto length = static_cast<int>(source_ids.size());
+  if (query.guess) {
+    query.guess->restart(source_ids.data(), length);
+  } else {
+    query.guess.emplace(source_ids.data(), length, *guess_model_);
+  }
+  query.live = true;
+  ++live_count_;
+  query.decoded = {};
+  query.decoded.query = index;
+  query.nodes.clear();
+  query.beam.assign(1, {});
+  query.beam.front().slot =
+      child_or_new(index, query, TokenTree::kNone, guess_model_->roles().special().bos);
+}
+
+int32_t BeamSearch::child_or_new(int32_t index, Query& query, int32_t parent, int32_t token_id) {
+  if (parent != TokenTree::kNone) {
+    const int32_t child = tree_.child(parent, token_id);
+    if (child != TokenTree::kNone) return child;
+  }
+  const int32_t slot = query.nodes.add(tree_, index, parent, token_id);
+  if (known_.size() <= static_cast<size_t>(slot)) known_.resize(static_cast<size_t>(slot) + 1);
+  Known& fresh = known(slot);
+  fresh.evaluated = fresh.drafted = fresh.guessed = false;
+  return slot;
+}
+
+double BeamSearch::score(double log_prob, int32_t length) const {
+  return beam_score(log_prob, length, options_.length_penalty);
+}
+
+// ---------------------------------------------------------------------------------------- plan
+
+void BeamSearch::plan() {
+  tree_.clear_staged();
+  staged_slots_.clear();
+  for (size_t i = 0; i < queries_.size(); ++i) {
+    Query& query = queries_[i];
+    if (!query.live) continue;
+    const size_t begin = staged_slots_.size();
+    for (const BeamEntry& entry : query.beam)
+      if (!entry.finished && !known(entry.slot).evaluated)
+        stage(static_cast<int32_t>(i), entry.slot);
+    const size_t needed = staged_slots_.size();
+    if (options_.lookahead_steps > 0) look_ahead(static_cast<int32_t>(i), query);
+    query.staged_count = static_cast<int32_t>(staged_slots_.size() - begin);
+    SearchStatistics& statistics = query.decoded.statistics;
+    ++statistics.steps;
+    statistics.nodes += query.staged_count;
+    statistics.drafted_tokens += static_cast<int64_t>(staged_slots_.size() - needed);
+  }
+}
+
+void BeamSearch::stage(int32_t index, int32_t slot) {
+  tree_.stage(index, slot);
+  staged_slots_.push_back(slot);
+}
+
+// The recurrence of beam search on what is known, and on guesses where it is not. A hypothesis
+// carries how likely beam search is to come by: the product of its guessed tokens' probabilities.
+void BeamSearch::look_ahead(int32_t index, Query& query) {
+  int32_t budget = options_.node_budget;
+  ahead_ = query.beam;
+  for (int32_t step = 0; step < options_.lookahead_steps && budget > 0; ++step) {
+    choose(query, ahead_, true);
+    const auto unlikely = [this](const BeamChoice& choice) {
+      return choice.confidence < options_.min_confidence;
+    };
+    choices_.erase(std::remove_if(choices_.begin(), choices_.end(), unlikely), choices_.end());
+    extend(index, query, ahead_);
+    bool live = false;
+    for (const BeamEntry& entry : ahead_) {
+      if (entry.finished || entry.length >= options_.max_length) continue;
+      live = true;
+      Known& node = known(entry.slot);
+      if (node.evaluated || node.drafted || budget == 0) continue;
+      node.drafted = true;
+      --budget;
+      stage(index, entry.slot);
+    }
+    if (!live) return;
+  }
+}
+
+const std::vector<Candidate>& BeamSearch::guesses(Query& query, int32_t slot) {
+  Known& node = known(slot);
+  if (!node.guessed) {
+    const int32_t parent = tree_.parent(slot);
+    if (parent == TokenTree::kNone) {
+      query.guess->start(node.guess_state);
+    } else {
+      guesses(query, parent);
+      query.guess->advance(known(parent).guess_state, tree_.token_id(slot), node.guess_state);
+    }
+    query.guess->candidates(node.guess_state, options_.beam_size, node.guesses);
+    node.guessed = true;
+  }
+  return node.guesses;
+}
+
+// ------------------------------------------------------------------------------------- advance
+
+void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done) {
+  size_t staged = 0;
+  for (size_t i = 0; i < queries_.size(); ++i) {
+    Query& query = queries_[i];
+    if (!query.live) continue;
+    const auto index = static_cast<int32_t>(i);
+    bool numbers = true;
+    for (int32_t row = 0; row < query.staged_count; ++row, ++staged) {
+      Known& node = known(staged_slots_[staged]);
+      best_tokens(log_probs + static_cast<int64_t>(staged) * vocab_size, vocab_size,
+                  options_.beam_size, node.best);
+      node.evaluated = true;
+      numbers = numbers && std::isfinite(node.best.front().log_prob);
+    }
+    while (numbers && live(query) && replay_step(index, query)) {
+    }
+    if (!numbers) {
+      query.decoded.error = "the model's log-probabilities are not numbers";
+      query.beam.clear();
+    }
+    if (live(query)) {
+      query.nodes.collect(tree_, index, query.beam);
+    } else {
+      finish(index, query, done);
+    }
+  }
+}
+
+bool BeamSearch::live(const Query& query) const {
+  return std::any_of(query.beam.begin(), query.beam.end(), [this](const BeamEntry& entry) {
+    return !entry.finished && entry.length < options_.max_length;
+  });
+}
+
+bool BeamSearch::replay_step(int32_t index, Query& query) {
+  choose(query, query.beam, false);
+  for (const BeamEntry& entry : query.beam)
+    if (is_missing(entry) && may_matter(entry)) return false;
+  SearchStatistics& statistics = query.decoded.statistics;
+  for (const BeamEntry& entry : query.beam) {
+    if (entry.finished || is_missing(entry)) continue;
+    ++statistics.emitted_tokens;
+    statistics.accepted_tokens += known(entry.slot).drafted ? 1 : 0;
+  }
+  extend(index, query, query.beam);
+  return true;
+}
+
+bool BeamSearch::is_missing(const BeamEntry& entry) const {
+  return !entry.finished && !known_[static_cast<size_t>(entry.slot)].evaluated;
+}
+
+// A hypothesis whose distribution is not known may still be left out where no extension of it,
+// not even one of log-probability 0, would be among the choices made without it.
+bool BeamSearch::may_matter(const BeamEntry& entry) const {
+  return choices_.size() < static_cast<size_t>(options_.beam_size) ||
+         choices_.back().score <= score(entry.log_prob, entry.length + 1);
+}
+
+// The best extensions of a beam, best first, into choices_. A hypothesis whose distribution is not
+// known is extended by guesses or not at all.
+void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
+  choices_.clear();
+  for (size_t i = 0; i < beam.size(); ++i) {
+    const BeamEntry& entry = beam[i];
+    const auto rank = static_cast<int32_t>(i);
+    if (entry.finished || entry.length >= options_.max_length) {
+      choices_.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
+                          entry.log_prob,
+                          entry.confidence,
+                          entry.slot,
+                          entry.length});
+      continue;
+    }
+    const bool guess = !known(entry.slot).evaluated;
+    if (guess && !guessing) continue;
+    for (const Candidate& next : guess ? guesses(query, entry.slot) : known(entry.slot).best) {
+      const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
+      const float confidence =
+          guess ? entry.confidence * std::exp(next.log_prob) : entry.confidence;
+      choices_.push_back({{score(log_prob, entry.length + 1), rank, next.token},
+                          log_prob,
+                          confidence,
+                          entry.slot,
+                          entry.length + 1});
+    }
+  }
+  choices_.erase(select_best(choices_.begin(), choices_.end(), options_.beam_size, better),
+                 choices_.end());
+}
+
+// Replaces a beam by the choices made from it.
+void BeamSearch::extend(int32_t index, Query& query, Beam& beam) {
+  const int32_t eos = guess_model_->roles().special().eos;
+  next_.clear();
+  for (const BeamChoice& choice : choices_) {
+    BeamEntry entry = beam[static_cast<size_t>(choice.parent_rank)];
+    if (choice.token_id != BeamChoice::kCarried) {
+      entry.finished = choice.token_id == eos;  // nothing follows EOS: it needs no node
+      if (!entry.finished) entry.slot = child_or_new(index, query, choice.slot, choice.token_id);
+    }
+    entry.length = choice.length;
+    entry.log_prob = choice.log_prob;
+    entry.confidence = choice.confidence;
+    next_.push_back(entry);
+  }
+  beam.swap(next_);
+}
+
+void BeamSearch::finish(int32_t index, Query& query, std::vector<Decoded>& done) {
+  query.decoded.hypotheses = ranked_hypotheses(tree_, query.beam, options_.n_best);
+  query.live = false;
+  --live_count_;
+  tree_.clear(index);
+  done.push_back(std::move(query.decoded));
+}
+
+}  // namespace molspec

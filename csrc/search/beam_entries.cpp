@@ -1,0 +1,66 @@
+#include "search/beam_entries.h"
+
+#include <cmath>
+
+namespace molspec {
+
+int32_t BeamNodes::add(TokenTree& tree, int32_t query, int32_t parent, int32_t token_id) {
+  slots_.push_back(tree.add(query, parent, token_id));
+  return slots_.back();
+}
+
+void BeamNodes::collect(TokenTree& tree, int32_t query, const Beam& beam) {
+  enum : char { kDrop, kBefore, kBehind };
+  marks_.resize(static_cast<size_t>(tree.block_count()) * TokenTree::kBlockPositions);
+  const auto mark = [this](int32_t slot) -> char& { return marks_[static_cast<size_t>(slot)]; };
+  for (const int32_t slot : slots_) mark(slot) = kDrop;
+  for (const BeamEntry& entry : beam) {
+    for (int32_t slot = tree.parent(entry.slot); slot != TokenTree::kNone && mark(slot) == kDrop;
+         slot = tree.parent(slot))
+      mark(slot) = kBefore;
+  }
+  for (const BeamEntry& entry : beam)
+    if (!entry.finished) {
+      mark(entry.slot) = kBehind;
+    } else if (mark(entry.slot) == kDrop) {
+      mark(entry.slot) = kBefore;
+    }
+  for (const int32_t slot : slots_) {
+    const int32_t parent = tree.parent(slot);
+    if (parent != TokenTree::kNone && mark(parent) == kBehind) mark(slot) = kBehind;
+  }
+  for (const int32_t slot : slots_)
+    if (mark(slot) == kDrop) tree.remove(query, slot);
+  slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
+                              [&](int32_t slot) { return mark(slot) == kDrop; }),
+               slots_.end());
+}
+
+double beam_score(double log_prob, int32_t length, double length_penalty) {
+  return length_penalty == 0 ? log_prob : log_prob / std::pow(length, length_penalty);
+}
+
+void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
+                 std::vector<Candidate>& out) {
+  out.clear();
+  for (int32_t token = 0; token < vocab_size; ++token) out.push_back({token, log_probs[token]});
+  const auto likelier = [](const Candidate& left, const Candidate& right) {
+    return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
+                                           : left.token < right.token;
+  };
+  out.erase(select_best(out.begin(), out.end(), count, likelier), out.end());
+}
+
+std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {
+  std::vector<Hypothesis> hypotheses(std::min(beam.size(), static_cast<size_t>(n_best)));
+  for (size_t i = 0; i < hypotheses.size(); ++i) {
+    int32_t slot = beam[i].slot;
+    std::vector<int32_t> tokens(static_cast<size_t>(tree.position(slot)));
+    for (auto token = tokens.rbegin(); token != tokens.rend(); ++token, slot = tree.parent(slot))
+      *token = tree.token_id(slot);
+    hypotheses[i] = {std::move(tokens), beam[i].log_prob, beam[i].finished};
+  }
+  return hypotheses;
+}
+
+}  // namespace molspec

@@ -1,0 +1,117 @@
+// Binds the searches. Arrays are views of a search's own memory: valid until its next call.
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "search/beam.h"
+#include "search/greedy.h"
+#include "search/speculative_beam.h"
+#include "text/bindings.h"
+
+namespace py = pybind11;
+
+namespace molspec {
+namespace {
+
+using LogProbs = py::array_t<float, py::array::c_style>;
+
+py::array_t<int32_t> staged_nodes(const TokenTree& tree, const py::object& owner) {
+  static_assert(sizeof(TokenTree::StagedNode) == 4 * sizeof(int32_t));
+  const auto& staged = tree.staged();
+  return py::array_t<int32_t>({static_cast<py::ssize_t>(staged.size()), py::ssize_t{4}},
+                              reinterpret_cast<const int32_t*>(staged.data()), owner);
+}
+
+py::array_t<int32_t> path_slots(const TokenTree& tree, const py::object& owner) {
+  const auto& slots = tree.path_slots();
+  return py::array_t<int32_t>(static_cast<py::ssize_t>(slots.size()), slots.data(), owner);
+}
+
+template <typename Search>
+std::vector<Decoded> advance(Search& search, const LogProbs& log_probs) {
+  const auto staged = static_cast<py::ssize_t>(search.tree().staged().size());
+  if (log_probs.ndim() != 2 || log_probs.shape(0) < staged)
+    throw std::invalid_argument("log_probs: expected [at least " + std::to_string(staged) +
+                                ", vocab]");
+  std::vector<Decoded> done;
+  search.advance(log_probs.data(), static_cast<int32_t>(log_probs.shape(1)), done);
+  return done;
+}
+
+// What every search offers the decode loop.
+template <typename Search>
+void bind_loop(py::class_<Search>& search) {
+  search.def("start", &Search::start, py::arg("query"), py::arg("source_ids"))
+      .def("plan", &Search::plan)
+      .def("advance", &advance<Search>, py::arg("log_probs"))
+      .def_property_readonly("live_count", &Search::live_count)
+      .def_property_readonly("block_count",
+                             [](const Search& self) { return self.tree().block_count(); })
+      .def_property_readonly("nodes",
+                             [](const py::object& self) {
+                               return staged_nodes(self.cast<const Search&>().tree(), self);
+                             })
+      .def_property_readonly("path_slots", [](const py::object& self) {
+        return path_slots(self.cast<const Search&>().tree(), self);
+      });
+}
+
+void bind_decoded(py::module_& module) {
+  py::class_<Hypothesis>(module, "Hypothesis")
+      .def_readonly("token_ids", &Hypothesis::token_ids)
+      .def_readonly("log_prob", &Hypothesis::log_prob)
+      .def_readonly("finished", &Hypothesis::finished);
+  py::class_<SearchStatistics>(module, "SearchStatistics")
+      .def_readonly("steps", &SearchStatistics::steps)
+      .def_readonly("nodes", &SearchStatistics::nodes)
+      .def_readonly("drafted_tokens", &SearchStatistics::drafted_tokens)
+      .def_readonly("accepted_tokens", &SearchStatistics::accepted_tokens)
+      .def_readonly("emitted_tokens", &SearchStatistics::emitted_tokens);
+  py::class_<Decoded>(module, "Decoded")
+      .def_readonly("query", &Decoded::query)
+      .def_readonly("hypotheses", &Decoded::hypotheses)
+      .def_readonly("statistics", &Decoded::statistics)
+      .def_readonly("error", &Decoded::error);
+}
+
+}  // namespace
+
+void bind_search(py::module_& module) {
+  bind_decoded(module);
+  py::class_<GreedySearch> greedy(module, "GreedySearch");
+  greedy.def(py::init<std::shared_ptr<const DrafterFactory>, int32_t, int32_t>(),
+             py::arg("drafters"), py::arg("query_count"), py::arg("max_length"));
+  bind_loop(greedy);
+
+  py::class_<BeamOptions>(module, "BeamOptions")
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
+                       int32_t lookahead_steps, int32_t node_budget, float min_confidence) {
+             const BeamOptions options{beam_size,       n_best,      max_length,    length_penalty,
+                                       lookahead_steps, node_budget, min_confidence};
+             check(options);
+             return options;
+           }),
+           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
+           py::arg("length_penalty"), py::arg("lookahead_steps"), py::arg("node_budget"),
+           py::arg("min_confidence"));
+  py::class_<BeamSearch> beam(module, "BeamSearch");
+  beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
+           py::arg("options"), py::arg("guess_model"), py::arg("query_count"));
+  bind_loop(beam);
+
+  py::class_<SpeculativeBeamOptions>(module, "SpeculativeBeamOptions")
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
+                       float nucleus) {
+             return SpeculativeBeamOptions{beam_size, n_best, max_length, length_penalty, nucleus};
+           }),
+           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
+           py::arg("length_penalty"), py::arg("nucleus"));
+  py::class_<SpeculativeBeamSearch> speculative(module, "SpeculativeBeamSearch");
+  speculative.def(py::init<const SpeculativeBeamOptions&, std::optional<WindowOptions>,
+                           std::shared_ptr<const GuessModel>, int32_t>(),
+                  py::arg("options"), py::arg("windows"), py::arg("guess_model"),
+                  py::arg("query_count"));
+  bind_loop(speculative);
+}
+
+}  // namespace molspec

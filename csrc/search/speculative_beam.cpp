@@ -1,0 +1,236 @@
+#include "search/speculative_beam.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace molspec {
+
+SpeculativeBeamSearch::SpeculativeBeamSearch(const SpeculativeBeamOptions& options,
+                                             std::optional<WindowOptions> windows,
+                                             std::shared_ptr<const GuessModel> guess_model,
+                                             int32_t query_count)
+    : options_(options),
+      windows_(std::move(windows)),
+      guess_model_(std::move(guess_model)),
+      tree_(query_count) {
+  require(options.beam_size >= 1, "beam_size", options.beam_size, "at least 1");
+  require(options.n_best >= 1 && options.n_best <= options.beam_size, "n_best", options.n_best,
+          "1 to beam_size");
+  require(options.max_length >= 1, "max_length", options.max_length, "at least 1");
+  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0, "length_penalty",
+          options.length_penalty, "at least 0");
+  require(options.nucleus > 0 && options.nucleus <= 1, "nucleus", options.nucleus,
+          "more than 0, at most 1");
+  require(query_count >= 1, "query_count", query_count, "at least 1");
+  if (windows_) check(*windows_);
+  queries_.resize(static_cast<size_t>(query_count));
+}
+
+void SpeculativeBeamSearch::start(int32_t index, const std::vector<int32_t>& source_ids) {
+  Query& query = queries_.at(static_cast<size_t>(index));
+  if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
+  const TokenRoles& roles = guess_model_->roles();
+  for (const int32_t token : source_ids) roles.check_token(token);
+  query.live = true;
+  ++live_count_;
+  query.source_ids = source_ids;
+  query.drafts.clear();
+  if (windows_ && !windows_->smart)
+    merge_drafts(
+        window_drafts(source_ids.data(), static_cast<int>(source_ids.size()), roles, *windows_),
+        roles, query.drafts);
+  query.decoded = {};
+  query.decoded.query = index;
+  query.nodes.clear();
+  query.beam.assign(1, {});
+  query.beam.front().slot = query.nodes.add(tree_, index, TokenTree::kNone, roles.special().bos);
+}
+
+// ---------------------------------------------------------------------------------------- plan
+
+bool SpeculativeBeamSearch::is_open(const BeamEntry& entry) const {
+  return !entry.finished && entry.length < options_.max_length;
+}
+
+const DraftTree& SpeculativeBeamSearch::drafts_behind(const Query& query, int32_t slot) {
+  if (!windows_ || !windows_->smart) return query.drafts;
+  const TokenRoles& roles = guess_model_->roles();
+  merge_drafts(
+      smart_window_drafts(query.source_ids.data(), static_cast<int>(query.source_ids.size()),
+                          tree_.token_id(slot), roles, *windows_),
+      roles, smart_drafts_);
+  return smart_drafts_;
+}
+
+void SpeculativeBeamSearch::plan() {
+  tree_.clear_staged();
+  for (size_t i = 0; i < queries_.size(); ++i) {
+    Query& query = queries_[i];
+    if (!query.live) continue;
+    query.staged.clear();
+    ++query.decoded.statistics.steps;
+    for (const BeamEntry& entry : query.beam)
+      if (is_open(entry)) plan_hypothesis(static_cast<int32_t>(i), query, entry);
+  }
+}
+
+void SpeculativeBeamSearch::plan_hypothesis(int32_t index, Query& query, const BeamEntry& entry) {
+  const DraftTree& drafts = drafts_behind(query, entry.slot);
+  Staged staged{{entry.slot}, {TokenTree::kNone}};
+  std::vector<int32_t> placed(static_cast<size_t>(drafts.size()), TokenTree::kNone);
+  for (size_t i = 0; i < placed.size(); ++i) {
+    const int32_t draft_parent = drafts.parents[i];
+    const int32_t parent =
+        draft_parent == DraftTree::kRoot ? 0 : placed[static_cast<size_t>(draft_parent)];
+    if (parent == TokenTree::kNone) continue;
+    const int32_t parent_slot = staged.slots[static_cast<size_t>(parent)];
+    if (tree_.position(parent_slot) + 1 >= options_.max_length) continue;
+    placed[i] = static_cast<int32_t>(staged.slots.size());
+    staged.slots.push_back(query.nodes.add(tree_, index, parent_slot, drafts.token_ids[i]));
+    staged.parents.push_back(parent);
+  }
+  for (const int32_t slot : staged.slots) tree_.stage(index, slot);
+  SearchStatistics& statistics = query.decoded.statistics;
+  statistics.nodes += static_cast<int64_t>(staged.slots.size());
+  statistics.drafted_tokens += static_cast<int64_t>(staged.slots.size()) - 1;
+  query.staged.push_back(std::move(staged));
+}
+
+// ------------------------------------------------------------------------------------- advance
+
+void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
+                                    std::vector<Decoded>& done) {
+  for (size_t i = 0; i < queries_.size(); ++i) {
+    Query& query = queries_[i];
+    if (!query.live) continue;
+    const auto index = static_cast<int32_t>(i);
+    choices_.clear();
+    bool numbers = true;
+    size_t open = 0;
+    for (size_t rank = 0; rank < query.beam.size(); ++rank) {
+      const BeamEntry& entry = query.beam[rank];
+      if (!is_open(entry)) {
+        carry(entry, static_cast<int32_t>(rank));
+        continue;
+      }
+      const Staged& staged = query.staged[open++];
+      numbers = numbers && std::isfinite(*std::max_element(log_probs, log_probs + vocab_size));
+      accept(staged, log_probs, vocab_size);
+      query.decoded.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
+      query.decoded.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
+      add_leaves(entry, static_cast<int32_t>(rank), staged, log_probs, vocab_size);
+      log_probs += static_cast<int64_t>(staged.slots.size()) * vocab_size;
+    }
+    select(index, query);
+    if (!numbers) {
+      query.decoded.error = "the model's log-probabilities are not numbers";
+      query.beam.clear();
+    }
+    if (std::any_of(query.beam.begin(), query.beam.end(),
+                    [this](const BeamEntry& entry) { return is_open(entry); })) {
+      query.nodes.collect(tree_, index, query.beam);
+      continue;
+    }
+    query.decoded.hypotheses = ranked_hypotheses(tree_, query.beam, options_.n_best);
+    query.live = false;
+    --live_count_;
+    tree_.clear(index);
+    done.push_back(std::move(query.decoded));
+  }
+}
+
+bool SpeculativeBeamSearch::is_accepted(int32_t token_id, const float* row, int32_t vocab_size) {
+  best_tokens(row, vocab_size, options_.beam_size, best_);
+  double above = 0.0;
+  for (const Candidate& candidate : best_) {
+    if (candidate.token == token_id) return true;
+    above += std::exp(static_cast<double>(candidate.log_prob));
+    if (above >= options_.nucleus) return false;
+  }
+  return false;
+}
+
+void SpeculativeBeamSearch::accept(const Staged& staged, const float* log_probs,
+                                   int32_t vocab_size) {
+  depths_.assign(staged.slots.size(), TokenTree::kNone);  // of accepted nodes
+  depths_.front() = 0;
+  size_t deepest = 0;
+  for (size_t i = 1; i < staged.slots.size(); ++i) {
+    const auto parent = static_cast<size_t>(staged.parents[i]);
+    if (depths_[parent] == TokenTree::kNone) continue;
+    const float* row = log_probs + static_cast<int64_t>(parent) * vocab_size;
+    if (!is_accepted(tree_.token_id(staged.slots[i]), row, vocab_size)) continue;
+    depths_[i] = depths_[parent] + 1;
+    if (depths_[i] > depths_[deepest]) deepest = i;
+  }
+  path_.clear();
+  for (auto i = static_cast<int32_t>(deepest); i != TokenTree::kNone;
+       i = staged.parents[static_cast<size_t>(i)])
+    path_.push_back(i);
+  std::reverse(path_.begin(), path_.end());
+}
+
+void SpeculativeBeamSearch::carry(const BeamEntry& entry, int32_t rank) {
+  choices_.push_back({{beam_score(entry.log_prob, entry.length, options_.length_penalty), rank,
+                       BeamChoice::kCarried},
+                      entry.log_prob,
+                      entry.confidence,
+                      entry.slot,
+                      entry.length});
+}
+
+void SpeculativeBeamSearch::add_leaves(const BeamEntry& entry, int32_t rank, const Staged& staged,
+                                       const float* log_probs, int32_t vocab_size) {
+  double log_prob = entry.log_prob;
+  for (size_t depth = 0; depth < path_.size(); ++depth) {
+    const auto at = static_cast<size_t>(path_[depth]);
+    const float* row = log_probs + static_cast<int64_t>(at) * vocab_size;
+    const bool last = depth + 1 == path_.size();
+    const int32_t draft_token =
+        last ? TokenTree::kNone
+             : tree_.token_id(staged.slots[static_cast<size_t>(path_[depth + 1])]);
+    const int32_t length = entry.length + static_cast<int32_t>(depth) + 1;
+    best_tokens(row, vocab_size, options_.beam_size, best_);
+    for (const Candidate& next : best_) {
+      if (next.token == draft_token) continue;
+      const double total = log_prob + static_cast<double>(next.log_prob);
+      choices_.push_back({{beam_score(total, length, options_.length_penalty), rank, next.token},
+                          total,
+                          entry.confidence,
+                          staged.slots[at],
+                          length});
+    }
+    if (!last) log_prob += static_cast<double>(row[draft_token]);
+  }
+}
+
+void SpeculativeBeamSearch::select(int32_t index, Query& query) {
+  // Leaves of one hypothesis may share score and token: then the shorter one is first.
+  const auto order = [](const BeamChoice& left, const BeamChoice& right) {
+    if (better(left, right) || better(right, left)) return better(left, right);
+    return left.length < right.length;
+  };
+  choices_.erase(select_best(choices_.begin(), choices_.end(), options_.beam_size, order),
+                 choices_.end());
+  next_.clear();
+  for (const BeamChoice& choice : choices_) {
+    BeamEntry entry{choice.slot, choice.length, choice.log_prob, false, 1.0F};
+    if (choice.token_id == BeamChoice::kCarried) {
+      entry.finished = query.beam[static_cast<size_t>(choice.parent_rank)].finished;
+    } else if (choice.token_id == guess_model_->roles().special().eos) {
+      entry.finished = true;  // nothing follows EOS: it needs no node
+    } else {
+      const int32_t child = tree_.child(choice.slot, choice.token_id);
+      entry.slot = child != TokenTree::kNone
+                       ? child
+                       : query.nodes.add(tree_, index, choice.slot, choice.token_id);
+    }
+    next_.push_back(entry);
+  }
+  query.beam.swap(next_);
+}
+
+}  // namespace molspec

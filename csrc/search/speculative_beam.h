@@ -1,0 +1,89 @@
+// Speculative beam search of Andronov et al., J. Cheminform. 2025, "Speculative beam search" (SBS).
+// Approximate: a long accepted draft can evict hypotheses that beam search keeps. Without drafts it
+// is standard beam search.
+//
+// A round is plan() -> one decoder_step over staged() -> advance(). Behind every live hypothesis
+// all drafts are scored. A draft token is accepted if it is among the beam_size likeliest at its
+// position and the tokens likelier than it have less probability than `nucleus`; the draft with
+// most accepted tokens is kept, the first of equals. Its leaves: at each accepted position the
+// likeliest tokens but the draft's own, behind the last accepted token all of them. The best leaves
+// of all hypotheses, of unequal lengths, are the next beam.
+//
+// Unlike the published code, a query's drafts and lists never depend on what else is in the batch,
+// draft lengths below 5 are what they say, and hypotheses that reach max_length are reported.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "search/beam.h"
+#include "search/beam_entries.h"
+#include "text/windows.h"
+
+namespace molspec {
+
+struct SpeculativeBeamOptions {
+  int32_t beam_size = 5;
+  int32_t n_best = 5;
+  int32_t max_length = 200;
+  double length_penalty = 0.0;
+  float nucleus = 0.9975F;
+};
+
+class SpeculativeBeamSearch {
+ public:
+  // No windows: no drafts (D = 0). Throws std::invalid_argument where an option makes no sense.
+  SpeculativeBeamSearch(const SpeculativeBeamOptions& options, std::optional<WindowOptions> windows,
+                        std::shared_ptr<const GuessModel> guess_model, int32_t query_count);
+
+  void start(int32_t query, const std::vector<int32_t>& source_ids);
+  void plan();
+  void advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done);
+
+  const TokenTree& tree() const { return tree_; }
+  int32_t live_count() const { return live_count_; }
+
+ private:
+  // The staged nodes of one hypothesis: its last token, then its drafts.
+  struct Staged {
+    std::vector<int32_t> slots;
+    std::vector<int32_t> parents;  // indices in slots
+  };
+  struct Query {
+    bool live = false;
+    std::vector<int32_t> source_ids;
+    DraftTree drafts;  // where they are the same for every hypothesis
+    Beam beam;
+    BeamNodes nodes;
+    std::vector<Staged> staged;  // by live hypothesis
+    Decoded decoded;
+  };
+
+  bool is_open(const BeamEntry& entry) const;
+  const DraftTree& drafts_behind(const Query& query, int32_t slot);
+  void plan_hypothesis(int32_t index, Query& query, const BeamEntry& entry);
+  // The accepted path as indices in staged.slots, from the last token on.
+  void accept(const Staged& staged, const float* log_probs, int32_t vocab_size);
+  bool is_accepted(int32_t token_id, const float* row, int32_t vocab_size);
+  void add_leaves(const BeamEntry& entry, int32_t rank, const Staged& staged,
+                  const float* log_probs, int32_t vocab_size);
+  void carry(const BeamEntry& entry, int32_t rank);
+  void select(int32_t index, Query& query);
+
+  SpeculativeBeamOptions options_;
+  std::optional<WindowOptions> windows_;
+  std::shared_ptr<const GuessModel> guess_model_;
+  TokenTree tree_;
+  std::vector<Query> queries_;
+  int32_t live_count_ = 0;
+  // Scratch.
+  std::vector<BeamChoice> choices_;
+  std::vector<Candidate> best_;
+  std::vector<int32_t> path_, depths_;
+  DraftTree smart_drafts_;
+  Beam next_;
+};
+
+}  // namespace molspec

@@ -1,0 +1,68 @@
+// The tokens of a batch of queries as trees: what has been decoded, what is drafted, and where in
+// the key-value cache each token's keys and values lie.
+//
+// A node is its slot: block * 16 + position in the block. A query owns whole blocks, so the slots
+// of its nodes lie close together; reordering hypotheses moves indices, never keys and values.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace molspec {
+
+class TokenTree {
+ public:
+  static constexpr int32_t kNone = -1;  // no node; the parent of BOS
+  static constexpr int32_t kBlockPositions = 16;
+
+  // One row of the operator decoder_step (csrc/ops/decoder_step.h).
+  struct StagedNode {
+    int32_t token_id, position, path_begin, memory;
+  };
+
+  explicit TokenTree(int32_t query_count) : queries_(static_cast<size_t>(query_count)) {}
+
+  // A new node behind `parent`, or BOS of a query where parent is kNone.
+  int32_t add(int32_t query, int32_t parent, int32_t token_id);
+  // Gives back one slot. The nodes behind it must go too, before the next `add`.
+  void remove(int32_t query, int32_t slot);
+  // Gives back all slots of a query.
+  void clear(int32_t query);
+
+  int32_t token_id(int32_t slot) const { return node(slot).token_id; }
+  int32_t parent(int32_t slot) const { return node(slot).parent; }
+  int32_t position(int32_t slot) const { return node(slot).position; }
+  // The node of a token behind `slot`, or kNone.
+  int32_t child(int32_t slot, int32_t token_id) const;
+  // Blocks that the cache must have for all slots in use.
+  int32_t block_count() const { return static_cast<int32_t>(nodes_.size()) / kBlockPositions; }
+
+  // The next step: nodes to evaluate, parents before children.
+  void stage(int32_t query, int32_t slot);
+  void clear_staged();
+  const std::vector<StagedNode>& staged() const { return staged_; }
+  const std::vector<int32_t>& path_slots() const { return path_slots_; }
+
+ private:
+  struct Node {
+    int32_t token_id, parent, position;
+    int32_t first_child, next_sibling;
+  };
+  struct Query {
+    std::vector<int32_t> blocks;
+    std::vector<int32_t> free_slots;  // lowest last
+  };
+  const Node& node(int32_t slot) const { return nodes_[static_cast<size_t>(slot)]; }
+  Node& node(int32_t slot) { return nodes_[static_cast<size_t>(slot)]; }
+  void take_block(Query& query);
+
+  std::vector<Node> nodes_;  // by slot
+  std::vector<int32_t> free_blocks_;
+  std::vector<Query> queries_;
+  std::vector<StagedNode> staged_;
+  std::vector<int32_t> path_slots_;
+};
+
+}  // namespace molspec

@@ -1,0 +1,53 @@
+"""What a change must pass. `nox` runs it all; `nox -s lint` one part.
+
+The sessions lint, types and tests use the environment that nox runs in, where molspec is installed
+as CONTRIBUTING.md says; wheel makes a fresh one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.sessions = ["lint", "types", "tests"]
+
+NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
+
+
+@nox.session(venv_backend="none")
+def lint(session: nox.Session) -> None:
+    """Style of Python and C++, and who may import whom."""
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    sources = [path for path in Path("csrc").rglob("*") if path.suffix in NATIVE_SOURCES]
+    session.run("clang-format", "--dry-run", "--Werror", *map(str, sorted(sources)))
+    session.run("lint-imports", env={"PYTHONPATH": "python"})
+
+
+@nox.session(venv_backend="none")
+def types(session: nox.Session) -> None:
+    """Types, strictly."""
+    session.run("mypy")
+
+
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """The suite; arguments go to pytest: `nox -s tests -- tests/text`."""
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the wheel, install it in a fresh environment, and use it from elsewhere."""
+    folder = Path(session.create_tmp()).resolve()
+    session.run("pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".")
+    (built,) = sorted(folder.glob("*.whl"))
+    session.install(str(built))
+    session.install("--force-reinstall", "--no-deps", str(built))  # where the version is the same
+    session.chdir(folder)
+    session.run("molspec", "info")
+    session.run("molspec", "predict", "CC(=O)O.OCC")
+    session.run("molspec", "predict", "--model", "retro", "CCOC(C)=O")
+    built.unlink()

@@ -1,0 +1,41 @@
+"""molspec: fast, exact decoding of SMILES-to-SMILES transformers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from molspec.checkpoints import CheckpointError
+    from molspec.drop_in import Hypotheses, decode
+    from molspec.model.spec import ModelSpec
+    from molspec.predictor import Model, Prediction, Result, Results, load
+
+__all__ = [
+    "CheckpointError",
+    "Hypotheses",
+    "Model",
+    "ModelSpec",
+    "Prediction",
+    "Result",
+    "Results",
+    "decode",
+    "load",
+]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CheckpointError": "molspec.checkpoints",
+    "Hypotheses": "molspec.drop_in",
+    "ModelSpec": "molspec.model.spec",
+    "decode": "molspec.drop_in",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only when something that needs it is asked for: `molspec --help` is quick."""
+    if name not in __all__:
+        raise AttributeError(f"module 'molspec' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES.get(name, "molspec.predictor")), name)

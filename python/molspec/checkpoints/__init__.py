@@ -1,0 +1,56 @@
+"""Checkpoints: one reader a format, file -> Checkpoint, and the writer of molspec's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from molspec.checkpoints import folder, lightning
+from molspec.checkpoints.checkpoint import DTYPES, Checkpoint, CheckpointError
+from molspec.checkpoints.folder import write
+
+__all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "write"]
+
+
+class _Format(Protocol):
+    LOOKS_FOR: str
+
+    def recognises(self, path: Path) -> bool: ...
+
+    def read(self, path: Path) -> Checkpoint: ...
+
+
+_FORMATS: tuple[_Format, ...] = (folder, lightning)
+
+
+def read(path: str | Path) -> Checkpoint:
+    """Read the checkpoint at `path`, whatever its format.
+
+    Raises CheckpointError, naming `path` and what is wrong with it.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise CheckpointError(f"{path}: no such file or folder")
+    for form in _FORMATS:
+        if form.recognises(path):
+            try:
+                return form.read(path)
+            except (OSError, ValueError) as error:
+                raise CheckpointError(f"{path}: {error}") from error
+    looked_for = "; ".join(form.LOOKS_FOR for form in _FORMATS)
+    raise CheckpointError(f"{path}: no checkpoint in it; looked for {looked_for}")
+
+
+def convert(source: str | Path, destination: str | Path, dtype: str | None = None) -> Checkpoint:
+    """Write the checkpoint at `source` to the folder `destination`, rounded to `dtype` if given.
+
+    Returns what was written. Raises ValueError for a dtype that is not one of DTYPES,
+    CheckpointError where the source is broken or the destination exists, OSError where it cannot
+    be written.
+    """
+    folder.check_destination(Path(destination))
+    checkpoint = read(source)
+    if dtype is not None:
+        checkpoint = checkpoint.to(dtype)
+    write(checkpoint, destination)
+    return checkpoint

@@ -1,0 +1,97 @@
+"""A model with all that belongs to it, whatever format it came in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+
+#: The types that weights are stored in, by name.
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A model that is fit to run: who holds one need not check it again.
+
+    `weights` have the names and shapes of `spec.weight_shapes()`. `ngram` is a token n-gram model
+    of targets for drafting, as `molspec.drafting` stores it; `card` is Markdown for people.
+
+    Raises CheckpointError where weights are missing, unexpected, misshapen or not finite, or where
+    the vocabulary does not fit the embeddings.
+    """
+
+    spec: ModelSpec
+    weights: Mapping[str, torch.Tensor]
+    vocabulary: Vocabulary
+    ngram: bytes | None = None
+    card: str | None = None
+
+    def __post_init__(self) -> None:
+        check_shapes(self.weights, self.spec.weight_shapes())
+        for name, weight in self.weights.items():
+            if not weight.is_floating_point():
+                raise CheckpointError(
+                    f"weight {name} is of {weight.dtype}: expected floating point"
+                )
+            if not bool(weight.isfinite().all()):
+                raise CheckpointError(f"weight {name} holds NaN or infinity")
+        for side in ("source", "target"):
+            rows = getattr(self.spec, f"{side}_vocab_size")
+            if rows != self.vocabulary.size:
+                raise CheckpointError(
+                    f"the vocabulary has {self.vocabulary.size} tokens, "
+                    f"but the {side} embedding has {rows} rows"
+                )
+        self.spec.decoder_start(self.vocabulary.bos_id)
+        if self.spec.source_bos and self.vocabulary.bos_id is None:
+            raise CheckpointError("the source begins with BOS, but the vocabulary has none")
+
+    @property
+    def dtype(self) -> str:
+        """Name of the type that the weights are stored in."""
+        return str(self.weights["source_embedding"].dtype).removeprefix("torch.")
+
+    def to(self, dtype: str) -> Checkpoint:
+        """Round every weight to `dtype`: float32, float16 or bfloat16.
+
+        Raises ValueError for another name, CheckpointError where a weight exceeds the type's range.
+        """
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}")
+        weights = {name: weight.to(DTYPES[dtype]) for name, weight in self.weights.items()}
+        try:
+            return replace(self, weights=weights)
+        except CheckpointError as error:
+            raise CheckpointError(f"in {dtype}, {error}") from error
+
+
+def check_shapes(
+    weights: Mapping[str, torch.Tensor], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise CheckpointError unless `weights` have exactly the names and shapes of `shapes`."""
+    if missing := shapes.keys() - weights.keys():
+        raise CheckpointError(f"missing weights: {_some(missing)}")
+    if unexpected := weights.keys() - shapes.keys():
+        raise CheckpointError(f"unexpected weights: {_some(unexpected)}")
+    for name, shape in shapes.items():
+        if not isinstance(weights[name], torch.Tensor):
+            kind = type(weights[name]).__name__
+            raise CheckpointError(f"weight {name} is a {kind}: expected a tensor")
+        if tuple(weights[name].shape) != shape:
+            raise CheckpointError(
+                f"weight {name} has shape {tuple(weights[name].shape)}: expected {shape}"
+            )
+
+
+def _some(names: Collection[str], count: int = 5) -> str:
+    more = f" and {len(names) - count} more" if len(names) > count else ""
+    return ", ".join(sorted(names)[:count]) + more

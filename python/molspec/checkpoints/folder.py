@@ -1,0 +1,155 @@
+"""molspec's own format, a folder.
+
+config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec}
+model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,
+                   model-00001-of-00002.safetensors, ... and model.safetensors.index.json
+vocabulary.json    the fields of Vocabulary
+ngram.bin          optional: the n-gram model of targets
+README.md          optional: the model card
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.json_file import read_object, write_object
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+
+LOOKS_FOR = "a folder with config.json and model.safetensors"
+VERSION = 1
+
+_INDEX = "model.safetensors.index.json"
+_CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary.json"
+_NGRAM, _CARD = "ngram.bin", "README.md"
+
+
+def recognises(path: Path) -> bool:
+    """Whether `path` is a folder of this format."""
+    weights = (path / _WEIGHTS).is_file() or (path / _INDEX).is_file()
+    return (path / _CONFIG).is_file() and weights
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the folder `path`. Raises ValueError or OSError."""
+    ngram, card = path / _NGRAM, path / _CARD
+    return Checkpoint(
+        spec=_read_spec(path / _CONFIG),
+        vocabulary=Vocabulary.from_json(read_object(path / _VOCABULARY)),
+        weights=_read_weights(path),
+        ngram=ngram.read_bytes() if ngram.exists() else None,
+        card=card.read_text(encoding="utf-8") if card.exists() else None,
+    )
+
+
+def _read_spec(path: Path) -> ModelSpec:
+    config = read_object(path)
+    found = config.get("format"), config.get("format_version")
+    if found != ("molspec", VERSION):
+        raise CheckpointError(
+            f"{path.name} says format {found[0]!r}, version {found[1]!r}: "
+            f"expected 'molspec', {VERSION}"
+        )
+    spec = config.get("spec")
+    if not isinstance(spec, dict):
+        raise CheckpointError(f"{path.name} has no spec")
+    return ModelSpec.from_json(spec)
+
+
+def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    if (folder / _WEIGHTS).is_file():
+        return _load(folder / _WEIGHTS)
+    shards = read_object(folder / _INDEX).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        raise CheckpointError(f"{_INDEX} has no weight_map")
+    weights: dict[str, torch.Tensor] = {}
+    for name in sorted(set(shards.values())):
+        if Path(name).name != name:
+            raise CheckpointError(f"{_INDEX} names {name!r}: expected a file beside it")
+        weights |= _load(folder / name)
+    return weights
+
+
+def _load(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise CheckpointError(f"{path.name} is damaged: {error}") from error
+
+
+def write(
+    checkpoint: Checkpoint,
+    destination: str | Path,
+    *,
+    overwrite: bool = False,
+    shard_bytes: int | None = None,
+) -> None:
+    """Write `checkpoint` to the folder `destination`: the whole of it or nothing.
+
+    `shard_bytes` bounds the weights in one file; a weight that is larger has its own.
+
+    Raises ValueError where shard_bytes is not positive, CheckpointError where the destination is
+    there already and not to be overwritten, OSError where it cannot be written.
+    """
+    destination = Path(destination)
+    if shard_bytes is not None and shard_bytes < 1:
+        raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
+    check_destination(destination, overwrite=overwrite)
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = destination.with_name(f".{destination.name}.{os.getpid()}.unfinished")
+    replaced = destination.with_name(f".{destination.name}.{os.getpid()}.replaced")
+    try:
+        unfinished.mkdir()
+        _write_files(checkpoint, unfinished, shard_bytes)
+        if destination.exists():
+            destination.rename(replaced)
+        unfinished.rename(destination)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def check_destination(destination: Path, *, overwrite: bool = False) -> None:
+    """Raise CheckpointError where a checkpoint may not be written to `destination`."""
+    if destination.exists() and not (overwrite and recognises(destination)):
+        raise CheckpointError(f"{destination}: exists already")
+
+
+def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:
+    config = {"format": "molspec", "format_version": VERSION, "spec": checkpoint.spec.to_json()}
+    write_object(folder / _CONFIG, config)
+    write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
+    _write_weights(checkpoint, folder, shard_bytes)
+    if checkpoint.ngram is not None:
+        (folder / _NGRAM).write_bytes(checkpoint.ngram)
+    if checkpoint.card is not None:
+        (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
+
+
+def _write_weights(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:
+    shards: list[dict[str, torch.Tensor]] = []
+    room = 0
+    for name, weight in checkpoint.weights.items():
+        if not shards or (shard_bytes is not None and weight.nbytes > room):
+            shards.append({})
+            room = shard_bytes or 0
+        shards[-1][name] = weight.contiguous()
+        room -= weight.nbytes
+    count = len(shards)
+    names = [f"model-{index:05}-of-{count:05}.safetensors" for index in range(1, count + 1)]
+    if count == 1:
+        names = [_WEIGHTS]
+    else:
+        places = {
+            weight: name for name, shard in zip(names, shards, strict=True) for weight in shard
+        }
+        write_object(folder / _INDEX, {"metadata": {}, "weight_map": places})
+    for name, shard in zip(names, shards, strict=True):
+        (folder / name).write_bytes(save(shard))  # save_file makes it private to its user

@@ -1,0 +1,132 @@
+"""The Lightning checkpoints of Andronov et al. (J. Cheminform. 2025, s13321-025-00974-w).
+
+`NAME.ckpt` holds `state_dict` and `hyper_parameters`; the vocabulary stands beside it in
+`vocab.json`, {id: token}. The model is the Molecular Transformer: every convention that ModelSpec
+has by default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.json_file import read_object
+from molspec.checkpoints.names import TORCH_LAYERS, take
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+
+LOOKS_FOR = "a Lightning .ckpt file, or a folder with one, and vocab.json beside it"
+
+_VOCABULARY = "vocab.json"
+_SPECIAL_TOKENS = {"pad_id": "<PAD>", "bos_id": "<BOS>", "eos_id": "<EOS>", "unk_id": "?"}
+_SOURCE_EMBEDDING = "model.src_token_featurizer.embedding.weight"
+_TARGET_EMBEDDING = "model.tgt_token_featurizer.embedding.weight"
+#: Fields of ModelSpec -> arguments of the Lightning module.
+_SIZES = {
+    "d_model": "embedding_dim",
+    "head_count": "num_heads",
+    "encoder_layers": "num_encoder_layers",
+    "decoder_layers": "num_decoder_layers",
+    "feed_forward": "feedforward_dim",
+}
+
+#: From a name of ModelSpec to one of the state dict: each is replaced, in this order.
+_NAMES = (
+    (r"^source_embedding", _SOURCE_EMBEDDING),
+    (r"^target_embedding", _TARGET_EMBEDDING),
+    (r"^output\.", "model.next_token_classifier."),
+    *TORCH_LAYERS,
+    (r"^(encoder|decoder)\.", r"model.transformer.\1."),
+)
+
+
+def recognises(path: Path) -> bool:
+    """Whether `path` is such a file or a folder with at least one."""
+    return path.suffix == ".ckpt" or any(path.glob("*.ckpt"))
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
+    file = _only_file(path) if path.is_dir() else path
+    vocabulary = _read_vocabulary(file.with_name(_VOCABULARY))
+    stored = _load(file)
+    state, sizes = (_mapping(stored, key) for key in ("state_dict", "hyper_parameters"))
+    spec = _spec(sizes, state)
+    return Checkpoint(spec=spec, weights=_weights(state, spec), vocabulary=vocabulary)
+
+
+def _only_file(folder: Path) -> Path:
+    files = sorted(folder.glob("*.ckpt"))
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files)
+        raise CheckpointError(f"has {len(files)} checkpoints, name one: {names}")
+    return files[0]
+
+
+def _load(file: Path) -> Any:
+    with file.open("rb") as stream:
+        try:
+            return torch.load(stream, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file can fail anywhere in the reader
+            found = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
+            reason = (
+                f"holds a Python object, {found[1]}, and is not loaded for safety; "
+                "save a checkpoint with state_dict and hyper_parameters alone"
+                if found
+                else "is damaged or no file of torch.save"
+            )
+            raise CheckpointError(f"{file.name} {reason}") from error
+
+
+def _mapping(stored: Any, key: str) -> Mapping[str, Any]:
+    value = stored.get(key) if isinstance(stored, Mapping) else None
+    if not isinstance(value, Mapping):
+        raise CheckpointError(f"no {key} in it: not a Lightning checkpoint")
+    return value
+
+
+def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
+    """Combine the module's arguments with what only the embeddings tell, the vocabulary sizes."""
+    if missing := [key for key in _SIZES.values() if key not in sizes]:
+        raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
+    return ModelSpec(
+        source_vocab_size=_row_count(state, _SOURCE_EMBEDDING),
+        target_vocab_size=_row_count(state, _TARGET_EMBEDDING),
+        activation=sizes.get("activation", "relu"),
+        shared_embedding=sizes.get("share_embeddings", False),
+        **{name: sizes[key] for name, key in _SIZES.items()},
+    )
+
+
+def _row_count(state: Mapping[str, Any], key: str) -> int:
+    matrix = state.get(key)
+    if not isinstance(matrix, torch.Tensor) or matrix.dim() != 2:
+        raise CheckpointError(f"no matrix {key} in state_dict")
+    return matrix.shape[0]
+
+
+def _weights(state: Mapping[str, torch.Tensor], spec: ModelSpec) -> dict[str, torch.Tensor]:
+    twice = [_TARGET_EMBEDDING] if spec.shared_embedding else []
+    weights = take(state, spec, _NAMES, ignored=twice)
+    if spec.shared_embedding and not torch.equal(
+        state[_SOURCE_EMBEDDING], state[_TARGET_EMBEDDING]
+    ):
+        raise CheckpointError("share_embeddings is true, but source and target embedding differ")
+    return weights
+
+
+def _read_vocabulary(path: Path) -> Vocabulary:
+    by_id = read_object(path)
+    if set(by_id) != {str(index) for index in range(len(by_id))}:
+        raise CheckpointError(f"{path.name}: expected the ids 0 to {len(by_id) - 1} as keys")
+    tokens = tuple(by_id[str(index)] for index in range(len(by_id)))
+    if missing := [token for token in _SPECIAL_TOKENS.values() if token not in tokens]:
+        raise CheckpointError(f"{path.name} lacks the special tokens {', '.join(missing)}")
+    return Vocabulary(
+        tokens, **{key: tokens.index(token) for key, token in _SPECIAL_TOKENS.items()}
+    )

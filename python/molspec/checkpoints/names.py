@@ -1,0 +1,61 @@
+"""Other libraries' names of weights: from the names of a ModelSpec to the keys of a state dict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from molspec.checkpoints.checkpoint import check_shapes
+from molspec.model.spec import ModelSpec
+
+#: Pattern and replacement, as re.sub takes them; each is applied, in this order.
+Rules = Sequence[tuple[str, str]]
+
+#: The layers of torch.nn.Transformer.
+TORCH_LAYERS: Rules = (
+    (r"self_attention\.", "self_attn."),
+    (r"cross_attention\.", "multihead_attn."),
+    (r"(query|key|value)\.", "in_proj_"),
+    (r"attn\.output\.", "attn.out_proj."),
+    (r"feed_forward\.inner\.", "linear1."),
+    (r"feed_forward\.outer\.", "linear2."),
+    (r"self_attention_norm\.", "norm1."),
+    (r"cross_attention_norm\.", "norm2."),
+    (r"(encoder.*)feed_forward_norm\.", r"\1norm2."),
+    (r"(decoder.*)feed_forward_norm\.", r"\1norm3."),
+)
+#: torch stacks the projections of an attention in this order.
+_STACKED, _PARTS = "in_proj_", ("query", "key", "value")
+
+
+def take(
+    state: Mapping[str, Any], spec: ModelSpec, rules: Rules, ignored: Collection[str] = ()
+) -> dict[str, torch.Tensor]:
+    """Give the weights of `spec` from a state dict that names them by `rules`.
+
+    The state may hold keys of `ignored` beside them and nothing else. Raises CheckpointError,
+    naming the key, where one is missing, unexpected or of another shape.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, (rows, *columns) in spec.weight_shapes().items():
+        key = _key(name, rules)
+        shapes[key] = (len(_PARTS) * rows if _STACKED in key else rows, *columns)
+    check_shapes({key: value for key, value in state.items() if key not in ignored}, shapes)
+    return {name: _part(state[_key(name, rules)], name, rules) for name in spec.weight_shapes()}
+
+
+def _key(name: str, rules: Rules) -> str:
+    for pattern, replacement in rules:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def _part(stored: torch.Tensor, name: str, rules: Rules) -> torch.Tensor:
+    if _STACKED not in _key(name, rules):
+        return stored
+    part = name.split(".")[-2]
+    # A copy: parts of one tensor share their memory, which safetensors does not write.
+    return stored.chunk(len(_PARTS))[_PARTS.index(part)].clone()

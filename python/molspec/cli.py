@@ -1,0 +1,306 @@
+"""The command line. Statuses: 0, 1 a query failed, 2 wrong use, 130 Ctrl-C, 141 closed pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
+
+import typer
+
+from molspec.flags import DecodingFlags, ModelFlags, with_flags
+from molspec.formats import FORMATS, Format
+from molspec.training.commands import register
+
+if TYPE_CHECKING:
+    from molspec.evaluation import Evaluation, Record, Summary
+    from molspec.predictor import Model, Result
+
+# What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Run SMILES-to-SMILES transformers: fast, and exact to the bit.",
+)
+
+register(app)
+
+#: Standard input or output where a file is asked for.
+_STANDARD = "-"
+#: Results before the progress bar.
+_FEW = 5
+
+
+class OutputFormat(str, Enum):
+    """Forms of the results."""
+
+    jsonl = "jsonl"
+    tsv = "tsv"
+    text = "text"
+
+
+class SummaryFormat(str, Enum):
+    """Forms of a summary."""
+
+    text = "text"
+    json = "json"
+
+
+class _UsageError(Exception):
+    """The command cannot be carried out as given."""
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with its status."""
+    try:
+        status = app(prog_name="molspec", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        status = 130
+    except Exception as error:
+        # A wrong option. Typer's class for it has changed its home, this method has not.
+        if not hasattr(error, "format_message"):
+            raise
+        _say(error.format_message())
+        status = 2
+    sys.exit(status)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from molspec import __version__
+
+        typer.echo(f"molspec {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+@with_flags
+def predict(
+    smiles: Annotated[list[str] | None, typer.Argument(help="Queries.", metavar="SMILES")] = None,
+    input_name: Annotated[
+        str | None, typer.Option("--input", help="File with a query a line; - is standard input.")
+    ] = None,
+    output_name: Annotated[
+        str, typer.Option("--output", help="File for the results; - is standard output.")
+    ] = _STANDARD,
+    output_format: Annotated[
+        OutputFormat, typer.Option("--format", help="Form of the results.")
+    ] = OutputFormat.jsonl,
+    *,
+    model: ModelFlags,
+    decoding: DecodingFlags,
+) -> None:
+    """Predict for every query, in the order given."""
+    with _one_line_errors():
+        with _value_errors_are_usage_errors():
+            options = decoding.options()
+        _check_sources(smiles, input_name, output_name)
+        with _queries(smiles, input_name) as queries:
+            with _value_errors_are_usage_errors():
+                results = _load(model).predict_stream(queries, options)
+            failed = _write(results, output_name, FORMATS[output_format.value])
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+@with_flags
+def evaluate(
+    table_path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE", help="Queries and targets: tabs, a header; plain, .gz or .xz."
+        ),
+    ],
+    query_column: Annotated[
+        str | None, typer.Option(help="Name of a column; src, product or query if not given.")
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="Name of a column; tgt, reactants or target if not given.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="File for a line a query; where it was begun, it is gone on with."),
+    ] = None,
+    offset: Annotated[int, typer.Option(help="Rows to leave out at the beginning.")] = 0,
+    limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,
+    summary_format: Annotated[
+        SummaryFormat, typer.Option("--format", help="Form of the summary.")
+    ] = SummaryFormat.text,
+    *,
+    model: ModelFlags,
+    decoding: DecodingFlags,
+) -> None:
+    """Measure accuracy and cost on a table of queries and targets."""
+    with _one_line_errors():
+        from molspec.evaluation import Evaluation, PairTable, Settings
+
+        with _value_errors_are_usage_errors():
+            table = PairTable(table_path, query_column, target_column)
+            settings = Settings(table, model.model_name, model.dtype, decoding.options(), offset)
+            evaluation = Evaluation(settings, output, limit)
+            records = evaluation.run(_load(model))
+        _work_off(records, evaluation.summary, limit)
+        _show_summary(evaluation, summary_format)
+    raise typer.Exit(1 if evaluation.summary.failed else 0)
+
+
+@app.command()
+def info(
+    model_name: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A model; all bundled ones if not given.")
+    ] = None,
+) -> None:
+    """Show what is installed, what the processor can do, and what a model is."""
+    with _one_line_errors(), _value_errors_are_usage_errors():
+        from molspec import description, models
+
+        typer.echo(description.installation())
+        for name in [model_name] if model_name is not None else models.bundled_names():
+            typer.echo("\n" + description.model(name))
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(help="A checkpoint: Lightning file or folder.")],
+    destination: Annotated[str, typer.Argument(help="The folder to write; it must not exist.")],
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, float16 or bfloat16; as it is if not given.")
+    ] = None,
+) -> None:
+    """Write a checkpoint of any format that can be read in molspec's own."""
+    with _one_line_errors(), _value_errors_are_usage_errors():
+        from molspec import checkpoints, models
+
+        checkpoints.convert(models.locate(source), destination, dtype)
+
+
+def _load(flags: ModelFlags) -> Model:
+    from molspec.predictor import load
+
+    return load(flags.model_name, flags.device, flags.dtype)
+
+
+def _check_sources(smiles: list[str] | None, input_name: str | None, output_name: str) -> None:
+    if bool(smiles) == (input_name is not None):
+        raise _UsageError("give queries either as SMILES or by --input, FILE or -")
+    if input_name is None or _STANDARD in (input_name, output_name):
+        return
+    if Path(output_name).exists() and Path(output_name).samefile(input_name):
+        raise _UsageError(f"{output_name}: --output is the file of --input")
+
+
+@contextmanager
+def _queries(smiles: list[str] | None, input_name: str | None) -> Iterator[Iterable[str]]:
+    """Give the arguments, or the lines of a file: open from now on, read as they are needed."""
+    if input_name is None:
+        yield smiles or []
+        return
+    standard = input_name == _STANDARD
+    source = sys.stdin.fileno() if standard else input_name
+    with open(source, encoding="utf-8-sig", errors="replace", closefd=not standard) as stream:
+        yield (line.strip() for line in stream)
+
+
+def _write(results: Iterator[Result], name: str, form: Format) -> bool:
+    """Write results as they come, each in one piece; gives whether any query failed."""
+    standard = name == _STANDARD
+    target = sys.stdout.fileno() if standard else name
+    count, failed = 0, False
+    with open(
+        target, "w", encoding="utf-8", errors="backslashreplace", closefd=not standard
+    ) as stream:
+        stream.write(form.header)
+        for result in _with_progress(results, stream):
+            stream.write(form.render(result))
+            stream.flush()
+            count += 1
+            failed |= result.error is not None
+    if count == 0:
+        raise _UsageError("there are no queries in --input")
+    return failed
+
+
+def _with_progress(results: Iterator[Result], output: TextIO) -> Iterable[Result]:
+    """Count results on a terminal that does not show the results themselves."""
+    if output.isatty() or not sys.stderr.isatty():
+        return results
+    return _counted(results)
+
+
+def _counted(results: Iterator[Result]) -> Iterator[Result]:
+    from tqdm import tqdm
+
+    yield from islice(results, _FEW)
+    yield from tqdm(results, initial=_FEW, delay=0.1, unit=" queries")
+
+
+def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:
+    """Let an evaluation run to its end, with progress on a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(initial=summary.queries, total=limit, disable=None, unit=" queries") as bar:
+        for _ in records:
+            accuracy = summary.accuracy(1)
+            if accuracy is not None:
+                bar.set_postfix_str(f"top-1 {100 * accuracy:.1f} %", refresh=False)
+            bar.update()
+    if summary.queries == 0:
+        raise _UsageError("there are no such rows in TABLE")
+
+
+def _show_summary(evaluation: Evaluation, form: SummaryFormat) -> None:
+    from molspec.evaluation import report
+
+    settings, summary = evaluation.settings.to_json(), evaluation.summary
+    if form is SummaryFormat.json:
+        typer.echo(json.dumps({"settings": settings, **summary.to_json()}, indent=1))
+    else:
+        typer.echo(report(settings, summary))
+    if summary.excluded:
+        _say(
+            f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
+            "not counted for accuracy"
+        )
+
+
+@contextmanager
+def _value_errors_are_usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise _UsageError(error) from error
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        raise typer.Exit(141) from None
+    except _UsageError as error:
+        _say(str(error))
+        raise typer.Exit(2) from error
+    except OSError as error:
+        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
+        raise typer.Exit(2) from error
+
+
+def _say(message: str) -> None:
+    typer.echo(f"molspec: {' '.join(message.split())}", err=True)

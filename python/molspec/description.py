@@ -1,0 +1,52 @@
+"""What is installed and what a model is, in words for `molspec info`."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+import molspec
+from molspec import checkpoints, models, ops
+
+
+def installation() -> str:
+    """Versions, the instruction set that the kernels use, and the bundled models."""
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", "rdkit", "numpy"))
+    return "\n".join(
+        (
+            f"molspec     {molspec.__version__}",
+            f"runs on     Python {platform.python_version()}, {libraries}",
+            f"processor   {platform.machine()}, kernels for {ops.instruction_set()}",
+            f"models      {', '.join(models.bundled_names())}",
+        )
+    )
+
+
+def model(name_or_path: str) -> str:
+    """Sizes, vocabulary and the head of the card.
+
+    Raises ValueError where there is no such model or it is broken.
+    """
+    path = models.locate(name_or_path)
+    checkpoint = checkpoints.read(path)
+    spec, vocabulary = checkpoint.spec, checkpoint.vocabulary
+    parameters = sum(weight.numel() for weight in checkpoint.weights.values())
+    rows = {
+        "model": str(name_or_path),
+        "path": str(path),
+        "parameters": f"{parameters / 1e6:.1f} million, {checkpoint.dtype}",
+        "layers": f"{spec.encoder_layers} encoder, {spec.decoder_layers} decoder, "
+        f"{spec.norm}-norm, {spec.activation}",
+        "width": f"{spec.d_model}, {spec.head_count} heads, feed-forward {spec.feed_forward}",
+        "longest": f"{spec.max_positions} positions, {spec.positions}",
+        "vocabulary": f"{vocabulary.size} tokens",
+        "drafting": "n-gram model" if checkpoint.ngram is not None else "no n-gram model",
+        "card": _head(checkpoint.card) if checkpoint.card is not None else "none",
+    }
+    return "\n".join(f"{key:11} {value}" for key, value in rows.items())
+
+
+def _head(card: str) -> str:
+    """Give the first paragraph of a card, without its title."""
+    paragraphs = (" ".join(text.split()) for text in card.split("\n\n"))
+    return next((text for text in paragraphs if text and not text.startswith("#")), "empty")

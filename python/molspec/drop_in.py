@@ -1,0 +1,258 @@
+"""`molspec.decode`: the decode loop for a model that somebody already has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from molspec._native import Decoded, GuessModel
+from molspec.decoding import Session, Source, Statistics
+from molspec.decoding import decode as run
+from molspec.drafting import NoDraft
+from molspec.engine.adapters import adapt, evaluating, is_hugging_face
+from molspec.engine.module import ModuleSession
+from molspec.engine.native import NativeEngine
+from molspec.strategy import PredictOptions
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """What `decode` found, best first.
+
+    sequences int64 [batch, n_best, length] without BOS, with EOS where it was reached, padded on
+    the right with pad_id; log_probs float64 [batch, n_best], the sum over a sequence's tokens;
+    lengths int64 [batch, n_best], EOS counted; finished bool [batch, n_best], False where
+    max_length came before EOS. Where a beam found fewer than n_best, the rest has length 0 and
+    log-probability -inf. The tensors are on the device of the source ids.
+    """
+
+    sequences: Tensor
+    log_probs: Tensor
+    lengths: Tensor
+    finished: Tensor
+    statistics: Statistics
+
+    def to(self, device: torch.device) -> Hypotheses:
+        """The same with its tensors on a device."""
+        return replace(
+            self,
+            sequences=self.sequences.to(device),
+            log_probs=self.log_probs.to(device),
+            lengths=self.lengths.to(device),
+            finished=self.finished.to(device),
+        )
+
+
+@dataclass(frozen=True)
+class _SpecialIds:
+    """The ids that stand for no text. Raises ValueError, naming a bad one."""
+
+    pad_id: int
+    bos_id: int
+    eos_id: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"{name} is {value!r}: expected a whole number of at least 0")
+
+    def check_vocab_size(self, vocab_size: int) -> None:
+        """Raise ValueError for an id that the target does not have."""
+        for name, value in vars(self).items():
+            if value >= vocab_size:
+                raise ValueError(f"{name} is {value}: expected a target id, 0 to {vocab_size - 1}")
+
+
+def decode(
+    model: Any,
+    source_ids: Tensor | Sequence[Sequence[int]],
+    *,
+    bos_id: int,
+    eos_id: int,
+    pad_id: int,
+    max_length: int,
+    tokens: Sequence[str] | None = None,
+    source_to_target: Mapping[int, int] | None = None,
+    **options: Any,
+) -> Hypotheses:
+    """Decode with any encoder-decoder; the same answers as its own decode loop, in fewer calls.
+
+    model: a module with the paper's `encode_src` and `decode_tgt`; a Hugging Face encoder-decoder;
+        a pair of callables `encode(source_ids) -> memory` and `decode(target_ids, memory,
+        memory_padding_mask, position_offset) -> logits` (see `engine.module.EncoderDecoder`; a
+        decode without its last argument gets its padding on the right); or what `compile` gave.
+        It is used as it is, on its device and in its dtype, without gradients, in evaluation mode;
+        its own mode comes back.
+    source_ids: whole numbers [batch, length], padded on the right with pad_id, or a list of lists,
+        with whatever the model wants around them.
+    bos_id: what the decoder starts with. Hugging Face: config.decoder_start_token_id.
+    max_length: tokens of an answer at most, EOS counted.
+    tokens: the target's token strings by id: drafts then follow ring-closure digits.
+    source_to_target: target id of every source id that has one, where the vocabularies differ.
+    options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
+        drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
+        draft_length, draft_count, node_budget, length_penalty, batch_size.
+
+    Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
+    differ by less than that, a batch of another shape may prefer the other one.
+
+    Raises ValueError, naming the argument, where one makes no sense or the model gives tensors of
+    another shape than expected or log-probabilities that are not numbers.
+    """
+    strategy = _strategy(max_length, options)
+    special_ids = _SpecialIds(pad_id, bos_id, eos_id)
+    sequences = _sequences(source_ids, pad_id)
+    device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
+    with evaluating(model):
+        session, vocab_size = _open(model, special_ids, strategy.batch_size, sequences[0], device)
+        copies = _Copies(special_ids, vocab_size, source_to_target, strategy)
+        sources = [
+            Source(index, copies.of(index, sequence), sequence)
+            for index, sequence in enumerate(sequences)
+        ]
+        search = strategy.search(_guess_model(special_ids, vocab_size, tokens), max_length)
+        statistics = Statistics()
+        decoded = dict(run(session, search, sources, strategy.batch_size, statistics))
+    found = _hypotheses(decoded, strategy.n_best, special_ids, statistics)
+    return found.to(device)
+
+
+def _strategy(max_length: int, options: Mapping[str, Any]) -> PredictOptions:
+    if options.get("merge_duplicates"):
+        raise ValueError("merge_duplicates is True: token ids have no canonical form")
+    return PredictOptions(max_length=max_length, **options)
+
+
+def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> list[list[int]]:
+    """Sources without their padding."""
+    if isinstance(source_ids, Tensor):
+        if source_ids.dim() != 2 or source_ids.is_floating_point() or source_ids.is_complex():
+            raise ValueError(
+                f"source_ids is a {source_ids.dtype} tensor of shape {tuple(source_ids.shape)}: "
+                "expected whole numbers [batch, length]"
+            )
+        source_ids = source_ids.tolist()
+    sequences = []
+    for index, row in enumerate(source_ids):
+        length = len(row)
+        while length and row[length - 1] == pad_id:
+            length -= 1
+        sequence = [int(token_id) for token_id in row[:length]]
+        if not sequence or pad_id in sequence or min(sequence) < 0:
+            raise ValueError(
+                f"source_ids[{index}] is {sequence or 'empty'}: "
+                f"expected ids of at least 0, padding ({pad_id}) only behind them"
+            )
+        sequences.append(sequence)
+    if not sequences:
+        raise ValueError("source_ids is empty: expected at least one source")
+    return sequences
+
+
+class _Copies:
+    """What drafts may copy: the target ids of a source, special ones left out."""
+
+    def __init__(
+        self,
+        special_ids: _SpecialIds,
+        vocab_size: int,
+        source_to_target: Mapping[int, int] | None,
+        strategy: PredictOptions,
+    ) -> None:
+        self._special_ids = set(vars(special_ids).values())
+        self._vocab_size = vocab_size
+        self._map = source_to_target
+        self._needed = not isinstance(strategy.drafting, NoDraft)
+        for source_id, target_id in (source_to_target or {}).items():
+            if not 0 <= target_id < vocab_size:
+                raise ValueError(
+                    f"source_to_target[{source_id}] is {target_id}: "
+                    f"expected a target id, 0 to {vocab_size - 1}"
+                )
+
+    def of(self, index: int, sequence: Sequence[int]) -> list[int]:
+        """Target ids of a source; none where nothing is drafted.
+
+        Raises ValueError where the source's ids cannot be the target's.
+        """
+        if not self._needed:
+            return []
+        if self._map is None:
+            copies = list(sequence)
+        else:
+            copies = [self._map[token_id] for token_id in sequence if token_id in self._map]
+        if copies and max(copies) >= self._vocab_size:
+            raise ValueError(
+                f"source_ids[{index}] holds {max(copies)}, but the target's ids end at "
+                f"{self._vocab_size - 1}: expected source_to_target, or drafter 'none'"
+            )
+        return [token_id for token_id in copies if token_id not in self._special_ids]
+
+
+def _open(
+    model: Any,
+    special_ids: _SpecialIds,
+    batch_size: int,
+    source: Sequence[int],
+    device: torch.device,
+) -> tuple[Session, int]:
+    """A session on a model and the size of the target's vocabulary."""
+    if isinstance(model, NativeEngine):
+        return model.session(batch_size), model.spec.target_vocab_size
+    if not is_hugging_face(model):
+        adapted = adapt(model, special_ids.pad_id, device)
+        session = ModuleSession(adapted, batch_size)
+        return session, session.vocab_size(special_ids.bos_id, source)
+    from molspec.engine.hugging_face import HuggingFaceSession  # needs transformers
+
+    opened = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
+    return opened, opened.vocab_size
+
+
+def _guess_model(
+    special_ids: _SpecialIds, vocab_size: int, tokens: Sequence[str] | None
+) -> GuessModel:
+    """What drafters know of the vocabulary; without token strings, no ring closures."""
+    special_ids.check_vocab_size(vocab_size)
+    if tokens is not None and len(tokens) != vocab_size:
+        raise ValueError(
+            f"tokens has {len(tokens)} strings: expected {vocab_size}, one for each target id"
+        )
+    return GuessModel(
+        tokens=list(tokens or (f"<{token_id}>" for token_id in range(vocab_size))),
+        pad=special_ids.pad_id,
+        bos=special_ids.bos_id,
+        eos=special_ids.eos_id,
+        unk=special_ids.pad_id,
+        ngram=None,
+    )
+
+
+def _hypotheses(
+    decoded: Mapping[int, Decoded],
+    n_best: int,
+    special_ids: _SpecialIds,
+    statistics: Statistics,
+) -> Hypotheses:
+    shape = len(decoded), n_best
+    log_probs = torch.full(shape, -torch.inf, dtype=torch.float64)
+    lengths = torch.zeros(shape, dtype=torch.int64)
+    finished = torch.zeros(shape, dtype=torch.bool)
+    sequences: dict[tuple[int, int], list[int]] = {}
+    for index, answer in decoded.items():
+        if answer.error:
+            raise ValueError(f"source_ids[{index}]: {answer.error}")
+        for rank, hypothesis in enumerate(answer.hypotheses):
+            end = [special_ids.eos_id] if hypothesis.finished else []
+            sequences[index, rank] = hypothesis.token_ids + end
+            log_probs[index, rank] = hypothesis.log_prob
+            lengths[index, rank] = len(sequences[index, rank])
+            finished[index, rank] = hypothesis.finished
+    padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id)
+    for place, sequence in sequences.items():
+        padded[place][: len(sequence)] = torch.tensor(sequence)
+    return Hypotheses(padded, log_probs, lengths, finished, statistics)

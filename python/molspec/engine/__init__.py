@@ -1,0 +1,1 @@
+"""Running a model: packed weights, caches of keys and values, and the token tree over them."""

@@ -1,0 +1,124 @@
+"""Recognises the models that `molspec.decode` takes: what calls them, and on which device."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from molspec.engine.module import EncoderDecoder
+from molspec.model.transformer import Transformer
+
+LOOKED_FOR = (
+    "a module with encode_src(source_ids, padding_mask) and decode_tgt(target_ids, memory, "
+    "memory_padding_mask); a Hugging Face encoder-decoder; molspec's own models; a pair of "
+    "callables (encode, decode)"
+)
+
+
+def is_hugging_face(model: object) -> bool:
+    """Whether a model is an encoder-decoder of the transformers library, or built as they are."""
+    encoder_decoder = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    return isinstance(model, nn.Module) and bool(encoder_decoder)
+
+
+def adapt(model: object, pad_id: int, device: torch.device | None) -> EncoderDecoder:
+    """See a module or a pair of callables as an `EncoderDecoder`.
+
+    `device` is where callables want their tensors; a module's is where its parameters are. Raises
+    ValueError where the model is none of `LOOKED_FOR`.
+    """
+    if isinstance(model, tuple) and len(model) == 2 and all(map(callable, model)):
+        return _from_callables(*model, pad_id=pad_id, device=device or torch.device("cpu"))
+    if isinstance(model, Transformer):
+        return _from_twin(model, pad_id)
+    if (
+        isinstance(model, nn.Module)
+        and hasattr(model, "encode_src")
+        and hasattr(model, "decode_tgt")
+    ):
+        return _from_paper(model, pad_id)
+    raise ValueError(f"model is a {type(model).__name__}: expected {LOOKED_FOR}")
+
+
+def _from_callables(
+    encode: Callable[..., Tensor], decode: Callable[..., Tensor], pad_id: int, device: torch.device
+) -> EncoderDecoder:
+    offset_name = _offset_name(decode)
+
+    def decode_rows(
+        target_ids: Tensor, memory: Tensor, mask: Tensor, offset: Tensor | None
+    ) -> Tensor:
+        extra = {} if offset_name is None else {offset_name: offset}
+        return decode(target_ids, memory, mask, **extra)
+
+    return EncoderDecoder(encode, decode_rows, offset_name is not None, pad_id, device)
+
+
+def _from_paper(model: Any, pad_id: int) -> EncoderDecoder:
+    """The interface of Andronov et al.: masks are True at padding, an offset is [row, 1]."""
+    offset_name = _offset_name(model.decode_tgt)
+
+    def encode(source_ids: Tensor) -> Tensor:
+        memory: Tensor = model.encode_src(source_ids, source_ids == pad_id)
+        return memory
+
+    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor, offset: Tensor | None) -> Tensor:
+        extra = {} if offset_name is None or offset is None else {offset_name: offset[:, None]}
+        logits: Tensor = model.decode_tgt(target_ids, memory, mask, **extra)
+        return logits
+
+    return EncoderDecoder(encode, decode, offset_name is not None, pad_id, device_of(model))
+
+
+def _from_twin(model: Transformer, pad_id: int) -> EncoderDecoder:
+    def encode(source_ids: Tensor) -> Tensor:
+        return model.encode(source_ids, source_ids == pad_id)
+
+    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor, _: Tensor | None) -> Tensor:
+        return model.decode(target_ids, memory, mask)
+
+    return EncoderDecoder(encode, decode, False, pad_id, device_of(model))
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a module's parameters are; the CPU for a module without any."""
+    parameter = next(model.parameters(), None)
+    return torch.device("cpu") if parameter is None else parameter.device
+
+
+def _offset_name(decode: Callable[..., Any]) -> str | None:
+    """What a decoder calls its fourth argument, if it cannot do without one.
+
+    The published code of Andronov et al. has a default there and is as happy without: padding on
+    the right is the safer one, as attention over nothing but padding is NaN in torch's own layers.
+    """
+    function = decode.forward if isinstance(decode, nn.Module) else decode
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a builtin that does not tell
+        return None
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in several]
+    return needed[3] if len(needed) == 4 else None
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Put modules into evaluation mode, without gradients; every submodule's mode comes back."""
+    parts = model if isinstance(model, tuple) else (model,)
+    owners = [getattr(part, "__self__", part) for part in parts]  # of a bound method
+    modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
+    modes = [module.training for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode

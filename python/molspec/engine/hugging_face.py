@@ -1,0 +1,182 @@
+"""The engine for encoder-decoders of the transformers library: rows of the tree on its own cache.
+
+A step is a dense batch, one row for every leaf. What earlier steps evaluated comes from a pool of
+keys and values by slot, so that reordering beams and dropping rejected drafts move indices alone:
+only new tokens go through the decoder. Keys and values of the memory are computed once a query.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from molspec.engine.adapters import device_of
+from molspec.engine.memories import Memories
+from molspec.engine.module import (
+    PickedNodes,
+    call_cost,
+    check_logits,
+    in_order,
+    log_probs,
+    pad_right,
+    picked_nodes,
+    take,
+)
+from molspec.engine.packing import BLOCK_POSITIONS
+from molspec.engine.rows import IntArray, Rows, TokenPaths, split
+
+#: What `generate` does to distributions where a generation config says so, and its value for not.
+_PROCESSORS: dict[str, tuple[object, ...]] = {
+    "forced_bos_token_id": (None,),
+    "forced_eos_token_id": (None,),
+    "bad_words_ids": (None,),
+    "suppress_tokens": (None,),
+    "begin_suppress_tokens": (None,),
+    "no_repeat_ngram_size": (None, 0),
+    "encoder_no_repeat_ngram_size": (None, 0),
+    "repetition_penalty": (None, 1.0),
+    "min_length": (None, 0),
+    "min_new_tokens": (None, 0),
+}
+
+
+class HuggingFaceSession:
+    """A batch of queries on a model of transformers. Rows are free until `encode`, after `release`.
+
+    Warns where the model's generation config asks `generate` for more than the model's own
+    distributions: that is not applied.
+    """
+
+    def __init__(self, model: Any, bos_id: int, pad_id: int, query_count: int) -> None:
+        self._model = model
+        self._bos_id = bos_id
+        self._pad_id = pad_id
+        self._device = device_of(model)
+        self._call_cost = call_cost(self._device)
+        self._paths = TokenPaths()
+        self._memories = Memories(query_count)
+        #: Keys and values of memories [query, length, layer, 2, head, head_dim].
+        self._memory_caches = Memories(query_count)
+        #: What the step before gathered of them, as a cache.
+        self._cross_cache: tuple[Tensor, DynamicCache] | None = None
+        #: Keys and values of nodes [slot, layer, 2, head, head_dim].
+        self._pool = torch.empty(0)
+        _warn_of_processors(model)
+
+    @property
+    def vocab_size(self) -> int:
+        """Size of the target's vocabulary."""
+        size: int = self._model.get_output_embeddings().weight.shape[0]
+        return size
+
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode sources into free rows, and the keys and values of their memories."""
+        source_ids = pad_right(sources, self._pad_id).to(self._device)
+        lengths = [len(source) for source in sources]
+        padding = torch.arange(source_ids.shape[1]) >= torch.tensor(lengths)[:, None]
+        visible = (~padding).long().to(self._device)
+        encoder = self._model.get_encoder()
+        memory = encoder(input_ids=source_ids, attention_mask=visible).last_hidden_state
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        target_ids = torch.full((len(sources), 1), self._bos_id, device=self._device)
+        self._decode(target_ids, memory, visible, cache)
+        keys_values = [
+            torch.stack((layer.keys, layer.values)) for layer in cache.cross_attention_cache.layers
+        ]
+        self._memories.store(rows, memory, lengths)
+        self._memory_caches.store(rows, torch.stack(keys_values).permute(2, 4, 0, 1, 3, 5), lengths)
+
+    def release(self, row: int) -> None:
+        """Free a row; the next query overwrites it."""
+
+    def step(
+        self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
+    ) -> npt.NDArray[np.float32]:
+        """Log-probabilities [node, vocab] behind the nodes; see `ops.decoder_step`."""
+        rows = self._paths.rows(nodes, path_slots, block_count)
+        parts, order = [], []
+        for group in split(rows.evaluated, rows.lengths, self._call_cost):
+            picked = picked_nodes(rows, group)
+            first = int(rows.evaluated[group].min())
+            cache = self._cache(rows, group, first)
+            target_ids = rows.padded(group, first, self._pad_id).to(self._device)
+            memory, padding = self._memories.gather(rows.memories[group])
+            logits = self._decode(target_ids, memory, (~padding).long(), cache)
+            parts.append(log_probs(take(logits, picked.rows, picked.positions - first)))
+            order.append(picked.nodes)
+            self._store(rows.node_slots[picked.nodes], picked, cache, block_count)
+        return in_order(parts, order)
+
+    def _decode(
+        self, target_ids: Tensor, memory: Tensor, visible: Tensor, cache: EncoderDecoderCache
+    ) -> Tensor:
+        """Logits [row, column, vocab] behind target ids, which join the cache."""
+        logits: Tensor = self._model(
+            decoder_input_ids=target_ids,
+            encoder_outputs=BaseModelOutput(last_hidden_state=memory),
+            attention_mask=visible,
+            past_key_values=cache,
+            use_cache=True,
+            return_dict=True,
+        ).logits
+        check_logits(logits, target_ids)
+        return logits
+
+    def _cache(self, rows: Rows, group: IntArray, first: int) -> EncoderDecoderCache:
+        """What is known of a group of rows: their first columns, and their memories."""
+        values, _ = self._memory_caches.gather(rows.memories[group])
+        if self._cross_cache is None or self._cross_cache[0] is not values:
+            self._cross_cache = values, _filled(values)
+        slots = rows.slots[rows.begins[group][:, None] + np.arange(first)]
+        prefix = _filled(self._pool[torch.from_numpy(slots).to(self._device)])
+        return EncoderDecoderCache(prefix, self._cross_cache[1])
+
+    def _store(
+        self, slots: IntArray, picked: PickedNodes, cache: EncoderDecoderCache, block_count: int
+    ) -> None:
+        """Put the keys and values of evaluated nodes into their slots."""
+        row, column = (
+            torch.from_numpy(i).to(self._device) for i in (picked.rows, picked.positions)
+        )
+        keys_values = torch.stack(
+            [
+                torch.stack((layer.keys[row, :, column], layer.values[row, :, column]), dim=1)
+                for layer in cache.self_attention_cache.layers
+            ],
+            dim=1,
+        )
+        if block_count * BLOCK_POSITIONS > len(self._pool):
+            old = self._pool
+            size = max(2 * len(old), block_count * BLOCK_POSITIONS)
+            self._pool = keys_values.new_zeros(size, *keys_values.shape[1:])
+            if len(old):
+                self._pool[: len(old)] = old
+        self._pool[torch.from_numpy(slots).to(self._device)] = keys_values
+
+
+def _filled(keys_values: Tensor) -> DynamicCache:
+    """A cache of keys and values [row, column, layer, 2, head, head_dim]."""
+    cache = DynamicCache()
+    if keys_values.shape[1]:
+        for index, layer in enumerate(keys_values.permute(2, 3, 0, 4, 1, 5)):
+            cache.update(layer[0], layer[1], index)
+    return cache
+
+
+def _warn_of_processors(model: Any) -> None:
+    config = getattr(model, "generation_config", None)
+    found = [name for name, off in _PROCESSORS.items() if getattr(config, name, None) not in off]
+    if found:
+        warnings.warn(
+            f"generation_config sets {', '.join(found)}: molspec.decode ranks by the model's own "
+            "distributions and does not apply that",
+            stacklevel=4,
+        )

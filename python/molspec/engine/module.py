@@ -1,0 +1,180 @@
+"""The engine for any PyTorch decoder: a step is a dense batch, one row for every leaf of the tree.
+
+This is the batch of Andronov et al. (J. Cheminform. 2025, s13321-025-00974-w): hypotheses times
+drafts, padded on the left with a position offset a row. Models without offsets get their padding
+on the right, where a causal decoder cannot see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from molspec import ops
+from molspec.engine.memories import Memories
+from molspec.engine.rows import IntArray, Rows, TokenPaths, split
+
+#: Padded columns that a call of the model is worth: calls are cheap on a CPU, and a GPU takes a few
+#: thousand tokens in the time that it takes to launch a decoder's kernels.
+_CPU_CALL_COST, _GPU_CALL_COST = 64, 4096
+
+
+@dataclass(frozen=True)
+class EncoderDecoder:
+    """A model as two functions of token ids.
+
+    encode(source_ids [batch, length]) -> memory [batch, length, ...]; sources are padded on the
+    right with pad_id. decode(target_ids [row, length], memory [row, length, ...],
+    memory_padding_mask [row, length], position_offset [row] or None) -> logits [row, length,
+    vocab]. With takes_offsets, target_ids are padded on the left and the token in column c has
+    position c - position_offset; else they are padded on the right and position_offset is None.
+    """
+
+    encode: Callable[[Tensor], Tensor]
+    decode: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+    takes_offsets: bool
+    pad_id: int
+    device: torch.device
+
+
+class ModuleSession:
+    """A batch of queries on an `EncoderDecoder`. Rows are free until `encode`, after `release`."""
+
+    def __init__(self, model: EncoderDecoder, query_count: int) -> None:
+        self._model = model
+        self._memories = Memories(query_count)
+        self._paths = TokenPaths()
+
+    def vocab_size(self, bos_id: int, source: Sequence[int]) -> int:
+        """Size of the target's vocabulary: what the model's first distribution for a source has."""
+        self.encode([0], [source])
+        memory, mask = self._memories.gather(np.zeros(1, dtype=np.int64))
+        device = self._model.device
+        target_ids = torch.full((1, 1), bos_id, device=device)
+        offset = torch.zeros(1, dtype=torch.int64, device=device)
+        passed = offset if self._model.takes_offsets else None
+        logits = self._model.decode(target_ids, memory, mask, passed)
+        check_logits(logits, target_ids)
+        return logits.shape[2]
+
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode sources into free rows.
+
+        Raises ValueError where the model's memory is no tensor of a row a source.
+        """
+        source_ids = pad_right(sources, self._model.pad_id)
+        memory = self._model.encode(source_ids.to(self._model.device))
+        expected = tuple(source_ids.shape)
+        if not isinstance(memory, Tensor) or tuple(memory.shape[:2]) != expected:
+            raise ValueError(
+                f"encode gave {describe(memory)} for source_ids of shape {expected}: "
+                f"expected a tensor [{expected[0]}, {expected[1]}, ...]"
+            )
+        self._memories.store(rows, memory, [len(source) for source in sources])
+
+    def release(self, row: int) -> None:
+        """Free a row; the next query overwrites it."""
+
+    def step(
+        self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
+    ) -> npt.NDArray[np.float32]:
+        """Log-probabilities [node, vocab] behind the nodes; see `ops.decoder_step`.
+
+        Raises ValueError where the model's logits do not have the shape of its input.
+        """
+        rows = self._paths.rows(nodes, path_slots, block_count)
+        parts, order = [], []
+        nothing = np.zeros_like(rows.lengths)
+        for group in split(nothing, rows.lengths, call_cost(self._model.device)):
+            picked = picked_nodes(rows, group)
+            parts.append(log_probs(self._logits(rows, group, picked)))
+            order.append(picked.nodes)
+        return in_order(parts, order)
+
+    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes) -> Tensor:
+        """Logits [node, vocab] of a group's nodes."""
+        model = self._model
+        memory, mask = self._memories.gather(rows.memories[group])
+        target_ids, offsets = self._target_ids(rows, group)
+        passed = offsets.to(model.device) if model.takes_offsets else None
+        logits = model.decode(target_ids.to(model.device), memory, mask, passed)
+        check_logits(logits, target_ids)
+        columns = picked.positions + offsets.numpy()[picked.rows]
+        return take(logits, picked.rows, columns)
+
+    def _target_ids(self, rows: Rows, group: IntArray) -> tuple[Tensor, Tensor]:
+        """Token ids [row, column] of a group, and the column where each row begins [row]."""
+        pad_id = self._model.pad_id
+        if self._model.takes_offsets:
+            return ops.left_pad(rows.flat(group), torch.from_numpy(rows.lengths[group]), pad_id)
+        return rows.padded(group, 0, pad_id), torch.zeros(len(group), dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class PickedNodes:
+    """The staged nodes that stand in a group of rows: their index, row in the group, position."""
+
+    nodes: IntArray
+    rows: IntArray
+    positions: IntArray
+
+
+def picked_nodes(rows: Rows, group: IntArray) -> PickedNodes:
+    """The nodes of a group of rows."""
+    place = np.full(len(rows.lengths), -1)
+    place[group] = np.arange(len(group))
+    nodes = np.flatnonzero(place[rows.node_rows] >= 0)
+    return PickedNodes(nodes, place[rows.node_rows[nodes]], rows.node_positions[nodes])
+
+
+def call_cost(device: torch.device) -> int:
+    """Padded columns that a call of a model on `device` is worth."""
+    return _CPU_CALL_COST if device.type == "cpu" else _GPU_CALL_COST
+
+
+def take(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
+    """Pick values [row, column, ...] at pairs of row and column."""
+    device = values.device
+    return values[torch.from_numpy(rows).to(device), torch.from_numpy(columns).to(device)]
+
+
+def log_probs(logits: Tensor) -> Tensor:
+    """Natural log-probabilities, computed in float32 or, for a float64 model, in float64."""
+    dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    return logits.log_softmax(dim=-1, dtype=dtype).to(torch.float32)
+
+
+def in_order(parts: Sequence[Tensor], order: Sequence[IntArray]) -> npt.NDArray[np.float32]:
+    """Parts [node, vocab] as one array in the order of the nodes: the only wait for a device."""
+    stacked = torch.cat(list(parts)).cpu().numpy()
+    result: npt.NDArray[np.float32] = np.empty_like(stacked)
+    result[np.concatenate(order)] = stacked
+    return result
+
+
+def pad_right(sequences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
+    """Sequences as one tensor int64 [sequence, longest]."""
+    tensors = [torch.tensor(sequence, dtype=torch.int64) for sequence in sequences]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad_id)
+
+
+def check_logits(logits: Tensor, target_ids: Tensor) -> None:
+    """Raise ValueError unless there is a distribution for every target id."""
+    expected = tuple(target_ids.shape)
+    if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.shape[:2] != expected:
+        raise ValueError(
+            f"decode gave {describe(logits)} for target_ids of shape {expected}: "
+            f"expected logits [{expected[0]}, {expected[1]}, vocab]"
+        )
+
+
+def describe(value: object) -> str:
+    """A value's shape or type, for messages."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}"

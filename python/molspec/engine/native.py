@@ -1,0 +1,148 @@
+"""The native engine: a packed model, its caches, and the two calls that decoding is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from molspec import ops
+from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
+from molspec.model.spec import ModelSpec
+
+#: Nodes that the decoder takes through its layers together (csrc/cpu/workspace.h).
+_CHUNK_ROWS = 64
+
+
+class NativeEngine:
+    """Encodes queries and evaluates nodes of the token tree for one loaded model.
+
+    The weights may be shared: `session` makes the caches for one decode loop.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.spec = spec
+        self.dtype = dtype
+        self.packed = pack(spec, weights, dtype)
+
+    def session(self, query_count: int) -> Session:
+        """Caches for a batch of at most `query_count` queries."""
+        return Session(self.packed, query_count)
+
+
+class Session:
+    """Caches of one batch. Rows of the batch are free until `encode` and after `release`.
+
+    Buffers grow to the largest batch seen and are then reused: a warm step allocates nothing.
+    """
+
+    def __init__(self, packed: PackedModel, query_count: int) -> None:
+        self._packed = packed
+        spec = packed.spec
+        self._layers = spec.decoder_layers
+        blocks = -(-spec.max_positions // BLOCK_POSITIONS)
+        #: Row: length, then blocks of the memory cache.
+        self._memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32)
+        self._free_blocks: list[int] = []
+        self._memory_cache = self._cache(0)
+        self._kv_cache = self._cache(0)
+        self._workspace = torch.empty(0, dtype=torch.uint8)
+        self._workspace_rows = 0
+        self._workspace_positions = 0
+        self._log_probs = torch.empty(0, spec.target_vocab_size)
+
+    def _cache(self, blocks: int) -> Tensor:
+        return torch.zeros(blocks, self._layers, self._packed.block_size)
+
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
+
+        Raises RuntimeError where an id is out of range or a source longer than max_positions.
+        """
+        if not rows:
+            return
+        lengths = [len(source) for source in sources]
+        for row, length in zip(rows, lengths, strict=True):
+            self._allocate(row, length)
+        longest = max(lengths)
+        self._reserve(longest, longest)
+        offsets = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
+        source_ids = torch.tensor([i for source in sources for i in source], dtype=torch.int32)
+        memories = self._memories[torch.tensor(rows)]
+        ops.encode(
+            self._packed.weights,
+            self._packed.table,
+            source_ids,
+            offsets,
+            memories,
+            self._memory_cache,
+            self._workspace,
+        )
+
+    def _allocate(self, row: int, length: int) -> None:
+        needed = -(-length // BLOCK_POSITIONS)
+        if needed > len(self._free_blocks):
+            old = self._memory_cache
+            self._memory_cache = self._cache(max(2 * len(old), len(old) + needed))
+            self._memory_cache[: len(old)] = old
+            self._free_blocks += range(len(self._memory_cache) - 1, len(old) - 1, -1)
+        self._memories[row, 0] = length
+        blocks = [self._free_blocks.pop() for _ in range(needed)]
+        self._memories[row, 1 : 1 + needed] = torch.tensor(blocks, dtype=torch.int32)
+
+    def release(self, row: int) -> None:
+        """Free a row and the memory of its query."""
+        blocks = -(-int(self._memories[row, 0]) // BLOCK_POSITIONS)
+        self._free_blocks += self._memories[row, 1 : 1 + blocks].tolist()
+        self._memories[row, 0] = 0
+
+    def step(
+        self,
+        nodes: npt.NDArray[np.int32],
+        path_slots: npt.NDArray[np.int32],
+        block_count: int,
+    ) -> npt.NDArray[np.float32]:
+        """Log-probabilities [at least node, vocab] behind nodes int32 [node, 4].
+
+        See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
+        result is overwritten by the next call.
+        """
+        if block_count > len(self._kv_cache):
+            old = self._kv_cache
+            self._kv_cache = self._cache(max(2 * len(old), block_count))
+            self._kv_cache[: len(old)] = old
+        if len(nodes) > len(self._log_probs):
+            size = self._packed.spec.target_vocab_size
+            self._log_probs = torch.empty(max(2 * len(self._log_probs), len(nodes)), size)
+        self._reserve(min(len(nodes), _CHUNK_ROWS), self._packed.spec.max_positions)
+        ops.decoder_step(
+            self._packed.weights,
+            self._packed.table,
+            torch.from_numpy(nodes),
+            torch.from_numpy(path_slots),
+            self._memories,
+            self._memory_cache,
+            self._kv_cache,
+            self._workspace,
+            self._log_probs,
+        )
+        log_probs: npt.NDArray[np.float32] = self._log_probs.numpy()
+        return log_probs
+
+    def _reserve(self, rows: int, positions: int) -> None:
+        if rows <= self._workspace_rows and positions <= self._workspace_positions:
+            return
+        self._workspace_rows = max(rows, self._workspace_rows)
+        self._workspace_positions = max(positions, self._workspace_positions)
+        size = ops.workspace_size(
+            self._packed.weights,
+            self._packed.table,
+            self._workspace_rows,
+            self._workspace_positions,
+        )
+        self._workspace = torch.empty(size, dtype=torch.uint8)

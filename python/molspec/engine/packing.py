@@ -1,0 +1,201 @@
+"""Weights in the layout the native kernels read: one buffer, and a table of sizes and offsets.
+
+A linear layer becomes panels of 64 output columns, [panel, in, 64] in float32 and
+[panel, in / 2, 64, 2] in 16 bits, so that a kernel reads memory front to back. Every head is
+padded to a multiple of 16 columns and every row to a multiple of 64, with zeros that change no
+sum. csrc/ops/model.cpp reads the table in the order it is written here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import sinusoidal_positions
+
+PACKING_VERSION = 1
+PANEL_COLUMNS = 64
+HEAD_MULTIPLE = 16
+BLOCK_POSITIONS = 16
+
+#: As the table numbers them; float16 is for CUDA alone.
+WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+_ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
+
+
+@dataclass(frozen=True)
+class PackedModel:
+    """A model as the operators take it."""
+
+    weights: Tensor
+    table: Tensor
+    spec: ModelSpec
+
+    @property
+    def block_size(self) -> int:
+        """Floats of one cache block of one decoder layer: keys and values of 16 positions."""
+        head_stride = round_up(self.spec.head_dim, HEAD_MULTIPLE)
+        return 2 * BLOCK_POSITIONS * self.spec.head_count * head_stride
+
+
+def round_up(size: int, multiple: int) -> int:
+    """The least multiple that is not below size."""
+    return (size + multiple - 1) // multiple * multiple
+
+
+def pack(spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype) -> PackedModel:
+    """Pack weights (names and shapes of `spec.weight_shapes()`) for matrices in `dtype`.
+
+    Embeddings, positions, norms and biases stay float32. Raises ValueError for a dtype that the
+    engine does not have.
+    """
+    if dtype not in WEIGHT_TYPES:
+        raise ValueError(f"dtype is {dtype}: expected one of {', '.join(map(str, WEIGHT_TYPES))}")
+    return _Packer(spec, weights, dtype).pack()
+
+
+class _Packer:
+    def __init__(self, spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+        self._spec = spec
+        self._weights = weights
+        self._dtype = dtype
+        self._table: list[int] = []
+        self._parts: list[Tensor] = []
+        self._size = 0
+
+    def pack(self) -> PackedModel:
+        self._sizes()
+        spec = self._spec
+        target_embedding = "source_embedding" if spec.shared_embedding else "target_embedding"
+        self._stack("encoder", "source_embedding", spec.encoder_layers)
+        self._stack("decoder", target_embedding, spec.decoder_layers)
+        output = self._weights[target_embedding if spec.tied_output else "output.weight"]
+        bias = self._weights.get("output.bias") if spec.output_bias else None
+        self._linear(output, torch.zeros(spec.target_vocab_size) if bias is None else bias)
+        return PackedModel(self._buffer(), torch.tensor(self._table, dtype=torch.int64), spec)
+
+    def _sizes(self) -> None:
+        spec = self._spec
+        self._table += [
+            PACKING_VERSION,
+            WEIGHT_TYPES.index(self._dtype),
+            spec.d_model,
+            spec.head_count,
+            spec.head_dim,
+            spec.feed_forward,
+            spec.encoder_layers,
+            spec.decoder_layers,
+            spec.source_vocab_size,
+            spec.target_vocab_size,
+            spec.max_positions,
+            int(spec.norm == "pre"),
+            int(spec.final_norm),
+            int(spec.embedding_norm),
+            _ACTIVATIONS[spec.activation],
+            _bits(spec.norm_eps),
+            _bits(spec.head_dim**-0.5),
+        ]
+
+    def _stack(self, name: str, embedding: str, layers: int) -> None:
+        spec = self._spec
+        scale = spec.d_model**0.5 if spec.scale_embedding else 1.0
+        self._rows(self._weights[embedding].float() * scale)
+        if spec.positions == "learned":
+            kind = "source" if name == "encoder" else "target"
+            self._rows(self._weights[f"{kind}_positions"])
+        else:
+            self._rows(sinusoidal_positions(spec.max_positions, spec.d_model))
+        if spec.embedding_norm:
+            self._norm(f"{name}.embedding_norm")
+        for index in range(layers):
+            layer = f"{name}.layers.{index}"
+            self._self_attention(f"{layer}.self_attention")
+            if name == "decoder":
+                self._cross_attention(f"{layer}.cross_attention")
+            self._named_linear(f"{layer}.feed_forward.inner")
+            self._named_linear(f"{layer}.feed_forward.outer")
+            self._norm(f"{layer}.feed_forward_norm")
+        if spec.final_norm:
+            self._norm(f"{name}.norm")
+
+    def _self_attention(self, name: str) -> None:
+        self._linear(*self._heads(name, "query", "key", "value"))
+        self._attention_end(name)
+
+    def _cross_attention(self, name: str) -> None:
+        self._linear(*self._heads(name, "query"))
+        self._linear(*self._heads(name, "key", "value"))
+        self._attention_end(name)
+
+    def _attention_end(self, name: str) -> None:
+        weight = self._weights[f"{name}.output.weight"]
+        by_head = weight.reshape(weight.shape[0], self._spec.head_count, self._spec.head_dim)
+        padded = F.pad(by_head, (0, self._head_padding)).flatten(1)
+        self._linear(padded, self._weights[f"{name}.output.bias"])
+        self._norm(f"{name}_norm")
+
+    @property
+    def _head_padding(self) -> int:
+        return round_up(self._spec.head_dim, HEAD_MULTIPLE) - self._spec.head_dim
+
+    def _heads(self, name: str, *parts: str) -> tuple[Tensor, Tensor]:
+        """Projections of `parts` side by side, every head padded."""
+        weights, biases = [], []
+        for part in parts:
+            weight = self._weights[f"{name}.{part}.weight"]
+            by_head = weight.reshape(self._spec.head_count, self._spec.head_dim, -1)
+            weights.append(F.pad(by_head, (0, 0, 0, self._head_padding)).flatten(0, 1))
+            bias = self._weights[f"{name}.{part}.bias"].reshape(self._spec.head_count, -1)
+            biases.append(F.pad(bias, (0, self._head_padding)).flatten())
+        return torch.cat(weights), torch.cat(biases)
+
+    def _named_linear(self, name: str) -> None:
+        self._linear(self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
+
+    def _linear(self, weight: Tensor, bias: Tensor) -> None:
+        out_size, in_size = weight.shape
+        columns = round_up(out_size, PANEL_COLUMNS)
+        inner = round_up(in_size, 2)
+        padded = F.pad(weight.to(self._dtype), (0, inner - in_size, 0, columns - out_size))
+        panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
+        if self._dtype != torch.float32:
+            pairs = panels.reshape(-1, inner // 2, 2, PANEL_COLUMNS)
+            panels = pairs.transpose(2, 3)
+        self._append(panels)
+        self._append(F.pad(bias.float(), (0, columns - out_size)))
+
+    def _norm(self, name: str) -> None:
+        self._rows(self._weights[f"{name}.weight"])
+        self._rows(self._weights[f"{name}.bias"])
+
+    def _rows(self, values: Tensor) -> None:
+        """Rows of d_model floats, each padded to whole panels."""
+        padding = round_up(values.shape[-1], PANEL_COLUMNS) - values.shape[-1]
+        self._append(F.pad(values.float(), (0, padding)))
+
+    def _append(self, part: Tensor) -> None:
+        self._table.append(self._size)
+        data = part.detach().cpu().contiguous().view(torch.uint8).flatten()
+        self._parts.append(F.pad(data, (0, round_up(data.numel(), 64) - data.numel())))
+        self._size += self._parts[-1].numel()
+
+    def _buffer(self) -> Tensor:
+        """The parts behind one another, from an address that is a multiple of 64."""
+        buffer = torch.empty(self._size + 64, dtype=torch.uint8)
+        begin = -buffer.data_ptr() % 64
+        aligned = buffer[begin : begin + self._size]
+        torch.cat(self._parts, out=aligned)
+        return aligned
+
+
+def _bits(value: float) -> int:
+    """The bits of a double, as the table's integers carry it."""
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits

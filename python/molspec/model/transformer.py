@@ -1,0 +1,277 @@
+"""The training twin: the model of a `ModelSpec` as a differentiable PyTorch module."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from molspec.model.spec import ModelSpec
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
+
+
+class Transformer(nn.Module):
+    """Encoder-decoder transformer whose `state_dict()` is exactly `spec.weight_shapes()`.
+
+    `dropout` is the probability of dropping an element of an embedding, of an attention matrix, of
+    a feed-forward layer's inner activation and of every sublayer's output, as in Vaswani et al.
+    2017 and torch.nn.Transformer. Ids equal to `pad_id` are padding.
+
+    Raises ValueError where `dropout` is outside [0, 1) or `pad_id` outside a vocabulary.
+    """
+
+    def __init__(self, spec: ModelSpec, dropout: float = 0.1, pad_id: int = 0) -> None:
+        super().__init__()
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout is {dropout}: expected a number in [0, 1)")
+        if not 0 <= pad_id < min(spec.source_vocab_size, spec.target_vocab_size):
+            raise ValueError(f"pad_id is {pad_id}: expected an id of both vocabularies")
+        self.spec = spec
+        self.dropout = dropout
+        self.pad_id = pad_id
+        d = spec.d_model
+        self.source_embedding = nn.Parameter(torch.empty(spec.source_vocab_size, d))
+        if not spec.shared_embedding:
+            self.target_embedding = nn.Parameter(torch.empty(spec.target_vocab_size, d))
+        if spec.positions == "learned":
+            self.source_positions = nn.Parameter(torch.empty(spec.max_positions, d))
+            self.target_positions = nn.Parameter(torch.empty(spec.max_positions, d))
+        else:
+            table = sinusoidal_positions(spec.max_positions, d)
+            self.register_buffer("_sinusoids", table, persistent=False)
+        self.encoder = _Stack(spec, dropout, "encoder")
+        self.decoder = _Stack(spec, dropout, "decoder")
+        self.output = _Output(spec)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights.
+
+        Matrices are Xavier-uniform; embeddings normal, of standard deviation d ** -0.5 where they
+        are scaled by sqrt(d) or serve as output and 1 elsewhere; biases zero; norms the identity.
+        """
+        for name, parameter in self.named_parameters():
+            if name.endswith(("_embedding", "_positions")):
+                scaled = self.spec.scale_embedding or self.spec.tied_output
+                deviation = self.spec.d_model**-0.5 if scaled else 1.0
+                nn.init.normal_(parameter, std=deviation)
+            elif parameter.dim() == 2:
+                nn.init.xavier_uniform_(parameter)
+            elif name.endswith("norm.weight"):
+                nn.init.ones_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+
+    def forward(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        """Logits [batch, target_length, target_vocab] of the token that follows each target id.
+
+        source_ids [batch, source_length] and target_ids [batch, target_length] are int64, padded on
+        the right; a source carries BOS and EOS as the spec says, a target begins with BOS.
+        """
+        source_padding_mask = source_ids == self.pad_id
+        memory = self.encode(source_ids, source_padding_mask)
+        return self.decode(target_ids, memory, source_padding_mask)
+
+    def encode(self, source_ids: Tensor, source_padding_mask: Tensor) -> Tensor:
+        """Memory [batch, source_length, d_model]; the mask is True at padding."""
+        hidden = self._embed(source_ids, "source")
+        visible = ~source_padding_mask[:, None, None, :]
+        stack: Tensor = self.encoder(hidden, visible, None, None)
+        return stack
+
+    def decode(self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor) -> Tensor:
+        """Logits [batch, target_length, target_vocab]; the mask is True where memory is padding.
+
+        Causal: padding on the right of a target cannot reach the positions before it.
+        """
+        hidden = self._embed(target_ids, "target")
+        length = target_ids.shape[1]
+        causal = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
+        memory_visible = ~memory_padding_mask[:, None, None, :]
+        hidden = self.decoder(hidden, causal, memory, memory_visible)
+        tied = self._embedding("target") if self.spec.tied_output else None
+        logits: Tensor = self.output(hidden, tied)
+        return logits
+
+    def _embedding(self, side: str) -> Tensor:
+        name = "source" if self.spec.shared_embedding else side
+        table: Tensor = getattr(self, f"{name}_embedding")
+        return table
+
+    def _embed(self, ids: Tensor, side: str) -> Tensor:
+        length = ids.shape[1]
+        if length > self.spec.max_positions:
+            raise ValueError(
+                f"{side}_ids has length {length}: expected at most max_positions "
+                f"{self.spec.max_positions}"
+            )
+        hidden = F.embedding(ids, self._embedding(side))
+        if self.spec.scale_embedding:
+            hidden = hidden * math.sqrt(self.spec.d_model)
+        learned = self.spec.positions == "learned"
+        positions: Tensor = getattr(self, f"{side}_positions" if learned else "_sinusoids")
+        hidden = hidden + positions[:length].to(hidden.dtype)
+        stack = self.encoder if side == "source" else self.decoder
+        if self.spec.embedding_norm:
+            hidden = stack.embedding_norm(hidden)
+        return F.dropout(hidden, self.dropout, self.training)
+
+
+def sinusoidal_positions(length: int, d_model: int) -> Tensor:
+    """Return the table [length, d_model] of Vaswani et al. 2017, section 3.5.
+
+    Even columns are sines, odd columns cosines. Computed in float64, rounded to the default type.
+    """
+    rates = torch.exp(
+        torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model)
+    )
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    table = torch.empty(length, d_model, dtype=torch.float64)
+    table[:, 0::2] = angles.sin()
+    table[:, 1::2] = angles.cos()[:, : d_model // 2]
+    return table.to(torch.get_default_dtype())
+
+
+class _Stack(nn.Module):
+    """The layers of one side, with its embedding norm and final norm."""
+
+    def __init__(self, spec: ModelSpec, dropout: float, side: str) -> None:
+        super().__init__()
+        count = spec.encoder_layers if side == "encoder" else spec.decoder_layers
+        if spec.embedding_norm:
+            self.embedding_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+        self.layers = nn.ModuleList(
+            _Layer(spec, dropout, crosses=side == "decoder") for _ in range(count)
+        )
+        self.norm = nn.LayerNorm(spec.d_model, spec.norm_eps) if spec.final_norm else None
+
+    def forward(
+        self, hidden: Tensor, visible: Tensor, memory: Tensor | None, memory_visible: Tensor | None
+    ) -> Tensor:
+        for layer in self.layers:
+            hidden = layer(hidden, visible, memory, memory_visible)
+        return hidden if self.norm is None else self.norm(hidden)
+
+
+class _Layer(nn.Module):
+    """Self-attention, cross-attention where the layer has a memory, feed-forward."""
+
+    def __init__(self, spec: ModelSpec, dropout: float, *, crosses: bool) -> None:
+        super().__init__()
+        self.pre = spec.norm == "pre"
+        self.dropout = dropout
+        self.self_attention = _Attention(spec, dropout)
+        self.self_attention_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+        self.cross_attention = _Attention(spec, dropout) if crosses else None
+        if crosses:
+            self.cross_attention_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+        self.feed_forward = _FeedForward(spec, dropout)
+        self.feed_forward_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+
+    def forward(
+        self, hidden: Tensor, visible: Tensor, memory: Tensor | None, memory_visible: Tensor | None
+    ) -> Tensor:
+        value = self._before(hidden, self.self_attention_norm)
+        change = self.self_attention(value, value, visible)
+        hidden = self._after(hidden, change, self.self_attention_norm)
+        if self.cross_attention is not None:
+            value = self._before(hidden, self.cross_attention_norm)
+            change = self.cross_attention(value, memory, memory_visible)
+            hidden = self._after(hidden, change, self.cross_attention_norm)
+        change = self.feed_forward(self._before(hidden, self.feed_forward_norm))
+        return self._after(hidden, change, self.feed_forward_norm)
+
+    def _before(self, hidden: Tensor, norm: nn.LayerNorm) -> Tensor:
+        normed: Tensor = norm(hidden) if self.pre else hidden
+        return normed
+
+    def _after(self, hidden: Tensor, change: Tensor, norm: nn.LayerNorm) -> Tensor:
+        hidden = hidden + F.dropout(change, self.dropout, self.training)
+        normed: Tensor = hidden if self.pre else norm(hidden)
+        return normed
+
+
+class _Attention(nn.Module):
+    """Multi-head attention of `hidden` [batch, length, d] over `context` [batch, seen, d].
+
+    `visible` is boolean and broadcasts to [batch, head, length, seen].
+    """
+
+    def __init__(self, spec: ModelSpec, dropout: float) -> None:
+        super().__init__()
+        self.head_count = spec.head_count
+        self.dropout = dropout
+        self.query = nn.Linear(spec.d_model, spec.d_model)
+        self.key = nn.Linear(spec.d_model, spec.d_model)
+        self.value = nn.Linear(spec.d_model, spec.d_model)
+        self.output = nn.Linear(spec.d_model, spec.d_model)
+
+    def forward(self, hidden: Tensor, context: Tensor, visible: Tensor) -> Tensor:
+        query = self._heads(self.query(hidden))
+        key = self._heads(self.key(context))
+        value = self._heads(self.value(context))
+        dropout = self.dropout if self.training else 0.0
+        if hidden.device.type == "cpu" and torch.is_grad_enabled():
+            mixed = _explicit_attention(query, key, value, visible, dropout)
+        else:
+            mixed = F.scaled_dot_product_attention(query, key, value, visible, dropout)
+        result: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return result
+
+    def _heads(self, rows: Tensor) -> Tensor:
+        batch, length, d_model = rows.shape
+        heads = rows.view(batch, length, self.head_count, d_model // self.head_count)
+        return heads.transpose(1, 2)
+
+
+def _explicit_attention(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor, dropout: float
+) -> Tensor:
+    """`scaled_dot_product_attention`, spelt out for training on a CPU.
+
+    There its fused kernel takes half of a training step in the backward pass, and its MATH backend
+    computes bfloat16 in float32; this does neither. Only the softmax of half-width types is
+    computed in float32, which is also three times as fast.
+    """
+    wide = torch.float32 if query.dtype.itemsize < 4 else query.dtype
+    visibility = torch.zeros(visible.shape, dtype=query.dtype, device=query.device)
+    visibility.masked_fill_(~visible, -math.inf)
+    with torch.autocast("cpu", enabled=False):
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
+        weights = torch.softmax(scores + visibility, dim=-1, dtype=wide).to(query.dtype)
+        return F.dropout(weights, dropout) @ value
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, spec: ModelSpec, dropout: float) -> None:
+        super().__init__()
+        self.activation = _ACTIVATIONS[spec.activation]
+        self.dropout = dropout
+        self.inner = nn.Linear(spec.d_model, spec.feed_forward)
+        self.outer = nn.Linear(spec.feed_forward, spec.d_model)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        inner = F.dropout(self.activation(self.inner(hidden)), self.dropout, self.training)
+        outer: Tensor = self.outer(inner)
+        return outer
+
+
+class _Output(nn.Module):
+    """The projection to target logits, with its own matrix or with the target embedding."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        if not spec.tied_output:
+            self.weight = nn.Parameter(torch.empty(spec.target_vocab_size, spec.d_model))
+        self.bias = nn.Parameter(torch.empty(spec.target_vocab_size)) if spec.output_bias else None
+
+    def forward(self, hidden: Tensor, tied: Tensor | None) -> Tensor:
+        return F.linear(hidden, self.weight if tied is None else tied, self.bias)

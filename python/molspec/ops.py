@@ -1,0 +1,203 @@
+"""The native operators: one typed function each, whose twin of the same name is in `reference`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+_CUDA_LIBRARY = Path(__file__).with_name("molspec_ops_cuda.so")
+#: Whether the operators take CUDA tensors: the library was built, and there is a device.
+HAS_CUDA = _CUDA_LIBRARY.exists() and torch.cuda.is_available()
+
+torch.ops.load_library(str(Path(__file__).with_name("molspec_ops.so")))
+if HAS_CUDA:
+    torch.ops.load_library(str(_CUDA_LIBRARY))
+
+_library = torch.ops.molspec
+
+
+def encode(
+    weights: Tensor,
+    table: Tensor,
+    source_ids: Tensor,
+    source_offsets: Tensor,
+    memories: Tensor,
+    memory_cache: Tensor,
+    workspace: Tensor,
+) -> None:
+    """Encode sources and store their keys and values for every decoder layer.
+
+    weights uint8 [bytes] and table int64 [entries] are a packed model (`engine.packing`).
+    source_ids int32 [total] holds the sources one behind the other, BOS and EOS included;
+    source_offsets int32 [query + 1] says where each begins. memories int32 [query, 1 + blocks]
+    has, in row i, the length of source i and the blocks of memory_cache that receive it, sixteen
+    positions a block. memory_cache float32 [block, decoder layer, block size] is written.
+    workspace uint8 [bytes] is scratch of at least `workspace_size(longest, longest)`.
+
+    Raises RuntimeError where a shape, a type, an id or a block is out of range.
+    """
+    _library.encode(weights, table, source_ids, source_offsets, memories, memory_cache, workspace)
+
+
+def decoder_step(
+    weights: Tensor,
+    table: Tensor,
+    nodes: Tensor,
+    path_slots: Tensor,
+    memories: Tensor,
+    memory_cache: Tensor,
+    kv_cache: Tensor,
+    workspace: Tensor,
+    log_probs: Tensor,
+) -> None:
+    """One pass of the decoder over new nodes of the token tree.
+
+    nodes int32 [node, 4] has rows (token id, position, path begin, memory): the node's path is
+    path_slots[begin : begin + position + 1], int32 slots of kv_cache (block * 16 + position in the
+    block) from BOS to the node itself, whose keys and values are stored in the last one. Parents
+    stand before their children. `memory` is a row of memories. kv_cache float32
+    [block, decoder layer, block size] and log_probs float32 [at least node, vocab] are written:
+    row i of log_probs holds the natural log-probabilities of the token behind node i.
+
+    A row of log_probs depends on the node's path and memory alone, bit for bit.
+    Raises RuntimeError where a shape, a type, an id or a slot is out of range.
+    """
+    _library.decoder_step(
+        weights, table, nodes, path_slots, memories, memory_cache, kv_cache, workspace, log_probs
+    )
+
+
+def refuse_fault(workspace: Tensor) -> None:
+    """Wait for the device and raise what the last `encode` or `decoder_step` found wrong there.
+
+    On CUDA tensors those two return at once and look at ids, slots and blocks on the device: a row
+    with one that is out of range is left out (its log-probs are NaN) and the fault is kept in
+    workspace. The CPU's raise by themselves and have no need of this.
+
+    Raises RuntimeError where there was a fault.
+    """
+    _library.refuse_fault(workspace)
+
+
+def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) -> int:
+    """Bytes of workspace for a call of `rows` source positions or nodes over `positions`."""
+    size: int = _library.workspace_size(weights, table, rows, positions)
+    return size
+
+
+def instruction_set() -> str:
+    """Name the kernels that this processor runs: avx512_bf16, avx512, avx2 or portable.
+
+    Raises RuntimeError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
+    """
+    name: str = _library.instruction_set()
+    return name
+
+
+def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
+    """Align ragged sequences at their ends.
+
+    token_ids int64 [total] holds the sequences one behind the other, lengths int64 [row] their
+    lengths. Returns padded_ids int64 [row, longest] and position_offsets int64 [row]: the token in
+    column c of row r has position c - position_offsets[r] (Andronov et al., section "Speculative
+    beam search"). Raises RuntimeError where lengths do not add up.
+    """
+    padded: tuple[Tensor, Tensor] = _library.left_pad(token_ids, lengths, pad_id)
+    return padded
+
+
+def expand_drafts(
+    token_ids: Tensor, position_offsets: Tensor, query_indices: Tensor, draft_ids: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Put every draft of a query behind every hypothesis of it.
+
+    token_ids int64 [hypothesis, length] (padded on the left), position_offsets and query_indices
+    int64 [hypothesis], draft_ids int64 [query, draft, draft length]. Returns
+    ids [hypothesis * draft, length + draft length], and the offset and the query of every row.
+    Raises RuntimeError where shapes disagree or a query index is out of range.
+    """
+    rows: tuple[Tensor, Tensor, Tensor] = _library.expand_drafts(
+        token_ids, position_offsets, query_indices, draft_ids
+    )
+    return rows
+
+
+def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: Tensor) -> Tensor:
+    """Length of the longest prefix of each draft that equals the model's own tokens.
+
+    draft_ids and predicted_ids int64 [row, draft length]; draft_lengths int64 [row] says how much
+    of a row is draft. Returns int64 [row]. Raises RuntimeError where shapes disagree.
+    """
+    accepted: Tensor = _library.acceptance_length(draft_ids, draft_lengths, predicted_ids)
+    return accepted
+
+
+def select_hypotheses(
+    scores: Tensor,
+    parent_ranks: Tensor,
+    token_ids: Tensor,
+    candidate_counts: Tensor,
+    beam_size: int,
+) -> tuple[Tensor, Tensor]:
+    """Pick the best candidates of every query, of whatever lengths: a beam's next hypotheses.
+
+    scores float64, parent_ranks and token_ids int64, all [query, candidate]; of row q the first
+    candidate_counts[q] (int64 [query]) are there. They rank by score, highest first, then by
+    parent rank, then by token id. Returns indices int64 [query, beam_size] into the candidates and
+    counts int64 [query]: the first counts[q] = min(beam_size, candidate_counts[q]) of a row are
+    the selection, best first; the others are 0.
+    Raises RuntimeError where shapes disagree, a count is out of range or a score is NaN.
+    """
+    selected: tuple[Tensor, Tensor] = _library.select_hypotheses(
+        scores, parent_ranks, token_ids, candidate_counts, beam_size
+    )
+    return selected
+
+
+@torch.library.register_fake("molspec::encode")
+def _(*_arguments: Tensor) -> None:
+    return None
+
+
+@torch.library.register_fake("molspec::decoder_step")
+def _(*_arguments: Tensor) -> None:
+    return None
+
+
+@torch.library.register_fake("molspec::left_pad")
+def _(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
+    width = torch.library.get_ctx().new_dynamic_size()
+    rows = lengths.shape[0]
+    return token_ids.new_empty((rows, width)), token_ids.new_empty((rows,))
+
+
+@torch.library.register_fake("molspec::expand_drafts")
+def _(
+    token_ids: Tensor, position_offsets: Tensor, query_indices: Tensor, draft_ids: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    rows = token_ids.shape[0] * draft_ids.shape[1]
+    width = token_ids.shape[1] + draft_ids.shape[2]
+    return (
+        token_ids.new_empty((rows, width)),
+        token_ids.new_empty((rows,)),
+        token_ids.new_empty((rows,)),
+    )
+
+
+@torch.library.register_fake("molspec::acceptance_length")
+def _(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: Tensor) -> Tensor:
+    return draft_ids.new_empty((draft_ids.shape[0],))
+
+
+@torch.library.register_fake("molspec::select_hypotheses")
+def _(
+    scores: Tensor,
+    parent_ranks: Tensor,
+    token_ids: Tensor,
+    candidate_counts: Tensor,
+    beam_size: int,
+) -> tuple[Tensor, Tensor]:
+    queries = scores.shape[0]
+    return token_ids.new_empty((queries, beam_size)), token_ids.new_empty((queries,))

@@ -1,0 +1,225 @@
+"""Strings in, ranked predictions out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from molspec import checkpoints, drafting
+from molspec._native import Decoded
+from molspec.checkpoints import Checkpoint
+from molspec.decoding import QueryStatistics, Source, Statistics, decode
+from molspec.engine.devices import check_device, make_engine
+from molspec.models import locate
+from molspec.strategy import PredictOptions, Search
+from molspec.text import canonicalise, check_smiles
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer."""
+
+    #: As the model wrote it.
+    smiles: str
+    #: Natural log of its probability: the sum over its tokens and EOS.
+    log_prob: float
+    #: False where max_length came before EOS.
+    finished: bool = True
+
+    @cached_property
+    def canonical(self) -> str | None:
+        """RDKit's canonical SMILES; None where the answer is unfinished or no molecule."""
+        return canonicalise(self.smiles) if self.finished else None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the answer is a molecule to RDKit."""
+        return self.canonical is not None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answers to one query, best first, or why there are none."""
+
+    query: str
+    predictions: tuple[Prediction, ...] = ()
+    error: str | None = None
+    #: What it took. Two results are equal where their answers are.
+    statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
+
+
+class Results(list[Result]):
+    """Results in the order of the queries, with what they took."""
+
+    def __init__(self, results: Iterable[Result], statistics: Statistics) -> None:
+        super().__init__(results)
+        self.statistics = statistics
+
+
+class Model:
+    """A model that answers queries. Made by `load`."""
+
+    def __init__(self, checkpoint: Checkpoint, dtype: str = "float32", device: str = "cpu") -> None:
+        self.spec = checkpoint.spec
+        self.vocabulary = checkpoint.vocabulary
+        self.card = checkpoint.card
+        self.dtype = dtype
+        self.device = device
+        self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
+        self._guess = drafting.guess_model(
+            checkpoint.vocabulary, checkpoint.ngram, self.spec.start_id
+        )
+
+    def predict(self, queries: Sequence[str], n_best: int = 1, **options: Any) -> Results:
+        """Answer every query; a bad one gets a Result with `error`, the others are answered.
+
+        queries are SMILES as the model was trained to read them. The options, all by name, are
+        those of `PredictOptions`: beam_size, beam, drafter, draft_length, draft_count,
+        node_budget, length_penalty, batch_size, max_length, merge_duplicates.
+
+        Raises ValueError, naming the option, where one makes no sense.
+        """
+        if isinstance(queries, str):
+            raise ValueError("queries is a string: expected a list of SMILES")
+        statistics = Statistics()
+        stream = self.predict_stream(queries, PredictOptions(n_best, **options), statistics)
+        return Results(stream, statistics)
+
+    def predict_stream(
+        self,
+        queries: Iterable[str],
+        options: PredictOptions | None = None,
+        statistics: Statistics | None = None,
+    ) -> Iterator[Result]:
+        """Answer queries read as they are needed, in their order, each as soon as it can be.
+
+        `statistics`, where given, is kept up to date. Raises ValueError as `predict` does.
+        """
+        options = options or PredictOptions()
+        search = options.search(self._guess, options.length_limit(self.spec.max_positions))
+        return self._stream(queries, options, search, statistics or Statistics())
+
+    def _stream(
+        self,
+        queries: Iterable[str],
+        options: PredictOptions,
+        search: Search,
+        statistics: Statistics,
+    ) -> Iterator[Result]:
+        reader = _Reader(self, queries, options.merge_duplicates)
+        session = self.engine.session(options.batch_size)
+        for index, decoded in decode(session, search, reader, options.batch_size, statistics):
+            reader.answer(index, decoded)
+            yield from reader.ready()
+        yield from reader.ready()
+
+    def source(self, index: int, query: str) -> Source:
+        """A query as the decode loop takes it.
+
+        Raises ValueError, saying what is wrong with the query.
+        """
+        ids = self.vocabulary.encode(check_smiles(query))
+        bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
+        begin = [] if bos_id is None else [bos_id]
+        end = [self.vocabulary.eos_id] if self.spec.source_eos else []
+        longest = self.spec.max_positions - len(begin) - len(end)
+        if len(ids) > longest:
+            raise ValueError(
+                f"{len(ids)} tokens: expected at most {longest}, the model's longest source"
+            )
+        return Source(index, ids, [*begin, *ids, *end])
+
+    def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:
+        """The decode loop's answer in text; `seconds` is what it took."""
+        predictions = tuple(
+            Prediction(
+                self.vocabulary.decode(hypothesis.token_ids),
+                hypothesis.log_prob,
+                hypothesis.finished,
+            )
+            for hypothesis in decoded.hypotheses
+        )
+        if merge:
+            predictions = merge_duplicates(predictions)
+        statistics = QueryStatistics.of(decoded, seconds)
+        return Result(query, predictions, decoded.error or None, statistics)
+
+
+class _Reader:
+    """Reads queries as the decode loop asks for them and puts answers back in their order."""
+
+    def __init__(self, model: Model, queries: Iterable[str], merge: bool) -> None:
+        self._model = model
+        self._merge = merge
+        self._queries = iter(queries)
+        self._read_count = 0
+        self._next = 0
+        #: The query and when it was read.
+        self._under_way: dict[int, tuple[str, float]] = {}
+        self._waiting: dict[int, Result] = {}
+
+    def __iter__(self) -> Iterator[Source]:
+        for query in self._queries:
+            index = self._read_count
+            self._read_count += 1
+            began = perf_counter()
+            try:
+                source = self._model.source(index, query)
+            except ValueError as error:
+                self._waiting[index] = Result(query, error=str(error))
+            else:
+                self._under_way[index] = query, began
+                yield source
+
+    def answer(self, index: int, decoded: Decoded) -> None:
+        """Take the answer to a query."""
+        query, began = self._under_way.pop(index)
+        seconds = perf_counter() - began
+        self._waiting[index] = self._model.result(query, decoded, self._merge, seconds)
+
+    def ready(self) -> Iterator[Result]:
+        """Hand out the answers that no earlier query holds up."""
+        while self._next in self._waiting:
+            yield self._waiting.pop(self._next)
+            self._next += 1
+
+
+def merge_duplicates(predictions: Iterable[Prediction]) -> tuple[Prediction, ...]:
+    """Answers with one canonical SMILES become the best of them, their probabilities added.
+
+    Sorted by the new log-probs, best first; answers that are no molecules stay apart.
+    """
+    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
+    for prediction in predictions:
+        key = prediction.canonical or (prediction.smiles, prediction.finished)
+        groups.setdefault(key, []).append(prediction)
+    merged = [
+        replace(group[0], log_prob=_log_sum(prediction.log_prob for prediction in group))
+        for group in groups.values()
+    ]
+    return tuple(sorted(merged, key=lambda prediction: -prediction.log_prob))
+
+
+def _log_sum(log_probs: Iterable[float]) -> float:
+    """Log of the sum of probabilities, for at least one of them."""
+    values = sorted(log_probs, reverse=True)
+    return values[0] + math.log(sum(math.exp(value - values[0]) for value in values))
+
+
+def load(name_or_path: str | Path, device: str = "cpu", dtype: str = "float32") -> Model:
+    """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
+
+    device: "cpu", "cuda" or "cuda:1".
+    dtype: "float32" gives PyTorch's own answers; "bfloat16" (on CUDA "float16" too) is faster and
+        rounds its matrices.
+
+    Raises ValueError for an unknown device or dtype, CheckpointError (a ValueError) where there is
+    no such model or it is broken.
+    """
+    check_device(device, dtype)
+    return Model(checkpoints.read(locate(name_or_path)), dtype, device)

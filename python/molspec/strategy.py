@@ -1,0 +1,168 @@
+"""How to decode, chosen once: which search with which drafter; bad combinations end here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from molspec import _native, drafting
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
+
+BeamKind = Literal["exact", "standard", "sbs"]
+
+#: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
+DEFAULT_MAX_LENGTH = 200
+DEFAULT_BATCH_SIZE = 32
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """How to decode.
+
+    n_best: answers a query.
+    beam_size: hypotheses kept; n_best where not given. Greedy decoding where both are 1.
+    beam: "exact" gives standard beam search's own list in fewer passes, "standard" is one pass a
+        token, "sbs" the speculative beam search of Andronov et al.: approximate.
+    drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
+        given the search's own: "tree", of sbs "windows". draft_length and draft_count belong to
+        "windows", node_budget (nodes a query and pass) to "tree".
+    length_penalty: hypotheses rank by log_prob / length ** length_penalty.
+    batch_size: queries under way together.
+    max_length: tokens of an answer at most, EOS counted.
+    merge_duplicates: answers that are one molecule to RDKit become one, their probabilities added.
+
+    Raises ValueError, naming the option, where a value or a combination makes no sense.
+    """
+
+    n_best: int = 1
+    beam_size: int | None = None
+    beam: BeamKind | None = None
+    drafter: str | Drafting | None = None
+    draft_length: int | None = None
+    draft_count: int | None = None
+    node_budget: int | None = None
+    length_penalty: float = 0.0
+    batch_size: int = DEFAULT_BATCH_SIZE
+    max_length: int | None = None
+    merge_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("n_best", "beam_size", "batch_size", "max_length"):
+            value = getattr(self, name)
+            if value is None and name in ("beam_size", "max_length"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} is {value!r}: expected a whole number of at least 1")
+        if self.beam is not None and self.beam not in get_args(BeamKind):
+            raise ValueError(
+                f"beam is {self.beam!r}: expected one of {', '.join(get_args(BeamKind))}"
+            )
+        if self.beam_size is not None and self.beam_size < self.n_best:
+            raise ValueError(
+                f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
+            )
+        if not 0 <= self.length_penalty < float("inf"):
+            raise ValueError(f"length_penalty is {self.length_penalty}: expected at least 0")
+        self._check_drafting()
+
+    @property
+    def width(self) -> int:
+        """Hypotheses kept."""
+        return self.n_best if self.beam_size is None else self.beam_size
+
+    @property
+    def is_greedy(self) -> bool:
+        """One hypothesis and no beam asked for."""
+        return self.width == 1 and self.beam is None
+
+    @property
+    def drafting(self) -> Drafting:
+        """The drafter, resolved."""
+        default = {"sbs": "windows", "standard": "none"}.get(self.beam or "", "tree")
+        resolved = drafting.resolve(
+            default if self.drafter is None else self.drafter,
+            draft_length=self.draft_length,
+            draft_count=self.draft_count,
+            node_budget=self.node_budget,
+        )
+        if resolved is self.drafter or not isinstance(resolved, TreeDraft) or self.is_greedy:
+            return resolved
+        return lookahead(self.width, self.node_budget)
+
+    def _check_drafting(self) -> None:
+        resolved = self.drafting
+        if self.is_greedy:
+            return
+        kind = self.beam or "exact"
+        allowed = {
+            "exact": (TreeDraft, NoDraft),
+            "standard": (NoDraft,),
+            "sbs": (WindowDrafts, NoDraft),
+        }[kind]
+        if not isinstance(resolved, allowed):
+            raise ValueError(
+                f"drafter is {self.drafter!r}: beam {kind!r} takes "
+                f"{' or '.join(item.__name__ for item in allowed)}"
+            )
+
+    def length_limit(self, max_positions: int) -> int:
+        """max_length for a model whose position table has max_positions rows.
+
+        Raises ValueError where more is asked for than the model has.
+        """
+        if self.max_length is None:
+            return min(DEFAULT_MAX_LENGTH, max_positions)
+        if self.max_length > max_positions:
+            raise ValueError(
+                f"max_length is {self.max_length}: expected at most {max_positions}, "
+                "the model's own"
+            )
+        return self.max_length
+
+    def search(self, guess: _native.GuessModel, max_length: int) -> Search:
+        """A search for batches of batch_size queries."""
+        if self.is_greedy:
+            drafters = drafting.factory(self.drafting, guess)
+            return _native.GreedySearch(drafters, self.batch_size, max_length)
+        if self.beam == "sbs":
+            return self._speculative_beam(guess, max_length)
+        tree = self.drafting if isinstance(self.drafting, TreeDraft) else None
+        options = _native.BeamOptions(
+            beam_size=self.width,
+            n_best=self.n_best,
+            max_length=max_length,
+            length_penalty=self.length_penalty,
+            lookahead_steps=tree.max_depth if tree else 0,
+            node_budget=tree.node_budget if tree else 0,
+            min_confidence=tree.min_probability if tree else 1.0,
+        )
+        return _native.BeamSearch(options, guess, self.batch_size)
+
+    def _speculative_beam(
+        self, guess: _native.GuessModel, max_length: int
+    ) -> _native.SpeculativeBeamSearch:
+        options = _native.SpeculativeBeamOptions(
+            beam_size=self.width,
+            n_best=self.n_best,
+            max_length=max_length,
+            length_penalty=self.length_penalty,
+            nucleus=0.9975,
+        )
+        windows = self.drafting.native() if isinstance(self.drafting, WindowDrafts) else None
+        return _native.SpeculativeBeamSearch(options, windows, guess, self.batch_size)
+
+
+def lookahead(beam_size: int, node_budget: int | None = None) -> TreeDraft:
+    """How exact beam search drafts where nothing else is asked for.
+
+    A wrong node costs a row of a pass, a right one saves a part of a pass, so only likely nodes are
+    drafted; docs/beams.md has the figures.
+    """
+    return TreeDraft(
+        node_budget=4 * beam_size if node_budget is None else node_budget,
+        max_depth=12,
+        min_probability=0.3,
+    )
+
+
+Search = _native.GreedySearch | _native.BeamSearch | _native.SpeculativeBeamSearch

@@ -1,0 +1,14 @@
+"""Text: SMILES, their atomwise tokens, and the tokens' ids."""
+
+from molspec._native import TokenizationError, tokenize
+from molspec.text.smiles import InvalidSmilesError, canonicalise, check_smiles
+from molspec.text.vocabulary import Vocabulary
+
+__all__ = [
+    "InvalidSmilesError",
+    "TokenizationError",
+    "Vocabulary",
+    "canonicalise",
+    "check_smiles",
+    "tokenize",
+]

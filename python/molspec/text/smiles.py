@@ -1,0 +1,65 @@
+"""What RDKit says of a SMILES. RDKit's own messages stay off the terminal, here only."""
+
+from __future__ import annotations
+
+import re
+
+from rdkit import Chem, rdBase
+
+from molspec._native import tokenize
+
+
+class InvalidSmilesError(ValueError):
+    """Text that stands for no molecule; the message says why."""
+
+
+def canonicalise(smiles: str) -> str | None:
+    """RDKit's canonical SMILES without atom maps; None where there is no such molecule.
+
+    Parsed twice: taking the maps away can change which stereo marks are needed.
+    """
+    molecule, _ = _parse(smiles)
+    if molecule is None or molecule.GetNumAtoms() == 0:
+        return None
+    for atom in molecule.GetAtoms():
+        atom.SetAtomMapNum(0)
+    molecule, _ = _parse(Chem.MolToSmiles(molecule))
+    return None if molecule is None else str(Chem.MolToSmiles(molecule))
+
+
+def check_smiles(smiles: object) -> str:
+    """Give back `smiles` as it is: a string, atomwise tokens without a rest, a molecule to RDKit.
+
+    A query is not made canonical: models may want their sources rooted at a chosen atom.
+
+    Raises InvalidSmilesError or TokenizationError, saying why.
+    """
+    if not isinstance(smiles, str):
+        raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
+    if not smiles.strip():
+        raise InvalidSmilesError("empty: expected a SMILES string")
+    tokenize(smiles)
+    molecule, log = _parse(smiles)
+    if molecule is None:
+        raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
+    return smiles
+
+
+def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
+    """Parse; with what RDKit logged meanwhile, where that can be had (from RDKit 2026.03 on)."""
+    capture = getattr(rdBase, "CaptureErrorLog", None)
+    with rdBase.BlockLogs():
+        if capture is None:
+            return Chem.MolFromSmiles(smiles), ""
+        with capture() as log:
+            molecule = Chem.MolFromSmiles(smiles)
+        return molecule, log.messages
+
+
+def _reason(log: str) -> str:
+    """RDKit's first line, less its time, its prefix and its copy of the whole SMILES."""
+    first = log.partition("\n")[0]
+    reason = re.sub(r"^\[[\d:]+\] |SMILES Parse Error: | (while parsing|for input): .*", "", first)
+    position = re.search(r"around position (\d+)", log)
+    near = f" near position {position[1]}" if position else ""
+    return " ".join(reason.split()) + near if reason else "it gives no reason"

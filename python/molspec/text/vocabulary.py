@@ -1,0 +1,100 @@
+"""The tokens that a model knows, by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from molspec._native import TokenIds
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens of source and target: `tokens[i]` has id `i`.
+
+    Special tokens stand for no text. An unknown token in a query is an error, never `unk_id`: the
+    model would answer for another molecule. Some vocabularies spell the unknown token "?", which
+    is a token of SMILES too, so a query that spells a special token holds an unknown one. Where
+    there is no BOS, the model's spec says what the decoder starts with.
+
+    Raises ValueError where a token is no string, empty or there twice, or where a special id is
+    out of range or used twice.
+    """
+
+    tokens: tuple[str, ...]
+    pad_id: int = 0
+    bos_id: int | None = 1
+    eos_id: int = 2
+    unk_id: int | None = None
+
+    def __post_init__(self) -> None:
+        for index, token in enumerate(self.tokens):
+            if not isinstance(token, str) or not token:
+                raise ValueError(f"token {index} is {token!r}: expected text")
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            missing = field.name in ("bos_id", "unk_id") and value is None
+            if not missing and (not isinstance(value, int) or isinstance(value, bool)):
+                raise ValueError(f"{field.name} is {value!r}: expected an integer")
+        if len(set(self.special_ids)) < len(self.special_ids):
+            raise ValueError(f"special ids {self.special_ids}: expected different ones")
+        _ = self._ids  # checks the rest
+
+    @cached_property
+    def _ids(self) -> TokenIds:
+        return TokenIds(self.tokens, self.special_ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self.tokens, *self._special_fields().values())
+
+    def _special_fields(self) -> dict[str, int | None]:
+        return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special ones counted."""
+        return len(self.tokens)
+
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """PAD, EOS and, where there are such, BOS and UNK."""
+        return tuple(value for value in self._special_fields().values() if value is not None)
+
+    def encode(self, smiles: str) -> list[int]:
+        """Ids of the tokens of `smiles`, without BOS and EOS.
+
+        Raises TokenizationError, naming character and position or the unknown tokens.
+        """
+        return self._ids.encode(smiles)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of `ids`: PAD, BOS and EOS have none, wherever they are; UNK has its spelling.
+
+        Raises ValueError for an id that is out of range.
+        """
+        silent = (self.pad_id, self.bos_id, self.eos_id)
+        return "".join(self._token(index) for index in ids if index not in silent)
+
+    def _token(self, index: int) -> str:
+        if not 0 <= index < self.size:
+            raise ValueError(f"token id {index}: expected 0 to {self.size - 1}")
+        return self.tokens[index]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Vocabulary:
+        """Read what `to_json` wrote; unknown and missing fields are errors."""
+        names = [field.name for field in fields(cls)]
+        if sorted(values) != sorted(names):
+            raise ValueError(
+                f"vocabulary fields are {', '.join(sorted(values)) or 'none'}: "
+                f"expected {', '.join(names)}"
+            )
+        if not isinstance(values["tokens"], list):
+            raise ValueError(f"tokens is a {type(values['tokens']).__name__}: expected a list")
+        return cls(**{**values, "tokens": tuple(values["tokens"])})
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, as JSON values."""
+        return {"tokens": list(self.tokens), **self._special_fields()}

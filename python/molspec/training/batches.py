@@ -1,0 +1,170 @@
+"""Batches of pairs: packed on the device, bucketed by length, in an order that a seed decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+from molspec.training.prepared import PairTable
+
+#: Sources whose lengths differ by less are shuffled together.
+_SOURCE_BUCKET = 2
+#: Lengths on a GPU are padded to a multiple, for its matrix units and for fewer shapes.
+_GPU_MULTIPLE = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """The batches of one pass: batch i has the pairs order[bounds[i] : bounds[i + 1]].
+
+    Its sources are padded to source_lengths[i], its targets to target_lengths[i]; both together
+    have token_counts[i] tokens without padding.
+    """
+
+    order: Tensor
+    bounds: list[int]
+    source_lengths: list[int]
+    target_lengths: list[int]
+    token_counts: list[int]
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+
+class Batches:
+    """All pairs of a table on a device, with BOS and EOS; nothing is read or copied afterwards.
+
+    A batch is (source_ids [batch, source_length], target_ids [batch, target_length]), int64,
+    padded on the right with PAD. `token_budget` bounds batch * (source_length + target_length).
+
+    Raises ValueError where a pair alone exceeds the budget or the model's positions.
+    """
+
+    def __init__(
+        self,
+        table: PairTable,
+        spec: ModelSpec,
+        vocabulary: Vocabulary,
+        token_budget: int,
+        device: torch.device,
+    ) -> None:
+        self._budget = token_budget
+        self._multiple = _GPU_MULTIPLE if device.type == "cuda" else 1
+        self._pad_id = vocabulary.pad_id
+        eos = vocabulary.eos_id
+        before = vocabulary.bos_id if spec.source_bos else None
+        after = eos if spec.source_eos else None
+        source = _wrap(table.source_ids, table.source_lengths, before, after)
+        start = spec.decoder_start(vocabulary.bos_id)
+        target = _wrap(table.target_ids, table.target_lengths, start, eos)
+        self._lengths = source[1].numpy(), target[1].numpy()
+        self._check(spec)
+        self._source = _Packed.on(device, *source)
+        self._target = _Packed.on(device, *target)
+        self._device = device
+
+    def _check(self, spec: ModelSpec) -> None:
+        source_lengths, target_lengths = self._lengths
+        if (longest := int(max(source_lengths.max(), target_lengths.max()))) > spec.max_positions:
+            raise ValueError(
+                f"max_positions is {spec.max_positions}: expected at least {longest}, the longest "
+                "source or target with BOS and EOS"
+            )
+        largest = int((self._padded(source_lengths) + self._padded_targets(target_lengths)).max())
+        if largest > self._budget:
+            raise ValueError(
+                f"batch_tokens is {self._budget}: expected at least {largest}, the longest pair"
+            )
+
+    def _padded(self, lengths: np.ndarray) -> np.ndarray:
+        return -(-lengths // self._multiple) * self._multiple
+
+    def _padded_targets(self, lengths: np.ndarray) -> np.ndarray:
+        """Pad what the decoder reads, all but the last token."""
+        return self._padded(lengths - 1) + 1
+
+    def epoch(self, seed: int, number: int) -> Epoch:
+        """Plan pass `number`: like lengths together, alike ones in random order, batches shuffled.
+
+        Depends on its arguments and the lengths alone.
+        """
+        random = np.random.Generator(np.random.PCG64([seed, number]))
+        source_lengths, target_lengths = self._lengths
+        tie = random.permutation(len(source_lengths))
+        order = np.lexsort((tie, target_lengths, source_lengths // _SOURCE_BUCKET))
+        cuts = list(self._cuts(source_lengths[order], target_lengths[order]))
+        shuffled = [cuts[index] for index in random.permutation(len(cuts))]
+        pieces = [order[begin:end] for begin, end, _, _ in shuffled]
+        return Epoch(
+            torch.from_numpy(np.concatenate(pieces)).to(self._device),
+            np.cumsum([0, *map(len, pieces)]).tolist(),
+            [source_length for _, _, source_length, _ in shuffled],
+            [target_length for _, _, _, target_length in shuffled],
+            [int((source_lengths + target_lengths)[piece].sum()) for piece in pieces],
+        )
+
+    def _cuts(
+        self, source_lengths: np.ndarray, target_lengths: np.ndarray
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """Cut sorted pairs into batches (begin, end, source_length, target_length)."""
+        begin = 0
+        while begin < len(source_lengths):
+            reach = begin + self._budget // int(source_lengths[begin] + target_lengths[begin]) + 1
+            sources = self._padded(np.maximum.accumulate(source_lengths[begin:reach]))
+            targets = self._padded_targets(np.maximum.accumulate(target_lengths[begin:reach]))
+            tokens = (sources + targets) * np.arange(1, len(sources) + 1)
+            count = max(int(np.searchsorted(tokens, self._budget, side="right")), 1)
+            yield begin, begin + count, int(sources[count - 1]), int(targets[count - 1])
+            begin += count
+
+    def take(self, epoch: Epoch, index: int) -> tuple[Tensor, Tensor]:
+        """Batch `index` of a planned pass."""
+        pairs = epoch.order[epoch.bounds[index] : epoch.bounds[index + 1]]
+        return (
+            self._source.take(pairs, epoch.source_lengths[index], self._pad_id),
+            self._target.take(pairs, epoch.target_lengths[index], self._pad_id),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """Rows of ids end to end."""
+
+    ids: Tensor
+    starts: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def on(cls, device: torch.device, ids: Tensor, lengths: Tensor) -> _Packed:
+        starts = lengths.long().cumsum(0) - lengths
+        return cls(ids.to(device), starts.to(device), lengths.to(device))
+
+    def take(self, rows: Tensor, length: int, pad_id: int) -> Tensor:
+        columns = torch.arange(length, device=rows.device)
+        inside = columns < self.lengths[rows, None]
+        places = torch.where(inside, self.starts[rows, None] + columns, 0)
+        return torch.where(inside, self.ids[places].long(), pad_id)
+
+
+def _wrap(
+    ids: Tensor, lengths: Tensor, before: int | None, after: int | None
+) -> tuple[Tensor, Tensor]:
+    """Put `before` and `after`, where given, around every row of packed ids."""
+    head, tail = int(before is not None), int(after is not None)
+    wrapped_lengths = lengths + (head + tail)
+    ends = wrapped_lengths.long().cumsum(0)
+    starts = ends - wrapped_lengths
+    wrapped = torch.empty(int(wrapped_lengths.sum()), dtype=ids.dtype)
+    inner = torch.ones_like(wrapped, dtype=torch.bool)
+    for token, places in ((before, starts), (after, ends - 1)):
+        if token is not None:
+            wrapped[places] = token
+            inner[places] = False
+    wrapped[inner] = ids
+    return wrapped, wrapped_lengths

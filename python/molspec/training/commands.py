@@ -1,0 +1,176 @@
+"""The commands `prepare` and `train`, to be registered with the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from molspec.checkpoints import Checkpoint
+
+# What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+_MEBIBYTE = 2**20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command("prepare")(prepare_command)
+    app.command("train")(train_command)
+
+
+def prepare_command(
+    files: Annotated[list[Path], typer.Argument(help="Files of reactions: tables or lines.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
+    task: Annotated[str, typer.Option(help="retro: product -> reactants; product: the reverse.")],
+    validation: Annotated[
+        list[Path] | None, typer.Option(help="Files of validation reactions.")
+    ] = None,
+    exclude: Annotated[
+        list[Path] | None, typer.Option(help="Files (test sets) whose products are left out.")
+    ] = None,
+    variants: Annotated[
+        int | None, typer.Option(help="SMILES of each reaction; 20 for retro, 1 for product.")
+    ] = None,
+    reaction_column: Annotated[
+        str | None, typer.Option(help="The column of reaction SMILES; found if not given.")
+    ] = None,
+    validation_share: Annotated[
+        float, typer.Option(help="Share of the products set aside without --validation.")
+    ] = 0.05,
+    max_tokens: Annotated[int, typer.Option(help="Longest source or target.")] = 400,
+    min_token_count: Annotated[int, typer.Option(help="Leave out pairs with rarer tokens.")] = 1,
+    vocabulary: Annotated[
+        str | None, typer.Option(help="A model, to be trained further, whose vocabulary to take.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random variants.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+) -> None:
+    """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
+    with _one_line_errors():
+        from molspec.training.preparation import PrepareOptions, prepare
+
+        options = PrepareOptions(
+            task,  # type: ignore[arg-type]  # checked there
+            *(variants, reaction_column, validation_share, max_tokens),
+            *(min_token_count, seed, workers),
+        )
+        prepared = prepare(
+            files,
+            output,
+            options,
+            validation=validation or (),
+            exclude=exclude or (),
+            vocabulary=None if vocabulary is None else _read(vocabulary).vocabulary,
+        )
+    for split in ("train", "validation"):
+        counts = prepared.description[split]
+        typer.echo(f"{split}: {counts['reactions']} reactions, {counts['pairs']} pairs")
+    for reason, count in prepared.description["rejected"].items():
+        typer.echo(f"rejected: {count} x {reason}")
+    typer.echo(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
+
+
+def train_command(
+    output: Annotated[Path, typer.Option(help="The training's folder; it goes on where it is.")],
+    data: Annotated[Path | None, typer.Option(help="A folder that `prepare` wrote.")] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="A tiny model on 2,000 bundled reactions instead.")
+    ] = False,
+    config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Budget: minutes.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Padded tokens of a batch.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak of the learning rate.")] = None,
+    dropout: Annotated[float | None, typer.Option(help="Probability of dropping.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many validations without improvement.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and dropout.")] = None,
+    start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
+    device: Annotated[str | None, typer.Option(help="cuda or cpu.")] = None,
+    shard_size: Annotated[int | None, typer.Option(help="Largest file of weights, in MiB.")] = None,
+) -> None:
+    """Train a model; the same command goes on with a training that was interrupted."""
+    flags = {
+        "minutes": minutes,
+        "steps": steps,
+        "batch_tokens": batch_tokens,
+        "learning_rate": learning_rate,
+        "dropout": dropout,
+        "patience": patience,
+        "seed": seed,
+    }
+    with _one_line_errors():
+        from molspec.training.loop import train
+
+        if (data is None) != sample:
+            raise ValueError("give either --data FOLDER or --sample")
+        outcome = train(
+            _prepared_sample(output) if data is None else data,
+            output,
+            _config(config, flags, sample),
+            start=None if start is None else _read(start),
+            device=device,
+            decode=_decode,
+            shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
+        )
+    best = outcome.best
+    top_1 = "" if best.top_1 is None else f", top-1 {100 * best.top_1:.1f} %"
+    typer.echo(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
+    typer.echo(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
+    typer.echo(f"the model is {outcome.model}")
+
+
+def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
+    from molspec.training.config import TrainConfig
+    from molspec.training.sample import CONFIG
+
+    values = dict(CONFIG) if sample else {}
+    given = {name: value for name, value in flags.items() if value is not None}
+    for more in ({} if file is None else TrainConfig.read_fields(file), given):
+        for budget, other in (("minutes", "steps"), ("steps", "minutes")):
+            if more.get(budget) is not None:
+                values.pop(other, None)
+        values |= more
+    return TrainConfig.from_json(values)
+
+
+def _prepared_sample(output: Path) -> Path:
+    """Prepare the sample beside `output`, where it is not yet."""
+    from molspec.training.preparation import prepare
+    from molspec.training.sample import FILE, OPTIONS
+
+    folder = output.with_name(f"{output.name}-data")
+    if not folder.exists():
+        prepare([FILE], folder, OPTIONS)
+    return folder
+
+
+def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
+    from molspec.predictor import Model
+
+    results = Model(checkpoint).predict(sources)
+    return [result.predictions[0].smiles if result.predictions else "" for result in results]
+
+
+def _read(name: str) -> Checkpoint:
+    from molspec import checkpoints, models
+
+    return checkpoints.read(models.locate(name))
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Let the command line say in a line what was wrong with the command."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    except RuntimeError as error:
+        typer.echo(f"molspec: {error}", err=True)
+        raise typer.Exit(1) from error

@@ -1,0 +1,108 @@
+"""What a training is: sizes, budget, optimiser. From a JSON file or from code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from molspec.model.spec import ModelSpec
+
+Precision = Literal["bfloat16", "float32"]
+
+#: Fields of ModelSpec that the data decide.
+_DATA_FIELDS = ("source_vocab_size", "target_vocab_size")
+_POSITIVE = (
+    *("minutes", "steps", "batch_tokens", "learning_rate", "gradient_norm"),
+    *("validate_every", "validation_pairs", "decoded_pairs", "patience"),
+)
+_SHARES = ("dropout", "warm_up", "label_smoothing", "averaging")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides the outcome of a training, but data and machine.
+
+    Exactly one of `minutes` and `steps` is the budget; the schedule is fitted to it. Raises
+    ValueError, naming the field, where a value makes no sense.
+    """
+
+    #: Wall-clock minutes, those of interrupted parts counted, pauses between them not.
+    minutes: float | None = None
+    #: Optimiser steps: the same configuration and data give the same weights, to the bit on a CPU.
+    steps: int | None = None
+    #: Fields of ModelSpec that differ from its defaults; the vocabulary sizes come from the data.
+    model: Mapping[str, Any] = field(default_factory=dict)
+    dropout: float = 0.1
+    #: Padded tokens of a batch, source and target together.
+    batch_tokens: int = 8192
+    learning_rate: float = 1e-3
+    #: Share of the budget in which the learning rate rises linearly; then it falls linearly to 0.
+    warm_up: float = 0.04
+    weight_decay: float = 0.01
+    #: Longest gradient: longer ones are shortened to it.
+    gradient_norm: float = 1.0
+    label_smoothing: float = 0.0
+    #: "bfloat16" multiplies matrices in bfloat16 and keeps weights in float32.
+    precision: Precision = "bfloat16"
+    #: Weights are averaged exponentially over about 1 / (1 - averaging) last steps; 0: the last.
+    averaging: float = 0.998
+    #: Steps between validations, and validation pairs used at most.
+    validate_every: int = 1000
+    validation_pairs: int = 1000
+    #: Validation pairs that are decoded for top-1, where there is a decoder.
+    decoded_pairs: int = 200
+    #: Stop after so many validations without a better token accuracy; None: never.
+    patience: int | None = None
+    #: Minutes between saved states, beside one at each validation: what a kill costs at most.
+    save_minutes: float = 5.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.minutes is None) == (self.steps is None):
+            raise ValueError(
+                f"minutes is {self.minutes} and steps is {self.steps}: expected exactly one of them"
+            )
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is {value}: expected more than 0")
+        for name in _SHARES:
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}: expected at least 0, below 1")
+        for name in ("weight_decay", "save_minutes"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name} is {getattr(self, name)}: expected at least 0")
+        if self.precision not in ("bfloat16", "float32"):
+            raise ValueError(f"precision is {self.precision!r}: expected bfloat16 or float32")
+        if decided := [name for name in _DATA_FIELDS if name in self.model]:
+            raise ValueError(f"model has {', '.join(decided)}: the data decide that")
+        self.spec(4)  # so that wrong sizes are found now
+
+    def spec(self, vocab_size: int) -> ModelSpec:
+        """Describe the model to train."""
+        return ModelSpec.from_json({**self.model, **dict.fromkeys(_DATA_FIELDS, vocab_size)})
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """Build the configuration from JSON values; unknown fields are errors."""
+        if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
+            raise ValueError(f"unknown training fields: {', '.join(unknown)}")
+        return cls(**values)
+
+    @classmethod
+    def read_fields(cls, path: Path) -> dict[str, Any]:
+        """Fields in a JSON file. Raises ValueError, naming the file, or OSError."""
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path}: no JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"{path}: holds a {type(values).__name__}: expected an object")
+        return values
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, as JSON values."""
+        return asdict(self)

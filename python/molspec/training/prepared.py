@@ -1,0 +1,125 @@
+"""Prepared data: a folder with tokenised pairs, their vocabulary and how they were made.
+
+prepared.json           {"format": "molspec-prepared", "format_version": 1, ...}: what was done
+vocabulary.json         the fields of Vocabulary
+train.safetensors       pairs, see PairTable
+validation.safetensors  pairs
+rejected.tsv            every row that made no pair: split, file, row, reason, reaction
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from molspec.text import Vocabulary
+
+FORMAT, VERSION = "molspec-prepared", 1
+SPLITS = ("train", "validation")
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """Token ids of pairs, packed end to end, without BOS and EOS.
+
+    source_ids and target_ids are int16; source_lengths and target_lengths int32, one a pair.
+    """
+
+    source_ids: Tensor
+    source_lengths: Tensor
+    target_ids: Tensor
+    target_lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    @classmethod
+    def pack(cls, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> PairTable:
+        """Pack pairs of (source ids, target ids)."""
+        sources, targets = zip(*pairs, strict=True) if (pairs := list(pairs)) else ((), ())
+        return cls(*_flatten(sources), *_flatten(targets))
+
+    def spread(self, count: int) -> PairTable:
+        """At most `count` of the pairs, evenly spread over the table."""
+        chosen = np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int)
+        return PairTable.pack([(self.source(index), self.target(index)) for index in chosen])
+
+    def source(self, index: int) -> list[int]:
+        """Source ids of a pair."""
+        return _slice(self.source_ids, self.source_lengths, index)
+
+    def target(self, index: int) -> list[int]:
+        """Target ids of a pair."""
+        return _slice(self.target_ids, self.target_lengths, index)
+
+
+def _flatten(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    lengths = np.array([len(row) for row in rows], dtype=np.int32)
+    ids = np.fromiter((index for row in rows for index in row), np.int16, int(lengths.sum()))
+    return torch.from_numpy(ids), torch.from_numpy(lengths)
+
+
+def _slice(ids: Tensor, lengths: Tensor, index: int) -> list[int]:
+    begin = int(lengths[:index].sum())
+    row: list[int] = ids[begin : begin + int(lengths[index])].tolist()
+    return row
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What training reads: `description` is prepared.json, less its format."""
+
+    vocabulary: Vocabulary
+    train: PairTable
+    validation: PairTable
+    description: dict[str, Any]
+
+
+def write(prepared: Prepared, folder: Path) -> None:
+    """Write `prepared` to the existing folder `folder`."""
+    header = {"format": FORMAT, "format_version": VERSION}
+    for name, values in (
+        ("prepared.json", {**header, **prepared.description}),
+        ("vocabulary.json", prepared.vocabulary.to_json()),
+    ):
+        (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    for split in SPLITS:
+        save_file(vars(getattr(prepared, split)), folder / f"{split}.safetensors")
+
+
+def read(folder: str | Path) -> Prepared:
+    """Read a folder of prepared data. Raises ValueError, naming what is wrong, or OSError."""
+    folder = Path(folder)
+    if not (folder / "prepared.json").is_file():
+        raise ValueError(f"{folder}: no prepared data in it, prepared.json is missing")
+    description = json.loads((folder / "prepared.json").read_text(encoding="utf-8"))
+    found = description.pop("format", None), description.pop("format_version", None)
+    if found != (FORMAT, VERSION):
+        raise ValueError(
+            f"{folder}: prepared.json says format {found[0]!r}, version {found[1]!r}: "
+            f"expected {FORMAT!r}, {VERSION}"
+        )
+    vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+    train, validation = (_read_table(folder / f"{split}.safetensors") for split in SPLITS)
+    return Prepared(Vocabulary.from_json(vocabulary), train, validation, description)
+
+
+def _read_table(path: Path) -> PairTable:
+    try:
+        table = PairTable(**load_file(path))
+    except (SafetensorError, TypeError) as error:
+        raise ValueError(f"{path}: damaged: {error}") from error
+    for side in ("source", "target"):
+        ids, lengths = getattr(table, f"{side}_ids"), getattr(table, f"{side}_lengths")
+        if int(lengths.sum()) != len(ids):
+            raise ValueError(f"{path}: damaged: {side}_lengths do not add up to {side}_ids")
+    return table

@@ -1,0 +1,125 @@
+"""Pairs of SMILES that read along with one another, by their atom maps.
+
+A transformer that copies has least to learn where source and target are written from the same
+atom on. Zhong et al. 2022 (Chem. Sci., 10.1039/D2SC02763A) write a product from a random atom and
+its reactants from the same one: root-aligned SMILES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from rdkit import Chem, rdBase
+
+Pair = tuple[str, str]
+
+
+class UnfitReactionError(ValueError):
+    """A reaction that makes no pair; the message is the reason in a few words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Molecule:
+    """A molecule whose atoms stand in the order of its canonical SMILES.
+
+    `map_numbers` has the atom map number of every atom, 0 where it has none.
+    """
+
+    smiles: str
+    rdkit: Chem.Mol
+    map_numbers: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Molecule:
+        """Read SMILES with or without atom maps. Raises UnfitReactionError."""
+        with rdBase.BlockLogs():
+            rdkit = Chem.MolFromSmiles(text)
+            if rdkit is None or rdkit.GetNumAtoms() == 0:
+                raise UnfitReactionError("not a molecule to RDKit")
+            map_numbers = [atom.GetAtomMapNum() for atom in rdkit.GetAtoms()]
+            for atom in rdkit.GetAtoms():
+                atom.SetAtomMapNum(0)
+            # Twice: taking the maps away can change which stereo marks are needed.
+            for _ in range(2):
+                smiles = Chem.MolToSmiles(rdkit)
+                order = _written_order(rdkit)
+                rdkit = Chem.MolFromSmiles(smiles)
+                if rdkit is None or rdkit.GetNumAtoms() != len(order):
+                    raise UnfitReactionError("not a molecule to RDKit without its atom maps")
+                map_numbers = [map_numbers[atom] for atom in order]
+        return cls(smiles, rdkit, tuple(map_numbers))
+
+    def write_from(self, atom: int | None) -> tuple[str, list[int]]:
+        """SMILES that begins at `atom`, canonical if None; and its atoms in the order written."""
+        if atom is None:
+            return self.smiles, list(range(len(self.map_numbers)))
+        return str(Chem.MolToSmiles(self.rdkit, rootedAtAtom=atom)), _written_order(self.rdkit)
+
+
+def _written_order(rdkit: Chem.Mol) -> list[int]:
+    return [int(atom) for atom in rdkit.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]]
+
+
+def align(map_numbers: Iterable[int], molecules: Sequence[Molecule]) -> str:
+    """Write `molecules` so that they read along with a text whose atoms have `map_numbers`.
+
+    Each begins at its atom that comes first in the text, and they follow one another in the order
+    of these atoms. Molecules without such an atom come last, canonical.
+    """
+    waiting = dict(enumerate(molecules))
+    written: list[str] = []
+    for number in map_numbers:
+        if not number:
+            continue
+        for index, molecule in list(waiting.items()):
+            if number in molecule.map_numbers:
+                atom = molecule.map_numbers.index(number)
+                written.append(molecule.write_from(atom)[0])
+                del waiting[index]
+        if not waiting:
+            break
+    return ".".join([*written, *(molecule.smiles for molecule in waiting.values())])
+
+
+def product_to_reactants(
+    product: Molecule, reactants: Sequence[Molecule], variant_count: int, random: Random
+) -> list[Pair]:
+    """Root-aligned pairs (product, reactants): the canonical one, then random roots.
+
+    Without common map numbers there is nothing to align: the canonical pair alone. At most
+    `variant_count` pairs, fewer where roots are few or give the same source.
+    """
+    numbers = {number for molecule in reactants for number in molecule.map_numbers if number}
+    aligned = not numbers.isdisjoint(product.map_numbers)
+    atom_count = len(product.map_numbers)
+    random_count = min(variant_count - 1, atom_count) if aligned else 0
+    pairs: dict[str, str] = {}
+    for root in (None, *random.sample(range(atom_count), random_count)):
+        source, order = product.write_from(root)
+        if source not in pairs:
+            pairs[source] = align((product.map_numbers[atom] for atom in order), reactants)
+    return list(pairs.items())
+
+
+def reactants_to_product(
+    reactants: Sequence[Molecule], products: Sequence[Molecule], variant_count: int, random: Random
+) -> list[Pair]:
+    """Pairs (reactants and reagents, product): the canonical source, then random ones.
+
+    The product begins at the first atom of the source that survives in it. A random source has
+    its molecules in random order, each from a random root.
+    """
+    canonical = sorted(reactants, key=lambda molecule: molecule.smiles)
+    pairs: dict[str, str] = {}
+    for variant in range(variant_count):
+        order = canonical if variant == 0 else random.sample(canonical, len(canonical))
+        written, numbers = [], []
+        for molecule in order:
+            root = None if variant == 0 else random.randrange(len(molecule.map_numbers))
+            text, atoms = molecule.write_from(root)
+            written.append(text)
+            numbers += [molecule.map_numbers[atom] for atom in atoms]
+        pairs.setdefault(".".join(written), align(numbers, products))
+    return list(pairs.items())

@@ -1,0 +1,169 @@
+"""One training's model, optimiser and place in the data: what a step changes, and all it needs."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+from molspec.training.batches import Batches
+from molspec.training.config import TrainConfig
+
+_BETAS = (0.9, 0.98)  # Vaswani et al. 2017
+
+
+def learning_rate_factor(progress: float, warm_up: float) -> float:
+    """Share of the peak learning rate at `progress` of the budget: up to 1 at `warm_up`, then to 0.
+
+    >>> [learning_rate_factor(progress, 0.2) for progress in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if progress < warm_up:
+        return progress / warm_up
+    return max(1.0 - progress, 0.0) / (1.0 - warm_up)
+
+
+class Trainer:
+    """Takes steps. `averaged` is the model that training is for: the mean of the last weights.
+
+    Its state restored, a trainer goes on exactly as the one that the state was taken of: to the
+    bit on a CPU with the same number of threads.
+    """
+
+    def __init__(
+        self, model: Transformer, batches: Batches, config: TrainConfig, device: torch.device
+    ) -> None:
+        self.model = model.to(device).train()
+        self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(device).eval()
+        self.averaged.load_state_dict(model.state_dict())
+        self.averaged.requires_grad_(False)
+        self.step_count = 0
+        self.token_count = 0
+        self.epoch_number = 0
+        self._batch_index = 0
+        self._batches = batches
+        self._config = config
+        self._device = device
+        self._optimizer = _optimizer(self.model, config)
+        self._epoch = batches.epoch(config.seed, 0)
+        # Compiling takes minutes on a CPU and gains little there.
+        loss = torch.compile(self._loss, dynamic=True) if device.type == "cuda" else self._loss
+        self._compiled_loss = loss
+
+    def warm_up(self) -> None:
+        """Compile, by a step that changes nothing, so that no minute of the budget goes there."""
+        if self._device.type == "cuda":
+            generators = self._generators()
+            for index in range(min(2, len(self._epoch))):
+                torch.autograd.backward(
+                    self._compiled_loss(*self._batches.take(self._epoch, index))
+                )
+            self._optimizer.zero_grad(set_to_none=True)
+            self._set_generators(generators)
+            torch.cuda.synchronize()
+
+    def step(self, progress: float) -> tuple[Tensor, float]:
+        """Learn from the next batch; the loss in nats a token, not waited for, and learning rate.
+
+        `progress` is the share of the budget that is used up.
+        """
+        if self._batch_index == len(self._epoch):
+            self.epoch_number += 1
+            self._batch_index = 0
+            self._epoch = self._batches.epoch(self._config.seed, self.epoch_number)
+        factor = learning_rate_factor(progress, self._config.warm_up)
+        learning_rate = self._config.learning_rate * factor
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        loss: Tensor = self._compiled_loss(*self._batches.take(self._epoch, self._batch_index))
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._config.gradient_norm)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.token_count += self._epoch.token_counts[self._batch_index]
+        self._batch_index += 1
+        self.step_count += 1
+        self._average()
+        return loss.detach(), learning_rate
+
+    def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        with autocast(self._device, self._config.precision):
+            logits = self.model(source_ids, target_ids[:, :-1])
+        return F.cross_entropy(
+            logits.flatten(0, 1).float(),
+            target_ids[:, 1:].flatten(),
+            ignore_index=self.model.pad_id,
+            label_smoothing=self._config.label_smoothing,
+        )
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Polyak averaging; in the first steps over fewer, so that the start is forgotten."""
+        decay = min(self._config.averaging, self.step_count / (self.step_count + 10))
+        averages: list[Tensor] = list(self.averaged.parameters())
+        weights: list[Tensor] = list(self.model.parameters())
+        torch._foreach_lerp_(averages, weights, 1.0 - decay)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next steps depend on."""
+        return {
+            "model": self.model.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "generators": self._generators(),
+            "step_count": self.step_count,
+            "token_count": self.token_count,
+            "epoch_number": self.epoch_number,
+            "batch_index": self._batch_index,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a state that `state` gave."""
+        self.model.load_state_dict(state["model"])
+        self.averaged.load_state_dict(state["averaged"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.step_count = state["step_count"]
+        self.token_count = state["token_count"]
+        self.epoch_number = state["epoch_number"]
+        self._batch_index = state["batch_index"]
+        self._epoch = self._batches.epoch(self._config.seed, self.epoch_number)
+        self._set_generators(state["generators"])
+
+    def _generators(self) -> dict[str, Tensor]:
+        """Where dropout's random numbers stand."""
+        states = {"cpu": torch.get_rng_state()}
+        if self._device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self._device)
+        return states
+
+    def _set_generators(self, states: dict[str, Tensor]) -> None:
+        torch.set_rng_state(states["cpu"].cpu())
+        if self._device.type == "cuda":
+            torch.cuda.set_rng_state(states["cuda"].cpu(), self._device)
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
+    """Matrix products in bfloat16 where `precision` says so."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def new_model(spec: ModelSpec, config: TrainConfig, pad_id: int) -> Transformer:
+    """Draw a model's weights, and dropout's random numbers, both from the seed."""
+    torch.manual_seed(config.seed)
+    return Transformer(spec, config.dropout, pad_id)
+
+
+def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
+    parameters = list(model.parameters())
+    groups: list[dict[str, Any]] = [
+        {"params": [parameter for parameter in parameters if parameter.dim() > 1]},
+        {"params": [item for item in parameters if item.dim() == 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        groups, config.learning_rate, _BETAS, weight_decay=config.weight_decay, fused=True
+    )

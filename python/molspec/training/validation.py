@@ -1,0 +1,97 @@
+"""How good a model is on pairs that it was not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+
+from molspec.checkpoints import Checkpoint
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+from molspec.text import Vocabulary, canonicalise
+from molspec.training.batches import Batches
+from molspec.training.config import TrainConfig
+from molspec.training.prepared import PairTable
+from molspec.training.trainer import autocast
+
+#: (model, sources) -> the best target of each source, "" where there is none; SMILES.
+Decode = Callable[[Checkpoint, Sequence[str]], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Shares are of 1; `loss` is in nats a token."""
+
+    loss: float
+    #: Tokens, EOS counted, that are the most probable ones behind the true tokens before them.
+    token_accuracy: float
+    #: Targets all of whose tokens are.
+    sequence_accuracy: float
+    #: Targets that a decoder finds, compared as canonical SMILES; None where none decoded.
+    top_1: float | None = None
+
+
+class Validator:
+    """Judges models by the same pairs each time, evenly spread over a table."""
+
+    def __init__(
+        self,
+        table: PairTable,
+        spec: ModelSpec,
+        vocabulary: Vocabulary,
+        config: TrainConfig,
+        device: torch.device,
+        decode: Decode | None = None,
+    ) -> None:
+        chosen = table.spread(config.validation_pairs)
+        decoded = table.spread(config.decoded_pairs)
+        self._decoded = [
+            (vocabulary.decode(decoded.source(index)), vocabulary.decode(decoded.target(index)))
+            for index in range(len(decoded))
+        ]
+        self._batches = Batches(chosen, spec, vocabulary, config.batch_tokens, device)
+        self._epoch = self._batches.epoch(0, 0)
+        self._pair_count = len(chosen)
+        self._vocabulary = vocabulary
+        self._precision = config.precision
+        self._device = device
+        self._decode = decode
+
+    @torch.no_grad()
+    def __call__(self, model: Transformer) -> Validation:
+        """Validate a model that is in evaluation mode."""
+        loss = torch.zeros((), dtype=torch.float64, device=self._device)
+        hits, tokens, whole = (torch.zeros_like(loss, dtype=torch.int64) for _ in range(3))
+        for index in range(len(self._epoch)):
+            source_ids, target_ids = self._batches.take(self._epoch, index)
+            with autocast(self._device, self._precision):
+                logits = model(source_ids, target_ids[:, :-1]).float()
+            wanted = target_ids[:, 1:]
+            counted = wanted != model.pad_id
+            hit = (logits.argmax(-1) == wanted) | ~counted
+            loss += F.cross_entropy(logits[counted], wanted[counted], reduction="sum")
+            hits += hit[counted].sum()
+            tokens += counted.sum()
+            whole += hit.all(1).sum()
+        token_count = int(tokens)
+        validation = Validation(
+            float(loss) / token_count, int(hits) / token_count, int(whole) / self._pair_count
+        )
+        return replace(validation, top_1=self._top_1(model))
+
+    def _top_1(self, model: Transformer) -> float | None:
+        if self._decode is None:
+            return None
+        weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
+        checkpoint = Checkpoint(model.spec, weights, self._vocabulary)
+        found = self._decode(checkpoint, [source for source, _ in self._decoded])
+        if len(found) != len(self._decoded):
+            raise ValueError(f"decode gave {len(found)} targets: expected {len(self._decoded)}")
+        hits = sum(
+            canonicalise(text) == canonicalise(target) is not None
+            for text, (_, target) in zip(found, self._decoded, strict=True)
+        )
+        return hits / len(found)

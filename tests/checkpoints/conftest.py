@@ -1,0 +1,62 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from molspec.checkpoints import Checkpoint
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+from tests.checkpoints.paper_model import PaperModel, store
+
+TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", "C", "O", "c")
+
+
+@pytest.fixture
+def vocabulary() -> Vocabulary:
+    return Vocabulary(TOKENS, unk_id=3)
+
+
+@pytest.fixture
+def spec() -> ModelSpec:
+    return ModelSpec(
+        source_vocab_size=len(TOKENS),
+        target_vocab_size=len(TOKENS),
+        d_model=8,
+        head_count=2,
+        encoder_layers=1,
+        decoder_layers=2,
+        feed_forward=12,
+    )
+
+
+@pytest.fixture
+def checkpoint(spec: ModelSpec, vocabulary: Vocabulary) -> Checkpoint:
+    generator = torch.Generator().manual_seed(1)
+    weights = {
+        name: torch.randn(shape, generator=generator)
+        for name, shape in spec.weight_shapes().items()
+    }
+    return Checkpoint(spec, weights, vocabulary, ngram=b"\0\1counts", card="# A card\n")
+
+
+@pytest.fixture
+def stored(spec: ModelSpec) -> dict[str, Any]:
+    """What the paper's Lightning checkpoint holds, with what Lightning adds."""
+    return store(PaperModel(spec))
+
+
+@pytest.fixture
+def save_lightning(tmp_path: Path) -> Callable[[Any], Path]:
+    """Write a folder with model.ckpt and vocab.json; gives the folder."""
+
+    def save(stored: Any) -> Path:
+        folder = tmp_path / "lightning"
+        folder.mkdir(exist_ok=True)
+        torch.save(stored, folder / "model.ckpt")
+        pairs = ", ".join(f'"{index}": "{token}"' for index, token in enumerate(TOKENS))
+        (folder / "vocab.json").write_text(f"{{{pairs}}}")
+        return folder
+
+    return save

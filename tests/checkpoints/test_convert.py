@@ -1,0 +1,49 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from molspec.checkpoints import CheckpointError, convert, read
+
+
+@pytest.fixture
+def source(stored: dict[str, Any], save_lightning: Callable[[Any], Path]) -> Path:
+    return save_lightning(stored)
+
+
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_lightning_becomes_a_folder(source: Path, tmp_path: Path, dtype: str | None) -> None:
+    written = convert(source, tmp_path / "mine", dtype)
+    before, after = read(source), read(tmp_path / "mine")
+    assert (after.spec, after.vocabulary) == (before.spec, before.vocabulary)
+    assert after.dtype == written.dtype == (dtype or "float32")
+    for name, weight in before.weights.items():
+        expected = weight.half() if dtype else weight
+        assert torch.equal(after.weights[name], expected)
+        assert torch.equal(written.weights[name], expected)
+
+
+def test_an_occupied_destination_is_noticed_first(source: Path, tmp_path: Path) -> None:
+    (source / "model.ckpt").write_bytes(b"damaged")
+    with pytest.raises(CheckpointError, match="exists already"):
+        convert(source, tmp_path)
+
+
+def test_nothing_is_written_for_a_wrong_dtype(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="dtype is 'float8'"):
+        convert(source, tmp_path / "mine", "float8")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_what_was_looked_for_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing here")
+    with pytest.raises(
+        CheckpointError,
+        match=rf"^{tmp_path}: no checkpoint in it; looked for a folder with config.json and "
+        r"model.safetensors; a Lightning .ckpt file, or a folder with one, and vocab.json beside",
+    ):
+        read(tmp_path)
+    with pytest.raises(CheckpointError, match=r"absent: no such file or folder$"):
+        read(tmp_path / "absent")

@@ -1,0 +1,235 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from molspec.checkpoints import CheckpointError, read
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+from molspec.text import Vocabulary
+from tests.checkpoints.paper_model import PaperModel, store
+
+Save = Callable[[Any], Path]
+ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
+
+
+def test_sizes_and_vocabulary(
+    stored: dict[str, Any], save_lightning: Save, spec: ModelSpec, vocabulary: Vocabulary
+) -> None:
+    folder = save_lightning(stored)
+    for path in (folder, folder / "model.ckpt"):
+        checkpoint = read(path)
+        assert checkpoint.spec == spec
+        assert checkpoint.vocabulary == vocabulary
+        assert checkpoint.dtype == "float32"
+
+
+def test_attention_parts_are_torchs_stacked_projection(
+    stored: dict[str, Any], save_lightning: Save
+) -> None:
+    weights = read(save_lightning(stored)).weights
+    for stack, layer, attention in (
+        ("encoder", 0, "self_attention"),
+        ("decoder", 0, "self_attention"),
+        ("decoder", 1, "cross_attention"),
+    ):
+        ours = f"{stack}.layers.{layer}.{attention}"
+        torchs = f"model.transformer.{stack}.layers.{layer}.{ATTENTIONS[attention]}"
+        for kind in ("weight", "bias"):
+            parts = [weights[f"{ours}.{part}.{kind}"] for part in ("query", "key", "value")]
+            assert torch.equal(torch.cat(parts), stored["state_dict"][f"{torchs}.in_proj_{kind}"])
+            assert torch.equal(
+                weights[f"{ours}.output.{kind}"], stored["state_dict"][f"{torchs}.out_proj.{kind}"]
+            )
+
+
+@pytest.mark.parametrize(
+    ("ours", "torchs"),
+    [
+        ("source_embedding", "src_token_featurizer.embedding.weight"),
+        (
+            "encoder.layers.0.self_attention_norm.weight",
+            "transformer.encoder.layers.0.norm1.weight",
+        ),
+        ("encoder.layers.0.feed_forward.inner.bias", "transformer.encoder.layers.0.linear1.bias"),
+        ("encoder.layers.0.feed_forward.outer.bias", "transformer.encoder.layers.0.linear2.bias"),
+        ("encoder.layers.0.feed_forward_norm.bias", "transformer.encoder.layers.0.norm2.bias"),
+        ("encoder.norm.weight", "transformer.encoder.norm.weight"),
+        ("decoder.layers.1.self_attention_norm.bias", "transformer.decoder.layers.1.norm1.bias"),
+        ("decoder.layers.1.cross_attention_norm.bias", "transformer.decoder.layers.1.norm2.bias"),
+        ("decoder.layers.1.feed_forward_norm.bias", "transformer.decoder.layers.1.norm3.bias"),
+        ("decoder.norm.bias", "transformer.decoder.norm.bias"),
+        ("output.weight", "next_token_classifier.weight"),
+        ("output.bias", "next_token_classifier.bias"),
+    ],
+)
+def test_names(stored: dict[str, Any], save_lightning: Save, ours: str, torchs: str) -> None:
+    weights = read(save_lightning(stored)).weights
+    assert torch.equal(weights[ours], stored["state_dict"][f"model.{torchs}"])
+
+
+def test_no_number_is_lost_or_used_twice(stored: dict[str, Any], save_lightning: Save) -> None:
+    weights = read(save_lightning(stored)).weights
+    state = {
+        name: value
+        for name, value in stored["state_dict"].items()
+        if not name.startswith("model.tgt_token")
+    }
+    ours, theirs = (
+        torch.cat([value.flatten() for value in tensors.values()]).sort().values
+        for tensors in (weights, state)
+    )
+    assert torch.equal(ours, theirs)
+
+
+def paper_logits(model: PaperModel, source_ids: torch.Tensor, target_ids: torch.Tensor) -> Any:
+    """The paper's forward pass: embeddings and interleaved sinusoids, torch's own transformer."""
+    width = model.transformer.d_model
+    angles = torch.arange(16)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+    source = model.src_token_featurizer["embedding"](source_ids) + table[: source_ids.shape[1]]
+    target = model.tgt_token_featurizer["embedding"](target_ids) + table[: target_ids.shape[1]]
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(target_ids.shape[1])
+    return model.next_token_classifier(model.transformer(source, target, tgt_mask=causal))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_logits_are_the_paper_models(
+    spec: ModelSpec, save_lightning: Save, shared: bool
+) -> None:
+    paper_model = PaperModel(replace(spec, shared_embedding=shared)).eval()
+    checkpoint = read(save_lightning(store(paper_model)))
+    twin = Transformer(checkpoint.spec).eval()
+    twin.load_state_dict(dict(checkpoint.weights))
+    source_ids = torch.tensor([[1, 4, 5, 6, 4, 2], [1, 6, 6, 6, 5, 2]])
+    target_ids = torch.tensor([[1, 5, 4, 6], [1, 4, 4, 5]])
+    with torch.no_grad():
+        expected = paper_logits(paper_model, source_ids, target_ids)
+        torch.testing.assert_close(twin(source_ids, target_ids), expected, rtol=1e-5, atol=1e-4)
+    assert expected.std() > 1
+
+
+def test_separate_embeddings(stored: dict[str, Any], save_lightning: Save) -> None:
+    target = torch.randn(7, 8, generator=torch.Generator().manual_seed(3))
+    stored["state_dict"]["model.tgt_token_featurizer.embedding.weight"] = target
+    del stored["hyper_parameters"]["share_embeddings"]
+    checkpoint = read(save_lightning(stored))
+    assert not checkpoint.spec.shared_embedding
+    assert torch.equal(checkpoint.weights["target_embedding"], target)
+
+
+def drop(*keys: str) -> Callable[[dict[str, Any]], None]:
+    def change(stored: dict[str, Any]) -> None:
+        for key in keys[:-1]:
+            stored = stored[key]
+        del stored[keys[-1]]
+
+    return change
+
+
+def put(value: Any, *keys: str) -> Callable[[dict[str, Any]], None]:
+    def change(stored: dict[str, Any]) -> None:
+        for key in keys[:-1]:
+            stored = stored[key]
+        stored[keys[-1]] = value
+
+    return change
+
+
+STATE, SIZES = "state_dict", "hyper_parameters"
+SOURCE = "model.src_token_featurizer.embedding.weight"
+TARGET = "model.tgt_token_featurizer.embedding.weight"
+STACKED = "model.transformer.decoder.layers.1.multihead_attn.in_proj_weight"
+DAMAGE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
+    (drop(STATE), "no state_dict in it: not a Lightning checkpoint"),
+    (drop(SIZES), "no hyper_parameters in it: not a Lightning checkpoint"),
+    (drop(SIZES, "num_heads"), "hyper_parameters lack num_heads"),
+    (put("8", SIZES, "embedding_dim"), "d_model is '8': expected int"),
+    (put("tanh", SIZES, "activation"), "activation is 'tanh': expected one of relu, gelu, silu"),
+    (put(3, SIZES, "num_encoder_layers"), "missing weights: model.transformer.encoder.layers.1."),
+    (drop(STATE, SOURCE), f"no matrix {SOURCE} in state_dict"),
+    (put(torch.zeros(7), STATE, SOURCE), f"no matrix {SOURCE} in state_dict"),
+    (drop(STATE, STACKED), f"missing weights: {STACKED}"),
+    (put(torch.zeros(9), STATE, "model.extra"), "unexpected weights: model.extra"),
+    (
+        put(torch.zeros(25, 8), STATE, STACKED),
+        rf"{STACKED} has shape \(25, 8\): expected \(24, 8\)",
+    ),
+    (put(torch.tensor(1.0), STATE, STACKED), rf"{STACKED} has shape \(\): expected \(24, 8\)"),
+    (put(1.5, STATE, STACKED), f"{STACKED} is a float: expected a tensor"),
+    (
+        put(torch.full((24, 8), float("nan")), STATE, STACKED),
+        "decoder.layers.1.cross_attention.query.weight holds NaN or infinity",
+    ),
+    (put(torch.zeros(7, 8), STATE, TARGET), "source and target embedding differ"),
+    (put(torch.zeros(6, 8), STATE, TARGET), "shared_embedding needs one vocabulary size"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE)
+def test_damage_is_named_with_the_path(
+    stored: dict[str, Any],
+    save_lightning: Save,
+    damage: Callable[[dict[str, Any]], None],
+    message: str,
+) -> None:
+    damage(stored)
+    folder = save_lightning(stored)
+    with pytest.raises(CheckpointError, match=rf"^{folder}: .*{message}"):
+        read(folder)
+
+
+def test_python_objects_are_not_loaded(stored: dict[str, Any], save_lightning: Save) -> None:
+    stored[SIZES]["save_dir"] = Path("somewhere")
+    with pytest.raises(
+        CheckpointError, match=r"holds a Python object, pathlib\.\w*Path, and is not"
+    ):
+        read(save_lightning(stored))
+
+
+@pytest.mark.parametrize("keep", [0, 100, 5000])
+def test_a_truncated_file(stored: dict[str, Any], save_lightning: Save, keep: int) -> None:
+    file = save_lightning(stored) / "model.ckpt"
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(CheckpointError, match=r"model\.ckpt is damaged or no file of torch\.save"):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"0": "<PAD>", "2": "C"}, "vocab.json: expected the ids 0 to 1 as keys"),
+        ({"0": "<PAD>", "1": "<BOS>"}, r"vocab.json lacks the special tokens <EOS>, \?"),
+        (["<PAD>"], "vocab.json holds a list: expected an object"),
+    ],
+)
+def test_a_broken_vocabulary(
+    stored: dict[str, Any], save_lightning: Save, content: Any, message: str
+) -> None:
+    folder = save_lightning(stored)
+    (folder / "vocab.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=message):
+        read(folder)
+
+
+def test_a_missing_vocabulary(stored: dict[str, Any], save_lightning: Save) -> None:
+    folder = save_lightning(stored)
+    (folder / "vocab.json").unlink()
+    with pytest.raises(CheckpointError, match=r"No such file or directory: '.*vocab\.json'"):
+        read(folder / "model.ckpt")
+
+
+def test_a_folder_with_two_checkpoints_needs_a_name(
+    stored: dict[str, Any], save_lightning: Save
+) -> None:
+    folder = save_lightning(stored)
+    torch.save(stored, folder / "last.ckpt")
+    with pytest.raises(
+        CheckpointError, match=r"has 2 checkpoints, name one: last.ckpt, model.ckpt"
+    ):
+        read(folder)
+    assert read(folder / "last.ckpt").spec.d_model == 8

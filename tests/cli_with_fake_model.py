@@ -1,0 +1,36 @@
+"""The command line with a model that answers a query by its reverse, or fails where it has an X.
+
+Runs as a process of its own, for what only a process shows; FAKE_SECONDS is what an answer takes.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from molspec import cli
+from molspec.predictor import Prediction, Result
+
+
+class FakeModel:
+    seconds = float(os.environ.get("FAKE_SECONDS", "0"))
+
+    def __init__(self) -> None:
+        self.options: Any = None
+
+    def predict_stream(self, queries: Iterable[str], options: Any) -> Iterator[Result]:
+        self.options = options
+        return self._answers(queries)
+
+    def _answers(self, queries: Iterable[str]) -> Iterator[Result]:
+        for query in queries:
+            time.sleep(self.seconds)
+            if "X" in query:
+                yield Result(query, error="it has an X")
+            else:
+                yield Result(query, (Prediction(query[::-1], -0.5),))
+
+
+if __name__ == "__main__":
+    cli._load = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
+    cli.main()

@@ -1,0 +1,277 @@
+// CUDA kernels as plain C++: what the kernels and launchers of csrc/cuda use of CUDA, one fiber a
+// thread. Blocks run one after the other, threads of a block in random order between barriers, so
+// code that needs a barrier it does not have goes wrong here as it may on a GPU.
+//
+// A barrier that not every thread reaches is an error, and a warp is always whole. Not emulated:
+// time, caches, alignment, and two blocks at once.
+
+#pragma once
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+using std::isnan;
+using std::max;
+using std::min;
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+inline dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+namespace emulation {
+
+constexpr int kWarp = 32;
+
+struct Barrier {
+  int size = 0, arrived = 0;
+};
+
+struct Fiber {
+  ucontext_t entry;
+  jmp_buf place;
+  std::unique_ptr<char[]> stack;
+  bool entered = false, done = false;
+  int barriers = 0;   // __syncthreads passed
+  int exchanges = 0;  // warp exchanges passed
+  const Barrier* waits_for = nullptr;
+};
+
+struct Warp {
+  Barrier barrier;
+  uint64_t values[2][kWarp];
+};
+
+struct Machine {
+  std::function<void()> kernel;
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Warp> warps;
+  std::vector<int> ready;
+  Barrier barrier;
+  jmp_buf scheduler;
+  int current = 0, live = 0;
+  std::mt19937 order{1};
+  int skipped_barrier = -1;  // the barrier of each block that is left out, to see it missed
+};
+inline Machine machine;
+
+inline Fiber& current() { return *machine.fibers[static_cast<size_t>(machine.current)]; }
+
+// Gives the processor back to the scheduler until it chooses this fiber again.
+__attribute__((noinline)) inline void yield() {
+  if (!_setjmp(current().place)) _longjmp(machine.scheduler, 1);
+}
+
+__attribute__((noinline)) inline void enter() {
+  machine.kernel();
+  current().done = true;
+  _longjmp(machine.scheduler, 1);
+}
+
+__attribute__((noinline)) inline void resume(int index) {
+  machine.current = index;
+  threadIdx = dim3(static_cast<unsigned>(index), 0, 0);
+  Fiber& fiber = current();
+  if (_setjmp(machine.scheduler)) return;
+  if (fiber.entered) _longjmp(fiber.place, 1);
+  fiber.entered = true;
+  setcontext(&fiber.entry);
+}
+
+inline void wait(Barrier& barrier) {
+  if (++barrier.arrived < barrier.size) {
+    current().waits_for = &barrier;
+    yield();
+    return;
+  }
+  barrier.arrived = 0;
+  for (int i = 0; i < machine.live; ++i) {
+    Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
+    if (fiber.waits_for != &barrier) continue;
+    fiber.waits_for = nullptr;
+    machine.ready.push_back(i);
+  }
+}
+
+inline void prepare(int threads) {
+  constexpr size_t kStack = 64 * 1024;
+  while (static_cast<int>(machine.fibers.size()) < threads) {
+    machine.fibers.push_back(std::make_unique<Fiber>());
+    machine.fibers.back()->stack = std::make_unique<char[]>(kStack);
+  }
+  machine.ready.clear();
+  for (int i = 0; i < threads; ++i) {
+    Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
+    fiber.entered = fiber.done = false;
+    fiber.barriers = fiber.exchanges = 0;
+    fiber.waits_for = nullptr;
+    getcontext(&fiber.entry);
+    fiber.entry.uc_stack.ss_sp = fiber.stack.get();
+    fiber.entry.uc_stack.ss_size = kStack;
+    fiber.entry.uc_link = nullptr;
+    makecontext(&fiber.entry, reinterpret_cast<void (*)()>(&enter), 0);
+    machine.ready.push_back(i);
+  }
+  machine.live = threads;
+  machine.barrier = {threads, 0};
+  machine.warps.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
+  for (Warp& warp : machine.warps) warp.barrier.size = kWarp;
+}
+
+// Whether every thread of the block came to its end.
+inline bool run_block(int threads) {
+  prepare(threads);
+  int done = 0;
+  while (!machine.ready.empty()) {
+    const size_t chosen = machine.order() % machine.ready.size();
+    const int index = machine.ready[chosen];
+    machine.ready[chosen] = machine.ready.back();
+    machine.ready.pop_back();
+    resume(index);
+    done += machine.fibers[static_cast<size_t>(index)]->done;
+  }
+  return done == threads;
+}
+
+inline Warp& current_warp() { return machine.warps[static_cast<size_t>(machine.current / kWarp)]; }
+
+// Every lane shows a value to its warp. What comes back lasts until the lane's next call.
+template <typename T>
+const uint64_t* show(T value) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  Warp& warp = current_warp();
+  uint64_t (&values)[kWarp] = warp.values[current().exchanges++ % 2];
+  std::memcpy(&values[machine.current % kWarp], &value, sizeof(T));
+  wait(warp.barrier);
+  return values;
+}
+
+// What lane `from` shows.
+template <typename T>
+T exchange(T value, int from) {
+  std::memcpy(&value, &show(value)[from % kWarp], sizeof(T));
+  return value;
+}
+
+}  // namespace emulation
+
+// ------------------------------------------------------------------------------- device side
+
+inline void __syncthreads() {
+  if (emulation::current().barriers++ != emulation::machine.skipped_barrier)
+    emulation::wait(emulation::machine.barrier);
+}
+inline void __syncwarp() { emulation::wait(emulation::current_warp().barrier); }
+template <typename T>
+T __shfl_sync(unsigned, T value, int from) {
+  return emulation::exchange(value, from);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int distance) {
+  return emulation::exchange(value, (emulation::machine.current % emulation::kWarp) ^ distance);
+}
+inline unsigned __ballot_sync(unsigned, bool holds) {
+  const uint64_t* shown = emulation::show(static_cast<uint64_t>(holds));
+  unsigned result = 0;
+  for (int lane = 0; lane < emulation::kWarp; ++lane)
+    result |= static_cast<unsigned>(shown[lane]) << lane;
+  return result;
+}
+inline int __ffs(int bits) { return ffs(bits); }
+
+template <typename T>
+T atomicMin(T* cell, T value) {
+  const T old = *cell;
+  if (value < old) *cell = value;
+  return old;
+}
+template <typename T>
+T atomicMax(T* cell, T value) {
+  const T old = *cell;
+  if (value > old) *cell = value;
+  return old;
+}
+template <typename T>
+T atomicAdd(T* cell, T value) {
+  const T old = *cell;
+  *cell = old + value;
+  return old;
+}
+template <typename T>
+T atomicCAS(T* cell, T expected, T value) {
+  const T old = *cell;
+  if (old == expected) *cell = value;
+  return old;
+}
+inline void __threadfence() {}
+
+// --------------------------------------------------------------------------------- host side
+
+using cudaStream_t = void*;
+enum cudaError_t { cudaSuccess, cudaErrorLaunchFailure };
+enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice };
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+inline const char* cudaGetErrorString(cudaError_t) {
+  return "a barrier that not every thread reached";
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind,
+                                   cudaStream_t) {
+  std::memcpy(to, from, size);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t) {
+  std::memset(to, value, size);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments... arguments) {
+  emulation::Machine& machine = emulation::machine;
+  gridDim = config->gridDim;
+  blockDim = config->blockDim;
+  machine.kernel = [=] { kernel(arguments...); };
+  const unsigned blocks = gridDim.x * gridDim.y;
+  const unsigned first = blocks ? machine.order() % blocks : 0;
+  for (unsigned i = 0; i < blocks; ++i) {
+    const unsigned index = (first + i) % blocks;
+    blockIdx = dim3(index % gridDim.x, index / gridDim.x, 0);
+    if (!emulation::run_block(static_cast<int>(blockDim.x))) return cudaErrorLaunchFailure;
+  }
+  return cudaSuccess;
+}

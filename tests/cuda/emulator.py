@@ -1,0 +1,69 @@
+"""Compiles the CUDA operators as host code (emulation/cuda_runtime.h) and loads them."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_HERE = Path(__file__).parent / "emulation"
+_SOURCES = Path(__file__).parents[2] / "csrc"
+_NAMESPACE = "molspec_emulation"
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """The operators, and how the emulated machine is run."""
+
+    ops: Any
+    library: ctypes.CDLL
+
+    def set(self, seed: int, skipped_barrier: int = -1) -> None:
+        """Run threads in another order; leave one barrier of every block out."""
+        self.library.emulation_set(seed, skipped_barrier)
+
+
+def build(cache: Path) -> Emulator:
+    """Load the emulated library, compiled again only where a source has changed.
+
+    Raises FileNotFoundError where there is no C++ compiler: building molspec takes one too.
+    """
+    path = cache / f"{_NAMESPACE}_{_fingerprint()}.so"
+    if not path.exists():
+        partial = path.with_suffix(f".{os.getpid()}")
+        subprocess.run(_command(partial), check=True)
+        partial.replace(path)
+    torch.ops.load_library(str(path))
+    return Emulator(getattr(torch.ops, _NAMESPACE), ctypes.CDLL(str(path)))
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256(torch.__version__.encode())
+    for folder in (_HERE, _SOURCES / "cuda", _SOURCES / "ops"):
+        for file in sorted(folder.rglob("*.*")):
+            digest.update(file.read_bytes())
+    digest.update((_SOURCES / "library.cpp").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _command(output: Path) -> list[str]:
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        raise FileNotFoundError("no C++ compiler: expected c++ or g++, or its name in CXX")
+    torch_folder = Path(torch.__file__).parent
+    return [
+        *compiler.split(),
+        *("-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off"),
+        *("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE"),
+        *(f"-Dmolspec={_NAMESPACE}", "-DTORCH_TARGET_VERSION=0x020b000000000000"),
+        *(f"-I{_HERE}", f"-I{_SOURCES}", f"-isystem{torch_folder / 'include'}"),
+        str(_HERE / "library.cpp"),
+        *("-o", str(output), f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10"),
+    ]

@@ -1,0 +1,107 @@
+"""The CUDA kernels of the dense operators, run as host code, against their twins."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from molspec import reference
+from tests.cuda.emulator import Emulator
+
+
+def long(values: object) -> Tensor:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def draw(seed: int, *shape: int, high: int) -> Tensor:
+    return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def assert_same(actual: object, expected: object) -> None:
+    torch.testing.assert_close(actual, expected, atol=0, rtol=0)
+
+
+def left_pad_arguments(rows: int, seed: int) -> tuple[Tensor, Tensor, int]:
+    lengths = draw(seed, rows, high=9)
+    return draw(seed + 1, int(lengths.sum()), high=50), lengths, 7
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 256, 700])
+def test_left_pad(cuda: Emulator, rows: int) -> None:
+    arguments = left_pad_arguments(rows, seed=rows)
+    assert_same(cuda.ops.left_pad(*arguments), reference.left_pad(*arguments))
+
+
+@pytest.mark.parametrize("barrier", [0, 1])
+def test_left_pad_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> None:
+    arguments = left_pad_arguments(700, seed=3)
+    expected = reference.left_pad(*arguments)
+
+    def goes_wrong(seed: int) -> bool:
+        cuda.set(seed, skipped_barrier=barrier)
+        try:
+            actual = cuda.ops.left_pad(*arguments)
+        except RuntimeError:
+            return True
+        return not torch.equal(actual[0], expected[0])
+
+    assert any(goes_wrong(seed) for seed in range(4))
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "length", "drafts", "draft_length"),
+    [(1, 1, 1, 1), (3, 5, 4, 10), (2, 200, 3, 9), (4, 0, 2, 3), (3, 4, 0, 3), (0, 3, 2, 2)],
+)
+def test_expand_drafts(
+    cuda: Emulator, hypotheses: int, length: int, drafts: int, draft_length: int
+) -> None:
+    arguments = (
+        draw(1, hypotheses, length, high=50),
+        draw(2, hypotheses, high=9),
+        draw(3, hypotheses, high=3),
+        draw(4, 3, drafts, draft_length, high=50),
+    )
+    assert_same(cuda.ops.expand_drafts(*arguments), reference.expand_drafts(*arguments))
+
+
+@pytest.mark.parametrize(("rows", "draft_length"), [(0, 4), (5, 0), (9, 10), (3, 32), (2, 97)])
+def test_acceptance_length(cuda: Emulator, rows: int, draft_length: int) -> None:
+    drafts = draw(1, rows, draft_length, high=50)
+    predicted = torch.where(draw(2, rows, draft_length, high=12) == 0, drafts + 1, drafts)
+    arguments = (drafts, draw(3, rows, high=draft_length + 1), predicted)
+    assert_same(cuda.ops.acceptance_length(*arguments), reference.acceptance_length(*arguments))
+
+
+def test_values_out_of_range_are_refused(cuda: Emulator) -> None:
+    ops = cuda.ops
+    with pytest.raises(RuntimeError, match=r"lengths\[2\] is -3: expected at least 0"):
+        ops.left_pad(long([1, 1]), long([1, 4, -3, -9]), 0)
+    with pytest.raises(RuntimeError, match="lengths add up to 3: expected the 2 of token_ids"):
+        ops.left_pad(long([1, 1]), long([1, 2]), 0)
+    drafts = long([[[1]], [[2]]])
+    with pytest.raises(RuntimeError, match=r"query_indices\[1\] is 2: expected 0 to 1"):
+        ops.expand_drafts(long([[1], [1], [1]]), long([0, 0, 0]), long([1, 2, -1]), drafts)
+    with pytest.raises(RuntimeError, match=r"draft_lengths\[0\] is 2: expected 0 to 1"):
+        ops.acceptance_length(long([[1]]), long([2]), long([[1]]))
+
+
+@pytest.mark.parametrize(
+    ("queries", "candidates", "beam_size"), [(1, 1, 1), (3, 40, 5), (2, 3, 7), (0, 4, 2), (2, 0, 2)]
+)
+def test_select_hypotheses(cuda: Emulator, queries: int, candidates: int, beam_size: int) -> None:
+    scores = draw(1, queries, candidates, high=4).double()  # many ties
+    ranks = torch.arange(candidates).expand(queries, candidates) % 5
+    tokens = torch.arange(candidates).expand(queries, candidates) // 5
+    counts = draw(2, queries, high=candidates + 1)
+    arguments = (scores, ranks.contiguous(), tokens.contiguous(), counts, beam_size)
+    assert_same(cuda.ops.select_hypotheses(*arguments), reference.select_hypotheses(*arguments))
+
+
+def test_select_hypotheses_refuses_values_out_of_range(cuda: Emulator) -> None:
+    ids = long([[0, 1]])
+    nan = torch.tensor([[0.0, float("nan")]], dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"candidate_counts\[0\] is 3: expected 0 to 2"):
+        cuda.ops.select_hypotheses(nan, ids, ids, long([3]), 1)
+    with pytest.raises(RuntimeError, match=r"scores\[0, 1\] is not a number"):
+        cuda.ops.select_hypotheses(nan, ids, ids, long([2]), 1)

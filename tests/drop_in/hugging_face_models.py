@@ -1,0 +1,94 @@
+"""Tiny random encoder-decoders of transformers that say something different at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("transformers")
+
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    MarianConfig,
+    MarianMTModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+VOCAB_SIZE = 20
+_STACKS = {
+    "vocab_size": VOCAB_SIZE,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 32,
+    "decoder_ffn_dim": 32,
+    "max_position_embeddings": 64,
+    "forced_eos_token_id": None,
+}
+
+
+def bart(**options: Any) -> nn.Module:
+    ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
+    return _randomised(BartForConditionalGeneration(BartConfig(**{**_STACKS, **ids, **options})))
+
+
+def marian(**options: Any) -> nn.Module:
+    ids = {"pad_token_id": 19, "eos_token_id": 0, "decoder_start_token_id": 19}
+    more = {"activation_function": "swish", "scale_embedding": True}
+    config = MarianConfig(**{**_STACKS, **ids, **more, **options})
+    return _randomised(MarianMTModel(config), embedding=0.3)
+
+
+def t5(**options: Any) -> nn.Module:
+    sizes = {"vocab_size": VOCAB_SIZE, "d_model": 16, "d_kv": 6, "d_ff": 32}
+    stacks = {"num_layers": 2, "num_heads": 2}
+    ids = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+    config = T5Config(**{**sizes, **stacks, **ids, **options})
+    return _randomised(T5ForConditionalGeneration(config), embedding=0.3, attention=2.0, seed=4)
+
+
+def t5_v1_1() -> nn.Module:
+    return t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "bart": bart,
+    "marian": marian,
+    "t5": t5,
+    "t5 v1.1": t5_v1_1,
+}
+
+
+def _randomised(
+    model: nn.Module, embedding: float = 1.5, attention: float = 0.6, seed: int = 5
+) -> nn.Module:
+    """Weights large enough that every token matters to those behind it, in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            attends = "attn" in name or "attention" in name.lower()
+            std = (attention if attends else 2.0) / math.sqrt(parameter.shape[1])
+            if "embed_positions" in name or "relative" in name:
+                std = 3.0
+            elif "embed" in name or "shared" in name:
+                std = embedding
+            nn.init.normal_(parameter, std=std, generator=generator)
+    return model.double().eval()
+
+
+def ids_of(model: Any) -> dict[str, int]:
+    config = model.config
+    return {
+        "bos_id": config.decoder_start_token_id,
+        "eos_id": config.eos_token_id,
+        "pad_id": config.pad_token_id,
+    }

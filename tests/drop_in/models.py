@@ -1,0 +1,124 @@
+"""Models as people have them: torch's own transformer behind the paper's interface."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+PAD, BOS, EOS = 0, 1, 2
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    angles = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+
+
+def randomise(model: nn.Module) -> None:
+    """Weights large enough that every token matters to those behind it."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            scale = 0.8 if "attn" in name else 2.0
+            std = 1.5 if "featurizer" in name else scale / math.sqrt(parameter.shape[1])
+            nn.init.normal_(parameter, std=std)
+
+
+def speak(bias: Tensor, pad_id: int = PAD, bos_id: int = BOS, eos_id: int = EOS) -> None:
+    """Never PAD or BOS, and EOS now and then."""
+    with torch.no_grad():
+        bias[[pad_id, bos_id]] = -100.0
+        bias[eos_id] = 2.0
+
+
+class PlainTransformer(nn.Module):
+    """What Andronov et al. train: embeddings, sinusoids, nn.Transformer, a classifier."""
+
+    def __init__(
+        self, vocab_size: int = 15, width: int = 16, seed: int = 0, **options: object
+    ) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.src_token_featurizer = nn.Embedding(vocab_size, width, padding_idx=PAD)
+        self.tgt_token_featurizer = nn.Embedding(vocab_size, width, padding_idx=PAD)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pre-norm: "enable_nested_tensor is True, but ..."
+            self.transformer = nn.Transformer(
+                width, 2, 2, 2, 32, dropout=0.3, batch_first=True, **options
+            )
+        self.next_token_classifier = nn.Linear(width, vocab_size)
+        randomise(self)
+        speak(self.next_token_classifier.bias)
+        self.register_buffer("positions", 3 * sinusoids(256, width), persistent=False)
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        hidden = self.src_token_featurizer(src) + self.positions[: src.shape[1]]
+        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+        return self._decode(tgt, memory, memory_pad_mask, torch.zeros(len(tgt), 1).long())
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        columns = torch.arange(tgt.shape[1], device=tgt.device)
+        hidden = self.tgt_token_featurizer(tgt) + self.positions[(columns - offset).clamp(min=0)]
+        hidden = self.transformer.decoder(
+            hidden, memory, tgt_mask=self._hidden(tgt, offset), memory_key_padding_mask=mask
+        )
+        return self.next_token_classifier(hidden)
+
+    def _hidden(self, tgt: Tensor, offset: Tensor) -> Tensor:
+        """True where a column may not look [row * head, column, column]; all see themselves."""
+        length = tgt.shape[1]
+        columns = torch.arange(length, device=tgt.device)
+        future = columns > columns[:, None]
+        padding = (columns < offset) | (tgt == PAD)
+        itself = torch.eye(length, dtype=torch.bool, device=tgt.device)
+        return ((future | padding[:, None]) & ~itself).repeat_interleave(2, dim=0)
+
+
+class OffsetTransformer(PlainTransformer):
+    """The same, made for padding on the left: it asks for the paper's offsets [row, 1]."""
+
+    def decode_tgt(
+        self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor, pos_enc_offset: Tensor
+    ) -> Tensor:
+        assert pos_enc_offset.shape == (len(tgt), 1)
+        return self._decode(tgt, memory, memory_pad_mask, pos_enc_offset)
+
+
+Callables = tuple[Callable[..., Tensor], Callable[..., Tensor]]
+
+
+def callables(model: PlainTransformer) -> Callables:
+    """A model as a pair of functions that take a position offset [row]."""
+
+    def encode(source_ids: Tensor) -> Tensor:
+        return model.encode_src(source_ids, source_ids == PAD)
+
+    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor, position_offset: Tensor) -> Tensor:
+        assert position_offset.shape == (len(target_ids),)
+        return model._decode(target_ids, memory, mask, position_offset[:, None])
+
+    return encode, decode
+
+
+def copier(vocab_size: int, calls: list[tuple[int, ...]]) -> Callables:
+    """A model that copies its source but for every seventh token; `calls` collects shapes."""
+
+    def encode(source_ids: Tensor) -> Tensor:
+        return nn.functional.one_hot(source_ids, vocab_size).float()
+
+    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        calls.append(tuple(target_ids.shape))
+        following = torch.arange(1, target_ids.shape[1] + 1)
+        shown = memory[:, following.clamp(max=memory.shape[1] - 1)]
+        changed = (following % 7 == 6)[None, :, None]
+        logits = 10 * torch.where(changed, shown.roll(1, dims=2), shown)
+        logits[..., [PAD, BOS]] = -20.0
+        ended = following >= (~mask).sum(dim=1)[:, None]
+        logits[..., EOS] += 30.0 * ended
+        return logits
+
+    return encode, decode

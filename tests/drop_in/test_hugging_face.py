@@ -1,0 +1,169 @@
+"""`molspec.decode` on models of transformers against their own `generate`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from molspec import decode
+from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of
+from tests.drop_in.loops import NextTokens, beam_search
+
+MAX_LENGTH = 16
+
+
+def sources(model: Any, count: int = 6, seed: int = 1) -> Tensor:
+    """Random ids of unequal length with EOS behind them, padded on the right."""
+    chance = random.Random(seed)
+    ids = ids_of(model)
+    usable = sorted(set(range(VOCAB_SIZE)) - set(ids.values()))
+    rows = [
+        torch.tensor(
+            [*(chance.choice(usable) for _ in range(chance.randint(1, 15))), ids["eos_id"]]
+        )
+        for _ in range(count)
+    ]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=ids["pad_id"])
+
+
+def generate(model: Any, source_ids: Tensor, **options: Any) -> Any:
+    """What `generate` answers, scores as plain sums."""
+    mask = (source_ids != model.config.pad_token_id).long()
+    return model.generate(
+        source_ids,
+        attention_mask=mask,
+        max_new_tokens=MAX_LENGTH,
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_scores=True,
+        **options,
+    )
+
+
+def end(sequence: list[int], eos_id: int) -> list[int]:
+    """A sequence up to its EOS."""
+    return sequence[: sequence.index(eos_id) + 1] if eos_id in sequence else sequence
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def greedy(request: pytest.FixtureRequest) -> tuple[Any, Tensor, list[list[int]], list[float]]:
+    """A model, sources, and what generate(num_beams=1) answers."""
+    model = MODELS[request.param]()
+    source_ids = sources(model)
+    own = generate(model, source_ids, num_beams=1)
+    eos_id = model.config.eos_token_id
+    sequences = [end(row, eos_id) for row in own.sequences[:, 1:].tolist()]
+    scores = torch.stack(own.scores, dim=1).log_softmax(dim=-1)
+    sums = [
+        sum(float(row[position, token]) for position, token in enumerate(sequence))
+        for row, sequence in zip(scores, sequences, strict=True)
+    ]
+    return model, source_ids, sequences, sums
+
+
+@pytest.mark.parametrize("drafter", ["none", "windows", "tree"])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_speculative_greedy_is_generates(
+    greedy: tuple[Any, Tensor, list[list[int]], list[float]], batch_size: int, drafter: str
+) -> None:
+    model, source_ids, sequences, sums = greedy
+    found = decode(
+        model,
+        source_ids,
+        max_length=MAX_LENGTH,
+        drafter=drafter,
+        batch_size=batch_size,
+        **ids_of(model),
+    )
+    lengths = found.lengths[:, 0].tolist()
+    assert [
+        row[:length] for row, length in zip(found.sequences[:, 0].tolist(), lengths, strict=True)
+    ] == sequences
+    torch.testing.assert_close(
+        found.log_probs[:, 0], torch.tensor(sums, dtype=torch.float64), atol=1e-4, rtol=0
+    )
+    assert max(map(len, map(set, sequences))) > 2  # the model says different things
+
+
+def model_steps(model: Any, source: Sequence[int]) -> NextTokens:
+    """The last position's log-probabilities by the model's plain forward, no cache, no padding."""
+    source_ids = torch.tensor([source])
+
+    def next_tokens(prefix: Sequence[int]) -> Tensor:
+        with torch.no_grad():
+            logits = model(
+                input_ids=source_ids, decoder_input_ids=torch.tensor([prefix]), use_cache=False
+            ).logits
+        return logits[0, -1].log_softmax(dim=-1)
+
+    return next_tokens
+
+
+@pytest.mark.parametrize("beam", ["standard", "exact"])
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_beams_are_those_of_a_plain_loop(kind: str, beam: str) -> None:
+    model, ids = MODELS[kind](), ids_of(MODELS[kind]())
+    source_ids = sources(model, 3)
+    found = decode(model, source_ids, max_length=8, n_best=4, beam=beam, batch_size=2, **ids)
+    for index, row in enumerate(source_ids.tolist()):
+        steps = model_steps(model, end(row, ids["eos_id"]))
+        own = beam_search(steps, ids["bos_id"], ids["eos_id"], 8, 4)
+        assert [
+            hypothesis[:length]
+            for hypothesis, length in zip(
+                found.sequences[index].tolist(), found.lengths[index].tolist(), strict=True
+            )
+        ] == [tokens for tokens, _ in own]
+        expected = torch.tensor([score for _, score in own], dtype=torch.float64)
+        torch.testing.assert_close(found.log_probs[index], expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_beams_are_generates(kind: str) -> None:
+    """Where nothing ends early: `generate` keeps as many beams again beside finished ones."""
+    model = MODELS[kind]()
+    ids = ids_of(model)
+    source_ids = sources(model, 4)
+
+    def silence(_: nn.Module, __: Any, output: Any) -> None:
+        output.logits[..., ids["eos_id"]] = -1e4
+
+    model.register_forward_hook(silence)
+    own = generate(
+        model,
+        source_ids,
+        num_beams=5,
+        num_return_sequences=5,
+        length_penalty=0.0,
+        early_stopping="never",
+    )
+    found = decode(model, source_ids, max_length=MAX_LENGTH, n_best=5, **ids)
+    assert found.sequences.flatten(0, 1).tolist() == own.sequences[:, 1:].tolist()
+    torch.testing.assert_close(
+        found.log_probs.flatten().float(), own.sequences_scores, atol=1e-4, rtol=0
+    )
+
+
+def test_only_new_tokens_go_through_the_decoder() -> None:
+    model = bart()
+    lengths: list[int] = []
+    handle = model.get_decoder().register_forward_pre_hook(
+        lambda _, __, arguments: lengths.append(arguments["input_ids"].shape[1]), with_kwargs=True
+    )
+    found = decode(model, sources(model, 1), max_length=40, drafter="none", **ids_of(model))
+    handle.remove()
+    assert found.statistics.decoder_calls > 5
+    assert set(lengths) == {1}
+
+
+def test_generation_settings_are_not_passed_over_in_silence() -> None:
+    model = bart()
+    model.generation_config.no_repeat_ngram_size = 3
+    model.generation_config.forced_bos_token_id = 0
+    with pytest.warns(UserWarning, match=r"forced_bos_token_id, no_repeat_ngram_size: molspec"):
+        decode(model, sources(model, 1), max_length=2, **ids_of(model))

@@ -1,0 +1,50 @@
+"""Tiny random models in every convention the engine knows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from molspec.model.spec import ModelSpec
+
+#: Odd sizes on purpose: heads that are no multiple of 16, rows that are no multiple of 64.
+TINY = ModelSpec(
+    13,
+    13,
+    d_model=24,
+    head_count=3,
+    encoder_layers=2,
+    decoder_layers=2,
+    feed_forward=37,
+    max_positions=96,
+)
+CONVENTIONS: dict[str, dict[str, object]] = {
+    "post-norm": {},
+    "pre-norm": {"norm": "pre"},
+    "scaled": {"scale_embedding": True, "d_model": 64, "head_count": 4},
+    "no final norm": {"final_norm": False},
+    "embedding norm": {"embedding_norm": True, "positions": "learned"},
+    "separate tables": {"shared_embedding": False, "source_vocab_size": 17},
+    "tied output": {"tied_output": True, "output_bias": False},
+    "gelu": {"activation": "gelu"},
+    "silu": {"activation": "silu", "norm": "pre"},
+    "one head, one layer": {"head_count": 1, "encoder_layers": 1, "decoder_layers": 1},
+    "wide head": {"d_model": 48, "head_count": 1},
+    "whole panels": {"d_model": 64, "head_count": 4, "feed_forward": 128},
+}
+
+
+def spec_of(convention: str) -> ModelSpec:
+    return ModelSpec(**{**TINY.to_json(), **CONVENTIONS[convention]})
+
+
+def random_weights(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, shape in spec.weight_shapes().items():
+        values = torch.randn(shape, generator=generator)
+        if len(shape) == 2:
+            weights[name] = values * (1.5 / shape[1] ** 0.5)
+        else:
+            weights[name] = values * 0.2 + float("norm.weight" in name)
+    return weights

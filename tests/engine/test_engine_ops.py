@@ -1,0 +1,173 @@
+"""encode and decoder_step against their twins and against PyTorch's own modules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from molspec import ops, reference
+from molspec.engine.packing import pack
+from molspec.model.transformer import Transformer
+from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
+from tests.engine.trees import Batch, random_batch
+
+SHAPES = {
+    "one token, one node": ([1], 1),
+    "ragged": ([5, 17, 16, 33], 40),
+    "more nodes than a chunk": ([9, 30], 150),
+    "longest": ([96], 96),
+}
+
+
+def batch_of(convention: str, shape: str, dtype: torch.dtype = torch.float32) -> Batch:
+    spec = spec_of(convention)
+    lengths, nodes = SHAPES[shape]
+    packed = pack(spec, random_weights(spec), dtype)
+    return random_batch(packed, lengths, nodes, seed=len(shape))
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_native_equals_reference(convention: str, shape: str) -> None:
+    batch = batch_of(convention, shape)
+    torch.testing.assert_close(
+        batch.run(ops), batch.run(reference, torch.float64).float(), atol=2e-5, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_bfloat16_equals_reference_with_rounded_inputs(convention: str) -> None:
+    # Both round the same inputs; a sum in another order may round the other way.
+    batch = batch_of(convention, "ragged", torch.bfloat16)
+    torch.testing.assert_close(batch.run(ops), batch.run(reference), atol=0.06, rtol=0.02)
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_reference_equals_the_training_twin_in_float64(convention: str) -> None:
+    spec = spec_of(convention)
+    weights = random_weights(spec)
+    batch = random_batch(pack(spec, weights, torch.float32), [5, 17, 33], 30, seed=1)
+    model = Transformer(spec, dropout=0.0, pad_id=0).eval()
+    model.load_state_dict(weights)
+    model = model.double()
+    log_probs = batch.run(reference, torch.float64)
+    offsets = batch.source_offsets.tolist()
+    for row, (query, path) in enumerate(batch.paths):
+        source = batch.source_ids[offsets[query] : offsets[query + 1]].long()[None]
+        nothing_padded = torch.zeros_like(source, dtype=torch.bool)
+        with torch.no_grad():
+            memory = model.encode(source, nothing_padded)
+            logits = model.decode(torch.tensor([path]), memory, nothing_padded)
+        expected = logits[0, -1].log_softmax(dim=-1)
+        torch.testing.assert_close(log_probs[row], expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_node_does_not_depend_on_the_others(dtype: torch.dtype) -> None:
+    batch = batch_of("post-norm", "more nodes than a chunk", dtype)
+    together = batch.run(ops)
+    for row in range(0, len(batch.paths), 7):
+        assert torch.equal(batch.alone(row).run(ops)[-1], together[row])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_steps_may_be_cut_anywhere(dtype: torch.dtype) -> None:
+    batch = batch_of("pre-norm", "ragged", dtype)
+    whole = batch.run(ops)
+    memory_cache, kv_cache = batch.caches()
+    workspace = batch.workspace()
+    model = (batch.packed.weights, batch.packed.table)
+    ops.encode(
+        *model, batch.source_ids, batch.source_offsets, batch.memories, memory_cache, workspace
+    )
+    log_probs = torch.empty_like(whole)
+    for begin, end in ((0, 1), (1, 9), (9, 40)):
+        ops.decoder_step(
+            *model,
+            batch.nodes[begin:end].contiguous(),
+            batch.path_slots,
+            batch.memories,
+            memory_cache,
+            kv_cache,
+            workspace,
+            log_probs[begin:end],
+        )
+    assert torch.equal(log_probs, whole)
+
+
+def test_no_nodes_and_no_queries_are_fine() -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    batch.nodes = batch.nodes[:0]
+    assert batch.run(ops).shape == (0, TINY.target_vocab_size)
+
+
+BAD = {
+    "token id 13": lambda b: b.nodes.__setitem__((0, 0), 13),
+    "token id -1": lambda b: b.nodes.__setitem__((0, 0), -1),
+    "position 96": lambda b: b.nodes.__setitem__((0, 1), 96),
+    "has its path at 7": lambda b: b.nodes.__setitem__((0, 2), 7),
+    "memory is 3": lambda b: b.nodes.__setitem__((0, 3), 3),
+    "names slot -2": lambda b: b.path_slots.__setitem__(0, -2),
+    "names slot 100000": lambda b: b.path_slots.__setitem__(0, 100000),
+    "memory 0 has length 0": lambda b: b.memories.__setitem__((0, 0), 0),
+    "source id 13": lambda b: b.source_ids.__setitem__(0, 13),
+    "source 0 spans": lambda b: b.source_offsets.__setitem__(1, 5),
+    "table entry 18 is offset": lambda b: b.packed.table.__setitem__(18, 1 << 40),
+    "head_count is 0": lambda b: b.packed.table.__setitem__(3, 0),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arguments_are_refused(message: str) -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    BAD[message](batch)
+    with pytest.raises(RuntimeError, match=message):
+        batch.run(ops)
+
+
+def test_a_small_workspace_is_refused() -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    memory_cache, _ = batch.caches()
+    with pytest.raises(RuntimeError, match="workspace has 64 bytes: expected"):
+        ops.encode(
+            batch.packed.weights,
+            batch.packed.table,
+            batch.source_ids,
+            batch.source_offsets,
+            batch.memories,
+            memory_cache,
+            torch.empty(64, dtype=torch.uint8),
+        )
+
+
+def test_wrong_types_are_refused() -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    batch.nodes = batch.nodes.long()
+    with pytest.raises(RuntimeError, match="nodes is of int64: expected int32"):
+        batch.run(ops)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_operators_pass_opcheck() -> None:
+    batch = batch_of("post-norm", "ragged")
+    memory_cache, kv_cache = (cache.nan_to_num() for cache in batch.caches())
+    model = (batch.packed.weights, batch.packed.table)
+    workspace = torch.zeros_like(batch.workspace())
+    tests = ("test_schema", "test_faketensor")
+    encode = (*model, batch.source_ids, batch.source_offsets, batch.memories, memory_cache)
+    torch.library.opcheck(torch.ops.molspec.encode, (*encode, workspace), test_utils=tests)
+    log_probs = torch.zeros(len(batch.nodes), TINY.target_vocab_size)
+    torch.library.opcheck(
+        torch.ops.molspec.decoder_step,
+        (
+            *model,
+            batch.nodes,
+            batch.path_slots,
+            batch.memories,
+            memory_cache,
+            kv_cache,
+            workspace,
+            log_probs,
+        ),
+        test_utils=tests,
+    )

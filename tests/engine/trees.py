@@ -1,0 +1,128 @@
+"""Random token trees over random queries, as arguments of the engine's operators."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from molspec import ops, reference
+from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, round_up
+
+
+@dataclass
+class Batch:
+    """Encoded queries and a tree of nodes over them, slots scattered over the cache."""
+
+    packed: PackedModel
+    source_ids: Tensor
+    source_offsets: Tensor
+    memories: Tensor
+    nodes: Tensor
+    path_slots: Tensor
+    paths: list[tuple[int, list[int]]]  # (query, token ids from BOS) of every node
+    slot_count: int
+
+    def caches(self, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        layers, size = self.packed.spec.decoder_layers, self.packed.block_size
+        blocks = int(self.memories[:, 1:].max()) + 1
+        nan = float("nan")  # what nobody wrote must not be read
+        return (
+            torch.full((blocks, layers, size), nan, dtype=dtype),
+            torch.full((self.slot_count // BLOCK_POSITIONS, layers, size), nan, dtype=dtype),
+        )
+
+    def workspace(self, library: Any = ops) -> Tensor:
+        positions = self.packed.spec.max_positions
+        rows = max(64, positions, len(self.nodes), len(self.source_ids))
+        size = library.workspace_size(self.packed.weights, self.packed.table, rows, positions)
+        return torch.full((size,), 255, dtype=torch.uint8)
+
+    def run(
+        self,
+        library: Any,
+        dtype: torch.dtype = torch.float32,
+        workspace: Tensor | None = None,
+    ) -> Tensor:
+        """Log-probs [node, vocab] by the operators of `library` (ops or reference)."""
+        memory_cache, kv_cache = self.caches(dtype)
+        if workspace is None:
+            nothing = torch.empty(0, dtype=torch.uint8)
+            workspace = nothing if library is reference else self.workspace(library)
+        model = (self.packed.weights, self.packed.table)
+        library.encode(
+            *model, self.source_ids, self.source_offsets, self.memories, memory_cache, workspace
+        )
+        vocab_size = self.packed.spec.target_vocab_size
+        log_probs = torch.full((len(self.nodes), vocab_size), float("nan"), dtype=dtype)
+        library.decoder_step(
+            *model,
+            self.nodes,
+            self.path_slots,
+            self.memories,
+            memory_cache,
+            kv_cache,
+            workspace,
+            log_probs,
+        )
+        return log_probs
+
+    def alone(self, row: int) -> Batch:
+        """The path of one node, one node a token, and its query: its log-probs come last."""
+        query, path = self.paths[row]
+        begin, end = self.source_offsets[query : query + 2].tolist()
+        length = end - begin
+        blocks = range(-(-length // BLOCK_POSITIONS))
+        nodes = [[t, p, p * (p + 1) // 2, 0] for p, t in enumerate(path)]
+        return Batch(
+            self.packed,
+            self.source_ids[begin:end],
+            torch.tensor([0, length], dtype=torch.int32),
+            torch.tensor([[length, *blocks]], dtype=torch.int32),
+            torch.tensor(nodes, dtype=torch.int32),
+            torch.tensor([s for p in range(len(path)) for s in range(p + 1)], dtype=torch.int32),
+            [(0, path)],
+            round_up(len(path), BLOCK_POSITIONS),
+        )
+
+
+def random_batch(packed: PackedModel, lengths: list[int], node_count: int, seed: int) -> Batch:
+    """Queries of the given source lengths; nodes grow from random earlier ones (or anew)."""
+    chance = random.Random(seed)
+    spec = packed.spec
+    sources = [[chance.randrange(spec.source_vocab_size) for _ in range(n)] for n in lengths]
+    blocks = [-(-n // BLOCK_POSITIONS) for n in lengths]
+    order = list(range(sum(blocks)))
+    chance.shuffle(order)
+    memories = torch.zeros(len(lengths), 1 + max(blocks), dtype=torch.int32)
+    for row, (length, count) in enumerate(zip(lengths, blocks, strict=True)):
+        memories[row, 0] = length
+        memories[row, 1 : 1 + count] = torch.tensor([order.pop() for _ in range(count)])
+    slots = list(range((node_count + 31) // 16 * 16))
+    slot_count = len(slots)
+    chance.shuffle(slots)
+
+    nodes, path_slots, paths, tree = [], [], [], []
+    for _ in range(node_count):
+        deep = [i for i, (_, path) in enumerate(tree) if len(path) < spec.max_positions]
+        parent = chance.choice(deep[-4:]) if deep and chance.random() < 0.9 else None
+        query = chance.randrange(len(lengths)) if parent is None else paths[parent][0]
+        ids, path = ([], []) if parent is None else (paths[parent][1], tree[parent][1])
+        token_id = chance.randrange(spec.target_vocab_size)
+        tree.append((parent, [*path, slots.pop()]))
+        paths.append((query, [*ids, token_id]))
+        nodes.append([token_id, len(ids), len(path_slots), query])
+        path_slots += tree[-1][1]
+    return Batch(
+        packed,
+        torch.tensor([i for source in sources for i in source], dtype=torch.int32),
+        torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32),
+        memories,
+        torch.tensor(nodes, dtype=torch.int32).reshape(-1, 4),
+        torch.tensor(path_slots, dtype=torch.int32),
+        paths,
+        slot_count,
+    )

@@ -1,0 +1,178 @@
+"""The training twin against torch.nn.Transformer, and over every option of the spec."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+
+SPEC = ModelSpec(
+    13, 13, d_model=16, head_count=4, encoder_layers=2, decoder_layers=3, feed_forward=24
+)
+SOURCE = torch.tensor([[1, 5, 6, 7, 8, 2], [1, 9, 4, 2, 0, 0]])
+TARGET = torch.tensor([[1, 6, 7, 7, 12], [1, 3, 9, 0, 0]])
+
+
+def peer(twin: Transformer, spec: ModelSpec) -> nn.Transformer:
+    """torch.nn.Transformer with the twin's weights."""
+    sizes = (spec.d_model, spec.head_count, spec.encoder_layers, spec.decoder_layers)
+    options = {"norm_first": spec.norm == "pre", "layer_norm_eps": spec.norm_eps}
+    made = nn.Transformer(
+        *sizes, spec.feed_forward, 0.0, spec.activation, batch_first=True, dtype=torch.double,
+        **options,
+    )  # fmt: skip
+    weights = twin.state_dict()
+    state = {}
+    for name in made.state_dict():
+        if "in_proj" in name:
+            stem, kind = name.rsplit(".in_proj_", 1)
+            parts = [weights[f"{rename(stem)}.{part}.{kind}"] for part in ("query", "key", "value")]
+            state[name] = torch.cat(parts)
+        else:
+            state[name] = weights[rename(name)]
+    made.load_state_dict(state)
+    return made
+
+
+def rename(name: str) -> str:
+    second = "cross_attention_norm" if name.startswith("decoder") else "feed_forward_norm"
+    for theirs, ours in (
+        ("self_attn", "self_attention"),
+        ("multihead_attn", "cross_attention"),
+        ("out_proj", "output"),
+        ("linear1", "feed_forward.inner"),
+        ("linear2", "feed_forward.outer"),
+        ("norm1", "self_attention_norm"),
+        ("norm2", second),
+        ("norm3", "feed_forward_norm"),
+    ):
+        name = name.replace(theirs, ours)
+    return name
+
+
+def wave(position: int, column: int) -> float:
+    angle = position / 10000 ** (column // 2 * 2 / SPEC.d_model)
+    return math.cos(angle) if column % 2 else math.sin(angle)
+
+
+def peer_logits(twin: Transformer, spec: ModelSpec) -> Tensor:
+    weights = twin.state_dict()
+    table = weights["source_embedding"]
+    positions = torch.tensor(
+        [[wave(row, column) for column in range(16)] for row in range(8)], dtype=torch.double
+    )
+    hidden = peer(twin, spec)(
+        table[SOURCE] + positions[: SOURCE.shape[1]],
+        table[TARGET] + positions[: TARGET.shape[1]],
+        tgt_mask=nn.Transformer.generate_square_subsequent_mask(
+            TARGET.shape[1], dtype=torch.double
+        ),
+        src_key_padding_mask=SOURCE == 0,
+        memory_key_padding_mask=SOURCE == 0,
+    )
+    return hidden @ weights["output.weight"].T + weights["output.bias"]
+
+
+def doubled(spec: ModelSpec, seed: int = 0) -> Transformer:
+    torch.set_default_dtype(torch.double)
+    try:
+        torch.manual_seed(seed)
+        twin = Transformer(spec, dropout=0.0)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for parameter in twin.parameters():  # biases and norms too must matter
+        nn.init.normal_(parameter, std=0.3)
+    return twin
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_equals_torch_transformer(norm: str, activation: str, gradients: bool) -> None:
+    spec = replace(SPEC, norm=norm, activation=activation, norm_eps=1e-3)
+    twin = doubled(spec)
+    with torch.set_grad_enabled(gradients):
+        logits = twin(SOURCE, TARGET)
+    expected = peer_logits(twin, spec)
+    torch.testing.assert_close(logits[0], expected[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(logits[1, :3], expected[1, :3], rtol=0, atol=1e-12)
+
+
+OPTIONS = [
+    {"norm": norm, "positions": positions, "tied_output": tied, **more}
+    for norm, positions, tied in itertools.product(
+        ("post", "pre"), ("sinusoidal", "learned"), (False, True)
+    )
+    for more in (
+        {},
+        {
+            "embedding_norm": True,
+            "final_norm": False,
+            "output_bias": False,
+            "activation": "silu",
+            "shared_embedding": False,
+            "target_vocab_size": 13,
+            "scale_embedding": True,
+        },
+    )
+]
+
+
+@pytest.mark.parametrize(
+    "options", OPTIONS, ids=lambda options: "-".join(map(str, options.values()))
+)
+def test_state_dict_is_the_spec_and_every_weight_learns(options: dict[str, object]) -> None:
+    spec = replace(SPEC, **options)
+    twin = doubled(spec)
+    shapes = {name: tuple(weight.shape) for name, weight in twin.state_dict().items()}
+    assert shapes == spec.weight_shapes()
+    twin(SOURCE, TARGET).logsumexp(-1).square().sum().backward()
+    for name, parameter in twin.named_parameters():
+        if "key.bias" not in name:  # softmax does not see a shift of all keys
+            assert parameter.grad is not None, name
+            assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize(
+    "options", OPTIONS[::3], ids=lambda options: "-".join(map(str, options.values()))
+)
+def test_batch_padding_and_future_change_nothing(options: dict[str, object]) -> None:
+    twin = doubled(replace(SPEC, **options)).eval()
+    together = twin(SOURCE, TARGET)
+    alone = twin(SOURCE[1:, :4], TARGET[1:, :2])
+    torch.testing.assert_close(together[1:, :2], alone, rtol=0, atol=1e-12)
+
+
+def test_encode_then_decode_is_forward() -> None:
+    twin = doubled(SPEC).eval()
+    mask = SOURCE == 0
+    torch.testing.assert_close(
+        twin.decode(TARGET, twin.encode(SOURCE, mask), mask), twin(SOURCE, TARGET), rtol=0, atol=0
+    )
+
+
+def test_dropout_acts_in_training_only() -> None:
+    torch.manual_seed(0)
+    twin = Transformer(SPEC, dropout=0.5)
+    first, second = twin(SOURCE, TARGET), twin(SOURCE, TARGET)
+    assert not torch.equal(first, second)
+    twin.eval()
+    assert torch.equal(twin(SOURCE, TARGET), twin(SOURCE, TARGET))
+
+
+def test_errors_name_argument_and_value() -> None:
+    with pytest.raises(ValueError, match=r"dropout is 1\.5"):
+        Transformer(SPEC, dropout=1.5)
+    with pytest.raises(ValueError, match="pad_id is 13"):
+        Transformer(SPEC, pad_id=13)
+    twin = Transformer(replace(SPEC, max_positions=4))
+    with pytest.raises(ValueError, match="source_ids has length 6: expected at most max_positions"):
+        twin(SOURCE, TARGET)

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+
+from molspec.checkpoints import Checkpoint, read
+from molspec.models import bundled_names, locate
+from molspec.text import check_smiles, tokenize
+
+SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
+
+
+def test_names() -> None:
+    assert bundled_names() == ("product", "retro")
+
+
+def test_a_name_wins_over_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "product").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert (locate("product") / "config.json").is_file()
+    assert locate("./product") == Path("product")
+    assert locate(tmp_path / "product") == tmp_path / "product"
+
+
+@pytest.mark.parametrize("name", ["prodcut", "", "./retro", "config.json"])
+def test_an_unknown_model_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"^no model '{name}': expected product or retro, or the"):
+        locate(name)
+
+
+@pytest.mark.parametrize("name", bundled_names())
+def test_bundled_models_are_sound(name: str) -> None:
+    checkpoint: Checkpoint = read(locate(name))
+    assert checkpoint.dtype == "float16"
+    assert checkpoint.card is not None
+    assert checkpoint.card.startswith(f"# {name}\n")
+    vocabulary = checkpoint.vocabulary
+    for index in set(range(vocabulary.size)) - set(vocabulary.special_ids):
+        assert tokenize(vocabulary.tokens[index]) == [vocabulary.tokens[index]]
+        assert vocabulary.encode(vocabulary.tokens[index]) == [index]
+
+
+def test_product_reads_real_smiles_up_to_rare_tokens() -> None:
+    vocabulary = read(locate("product")).vocabulary
+    known = set(vocabulary.tokens)
+    readable = [smiles for smiles in SMILES if known.issuperset(tokenize(check_smiles(smiles)))]
+    assert len(readable) >= 0.95 * len(SMILES)
+    for smiles in readable:
+        assert vocabulary.decode(vocabulary.encode(smiles)) == smiles

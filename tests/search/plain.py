@@ -1,0 +1,149 @@
+"""The searches as their papers state them: prefixes, lists and sorting, no trees and no caches.
+
+`next_log_probs(prefix)` gives the log-probs behind a list of token ids that begins with BOS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from molspec.engine.native import NativeEngine
+from tests.tiny import VOCABULARY
+
+NextLogProbs = Callable[[Sequence[int]], list[float]]
+EOS = VOCABULARY.eos_id
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    token_ids: tuple[int, ...] = ()
+    log_prob: float = 0.0
+    finished: bool = False
+
+    def is_open(self, max_length: int) -> bool:
+        return not self.finished and len(self.token_ids) < max_length
+
+    def extend(self, token_id: int, log_prob: float) -> Hypothesis:
+        if token_id == EOS:
+            return Hypothesis(self.token_ids, self.log_prob + log_prob, True)
+        return Hypothesis((*self.token_ids, token_id), self.log_prob + log_prob)
+
+
+def model_of(engine: NativeEngine, source_ids: Sequence[int]) -> NextLogProbs:
+    """One query of an engine, every prefix evaluated node by node and remembered."""
+    bos, eos = VOCABULARY.bos_id, VOCABULARY.eos_id
+    session = engine.session(1)
+    session.encode([0], [[bos, *source_ids, eos]])
+    known: dict[tuple[int, ...], list[float]] = {}
+
+    def next_log_probs(prefix: Sequence[int]) -> list[float]:
+        key = tuple(prefix)
+        if key not in known:
+            length = len(key)
+            slots = np.arange(length, dtype=np.int32)
+            nodes = np.array([[t, p, 0, 0] for p, t in enumerate(key)], dtype=np.int32)
+            known[key] = session.step(nodes, slots, -(-length // 16))[length - 1].tolist()
+        return known[key]
+
+    return next_log_probs
+
+
+def greedy(next_log_probs: NextLogProbs, max_length: int) -> Hypothesis:
+    hypothesis = Hypothesis()
+    while hypothesis.is_open(max_length):
+        row = next_log_probs([VOCABULARY.bos_id, *hypothesis.token_ids])
+        best = max(range(len(row)), key=lambda token: (row[token], -token))
+        hypothesis = hypothesis.extend(best, row[best])
+    return hypothesis
+
+
+def beam_search(
+    next_log_probs: NextLogProbs, beam_size: int, max_length: int, length_penalty: float = 0.0
+) -> list[Hypothesis]:
+    """All extensions of all hypotheses, sorted by score, parent rank and token id."""
+
+    def score(hypothesis: Hypothesis) -> float:
+        length = len(hypothesis.token_ids) + hypothesis.finished
+        return hypothesis.log_prob / length**length_penalty
+
+    beam = [Hypothesis()]
+    while any(hypothesis.is_open(max_length) for hypothesis in beam):
+        candidates = []
+        for rank, hypothesis in enumerate(beam):
+            if not hypothesis.is_open(max_length):
+                candidates.append((-score(hypothesis), rank, -1, hypothesis))
+                continue
+            row = next_log_probs([VOCABULARY.bos_id, *hypothesis.token_ids])
+            for token_id, log_prob in enumerate(row):
+                longer = hypothesis.extend(token_id, log_prob)
+                candidates.append((-score(longer), rank, token_id, longer))
+        beam = [entry[3] for entry in sorted(candidates, key=lambda c: c[:3])[:beam_size]]
+    return beam
+
+
+def accepted(row: list[float], token_id: int, beam_size: int, nucleus: float) -> bool:
+    """Andronov et al.: among the likeliest beam_size, and little mass above it."""
+    ranked = sorted(range(len(row)), key=lambda token: (-row[token], token))
+    rank = ranked.index(token_id)
+    above = math.fsum(math.exp(row[token]) for token in ranked[:rank])
+    return rank < beam_size and (rank == 0 or above < nucleus)
+
+
+def speculative_beam_search(
+    next_log_probs: NextLogProbs,
+    drafts: Callable[[int], list[list[int]]],
+    beam_size: int,
+    max_length: int,
+    nucleus: float = 0.9975,
+) -> list[Hypothesis]:
+    """SBS of Andronov et al.; drafts(last token) are the drafts behind a hypothesis."""
+    beam = [Hypothesis()]
+    while any(hypothesis.is_open(max_length) for hypothesis in beam):
+        leaves = []
+        for rank, hypothesis in enumerate(beam):
+            if not hypothesis.is_open(max_length):
+                leaves.append((-hypothesis.log_prob, rank, -1, 0, hypothesis))
+                continue
+            last = hypothesis.token_ids[-1] if hypothesis.token_ids else VOCABULARY.bos_id
+            best: list[int] = []
+            for draft in drafts(last):
+                kept = _accepted_prefix(
+                    next_log_probs, hypothesis, draft, beam_size, max_length, nucleus
+                )
+                best = kept if len(kept) > len(best) else best
+            for position in range(len(best) + 1):
+                here = hypothesis
+                for token_id in best[:position]:
+                    row = next_log_probs([VOCABULARY.bos_id, *here.token_ids])
+                    here = here.extend(token_id, row[token_id])
+                row = next_log_probs([VOCABULARY.bos_id, *here.token_ids])
+                likeliest = sorted(range(len(row)), key=lambda token: (-row[token], token))
+                for token_id in likeliest[:beam_size]:
+                    if position < len(best) and token_id == best[position]:
+                        continue
+                    leaf = here.extend(token_id, row[token_id])
+                    leaves.append((-leaf.log_prob, rank, token_id, position, leaf))
+        beam = [entry[4] for entry in sorted(leaves, key=lambda leaf: leaf[:4])[:beam_size]]
+    return beam
+
+
+def _accepted_prefix(
+    next_log_probs: NextLogProbs,
+    hypothesis: Hypothesis,
+    draft: list[int],
+    beam_size: int,
+    max_length: int,
+    nucleus: float,
+) -> list[int]:
+    prefix = [VOCABULARY.bos_id, *hypothesis.token_ids]
+    kept: list[int] = []
+    for token_id in draft:
+        full = len(prefix) - 1 + len(kept) + 1 >= max_length
+        if full or not accepted(next_log_probs(prefix + kept), token_id, beam_size, nucleus):
+            break
+        kept.append(token_id)
+    return kept

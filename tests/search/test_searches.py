@@ -1,0 +1,186 @@
+"""The native searches against their plain statements, to the bit, and the laws of the engine."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from molspec.drafting import NoDraft, TreeDraft, WindowDrafts, factory
+from molspec.predictor import Model, Result
+from tests import tiny
+from tests.search import plain
+
+DRAFTERS = (
+    NoDraft(),
+    WindowDrafts(draft_length=10, draft_count=10),
+    WindowDrafts(draft_length=3, draft_count=4, choice="first", dilution=True),
+    WindowDrafts(draft_length=5, draft_count=4, smart=True),
+    TreeDraft(node_budget=1),
+    TreeDraft(node_budget=16),
+)
+MAX_LENGTH = 40
+SHORT = tiny.QUERIES[:-1]
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return tiny.model(dtype=request.param)
+
+
+def answers(result: Result) -> list[tuple[str, float, bool]]:
+    return [(p.smiles, p.log_prob, p.finished) for p in result.predictions]
+
+
+def stated(hypotheses: list[plain.Hypothesis]) -> list[tuple[str, float, bool]]:
+    decode = tiny.VOCABULARY.decode
+    return [(decode(h.token_ids), h.log_prob, h.finished) for h in hypotheses]
+
+
+def next_log_probs(model: Model, query: str) -> plain.NextLogProbs:
+    return plain.model_of(model.engine, tiny.VOCABULARY.encode(query))
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS, ids=str)
+def test_greedy_is_the_argmax_whatever_is_drafted(model: Model, drafter: object) -> None:
+    results = model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH)
+    for query, result in zip(SHORT, results, strict=True):
+        expected = plain.greedy(next_log_probs(model, query), MAX_LENGTH)
+        assert answers(result) == stated([expected])
+
+
+def test_the_tiny_model_writes_more_than_one_thing(model: Model) -> None:
+    results = model.predict(SHORT, max_length=MAX_LENGTH)
+    assert len({result.predictions[0].smiles for result in results}) > 3
+    assert results.statistics.accepted_tokens > 0
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
+@pytest.mark.parametrize("length_penalty", [0.0, 0.7])
+def test_standard_and_exact_beams_are_beam_search(
+    model: Model, beam_size: int, length_penalty: float
+) -> None:
+    options = {"max_length": 14, "length_penalty": length_penalty}
+    eager = TreeDraft(node_budget=40, max_depth=5, min_probability=0.0)
+    for choice in ({"beam": "standard"}, {"beam": "exact"}, {"drafter": eager}):
+        choice.setdefault("beam", "exact")
+        results = model.predict(SHORT, beam_size, **choice, **options)
+        for query, result in zip(SHORT, results, strict=True):
+            expected = plain.beam_search(
+                next_log_probs(model, query), beam_size, 14, length_penalty
+            )
+            assert answers(result) == stated(expected)
+
+
+def test_exact_beams_take_fewer_passes(model: Model) -> None:
+    options = {"max_length": MAX_LENGTH, "batch_size": 1}
+    standard = model.predict(SHORT, 5, beam="standard", **options)
+    ahead = TreeDraft(node_budget=40, max_depth=5, min_probability=0.0)
+    exact = model.predict(SHORT, 5, drafter=ahead, **options)
+    assert [answers(r) for r in exact] == [answers(r) for r in standard]
+    assert exact.statistics.decoder_calls < standard.statistics.decoder_calls
+    assert exact.statistics.accepted_tokens > 0
+
+
+@pytest.mark.parametrize("beam_size", [1, 3, 20])
+@pytest.mark.parametrize(
+    "windows",
+    [
+        WindowDrafts(draft_length=4, draft_count=6),
+        WindowDrafts(draft_length=4, draft_count=3, choice="first"),
+        WindowDrafts(draft_length=6, draft_count=4, smart=True),
+    ],
+    ids=str,
+)
+def test_sbs_is_what_the_paper_states(model: Model, windows: WindowDrafts, beam_size: int) -> None:
+    results = model.predict(SHORT, beam_size, beam="sbs", drafter=windows, max_length=14)
+    for query, result in zip(SHORT, results, strict=True):
+        source_ids = tiny.VOCABULARY.encode(query)
+
+        def drafts(last: int, source_ids: list[int] = source_ids) -> list[list[int]]:
+            return paths(model, windows, source_ids, last)
+
+        expected = plain.speculative_beam_search(
+            next_log_probs(model, query), drafts, beam_size, 14
+        )
+        assert answers(result) == stated(expected)
+
+
+def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int) -> list[list[int]]:
+    """Every node of the drafts' tree as a draft of its own, in order."""
+    drafter = factory(windows, model._guess).start(source_ids)
+    if last != tiny.VOCABULARY.bos_id:
+        drafter.advance([last])
+    token_ids, parents, _ = drafter.propose()
+    drafts: list[list[int]] = []
+    for token_id, parent in zip(token_ids, parents, strict=True):
+        drafts.append([*(drafts[parent] if parent >= 0 else []), token_id])
+    return drafts
+
+
+def test_sbs_without_drafts_is_standard_beam_search(model: Model) -> None:
+    sbs = model.predict(SHORT, 5, beam="sbs", drafter="none", max_length=MAX_LENGTH)
+    standard = model.predict(SHORT, 5, beam="standard", max_length=MAX_LENGTH)
+    assert [answers(r) for r in sbs] == [answers(r) for r in standard]
+
+
+STRATEGIES = (
+    {"n_best": 1},
+    {"n_best": 1, "drafter": "windows"},
+    {"n_best": 4, "beam": "standard"},
+    {"n_best": 4, "beam": "exact"},
+    {"n_best": 2, "beam_size": 4, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
+)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_an_answer_does_not_depend_on_the_batch(model: Model, strategy: dict[str, object]) -> None:
+    queries = list(SHORT) * 2  # duplicates beside each other, too
+    alone = {
+        query: answers(model.predict([query], max_length=MAX_LENGTH, **strategy)[0])
+        for query in SHORT
+    }
+    for batch_size in (1, 3, 7, 32):
+        random.Random(batch_size).shuffle(queries)
+        results = model.predict(queries, max_length=MAX_LENGTH, batch_size=batch_size, **strategy)
+        assert [result.query for result in results] == queries
+        assert [answers(result) for result in results] == [alone[query] for query in queries]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("max_length", [1, 2, 256])
+def test_unfinished_hypotheses_are_reported(
+    model: Model, strategy: dict[str, object], max_length: int
+) -> None:
+    results = model.predict(tiny.QUERIES, max_length=max_length, **strategy)
+    count = strategy["n_best"]
+    for result in results:
+        assert len(result.predictions) == count
+        for prediction in result.predictions:
+            length = len(tiny.VOCABULARY.encode(prediction.smiles)) if prediction.smiles else 0
+            assert length <= max_length
+            assert prediction.finished or prediction.canonical is None
+    if max_length == 1:
+        assert not all(p.finished for result in results for p in result.predictions)
+
+
+def test_n_best_is_the_head_of_the_beam(model: Model) -> None:
+    whole = model.predict(SHORT, 6, max_length=MAX_LENGTH)
+    head = model.predict(SHORT, 2, beam_size=6, max_length=MAX_LENGTH)
+    assert [answers(r)[:2] for r in whole] == [answers(r) for r in head]
+
+
+def test_statistics_count_what_happened(model: Model) -> None:
+    plain_run = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH, batch_size=1)
+    counts = plain_run.statistics
+    assert counts.queries == len(SHORT)
+    assert counts.decoder_calls == counts.query_calls == counts.nodes == counts.emitted_tokens
+    assert counts.drafted_tokens == counts.accepted_tokens == 0
+    drafted = model.predict(SHORT, drafter="tree", max_length=MAX_LENGTH, batch_size=1).statistics
+    assert drafted.emitted_tokens == counts.emitted_tokens
+    assert drafted.decoder_calls == counts.decoder_calls - drafted.accepted_tokens
+    assert drafted.nodes == drafted.decoder_calls + drafted.drafted_tokens
+    assert 0 < drafted.accepted_per_emitted < 1
+    together = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH, batch_size=4).statistics
+    assert together.query_calls == counts.query_calls
+    assert together.decoder_calls < counts.decoder_calls

@@ -1,0 +1,447 @@
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec import cli
+from molspec.checkpoints import read
+from molspec.flags import ModelFlags
+from molspec.strategy import PredictOptions
+from molspec.text import canonicalise
+from tests.cli_with_fake_model import FakeModel
+
+Run = Callable[..., int]
+Captured = pytest.CaptureFixture[str]
+PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model"]
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The fake model, and what it was loaded with."""
+    seen: dict[str, Any] = {"model": FakeModel()}
+
+    def load(flags: ModelFlags) -> FakeModel:
+        seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
+        return seen["model"]
+
+    monkeypatch.setattr(cli, "_load", load)
+    return seen
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["molspec", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code or 0  # type: ignore[return-value]
+
+    return run
+
+
+def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
+    assert run("predict", "CO", "CN") == 0
+    out, err = capfd.readouterr()
+    assert out == (
+        '{"query": "CO", "predictions": [{"smiles": "OC", "log_prob": -0.5}], "error": null}\n'
+        '{"query": "CN", "predictions": [{"smiles": "NC", "log_prob": -0.5}], "error": null}\n'
+    )
+    assert err == ""
+    assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
+
+
+def test_a_failed_query_leaves_the_others_and_status_1(
+    run: Run, loaded: dict[str, Any], capfd: Captured
+) -> None:
+    assert run("predict", "CO", "X", "CN") == 1
+    results = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [result["error"] for result in results] == [None, "it has an X", None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ("", {}),
+        (
+            "--drafter windows --draft-length 7 --draft-count 3 --batch-size 5 --max-length 90",
+            {
+                "drafter": "windows",
+                "draft_length": 7,
+                "draft_count": 3,
+                "batch_size": 5,
+                "max_length": 90,
+            },
+        ),
+        ("--drafter tree --node-budget 9", {"drafter": "tree", "node_budget": 9}),
+        (
+            "--n-best 3 --beam-size 4 --beam exact --length-penalty 0.5 --merge-duplicates",
+            {
+                "n_best": 3,
+                "beam_size": 4,
+                "beam": "exact",
+                "length_penalty": 0.5,
+                "merge_duplicates": True,
+            },
+        ),
+    ],
+)
+def test_every_option_arrives(
+    run: Run, loaded: dict[str, Any], arguments: str, options: dict[str, Any]
+) -> None:
+    assert run("predict", "C", *arguments.split(), "--model", "a/b", "--dtype", "bfloat16") == 0
+    assert (loaded["name"], loaded["dtype"]) == ("a/b", "bfloat16")
+    assert loaded["model"].options == PredictOptions(**options)
+
+
+def test_files(run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured) -> None:
+    source, output = tmp_path / "in.smi", tmp_path / "out.tsv"
+    source.write_bytes(b"\xef\xbb\xbfCO\r\n  CN\t\n\nX\xff")
+    assert run("predict", "--input", str(source), "--output", str(output), "--format", "tsv") == 1
+    assert output.read_text(encoding="utf-8").splitlines() == [
+        "query\trank\tsmiles\tlog_prob\terror",
+        "CO\t1\tOC\t-0.5\t",
+        "CN\t1\tNC\t-0.5\t",
+        "\t1\t\t-0.5\t",
+        "X\ufffd\t\t\t\tit has an X",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+def write_table(folder: Path) -> Path:
+    table = folder / "table.tsv"
+    table.write_text("src\ttgt\nCO\tOC\nCN\tC\nCCO\tC(\n")
+    return table
+
+
+def test_evaluate_for_people(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    assert run("evaluate", str(write_table(tmp_path)), "--model", "a/b") == 0
+    out, err = capfd.readouterr()
+    assert "a/b, float32" in out
+    assert "src -> tgt" in out
+    assert "1             50.0 %             3" in out
+    assert err == ("molspec: 1 of 3 targets are no molecules to RDKit: not counted for accuracy\n")
+
+
+def test_evaluate_for_programs(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    (tmp_path / "a.tsv").write_text("a\tb\nCX\tC\nCC\tCN\nCN\tCC\n")
+    columns = ("--query-column", "b", "--target-column", "a", "--offset", "1", "--limit", "2")
+    options = ("--n-best", "3", "--batch-size", "2", "--format", "json", "--dtype", "bfloat16")
+    assert run("evaluate", str(tmp_path / "a.tsv"), *columns, *options) == 0
+    summary = json.loads(capfd.readouterr().out)
+    assert summary["queries"] == 2
+    assert summary["accuracy"] == {"1": 0.0, "3": 0.0}
+    assert summary["settings"]["batch_size"] == loaded["model"].options.batch_size == 2
+    assert (loaded["name"], loaded["dtype"]) == ("product", "bfloat16")
+
+
+def test_evaluate_counts_failed_queries_with_status_1(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    (tmp_path / "a.tsv").write_text("query\ttarget\nCX\tC\nCN\tCN\n")
+    output = tmp_path / "out.jsonl"
+    for _ in range(2):  # the second time from the file
+        assert run("evaluate", str(tmp_path / "a.tsv"), "--output", str(output)) == 1
+        out, err = capfd.readouterr()
+        assert "2; 1 failed; every target is a molecule" in out
+        assert "1             50.0 %             1" in out
+        assert err == ""
+    assert len(output.read_text().splitlines()) == 3
+
+
+def test_evaluate_refuses_other_settings(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    output = tmp_path / "out.jsonl"
+    command = ("evaluate", str(write_table(tmp_path)), "--output", str(output))
+    assert run(*command) == 0
+    before = output.read_text()
+    capfd.readouterr()
+    assert run(*command, "--n-best", "2") == 2
+    assert capfd.readouterr() == (
+        "",
+        f"molspec: n_best is 2, but {output} holds an evaluation with 1: "
+        "take another file to begin anew\n",
+    )
+    assert output.read_text() == before
+
+
+WRONG_USE = {
+    "evaluate absent.tsv": "absent.tsv: No such file or directory",
+    "evaluate .": ".: Is a directory",
+    "evaluate empty.smi": "empty.smi: none of the columns src, product, query is in its header, "
+    "which is empty: name another by query_column",
+    "evaluate table.tsv --query-column a": "query_column is 'a': expected a column of table.tsv, "
+    "src, tgt",
+    "evaluate table.tsv --offset 3": "there are no such rows in TABLE",
+    "evaluate table.tsv --limit 0": "limit is 0: expected at least 1",
+    "evaluate table.tsv --n-best 0": "n_best is 0: expected a whole number of at least 1",
+    "evaluate table.tsv --output table.tsv": "table.tsv holds something else than such an "
+    "evaluation: take another file",
+    "evaluate table.tsv --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
+    "predict": "give queries either as SMILES or by --input, FILE or -",
+    "predict C --input some.smi": "give queries either as SMILES or by --input, FILE or -",
+    "predict --input absent.smi": "absent.smi: No such file or directory",
+    "predict --input .": ".: Is a directory",
+    "predict --input empty.smi": "there are no queries in --input",
+    "predict --input some.smi --output ./some.smi": "./some.smi: --output is the file of --input",
+    "predict C --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
+    "predict C --output .": ".: Is a directory",
+    "predict C --output /dev/full": "No space left on device",
+    "predict C --batch-size 0": "batch_size is 0: expected a whole number of at least 1",
+    "predict C --max-length -3": "max_length is -3: expected a whole number of at least 1",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG_USE)
+def test_wrong_use_is_one_line_and_status_2(
+    run: Run,
+    loaded: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Captured,
+    arguments: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.smi").write_text("CO\n")
+    (tmp_path / "empty.smi").touch()
+    write_table(tmp_path)
+    assert run(*arguments.split()) == 2
+    assert capfd.readouterr() == ("", f"molspec: {WRONG_USE[arguments]}\n")
+    assert (tmp_path / "some.smi").read_text() == "CO\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        "predcit C",
+        "predict C --no-such-option",
+        "predict C --format xml",
+        "predict C --n-best x",
+    ],
+)
+def test_what_the_parser_refuses_is_one_line_and_status_2(
+    run: Run, capfd: Captured, arguments: str
+) -> None:
+    assert run(*arguments.split()) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("molspec: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model prodcut", "prodcut"),
+        ("--model broken", "config.json"),
+        ("--dtype float64", "dtype is 'float64': expected float32 or bfloat16"),
+        ("--drafter guess", "guess"),
+        ("--n-best 0", "n_best is 0: expected a whole number of at least 1"),
+        ("--draft-length 0 --drafter windows", "draft_length is 0"),
+    ],
+)
+def test_a_model_or_option_that_cannot_be_used(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Captured,
+    arguments: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    (tmp_path / "broken" / "model.safetensors").touch()
+    (tmp_path / "results.jsonl").write_text("yesterday's\n")
+    assert run("predict", "C", "--output", "results.jsonl", *arguments.split()) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+    assert (tmp_path / "results.jsonl").read_text() == "yesterday's\n"
+
+
+def test_the_bundled_model_esterifies(run: Run, capfd: Captured) -> None:
+    assert run("predict", "CC(=O)O.OCC", "CC(=O", "CC[U]") == 1
+    answered, invalid, unknown = map(json.loads, capfd.readouterr().out.splitlines())
+    assert canonicalise(answered["predictions"][0]["smiles"]) == "CCOC(C)=O"
+    assert answered["predictions"][0]["log_prob"] < 0
+    assert invalid["error"].startswith("not a molecule to RDKit: ")
+    assert unknown["error"] == "not in the model's vocabulary: '[U]'"
+
+
+def test_info(run: Run, capfd: Captured) -> None:
+    assert run("info") == 0
+    assert "model       retro" in capfd.readouterr().out
+    assert run("info", "product") == 0
+    assert "model       retro" not in capfd.readouterr().out
+    assert run("info", "absent") == 2
+
+
+def test_convert(run: Run, tmp_path: Path, capfd: Captured) -> None:
+    assert run("convert", "retro", str(tmp_path / "mine"), "--dtype", "bfloat16") == 0
+    assert read(tmp_path / "mine").dtype == "bfloat16"
+    assert run("convert", "retro", str(tmp_path / "mine")) == 2
+    assert run("convert", "retro", str(tmp_path / "other"), "--dtype", "int8") == 2
+    assert run("convert", str(tmp_path / "absent"), str(tmp_path / "other")) == 2
+    assert capfd.readouterr().err == (
+        f"molspec: {tmp_path / 'mine'}: exists already\n"
+        "molspec: dtype is 'int8': expected one of float32, float16, bfloat16\n"
+        f"molspec: no model '{tmp_path / 'absent'}': expected product or retro, "
+        "or the path of a checkpoint\n"
+    )
+
+
+def test_help_and_version_need_no_torch() -> None:
+    code = (
+        "import sys; from molspec.cli import main\n"
+        "try: main()\n"
+        "finally: assert not {'torch', 'rdkit', 'numpy'} & set(sys.modules)"
+    )
+    for argument in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, argument], capture_output=True, text=True
+        )
+        assert done.returncode == 0
+        assert "molspec" in done.stdout
+        assert done.stderr == ""
+
+
+def start(*arguments: str, seconds: float = 0.0, **streams: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "FAKE_SECONDS": str(seconds)}
+    return subprocess.Popen([*PROGRAM, *arguments], env=environment, cwd=ROOT, text=True, **streams)
+
+
+def test_results_come_while_queries_still_arrive() -> None:
+    with start("predict", "--input", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for query in ("CO", "CN"):
+            process.stdin.write(f"{query}\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["query"] == query
+        process.stdin.close()
+        assert process.stdout.read() == ""
+        assert process.wait() == 0
+
+
+def test_interrupt_leaves_whole_lines_and_status_130() -> None:
+    with start(
+        "predict",
+        "--input",
+        "/dev/stdin",
+        seconds=0.01,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("CO\n" * 10_000)
+        process.stdin.flush()
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate()
+        assert process.returncode == 130
+    assert err == ""
+    lines = (first + rest).splitlines(keepends=True)
+    assert len(lines) < 10_000
+    for line in lines:
+        assert line.endswith("\n")
+        assert json.loads(line)["query"] == "CO"
+
+
+def test_a_killed_evaluation_goes_on_where_it_was(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    table, output = tmp_path / "table.tsv", tmp_path / "out.jsonl"
+    table.write_text("src\ttgt\n" + "CO\tOC\nCN\tCO\n" * 100)
+    command = ("evaluate", str(table), "--format", "json")
+    with start(*command, "--output", str(output), seconds=0.02) as process:
+        while not output.exists() or output.read_bytes().count(b"\n") < 4:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    begun = output.read_bytes()
+    assert begun.count(b"\n") < 200
+    summaries = []
+    for arguments in (("--output", str(output)), ()):
+        assert run(*command, *arguments) == 0
+        values = json.loads(capfd.readouterr().out)
+        summaries.append({name: values[name] for name in values if "second" not in name})
+    assert summaries[0] == summaries[1]
+    assert summaries[0]["accuracy"] == {"1": 0.5}
+    assert output.read_bytes().startswith(begun[: begun.rfind(b"\n") + 1])
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "in.smi").write_text("CO\n" * 50_000)
+    arguments = ("predict", "--input", str(tmp_path / "in.smi"))
+    with start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 141
+
+
+def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What a command that succeeds shows on a terminal that is its standard error."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
+        monkeypatch.setattr(sys, "stderr", screen)
+        assert run(*arguments) == 0
+        monkeypatch.undo()
+        screen.write("end")
+        screen.flush()
+        seen = ""
+        while not seen.endswith("end"):
+            seen += shown_bytes.read(4096).decode()
+    return seen.removesuffix("end")
+
+
+@pytest.mark.parametrize(("count", "shown"), [(5, False), (60, True)])
+def test_a_progress_bar_for_more_than_a_few(
+    run: Run,
+    loaded: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    shown: bool,
+) -> None:
+    (tmp_path / "in.smi").write_text("CO\n" * count)
+    loaded["model"].seconds = 0.01
+    seen = run_on_a_terminal(run, monkeypatch, "predict", "--input", str(tmp_path / "in.smi"))
+    assert (f"{count} queries [" in seen) == shown
+    assert shown or seen == ""
+
+
+def test_an_evaluation_shows_how_far_it_is(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "table.tsv").write_text("src\ttgt\n" + "CO\tOC\n" * 50)
+    command = ("evaluate", str(tmp_path / "table.tsv"), "--output", str(tmp_path / "out.jsonl"))
+    assert run(*command, "--limit", "20") == 0
+    seen = run_on_a_terminal(run, monkeypatch, *command, "--limit", "40")
+    assert "20/40" in seen.replace(" ", "")
+    assert "40/40" in seen
+    assert "top-1 100.0 %" in seen

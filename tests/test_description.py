@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+
+import molspec
+from molspec import checkpoints, description, models, ops
+
+
+@pytest.mark.parametrize(("name", "size"), [("product", "5.4"), ("retro", "5.3")])
+def test_a_bundled_model(name: str, size: str) -> None:
+    lines = dict(line.split(maxsplit=1) for line in description.model(name).splitlines())
+    assert lines["model"] == name
+    assert Path(lines["path"]) == models.locate(name)
+    assert lines["parameters"] == f"{size} million, float16"
+    assert lines["layers"] == "4 encoder, 4 decoder, post-norm, relu"
+    assert lines["width"] == "256, 8 heads, feed-forward 512"
+    assert lines["longest"] == "512 positions, sinusoidal"
+    assert lines["vocabulary"] == f"{checkpoints.read(lines['path']).vocabulary.size} tokens"
+    assert lines["card"].startswith("Predicts the ")
+
+
+def test_an_unknown_or_broken_model_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no model 'absent'"):
+        description.model("absent")
+    with pytest.raises(ValueError, match="no checkpoint in it"):
+        description.model(str(tmp_path))
+
+
+def test_installation() -> None:
+    text = description.installation()
+    assert text.startswith(f"molspec     {molspec.__version__}\n")
+    assert "torch 2." in text
+    assert text.splitlines()[2].endswith(f"kernels for {ops.instruction_set()}")
+    assert text.splitlines()[3] == "models      product, retro"

@@ -1,0 +1,91 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rdkit import rdBase
+
+from molspec.text import InvalidSmilesError, TokenizationError, canonicalise, check_smiles
+
+SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
+CAPTURES = hasattr(rdBase, "CaptureErrorLog")
+
+
+def test_real_smiles_pass_as_they_are() -> None:
+    for smiles in SMILES:
+        assert check_smiles(smiles) is smiles
+    assert check_smiles("C(O)C") == "C(O)C"
+
+
+@pytest.mark.parametrize(
+    ("smiles", "reason"),
+    [
+        ("CC(C", "extra open parentheses near position 3"),
+        ("C1CC", "unclosed ring"),
+        ("CC>>CC", "syntax error near position 3"),
+        ("C.[Xx]", "syntax error near position 4"),
+        ("c1cccc1", "Can't kekulize mol. Unkekulized atoms: 0 1 2 3 4"),
+        ("FC(C)(C)(C)C", "Explicit valence for atom # 1 C, 5, is greater than permitted"),
+    ],
+)
+def test_says_why_rdkit_refuses(smiles: str, reason: str) -> None:
+    with pytest.raises(InvalidSmilesError) as caught:
+        check_smiles(smiles)
+    assert str(caught.value) == "not a molecule to RDKit: " + (
+        reason if CAPTURES else "it gives no reason"
+    )
+
+
+def test_an_rdkit_that_keeps_its_log_still_gives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(rdBase, "CaptureErrorLog", raising=False)
+    with pytest.raises(InvalidSmilesError, match=r"^not a molecule to RDKit: it gives no reason$"):
+        check_smiles("CC(C")
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("", "empty: expected a SMILES string"),
+        (" \t", "empty: expected a SMILES string"),
+        (None, "expected a SMILES string, got NoneType"),
+        (float("nan"), "expected a SMILES string, got float"),
+        (b"CC", "expected a SMILES string, got bytes"),
+    ],
+)
+def test_refuses_what_is_no_text(query: Any, message: str) -> None:
+    with pytest.raises(InvalidSmilesError, match=f"^{message}$"):
+        check_smiles(query)
+
+
+def test_characters_are_checked_before_chemistry() -> None:
+    with pytest.raises(TokenizationError, match=r"^not SMILES: ' ' at position 3$"):
+        check_smiles("CC ethane")
+
+
+@pytest.mark.parametrize(
+    ("smiles", "expected"),
+    [
+        ("OCC", "CCO"),
+        ("C1=CC=CC=C1.[Na+]", "[Na+].c1ccccc1"),
+        ("[CH3:1][OH:2]", "CO"),
+        ("[CH3:1][C@H:2]([CH3:3])[OH:4]", "CC(C)O"),
+        ("CC(C", None),
+        ("", None),
+    ],
+)
+def test_canonicalise(smiles: str, expected: str | None) -> None:
+    assert canonicalise(smiles) == expected
+
+
+def test_canonical_smiles_stay(capfd: pytest.CaptureFixture[str]) -> None:
+    for smiles in SMILES:
+        assert canonicalise(smiles) == smiles
+    assert canonicalise("CC(C") is None
+    with pytest.raises(InvalidSmilesError):
+        check_smiles("[H].C(")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_rdkit_speaks_again_afterwards() -> None:
+    before = rdBase.LogStatus()
+    assert canonicalise("CC(C") is None
+    assert rdBase.LogStatus() == before

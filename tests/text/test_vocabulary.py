@@ -1,0 +1,115 @@
+import copy
+import json
+import pickle
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molspec.text import TokenizationError, Vocabulary, tokenize
+
+SPECIAL = ("<PAD>", "<BOS>", "<EOS>", "?")
+SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    tokens = sorted({token for smiles in SMILES for token in tokenize(smiles)})
+    return Vocabulary((*SPECIAL, *tokens), unk_id=3)
+
+
+def test_real_smiles_come_back(vocabulary: Vocabulary) -> None:
+    for smiles in SMILES:
+        ids = vocabulary.encode(smiles)
+        assert len(ids) == len(tokenize(smiles))
+        assert not set(ids) & set(vocabulary.special_ids)
+        assert vocabulary.decode(ids) == smiles
+
+
+@given(st.lists(st.integers(4, 9)))
+def test_ids_come_back(ids: list[int]) -> None:
+    vocabulary = Vocabulary((*SPECIAL, "C", "c", "[C]", "1", "%10", "Cl"), unk_id=3)
+    assert vocabulary.encode(vocabulary.decode(ids)) == ids
+
+
+def test_decode_leaves_out_pad_bos_and_eos_only() -> None:
+    vocabulary = Vocabulary((*SPECIAL, "C", "O"), unk_id=3)
+    assert vocabulary.decode([1, 4, 0, 3, 2, 5, 2]) == "C?O"
+
+
+@pytest.mark.parametrize("index", [-1, 6])
+def test_decode_refuses_ids_out_of_range(index: int) -> None:
+    with pytest.raises(ValueError, match=rf"^token id {index}: expected 0 to 5$"):
+        Vocabulary((*SPECIAL, "C", "O")).decode([4, index])
+
+
+def unknown(*names: str) -> str:
+    return "not in the model's vocabulary: " + ", ".join(names)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "message"),
+    [
+        ("C[Xe]OC[Xe][U]", unknown("'[Xe]'", "'[U]'")),
+        ("C?", unknown("'?'")),
+        ("[a][b][c][d][e][f][g]", unknown("'[a]'", "'[b]'", "'[c]'", "'[d]'", "'[e]'", "...")),
+        (f"[{'x' * 100}]", unknown(f"'[{'x' * 39}...'")),
+        ("[\n]", unknown("'[<U+000A>]'")),
+        ("<PAD>", "not SMILES: '<' at position 1"),
+        ("C[Xe]J", "not SMILES: 'J' at position 6"),
+    ],
+)
+def test_unknown_tokens_are_named(smiles: str, message: str) -> None:
+    vocabulary = Vocabulary((*SPECIAL, "C", "O"), unk_id=3)
+    with pytest.raises(TokenizationError) as caught:
+        vocabulary.encode(smiles)
+    assert str(caught.value) == message
+
+
+def test_a_question_mark_is_known_where_it_is_not_special() -> None:
+    assert Vocabulary((*SPECIAL, "C")).encode("?C") == [3, 4]
+
+
+def test_json_and_pickle_round_trip(vocabulary: Vocabulary) -> None:
+    assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
+    assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
+    assert copy.deepcopy(vocabulary).encode("CCO") == vocabulary.encode("CCO")
+
+
+def test_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -> None:
+    with pytest.raises(FrozenInstanceError):
+        vocabulary.pad_id = 5  # type: ignore[misc]
+    assert vocabulary != Vocabulary(vocabulary.tokens)
+    assert hash(vocabulary) == hash(Vocabulary(vocabulary.tokens, unk_id=3))
+    assert vocabulary.size == len(vocabulary.tokens)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"tokens": ("a", "b", "c", "")}, "token 3 is '': expected text"),
+        ({"tokens": ("a", "b", "c", 4)}, "token 3 is 4: expected text"),
+        ({"tokens": ("a", "b", "c", "b")}, "token 'b' occurs twice"),
+        ({"tokens": ("a", "b")}, "special id 2: expected 0 to 1"),
+        ({"eos_id": -1}, "special id -1: expected 0 to 3"),
+        ({"bos_id": 0}, r"special ids \(0, 0, 2\): expected different ones"),
+        ({"unk_id": "?"}, r"unk_id is '\?': expected an integer"),
+        ({"pad_id": None}, "pad_id is None: expected an integer"),
+    ],
+)
+def test_refuses_what_is_no_vocabulary(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Vocabulary(**{"tokens": ("a", "b", "c", "d"), **values})
+
+
+def test_from_json_names_what_is_wrong() -> None:
+    values = Vocabulary(("a", "b", "c")).to_json()
+    with pytest.raises(ValueError, match="vocabulary fields are bos_id, eos_id, pad_id, tokens:"):
+        Vocabulary.from_json({key: value for key, value in values.items() if key != "unk_id"})
+    with pytest.raises(ValueError, match="expected tokens, pad_id, bos_id, eos_id, unk_id"):
+        Vocabulary.from_json({**values, "mask_id": 3})
+    with pytest.raises(ValueError, match="tokens is a str: expected a list"):
+        Vocabulary.from_json({**values, "tokens": "abc"})

@@ -1,0 +1,53 @@
+"""Tiny random models that speak SMILES tokens, whole: vocabulary, weights, predictor."""
+
+from __future__ import annotations
+
+from molspec.checkpoints import Checkpoint
+from molspec.model.spec import ModelSpec
+from molspec.predictor import Model
+from molspec.text import Vocabulary
+from tests.engine.models import random_weights
+
+TOKENS = ("<pad>", "<bos>", "<eos>", "?", "C", "c", "N", "O", "(", ")", "1", "2", "=")
+VOCABULARY = Vocabulary(TOKENS, unk_id=3)
+SPEC = ModelSpec(
+    len(TOKENS),
+    len(TOKENS),
+    d_model=32,
+    head_count=2,
+    encoder_layers=1,
+    decoder_layers=2,
+    feed_forward=48,
+    max_positions=256,
+)
+
+QUERIES = (
+    "CCO",
+    "C",
+    "c1ccccc1",
+    "CC(=O)O",
+    "c1ccc2c(c1)CCN2",
+    "N",
+    "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)O",
+    "O=C(O)c1ccccc1",
+    "CCOCCOCCOCCOCC",
+    "C" * 200,
+)
+
+
+def checkpoint(seed: int = 1) -> Checkpoint:
+    """Random weights that write different things: sharp attention, loud embeddings."""
+    weights = random_weights(SPEC, seed)
+    for name in weights:
+        if "query.weight" in name:
+            weights[name] = 8 * weights[name]
+    weights["source_embedding"] = 5 * weights["source_embedding"]
+    weights["output.weight"] = 2 * weights["output.weight"]
+    for special_id in VOCABULARY.special_ids:
+        if special_id != VOCABULARY.eos_id:
+            weights["output.bias"][special_id] -= 8
+    return Checkpoint(SPEC, weights, VOCABULARY)
+
+
+def model(seed: int = 1, dtype: str = "float32") -> Model:
+    return Model(checkpoint(seed), dtype)

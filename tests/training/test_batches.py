@@ -1,0 +1,103 @@
+"""Batches hold every pair once, within the budget, in an order that the seed decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+from molspec.training.batches import Batches, Epoch
+from molspec.training.prepared import PairTable
+
+VOCABULARY = Vocabulary(("<PAD>", "<BOS>", "<EOS>", "C", "O", "N"))
+CPU = torch.device("cpu")
+ids = st.lists(st.integers(3, 5), min_size=1, max_size=12)
+tables = st.lists(st.tuples(ids, ids), min_size=1, max_size=40)
+
+
+def make(pairs: list[tuple[list[int], list[int]]], budget: int = 60, **spec: bool) -> Batches:
+    sizes = ModelSpec(6, 6, max_positions=16, **spec)  # type: ignore[arg-type]
+    return Batches(PairTable.pack(pairs), sizes, VOCABULARY, budget, CPU)
+
+
+def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    found = []
+    for index in range(len(epoch)):
+        source_ids, target_ids = batches.take(epoch, index)
+        assert source_ids.dtype == target_ids.dtype == torch.int64
+        assert source_ids.numel() + target_ids.numel() <= 60
+        assert int((source_ids != 0).sum() + (target_ids != 0).sum()) == epoch.token_counts[index]
+        for source, target in zip(source_ids.tolist(), target_ids.tolist(), strict=True):
+            assert 0 not in source[: source.index(2)]
+            found.append((tuple(id_ for id_ in source if id_), tuple(id_ for id_ in target if id_)))
+    return found
+
+
+@given(tables, st.integers(0, 3))
+def test_an_epoch_has_every_pair_once(pairs: list[tuple[list[int], list[int]]], seed: int) -> None:
+    batches = make(pairs)
+    wrapped = sorted(((1, *source, 2), (1, *target, 2)) for source, target in pairs)
+    assert sorted(rows(batches, batches.epoch(seed, 0))) == wrapped
+
+
+def test_order_is_decided_by_seed_and_number() -> None:
+    pairs = [([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)]
+    orders = {
+        (seed, number): make(pairs).epoch(seed, number).order.tolist()
+        for seed in (0, 1)
+        for number in (0, 1)
+    }
+    assert make(pairs).epoch(0, 0).order.tolist() == orders[0, 0]
+    assert len(set(map(tuple, orders.values()))) == 4
+
+
+def test_a_batch_is_as_wide_as_its_longest_pair() -> None:
+    batches = make([([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(50)])
+    epoch = batches.epoch(0, 0)
+    for index in range(len(epoch)):
+        for ids_ in batches.take(epoch, index):
+            assert (ids_[:, -1] != 0).any()
+
+
+def test_like_lengths_stand_together() -> None:
+    pairs = [([3] * (index % 12 + 1), [4] * (index % 12 + 1)) for index in range(600)]
+    batches = make(pairs)
+    epoch = batches.epoch(0, 0)
+    padded = sum(
+        source.numel() + target.numel()
+        for source, target in (batches.take(epoch, index) for index in range(len(epoch)))
+    )
+    assert padded < 1.1 * sum(epoch.token_counts)
+
+
+def test_source_is_wrapped_as_the_model_wants_it() -> None:
+    batches = make([([3, 4], [5])], source_bos=False, source_eos=False)
+    source_ids, target_ids = batches.take(batches.epoch(0, 0), 0)
+    assert source_ids.tolist() == [[3, 4]]
+    assert target_ids.tolist() == [[1, 5, 2]]
+
+
+def test_pairs_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="batch_tokens is 9: expected at least 10"):
+        make([([3] * 3, [4] * 3)], budget=9)
+    with pytest.raises(ValueError, match="max_positions is 16: expected at least 22"):
+        make([([3] * 20, [4])])
+
+
+def test_spread_takes_pairs_evenly() -> None:
+    table = PairTable.pack([([3] * (index + 1), [4]) for index in range(9)])
+    spread = table.spread(3)
+    assert [len(spread.source(index)) for index in range(3)] == [1, 5, 9]
+    assert len(table.spread(100)) == 9
+
+
+def test_lengths_for_a_gpu_are_multiples_of_what_its_matrix_units_take() -> None:
+    batches = make([([3] * (index % 9 + 1), [4] * (index % 7 + 1)) for index in range(90)])
+    batches._multiple = 8
+    epoch = batches.epoch(0, 0)
+    assert set(epoch.source_lengths) == {8, 16}
+    assert set(epoch.target_lengths) == {9}  # the decoder reads all but the last
+    assert len(rows(batches, epoch)) == 90

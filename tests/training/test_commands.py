@@ -1,0 +1,83 @@
+"""The commands, as the command line runs them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from molspec import checkpoints
+from molspec.training import commands, sample
+from molspec.training.reactions import read_rows
+from molspec.training.sample import CONFIG, FILE
+
+TINY = {**CONFIG["model"], "d_model": 16, "feed_forward": 16}
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    made = typer.Typer()
+    commands.register(made)
+    return made
+
+
+def run(app: typer.Typer, *arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+
+
+def test_prepare_then_train_then_further(app: typer.Typer, tmp_path: Path) -> None:
+    rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
+    reactions = tmp_path / "reactions.smi"
+    reactions.write_text("\n".join([*rows, "junk"]))
+    data, first = tmp_path / "data", tmp_path / "first"
+    shares = ("--task", "retro", "--validation-share", 0.2)
+    status, said = run(app, "prepare", reactions, "--output", data, *shares, "--variants", 2)
+    assert status == 0
+    assert "rejected: 1 x not a reaction SMILES" in said
+    settings = tmp_path / "config.json"
+    settings.write_text(json.dumps({"minutes": 9.0, "model": TINY, "batch_tokens": 600}))
+    budget = ("--steps", 3, "--config", settings, "--device", "cpu")
+    status, said = run(app, "train", "--data", data, "--output", first, *budget)
+    assert status == 0
+    assert said.startswith("3 steps in")
+    assert checkpoints.read(first / "model").spec.d_model == 16
+
+    again = ("--vocabulary", first / "model")
+    other = tmp_path / "other"
+    assert run(app, "prepare", reactions, "--output", other, *shares, *again)[0] == 0
+    further = ("--start", first / "model", "--steps", 2, "--batch-tokens", 600)
+    status, said = run(app, "train", "--data", other, "--output", tmp_path / "second", *further)
+    assert status == 0
+    assert "token accuracy" in said
+    assert "top-1" in said
+
+
+def test_sample(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample, "OPTIONS", replace(sample.OPTIONS, variants=1))
+    output = tmp_path / "tiny"
+    status, _ = run(app, "train", "--sample", "--output", output, "--steps", 1)
+    assert status == 0
+    description = json.loads((tmp_path / "tiny-data" / "prepared.json").read_text())
+    assert description["train"]["reactions"] + description["validation"]["reactions"] > 1990
+    assert checkpoints.read(output / "model").spec.d_model == CONFIG["model"]["d_model"]
+
+
+def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
+    output = ("--output", tmp_path / "out")
+    for arguments, message in (
+        (("train", *output), "give either --data FOLDER or --sample"),
+        (("train", "--data", tmp_path, *output, "--steps", 1), "prepared.json is missing"),
+        (("train", "--data", tmp_path, *output, "--steps", 1, "--start", "x"), "no model 'x'"),
+        (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
+        (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),
+    ):
+        status, said = run(app, *arguments)
+        assert status == 2
+        assert message in said

@@ -1,0 +1,58 @@
+"""Settings of a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.training import TrainConfig
+from molspec.training.trainer import learning_rate_factor
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "minutes is None and steps is None: expected exactly one"),
+        ({"minutes": 1.0, "steps": 2}, "expected exactly one"),
+        ({"steps": 0}, "steps is 0: expected more than 0"),
+        ({"steps": 1, "dropout": 1.0}, r"dropout is 1\.0: expected at least 0, below 1"),
+        ({"steps": 1, "weight_decay": -1.0}, r"weight_decay is -1\.0"),
+        ({"steps": 1, "precision": "int8"}, "precision is 'int8'"),
+        ({"steps": 1, "model": {"d_model": 30}}, "d_model is 30: expected a multiple"),
+        ({"steps": 1, "model": {"width": 30}}, "unknown model fields: width"),
+        ({"steps": 1, "model": {"source_vocab_size": 9}}, "model has source_vocab_size"),
+        ({"steps": 1, "epochs": 3}, "unknown training fields: epochs"),
+    ],
+)
+def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TrainConfig.from_json(values)
+
+
+def test_json_round_trip() -> None:
+    config = TrainConfig(steps=10, model={"d_model": 64}, patience=2)
+    assert TrainConfig.from_json(config.to_json()) == config
+    assert config.spec(9).d_model == 64
+    assert config.spec(9).target_vocab_size == 9
+
+
+def test_file_that_is_no_object(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("[1]")
+    with pytest.raises(ValueError, match=r"config\.json: holds a list"):
+        TrainConfig.read_fields(path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json: no JSON"):
+        TrainConfig.read_fields(path)
+
+
+def test_learning_rate_rises_then_falls_to_nothing() -> None:
+    factors = [learning_rate_factor(step / 100, 0.25) for step in range(101)]
+    assert factors[0] == factors[100] == 0.0
+    assert factors[25] == max(factors) == 1.0
+    assert factors[:26] == sorted(factors[:26])
+    assert factors[25:] == sorted(factors[25:], reverse=True)
+    assert learning_rate_factor(0.0, 0.0) == 1.0
+    assert learning_rate_factor(1.5, 0.1) == 0.0

@@ -1,0 +1,165 @@
+"""From files of reactions to a folder of pairs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from molspec.text import Vocabulary, canonicalise
+from molspec.training import PrepareOptions, prepare
+from molspec.training.prepared import PairTable, Prepared, read
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+
+RETRO = PrepareOptions("retro", variants=3, validation_share=0.2)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of 60 good reactions and bad rows of every kind."""
+    good = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
+    bad = ["CCO", ">>CC", "CCO>>CCO", "C1CC>>CC", "CC.OC>>CO.CCC.CCCC", f"C>>{'C' * 500}", good[0]]
+    path = tmp_path_factory.mktemp("reactions") / "mixed.tsv"
+    path.write_text("reaction\n" + "".join(f"{text}\n" for text in (*good, *bad)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def prepared(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("prepared") / "retro"
+    prepare([file], folder, RETRO)
+    assert not list(folder.parent.glob(".*"))
+    return read(folder)
+
+
+def texts(table: PairTable, vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    return [
+        (vocabulary.decode(table.source(index)), vocabulary.decode(table.target(index)))
+        for index in range(len(table))
+    ]
+
+
+def test_bad_rows_are_counted_and_listed(file: Path, tmp_path: Path) -> None:
+    counts = prepare([file], tmp_path / "out", RETRO).description
+    assert counts["rejected"] == {
+        "not a reaction SMILES": 1,
+        "no reactants": 1,
+        "no new product": 1,
+        "not a molecule to RDKit": 1,
+        "several products": 1,
+        "more than 400 tokens": 1,
+        "repeat": 1,
+    }
+    assert counts["train"]["reactions"] + counts["validation"]["reactions"] == 60
+    lines = (tmp_path / "out" / "rejected.tsv").read_text().splitlines()
+    assert lines[0] == "split\tfile\trow\treason\treaction"
+    assert "train\tmixed.tsv\t62\tnot a reaction SMILES\tCCO" in lines
+    assert len(lines) == 8
+
+
+def test_folder_holds_the_pairs(prepared: Prepared) -> None:
+    pairs = texts(prepared.train, prepared.vocabulary)
+    counts = prepared.description["train"]
+    assert len(pairs) == counts["pairs"]
+    assert 2 * counts["reactions"] < counts["pairs"] <= 3 * counts["reactions"]
+    assert counts["tokens"] == prepared.train.source_ids.numel() + prepared.train.target_ids.numel()
+    assert prepared.vocabulary.tokens[:3] == ("<PAD>", "<BOS>", "<EOS>")
+    canonical = {(canonicalise(source), canonicalise(target)) for source, target in pairs}
+    assert len(canonical) == counts["reactions"]
+
+
+def test_no_product_is_in_both_splits(prepared: Prepared) -> None:
+    trained, validated = (
+        {canonicalise(source) for source, _ in texts(table, prepared.vocabulary)}
+        for table in (prepared.train, prepared.validation)
+    )
+    assert trained.isdisjoint(validated)
+    validation = prepared.description["validation"]
+    assert validation["pairs"] == validation["reactions"] == len(validated) > 3
+
+
+def test_outcome_does_not_depend_on_workers(file: Path, prepared: Prepared, tmp_path: Path) -> None:
+    again = prepare([file], tmp_path / "out", replace(RETRO, workers=2))
+    assert again.vocabulary == prepared.vocabulary
+    for split in ("train", "validation"):
+        for name, expected in vars(getattr(prepared, split)).items():
+            assert torch.equal(getattr(getattr(again, split), name), expected)
+
+
+def test_validation_and_excluded_files_rule_products_out(file: Path, tmp_path: Path) -> None:
+    rows = [row.reaction for row in read_rows(file)]
+    (tmp_path / "validation.smi").write_text("\n".join(rows[5:11]))
+    (tmp_path / "test.smi").write_text("\n".join(rows[8:15]))
+    made = prepare(
+        [file],
+        tmp_path / "out",
+        RETRO,
+        validation=[tmp_path / "validation.smi"],
+        exclude=[tmp_path / "test.smi"],
+    )
+    assert made.description["validation"]["reactions"] == 3
+    assert made.description["train"]["reactions"] == 60 - 10
+    assert made.description["rejected"]["product of an excluded file"] == 3 + 7
+    assert made.description["rejected"]["product of a validation reaction"] == 3
+
+
+def test_vocabulary_of_a_model_and_rare_tokens(file: Path, tmp_path: Path) -> None:
+    every = prepare([file], tmp_path / "all", RETRO)
+    rare = prepare([file], tmp_path / "rare", replace(RETRO, min_token_count=12))
+    assert set(rare.vocabulary.tokens) < set(every.vocabulary.tokens)
+    left_out = rare.description["rejected"]["token not in the vocabulary"]
+    assert rare.description["train"]["reactions"] < every.description["train"]["reactions"]
+    given = prepare([file], tmp_path / "given", RETRO, vocabulary=rare.vocabulary)
+    assert given.vocabulary == rare.vocabulary
+    assert given.description["rejected"]["token not in the vocabulary"] == left_out
+
+
+def test_forward_task_keeps_reagents(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lines.smi"
+    path.write_text("[CH3:1][OH:2].CC(=O)Cl>CCN(CC)CC>[CH3:1][O:2]C(C)=O\nCCO>>CC=O\nCCCO>>CCC=O\n")
+    validation = tmp_path / "validation.smi"
+    validation.write_text("CCCCO>>CCCC=O")
+    made = prepare([path], tmp_path / "out", PrepareOptions("product"), validation=[validation])
+    assert texts(made.train, made.vocabulary) == [
+        ("CC(=O)Cl.CCN(CC)CC.CO", "COC(C)=O"),
+        ("CCO", "CC=O"),
+        ("CCCO", "CCC=O"),
+    ]
+
+
+def test_errors(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="it exists already"):
+        prepare([file], tmp_path, RETRO)
+    with pytest.raises(ValueError, match="files is empty"):
+        prepare([], tmp_path / "out", RETRO)
+    empty = tmp_path / "bad.smi"
+    empty.write_text("CC>>CC\nCO>>CO\n")
+    with pytest.raises(ValueError, match="no train pair is left: rejected 2 x no new product"):
+        prepare([empty], tmp_path / "out", RETRO)
+    assert not (tmp_path / "out").exists()
+    for wrong, message in (
+        ({"task": "both"}, "task is 'both': expected retro or product"),
+        ({"variants": 0}, "variants is 0"),
+        ({"validation_share": 1.0}, r"validation_share is 1\.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            replace(RETRO, **wrong)
+
+
+def test_reading_what_is_no_prepared_folder(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"prepared\.json is missing"):
+        read(tmp_path)
+    folder = tmp_path / "out"
+    prepare([file], folder, RETRO)
+    description = json.loads((folder / "prepared.json").read_text())
+    (folder / "prepared.json").write_text(json.dumps({**description, "format_version": 9}))
+    with pytest.raises(ValueError, match="version 9: expected 'molspec-prepared', 1"):
+        read(folder)
+    (folder / "prepared.json").write_text(json.dumps(description))
+    (folder / "train.safetensors").write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"train\.safetensors: damaged"):
+        read(folder)

@@ -1,0 +1,95 @@
+"""Reaction files of several kinds."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from molspec.training.reactions import Reaction, Row, read_rows
+from molspec.training.rooting import UnfitReactionError
+from molspec.training.sample import FILE
+
+FIRST, SECOND = "CO.CC(=O)Cl>N>CC(=O)OC", "CCO>>CC=O"
+
+
+def rows(path: Path, column: str | None = None) -> list[tuple[int, str]]:
+    return [(row.number, row.reaction) for row in read_rows(path, column)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("lines.smi", f"{FIRST}\n\n{SECOND} |f:0.1|\n", [(1, FIRST), (3, SECOND)]),
+        ("named.txt", f"{FIRST}\tone\n{SECOND}\ttwo\n", [(1, FIRST), (2, SECOND)]),
+        ("table.tsv", f"id\trxn\n1\t{FIRST}\n2\t{SECOND}\n", [(2, FIRST), (3, SECOND)]),
+        (
+            "graph.csv",
+            f'id,"reactants>reagents>production"\n"a, b",{FIRST}\n',
+            [(2, FIRST)],
+        ),
+        (
+            "sides.tsv",
+            f"src\ttgt\tmapped_rxn\nCCO\tCC=O\t\nCO.CC(=O)Cl\tCC(=O)OC\t{FIRST}\n",
+            [(2, SECOND), (3, FIRST)],
+        ),
+        ("bad.tsv", f"rxn\n{FIRST}\nnothing\n", [(2, FIRST), (3, "nothing")]),
+    ],
+)
+def test_read_rows(tmp_path: Path, name: str, text: str, expected: list[tuple[int, str]]) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert rows(path) == expected
+
+
+def test_column_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "two.tsv"
+    path.write_text(f"raw\tclean\n{FIRST}\t{SECOND}\n")
+    assert rows(path) == [(2, FIRST)]
+    assert rows(path, "clean") == [(2, SECOND)]
+    with pytest.raises(ValueError, match="reaction_column is 'dirty': expected one of raw, clean"):
+        rows(path, "dirty")
+
+
+@pytest.mark.parametrize("opened", [gzip.open, lzma.open])
+def test_compressed(tmp_path: Path, opened: object) -> None:
+    path = tmp_path / f"lines.txt{'.gz' if opened is gzip.open else '.xz'}"
+    with opened(path, "wt") as stream:  # type: ignore[operator]
+        stream.write(FIRST + "\n")
+    assert rows(path) == [(1, FIRST)]
+
+
+def test_file_without_reactions(tmp_path: Path) -> None:
+    path = tmp_path / "other.tsv"
+    path.write_text("name\tsmiles\nethanol\tCCO\n")
+    with pytest.raises(ValueError, match="no column of reaction SMILES"):
+        rows(path)
+
+
+def test_the_sample_is_two_thousand_reactions() -> None:
+    sample = list(read_rows(FILE))
+    assert len(sample) == 2000
+    assert sample[0].number == 2
+    assert sample[0] == Row(FILE.name, 2, sample[0].reaction)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("CCO", "not a reaction SMILES"),
+        (">>CCO", "no reactants"),
+        ("CCO.Cl>>CCO", "no new product"),
+        ("CCO>>", "no new product"),
+        ("CCO>>C1CC", "not a molecule to RDKit"),
+    ],
+)
+def test_unfit_reactions_say_why(text: str, reason: str) -> None:
+    with pytest.raises(UnfitReactionError, match=reason):
+        Reaction.parse(text)
+
+
+def test_what_stands_on_both_sides_is_no_product() -> None:
+    reaction = Reaction.parse("CC(=O)Cl.CO>CCN>CC(=O)OC.Cl.CCN")
+    assert [molecule.smiles for molecule in reaction.products] == ["COC(C)=O", "Cl"]

@@ -1,0 +1,98 @@
+"""Pairs that read along with one another."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+import pytest
+
+from molspec.text import canonicalise
+from molspec.training.reactions import Reaction, read_rows
+from molspec.training.rooting import (
+    Molecule,
+    UnfitReactionError,
+    align,
+    product_to_reactants,
+    reactants_to_product,
+)
+from molspec.training.sample import FILE
+
+#: An amide from acid and amine, with a base that leaves no atom.
+AMIDE = (
+    "[CH3:1][C:2](=[O:3])O.[NH2:4][CH2:5][c:6]1[cH:7][cH:8][cH:9][cH:10][cH:11]1"
+    ">CCN(CC)CC>[CH3:1][C:2](=[O:3])[NH:4][CH2:5][c:6]1[cH:7][cH:8][cH:9][cH:10][cH:11]1"
+)
+
+
+def sample_reactions(count: int) -> list[Reaction]:
+    return [Reaction.parse(row.reaction) for row in islice(read_rows(FILE), count)]
+
+
+def test_molecule_keeps_map_numbers_beside_canonical_atoms() -> None:
+    molecule = Molecule.parse("[OH:3][C:2](=[O:7])[CH3:1]")
+    assert molecule.smiles == "CC(=O)O"
+    assert molecule.map_numbers == (1, 2, 7, 3)
+    assert molecule.write_from(3) == ("OC(C)=O", [3, 1, 0, 2])
+
+
+def test_molecule_says_why_it_is_none() -> None:
+    with pytest.raises(UnfitReactionError, match="not a molecule to RDKit"):
+        Molecule.parse("C(C")
+
+
+def test_align_roots_orders_and_leaves_the_rest_canonical() -> None:
+    reaction = Reaction.parse(AMIDE)
+    molecules = (*reaction.agents, *reaction.reactants)
+    assert align([4, 5, 2, 1], molecules) == "NCc1ccccc1.C(C)(=O)O.CCN(CC)CC"
+
+
+def test_retro_pairs_of_a_known_reaction() -> None:
+    reaction = Reaction.parse(AMIDE)
+    pairs = product_to_reactants(reaction.products[0], reaction.reactants, 20, Random(0))
+    assert pairs[0] == ("CC(=O)NCc1ccccc1", "CC(=O)O.NCc1ccccc1")
+    assert ("N(Cc1ccccc1)C(C)=O", "NCc1ccccc1.C(C)(=O)O") in pairs
+    assert len(pairs) == len(set(pairs)) == 9  # 11 atoms, of which two pairs are symmetric
+
+
+def test_product_is_written_from_the_first_surviving_source_atom() -> None:
+    reaction = Reaction.parse(AMIDE)
+    molecules = reaction.reactants + reaction.agents
+    pairs = reactants_to_product(molecules, reaction.products, 5, Random(0))
+    assert pairs[0] == ("CC(=O)O.CCN(CC)CC.NCc1ccccc1", "CC(=O)NCc1ccccc1")
+    assert len(pairs) == 5
+    for source, target in pairs:
+        assert canonicalise(source) == canonicalise(pairs[0][0])
+        assert canonicalise(target) == pairs[0][1]
+
+
+def test_without_maps_there_is_one_canonical_pair() -> None:
+    reaction = Reaction.parse("OC(C)=O.NCC>>CC(=O)NCC")
+    pairs = product_to_reactants(reaction.products[0], reaction.reactants, 20, Random(0))
+    assert pairs == [("CCNC(C)=O", "CC(=O)O.CCN")]
+
+
+def test_variants_of_real_reactions_are_the_same_molecules_from_the_same_atom() -> None:
+    for number, reaction in enumerate(sample_reactions(60)):
+        product = reaction.products[0]
+        before = canonicalise(".".join(molecule.smiles for molecule in reaction.reactants))
+        pairs = product_to_reactants(product, reaction.reactants, 6, Random(number))
+        assert pairs[0][0] == product.smiles
+        assert len({source for source, _ in pairs}) == len(pairs) > 1
+        for source, target in pairs:
+            assert canonicalise(source) == product.smiles
+            assert canonicalise(target) == before
+
+
+def test_first_atoms_of_real_pairs_are_one_atom() -> None:
+    """Written with its maps, a target begins with the source's first atom that it has."""
+    for reaction in sample_reactions(60):
+        product = reaction.products[0]
+        numbers = {number for molecule in reaction.reactants for number in molecule.map_numbers}
+        for root in range(len(product.map_numbers)):
+            _, order = product.write_from(root)
+            along = [product.map_numbers[atom] for atom in order]
+            first = next(number for number in along if number in numbers)
+            home = next(m for m in reaction.reactants if first in m.map_numbers)
+            expected, _ = home.write_from(home.map_numbers.index(first))
+            assert align(along, reaction.reactants).startswith(expected)

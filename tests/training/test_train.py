@@ -1,0 +1,264 @@
+"""Training: it learns, it is exact after a kill, it stops when it should."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint
+from molspec.training import PrepareOptions, TrainConfig, TrainingError, prepare, train
+from molspec.training.prepared import read
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+
+CONFIG = TrainConfig(
+    steps=24,
+    model={
+        "d_model": 16,
+        "head_count": 2,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "feed_forward": 32,
+        "max_positions": 96,
+    },
+    batch_tokens=800,
+    learning_rate=5e-3,
+    validate_every=8,
+    validation_pairs=12,
+    decoded_pairs=4,
+)
+
+#: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
+KILLED = """
+import json, os, signal, sys
+from molspec.training import TrainConfig, loop, train, trainer
+
+def die_at(count, call):
+    calls = []
+    def counting(*arguments):
+        calls.append(None)
+        if len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments)
+    return counting
+
+data, output, config, where = sys.argv[1:]
+if where == "save":
+    loop.os.replace = die_at(3, os.replace)
+else:
+    steps = {"beginning": 1, "step": 13}[where]
+    trainer.Trainer._average = die_at(steps, trainer.Trainer._average)
+train(data, output, TrainConfig.from_json(json.loads(config)))
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Sums on a CPU depend on the number of threads."""
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(count)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """About eight batches of pairs."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = (row.reaction for _, row in zip(range(90), read_rows(FILE), strict=False))
+    (folder / "reactions.smi").write_text("\n".join(rows))
+    options = PrepareOptions("retro", variants=1, validation_share=0.15)
+    prepare([folder / "reactions.smi"], folder / "prepared", options)
+    return folder / "prepared"
+
+
+@pytest.fixture(scope="module")
+def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training that nothing disturbed."""
+    output = tmp_path_factory.mktemp("unbroken") / "run"
+    torch.set_num_threads(1)
+    train(data, output, CONFIG)
+    return output
+
+
+def weights(output: Path) -> Mapping[str, Tensor]:
+    state = torch.load(output / "state.pt", weights_only=True)
+    return {**state["trainer"]["model"], **checkpoints.read(output / "model").weights}
+
+
+def column(output: Path, file: str, name: str) -> list[float]:
+    with (output / file).open() as stream:
+        return [float(row[name]) for row in csv.DictReader(stream)]
+
+
+def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, weight in expected.items():
+        assert torch.equal(found[name], weight), name
+
+
+def test_it_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
+    losses = column(unbroken, "validation.csv", "loss")
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.95 * losses[0]
+    assert column(unbroken, "validation.csv", "step") == [8, 16, 24]
+    checkpoint = checkpoints.read(unbroken / "model")
+    assert checkpoint.spec.d_model == 16
+    assert checkpoint.vocabulary == read(data).vocabulary
+    assert checkpoint.card is not None
+    assert "24 steps" in checkpoint.card
+
+
+@pytest.mark.parametrize(("where", "saved"), [("beginning", 0), ("step", 8), ("save", 8)])
+def test_a_killed_training_goes_on_to_the_same_weights(
+    data: Path, unbroken: Path, tmp_path: Path, where: str, saved: int
+) -> None:
+    output = tmp_path / "run"
+    config = json.dumps(CONFIG.to_json())
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, data, output, config, where],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    state = torch.load(output / "state.pt", weights_only=True)["trainer"]
+    assert state["step_count"] == saved
+    outcome = train(data, output, CONFIG)
+    assert outcome.step_count == 24
+    assert_equal(weights(output), weights(unbroken))
+    for name in ("step", "tokens", "loss", "token_accuracy"):
+        expected = column(unbroken, "validation.csv", name)
+        assert column(output, "validation.csv", name) == expected
+
+
+def test_same_settings_same_weights_other_seed_other_weights(
+    data: Path, unbroken: Path, tmp_path: Path
+) -> None:
+    train(data, tmp_path / "same", CONFIG)
+    assert_equal(weights(tmp_path / "same"), weights(unbroken))
+    train(data, tmp_path / "other", replace(CONFIG, seed=1))
+    other = weights(tmp_path / "other")
+    assert not torch.equal(other["source_embedding"], weights(unbroken)["source_embedding"])
+
+
+def test_finished_training_is_left_as_it_is_and_can_be_prolonged(
+    data: Path, tmp_path: Path
+) -> None:
+    short = replace(CONFIG, steps=4)
+    first = train(data, tmp_path / "run", short)
+    before = weights(tmp_path / "run")
+    assert train(data, tmp_path / "run", short) == first
+    assert_equal(weights(tmp_path / "run"), before)
+    assert train(data, tmp_path / "run", replace(CONFIG, steps=6)).step_count == 6
+
+
+def test_minutes_are_a_budget_too(data: Path, tmp_path: Path) -> None:
+    outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01))
+    assert outcome.minutes >= 0.01
+    assert outcome.step_count >= 1
+    rates = column(tmp_path / "run", "log.csv", "learning_rate")
+    assert rates[-1] < CONFIG.learning_rate
+
+
+def test_it_stops_when_nothing_improves(data: Path, tmp_path: Path) -> None:
+    still = replace(CONFIG, learning_rate=1e-30, validate_every=2, patience=2)
+    outcome = train(data, tmp_path / "run", still)
+    assert outcome.step_count == 6
+    assert train(data, tmp_path / "run", still).step_count == 6
+
+
+def test_top_1_is_measured_with_the_decoder(data: Path, tmp_path: Path) -> None:
+    prepared = read(data)
+    validation = prepared.validation.spread(CONFIG.decoded_pairs)
+    truth = {
+        prepared.vocabulary.decode(validation.source(index)): prepared.vocabulary.decode(
+            validation.target(index)
+        )
+        for index in range(len(validation))
+    }
+    calls: list[int] = []
+
+    def decode(model: Checkpoint, sources: Sequence[str]) -> list[str]:
+        assert model.vocabulary == prepared.vocabulary
+        calls.append(len(sources))
+        backwards = [".".join(reversed(truth[source].split("."))) for source in sources]
+        return ["", *backwards[1:]]
+
+    outcome = train(data, tmp_path / "run", replace(CONFIG, steps=2), decode=decode)
+    assert calls == [4]
+    assert outcome.best.top_1 == 0.75
+    assert column(tmp_path / "run", "validation.csv", "top_1") == [0.75]
+
+
+def test_training_further_keeps_the_model(data: Path, unbroken: Path, tmp_path: Path) -> None:
+    start = checkpoints.read(unbroken / "model")
+    still = replace(CONFIG, steps=2, model={}, learning_rate=1e-30)
+    train(data, tmp_path / "run", still, start=start)
+    found = checkpoints.read(tmp_path / "run" / "model")
+    assert found.spec == start.spec
+    assert_equal(found.weights, start.weights)
+    with pytest.raises(ValueError, match=r"config\.model is given with start"):
+        train(data, tmp_path / "sizes", replace(CONFIG, steps=2), start=start)
+    fewer = replace(start.vocabulary, tokens=(*start.vocabulary.tokens[:-1], "[Xe]"))
+    with pytest.raises(ValueError, match="start has another vocabulary"):
+        train(data, tmp_path / "other", still, start=replace(start, vocabulary=fewer))
+
+
+def test_weights_in_shards(data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", replace(CONFIG, steps=1), shard_bytes=6000)
+    shards = sorted((tmp_path / "run" / "model").glob("model-*.safetensors"))
+    assert len(shards) > 2
+    state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)["trainer"]
+    assert_equal(checkpoints.read(tmp_path / "run" / "model").weights, state["averaged"])
+
+
+def test_a_folder_with_something_else_is_left_alone(
+    data: Path, unbroken: Path, tmp_path: Path
+) -> None:
+    occupied, other = tmp_path / "occupied", tmp_path / "prepared"
+    occupied.mkdir()
+    (occupied / "thesis.tex").touch()
+    with pytest.raises(ValueError, match="it holds something else than a training"):
+        train(data, occupied, CONFIG)
+    (tmp_path / "one.smi").write_text("CCO>>CC=O")
+    options = PrepareOptions("retro", variants=1)
+    prepare(
+        [tmp_path / "one.smi"],
+        other,
+        options,
+        validation=[data.parent / "reactions.smi"],
+        vocabulary=read(data).vocabulary,
+    )
+    with pytest.raises(ValueError, match=r"dropout is 0\.5, but .* holds a training with 0\.1"):
+        train(data, unbroken, replace(CONFIG, dropout=0.5))
+    with pytest.raises(ValueError, match="training on other data"):
+        train(other, unbroken, CONFIG)
+
+
+def test_a_device_that_is_none(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="device is 'tpu': expected cpu"):
+        train(data, tmp_path / "run", CONFIG, device="tpu")
+
+
+def test_a_loss_that_is_no_number_ends_the_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Any, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        return next(self.model.parameters()).sum() * torch.nan
+
+    monkeypatch.setattr("molspec.training.trainer.Trainer._loss", broken)
+    with pytest.raises(TrainingError, match="the loss is nan at step 2"):
+        train(data, tmp_path / "run", replace(CONFIG, steps=2))
