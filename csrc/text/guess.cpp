@@ -8,7 +8,7 @@ namespace molspec {
 namespace {
 
 // Left out of the candidates: what is less likely than this, all together.
-constexpr float kFloor = 1e-4F;
+constexpr float kFloor = 2e-2F;
 
 // A token that would unbalance parentheses or rings is that much less likely than the n-gram model,
 // which cannot count, believes.
@@ -23,6 +23,15 @@ constexpr int kCopiedPenalty = 5 * kUnit;
 constexpr int kRewrittenPenalty = kUnit / 2;
 constexpr int kStayBonus = 1;
 
+// Positions that are passed over at once, in few vector instructions, where none matches enough.
+constexpr size_t kBlock = 64;
+
+int longest(const uint8_t* matches, size_t count) {
+  uint8_t result = 0;
+  for (size_t i = 0; i < count; ++i) result = std::max(result, matches[i]);
+  return result;
+}
+
 // Classes of match lengths for the n-gram model: 0, 1, 2, 3, 4-5, 6-8, 9-13, 14 and more.
 int match_class(int length) {
   if (length < 4) return length;
@@ -32,6 +41,12 @@ int match_class(int length) {
 }
 constexpr int kMatchClasses = 8;
 constexpr int kMaxUncopied = 7;
+
+// Without an n-gram model: odds that a position is copied next, by its match length, against all
+// that is no copy; counted on root-aligned USPTO-50K and USPTO-MIT training pairs.
+constexpr std::array<float, kSettledMatch + 1> kCopyOdds = {
+    0.0F, 0.1F, 0.3F, 0.6F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F, 8.0F, 10.0F};
+constexpr float kCopiedOdds = 0.2F;  // times that, where the atom was copied before
 
 }  // namespace
 
@@ -71,7 +86,10 @@ void Guess::restart(const int32_t* source_ids, int source_length) {
   for (const int32_t symbol : text_.symbols) {
     uint8_t& code = code_of_symbol_[static_cast<size_t>(symbol)];
     // A 256th symbol in one query is never matched.
-    if (code == 0 && used < 255) code = static_cast<uint8_t>(++used);
+    if (code == 0 && used < 255) {
+      code = static_cast<uint8_t>(++used);
+      symbol_of_code_[code] = symbol;
+    }
     codes_.push_back(code);
   }
 }
@@ -142,16 +160,19 @@ int Guess::copy_score(const GuessState& state, int32_t position) const {
 
 void Guess::choose_copy_point(GuessState& state) const {
   int best = copy_score(state, state.copy_point) + kStayBonus;
-  const uint8_t* matches = state.match_lengths.data();
-  const auto size = static_cast<int32_t>(state.match_lengths.size());
   // While a copy goes on, no other position can be better: the usual case costs nothing.
   if (best >= kUnit * kSettledMatch) return;
-  for (int32_t position = 0; position < size; ++position) {
-    if (matches[position] == 0 || kUnit * matches[position] <= best) continue;
-    const int score = copy_score(state, position);
-    if (score <= best) continue;
-    best = score;
-    state.copy_point = position;
+  const std::vector<uint8_t>& matches = state.match_lengths;
+  for (size_t begin = 0; begin < matches.size(); begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, matches.size());
+    if (kUnit * longest(matches.data() + begin, end - begin) <= best) continue;
+    for (size_t position = begin; position < end; ++position) {
+      if (kUnit * matches[position] <= best) continue;
+      const int score = copy_score(state, static_cast<int32_t>(position));
+      if (score <= best) continue;
+      best = score;
+      state.copy_point = static_cast<int32_t>(position);
+    }
   }
 }
 
@@ -174,7 +195,19 @@ int32_t Guess::observed_symbol(const GuessState& state, int32_t token) const {
   return symbol == text_symbol(state.copy_point) ? model_->copy_symbol() : symbol;
 }
 
-bool Guess::possible(const GuessState& state, int32_t token) const {
+std::optional<int32_t> Guess::possible_token(int32_t symbol, const GuessState& state) const {
+  const RingSymbols& symbols = model_->symbols();
+  const std::optional<int32_t> token = symbols.token(symbol, state.rings);
+  if (!token) return std::nullopt;
+  const TokenRoles& roles = model_->roles();
+  if (roles.is_special(*token) && *token != roles.special().eos) return std::nullopt;
+  // A digit that opens with another number than the lowest free is its own symbol only then.
+  const bool digit = symbol == *token && roles.kind(*token) == TokenKind::kRing;
+  if (digit && symbols.symbol(*token, state.rings) != symbol) return std::nullopt;
+  return token;
+}
+
+bool Guess::balanced(int32_t token, const GuessState& state) const {
   const TokenRoles& roles = model_->roles();
   const TokenKind kind = roles.kind(token);
   if (kind == TokenKind::kClose) return state.open_parentheses > 0;
@@ -187,36 +220,58 @@ bool Guess::possible(const GuessState& state, int32_t token) const {
 void Guess::find_symbols(const GuessState& state) const {
   const GuessContext here = context(state);
   model_->ngram()->lookup(here.data(), static_cast<int>(here.size()), kFloor, lookup_);
+  std::vector<SymbolProbability>& found = lookup_.found;
+  const auto is = [](int32_t symbol) {
+    return [symbol](const SymbolProbability& entry) { return entry.symbol == symbol; };
+  };
+  const auto copy = std::find_if(found.begin(), found.end(), is(model_->copy_symbol()));
+  if (copy == found.end()) return;
+  const int32_t symbol = text_symbol(state.copy_point);
+  const auto same = std::find_if(found.begin(), found.end(), is(symbol));
+  if (same != found.end()) {
+    same->probability += copy->probability;
+    found.erase(copy);
+  } else {
+    copy->symbol = symbol;
+  }
+}
+
+void Guess::find_copies(const GuessState& state) const {
+  code_odds_.fill(0.0F);
+  float total = 1.0F;
+  for (size_t position = 0; position < codes_.size(); ++position) {
+    if (state.match_lengths[position] == 0) continue;
+    const int match = std::min<int>(state.match_lengths[position], kSettledMatch);
+    const bool copied = state.copied[static_cast<size_t>(text_.atoms[position])] != 0;
+    const float odds = kCopyOdds[static_cast<size_t>(match)] * (copied ? kCopiedOdds : 1.0F);
+    code_odds_[codes_[position]] += odds;
+    total += odds;
+  }
+  lookup_.found.clear();
+  for (size_t code = 1; code < code_odds_.size(); ++code) {
+    if (code_odds_[code] == 0) continue;
+    lookup_.found.push_back({symbol_of_code_[code], code_odds_[code] / total});
+  }
 }
 
 void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const {
-  find_symbols(state);
-  const RingSymbols& symbols = model_->symbols();
-  const int32_t eos = model_->roles().special().eos;
-  float unseen = 1.0F;
-  float total = 0.0F;
-  out.clear();
-  const auto add = [&](int32_t token, float score) {
-    total += score;
-    const auto same = std::find_if(out.begin(), out.end(), [token](const Candidate& candidate) {
-      return candidate.token == token;
-    });
-    if (same == out.end()) {
-      out.push_back({token, score});
-    } else {
-      same->log_prob += score;
-    }
-  };
-  for (const SymbolProbability& found : lookup_.found) {
-    unseen -= found.probability;
-    const bool copy = found.symbol == model_->copy_symbol();
-    const std::optional<int32_t> token =
-        symbols.token(copy ? text_symbol(state.copy_point) : found.symbol, state.rings);
-    if (!token || (model_->roles().is_special(*token) && *token != eos)) continue;
-    add(*token, found.probability * (possible(state, *token) ? 1.0F : kUnbalanced));
+  if (model_->ngram() != nullptr) {
+    find_symbols(state);
+  } else {
+    find_copies(state);
   }
-  total += std::max(unseen, 0.0F);
-  for (Candidate& candidate : out) candidate.log_prob = std::log(candidate.log_prob / total);
+  float total = 1.0F;
+  out.clear();
+  for (const SymbolProbability& found : lookup_.found) {
+    const std::optional<int32_t> token = possible_token(found.symbol, state);
+    if (!token) {
+      total -= found.probability;
+      continue;
+    }
+    const float weight = balanced(*token, state) ? 1.0F : kUnbalanced;
+    total -= found.probability * (1.0F - weight);
+    out.push_back({*token, found.probability * weight});
+  }
   const auto better = [](const Candidate& left, const Candidate& right) {
     return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
                                            : left.token < right.token;
@@ -224,6 +279,7 @@ void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate
   const auto keep = static_cast<std::ptrdiff_t>(std::min(out.size(), static_cast<size_t>(limit)));
   std::partial_sort(out.begin(), out.begin() + keep, out.end(), better);
   out.resize(static_cast<size_t>(keep));
+  for (Candidate& candidate : out) candidate.log_prob = std::log(candidate.log_prob / total);
 }
 
 }  // namespace molspec

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "text/copy_text.h"
@@ -87,7 +88,7 @@ class Guess {
   void advance(const GuessState& parent, int32_t token, GuessState& child) const;
   // Replaces `out` with the at most `limit` likeliest tokens, by falling log_prob, then by token
   // id. The probabilities of all tokens sum to at most 1. EOS is a candidate; PAD, BOS and UNK
-  // never are. Tokens too unlikely to matter (together below 1e-4) may be missing.
+  // never are. Tokens too unlikely to matter (together below 1e-3) may be missing.
   void candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const;
 
   // For training: the context of a state, and the symbol that a token is behind it.
@@ -99,8 +100,12 @@ class Guess {
   void choose_copy_point(GuessState& state) const;
   int copy_score(const GuessState& state, int32_t position) const;
   void mark_copied(int32_t position, GuessState& state) const;
-  bool possible(const GuessState& state, int32_t token) const;
+  // The token of a symbol behind a state, where there is one that may be drafted.
+  std::optional<int32_t> possible_token(int32_t symbol, const GuessState& state) const;
+  bool balanced(int32_t token, const GuessState& state) const;
+  // Fill lookup_.found with distinct symbols: by the n-gram model, or from the copy text alone.
   void find_symbols(const GuessState& state) const;
+  void find_copies(const GuessState& state) const;
 
   const GuessModel* model_;
   CopyTextWriter writer_;
@@ -109,6 +114,8 @@ class Guess {
   // The copy text in one byte a symbol, for speed; a symbol that it lacks has code 0.
   std::vector<uint8_t> codes_;           // [copy text]
   std::vector<uint8_t> code_of_symbol_;  // [ring symbols]
+  std::array<int32_t, 256> symbol_of_code_;
+  mutable std::array<float, 256> code_odds_;
   mutable NgramLookup lookup_;
 };
 

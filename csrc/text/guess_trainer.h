@@ -15,6 +15,8 @@ class GuessTrainer {
  public:
   // rewrites: whether copies may come from rewritten molecules, see copy_text.h.
   GuessTrainer(TokenRoles roles, bool rewrites);
+  GuessTrainer(const GuessTrainer&) = delete;  // the guess holds on to the model
+  GuessTrainer& operator=(const GuessTrainer&) = delete;
 
   // Ids without BOS and EOS. Throws std::invalid_argument for ids outside of the vocabulary.
   void add(const int32_t* source_ids, int source_length, const int32_t* target_ids,

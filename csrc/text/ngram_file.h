@@ -1,6 +1,6 @@
 // The file ngram.bin: an n-gram model in few bytes, little-endian.
 //
-//   "MSNGRAM1", u8 order, u8 rewrites (0 or 1), u16 alphabet size, u32 number of contexts;
+//   "MSNGRAM2", u8 order, u8 rewrites (0 or 1), u16 alphabet size, u32 number of contexts;
 //   for every context, breadth first from the empty one: its symbol (none for the empty context),
 //   varint child count, u8 back-off code, varint continuation count, and so many pairs of a symbol
 //   and a u8 probability code, symbols rising;
@@ -17,7 +17,7 @@
 
 namespace molspec {
 
-constexpr char kNgramMagic[] = "MSNGRAM1";
+constexpr char kNgramMagic[] = "MSNGRAM2";
 constexpr size_t kNgramMagicSize = sizeof(kNgramMagic) - 1;
 constexpr size_t kNgramHashSize = sizeof(uint64_t);
 constexpr float kMaxBackOff = 4.0F;
