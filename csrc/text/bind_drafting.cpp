@@ -48,18 +48,22 @@ void bind_drafting(py::module_& module) {
   py::class_<GuessTrainer>(module, "GuessTrainer")
       .def(py::init([](const std::vector<std::string>& tokens, int32_t pad, int32_t bos,
                        int32_t eos, int32_t unk, bool rewrites) {
-             return std::make_unique<GuessTrainer>(TokenRoles(tokens, {pad, bos, eos, unk}), rewrites);
+             return std::make_unique<GuessTrainer>(TokenRoles(tokens, {pad, bos, eos, unk}),
+                                                   rewrites);
            }),
            py::kw_only(), py::arg("tokens"), py::arg("pad"), py::arg("bos"), py::arg("eos"),
            py::arg("unk"), py::arg("rewrites"))
       .def("add",
            [](GuessTrainer& trainer, const Ids& source_ids, const Ids& target_ids) {
-             trainer.add(source_ids.data(), static_cast<int>(source_ids.size()),
-                         target_ids.data(), static_cast<int>(target_ids.size()));
+             trainer.add(source_ids.data(), static_cast<int>(source_ids.size()), target_ids.data(),
+                         static_cast<int>(target_ids.size()));
            })
-      .def("build", [](const GuessTrainer& trainer, double discount, double min_gain) {
-        return py::bytes(trainer.build(discount, min_gain));
-      }, py::kw_only(), py::arg("discount"), py::arg("min_gain"));
+      .def(
+          "build",
+          [](const GuessTrainer& trainer, double discount, double min_gain) {
+            return py::bytes(trainer.build(discount, min_gain));
+          },
+          py::kw_only(), py::arg("discount"), py::arg("min_gain"));
   py::class_<Drafter>(module, "Drafter")
       .def("start",
            [](Drafter& drafter, const Ids& source_ids) {

@@ -102,7 +102,8 @@ void CopyTextWriter::emit(int32_t atom, CopyText& out) {
     const Child& child = here.children[i];
     const int32_t next = graph_.atoms()[static_cast<size_t>(child.atom)].position;
     const bool branch = i + 1 < here.children.size();
-    if (i == 0) std::fill(out.atoms.begin() + static_cast<std::ptrdiff_t>(digits), out.atoms.end(), next);
+    if (i == 0)
+      std::fill(out.atoms.begin() + static_cast<std::ptrdiff_t>(digits), out.atoms.end(), next);
     if (branch) put(*branch_open_, next);
     if (child.bond != MoleculeGraph::kPlainBond) put(child.bond, next);
     emit(child.atom, out);

@@ -53,10 +53,10 @@ class CopyTextWriter {
     int32_t bond;
   };
   struct Visit {
-    int32_t order = 0;             // 0: not yet visited
-    std::vector<Child> children;   // in the order of writing; the last one is the main chain
-    std::vector<int32_t> opened;   // ring bonds to atoms further on: their ids
-    std::vector<Child> closed;     // ring bonds to atoms before; atom: the bond's id
+    int32_t order = 0;            // 0: not yet visited
+    std::vector<Child> children;  // in the order of writing; the last one is the main chain
+    std::vector<int32_t> opened;  // ring bonds to atoms further on: their ids
+    std::vector<Child> closed;    // ring bonds to atoms before; atom: the bond's id
   };
 
   const TokenRoles* roles_;

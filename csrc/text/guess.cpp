@@ -22,6 +22,8 @@ constexpr int kSettledMatch = 12;
 constexpr int kCopiedPenalty = 5 * kUnit;
 constexpr int kRewrittenPenalty = kUnit / 2;
 constexpr int kStayBonus = 1;
+// Where a jump is expected, that counts like so many matching symbols.
+constexpr uint8_t kExpectedMatch = 4;
 
 // Positions that are passed over at once, in few vector instructions, where none matches enough.
 constexpr size_t kBlock = 64;
@@ -77,9 +79,10 @@ Guess::Guess(const int32_t* source_ids, int source_length, const GuessModel& mod
 
 void Guess::restart(const int32_t* source_ids, int source_length) {
   writer_.write(source_ids, source_length, model_->rewrites(), text_);
-  atom_count_ = static_cast<int>(std::count_if(
-      source_ids, source_ids + source_length,
-      [this](int32_t token) { return model_->roles().kind(token) == TokenKind::kAtom; }));
+  atom_count_ =
+      static_cast<int>(std::count_if(source_ids, source_ids + source_length, [this](int32_t token) {
+        return model_->roles().kind(token) == TokenKind::kAtom;
+      }));
   code_of_symbol_.assign(static_cast<size_t>(model_->symbols().alphabet_size()), 0);
   codes_.clear();
   int used = 0;
@@ -134,7 +137,44 @@ void Guess::advance(const GuessState& parent, int32_t token, GuessState& child) 
   const TokenKind kind = roles.kind(token);
   child.open_parentheses =
       parent.open_parentheses + (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
+  expect_jump(parent, token, child);
   choose_copy_point(child);
+}
+
+// Two places to go on copying that no matching symbols tell: behind ".", the first atom that is not
+// yet copied; behind a branch closed earlier than its original, the end of the original.
+void Guess::expect_jump(const GuessState& parent, int32_t token, GuessState& child) const {
+  const TokenKind kind = model_->roles().kind(token);
+  if (kind == TokenKind::kDot) {
+    for (int32_t position = 0; position < text_.source_length; ++position) {
+      if (text_kind(position) != TokenKind::kAtom) continue;
+      if (child.copied[static_cast<size_t>(position)] != 0) continue;
+      expect(position, child);
+      return;
+    }
+  } else if (kind == TokenKind::kClose && child.copy_point == parent.copy_point) {
+    int depth = 1;
+    for (int32_t position = parent.copy_point; text_kind(position) != TokenKind::kOther;
+         ++position) {
+      depth += (text_kind(position) == TokenKind::kOpen);
+      depth -= (text_kind(position) == TokenKind::kClose);
+      if (depth > 0) continue;
+      expect(position + 1, child);
+      return;
+    }
+  }
+}
+
+void Guess::expect(int32_t position, GuessState& state) const {
+  uint8_t& match = state.match_lengths[static_cast<size_t>(position)];
+  match = std::max<uint8_t>(match, kExpectedMatch);
+}
+
+// kOther behind the end of the source and of every rewriting; ring symbols are digits.
+TokenKind Guess::text_kind(int32_t position) const {
+  const int32_t symbol = text_symbol(position);
+  const TokenRoles& roles = model_->roles();
+  return symbol < roles.vocab_size() ? roles.kind(symbol) : TokenKind::kRing;
 }
 
 int32_t Guess::text_symbol(int32_t position) const {
@@ -142,9 +182,7 @@ int32_t Guess::text_symbol(int32_t position) const {
 }
 
 void Guess::mark_copied(int32_t position, GuessState& state) const {
-  const int32_t symbol = text_symbol(position);
-  const TokenRoles& roles = model_->roles();
-  if (symbol >= roles.vocab_size() || roles.kind(symbol) != TokenKind::kAtom) return;
+  if (text_kind(position) != TokenKind::kAtom) return;
   uint8_t& copied = state.copied[static_cast<size_t>(text_.atoms[static_cast<size_t>(position)])];
   state.uncopied_count -= 1 - copied;
   copied = 1;
@@ -179,14 +217,15 @@ void Guess::choose_copy_point(GuessState& state) const {
 GuessContext Guess::context(const GuessState& state) const {
   const auto ahead = [&](int32_t distance) {
     const auto position = static_cast<size_t>(state.copy_point + distance);
-    return position < text_.symbols.size() ? text_.symbols[position] : model_->roles().special().pad;
+    return position < text_.symbols.size() ? text_.symbols[position]
+                                           : model_->roles().special().pad;
   };
   const auto& past = state.history;
   const int match = state.match_lengths[static_cast<size_t>(state.copy_point)];
   const bool rewritten = state.copy_point > text_.source_length;
   const int copying = match_class(match) + (rewritten ? kMatchClasses : 0);
   const int uncopied = std::min(state.uncopied_count, kMaxUncopied);
-  return {ahead(3), ahead(2), ahead(1), past[6], past[5], past[4], past[3],
+  return {ahead(3), ahead(2), ahead(1), past[6], past[5],  past[4], past[3],
           uncopied, past[2],  past[1],  copying, ahead(0), past[0]};
 }
 

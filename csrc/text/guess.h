@@ -97,6 +97,9 @@ class Guess {
 
  private:
   int32_t text_symbol(int32_t position) const;
+  TokenKind text_kind(int32_t position) const;
+  void expect_jump(const GuessState& parent, int32_t token, GuessState& child) const;
+  void expect(int32_t position, GuessState& state) const;
   void choose_copy_point(GuessState& state) const;
   int copy_score(const GuessState& state, int32_t position) const;
   void mark_copied(int32_t position, GuessState& state) const;

@@ -154,8 +154,7 @@ bool MoleculeGraph::parse_tokens(const int32_t* source_ids, int source_length,
   return bond == kPlainBond && branches.empty() && open_ring_count == 0;
 }
 
-void MoleculeGraph::connect(int32_t first, int32_t second, int32_t token,
-                            const TokenRoles& roles) {
+void MoleculeGraph::connect(int32_t first, int32_t second, int32_t token, const TokenRoles& roles) {
   Atom& left = atoms_[static_cast<size_t>(first)];
   Atom& right = atoms_[static_cast<size_t>(second)];
   int32_t order = 1;

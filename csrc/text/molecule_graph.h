@@ -10,16 +10,16 @@
 namespace molspec {
 
 struct Bond {
-  int32_t neighbour;     // atom index
-  int32_t token;         // the bond's own token, or MoleculeGraph::kPlainBond
-  int32_t order;         // 1, 2, 3, 4 or kAromaticBond
+  int32_t neighbour;  // atom index
+  int32_t token;      // the bond's own token, or MoleculeGraph::kPlainBond
+  int32_t order;      // 1, 2, 3, 4 or kAromaticBond
   bool in_ring = false;
 };
 
 struct Atom {
   int32_t token;
-  int32_t position;      // of the token in the source
-  int32_t molecule;      // molecules are what "." separates
+  int32_t position;         // of the token in the source
+  int32_t molecule;         // molecules are what "." separates
   std::vector<Bond> bonds;  // in the order in which RDKit, nearly, would walk them
 };
 

@@ -86,7 +86,8 @@ void NgramModel::lookup(const int32_t* context, int context_length, float floor,
   int depth = 0;
   path[0] = 0;
   while (depth < std::min(context_length, order_ - 1)) {
-    const uint32_t next = child(path[static_cast<size_t>(depth)], context[context_length - 1 - depth]);
+    const uint32_t next =
+        child(path[static_cast<size_t>(depth)], context[context_length - 1 - depth]);
     if (next == context_count()) break;
     path[static_cast<size_t>(++depth)] = next;
   }

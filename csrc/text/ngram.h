@@ -1,9 +1,9 @@
 // A back-off n-gram model: interpolated probabilities in Katz's (1987) form.
 //
 // A context is a list of symbols, the most telling one last; it backs off by forgetting its first.
-// The contexts form a trie that is read from their ends. Every context lists the continuations whose
-// probability it knows better than the next shorter context; all others have the shorter context's
-// probability times this context's back-off weight.
+// The contexts form a trie that is read from their ends. Every context lists the continuations
+// whose probability it knows better than the next shorter context; all others have the shorter
+// context's probability times this context's back-off weight.
 
 #pragma once
 

@@ -86,8 +86,7 @@ class Trainer {
     node->symbol = symbol;
     choose_continuations(range, lower, *node);
     if (range.depth < observations_.width) add_children(range, read_back(*node, lower), *node);
-    const bool useful =
-        range.depth == 0 || !node->continuations.empty() || !node->children.empty();
+    const bool useful = range.depth == 0 || !node->continuations.empty() || !node->children.empty();
     return useful ? std::move(node) : nullptr;
   }
 
@@ -123,9 +122,8 @@ class Trainer {
         backed_off += q;
       }
     }
-    const double back_off = node.continuations.empty()
-                                ? 1.0
-                                : std::max(1.0 - kept, 1e-9) / std::max(backed_off, 1e-9);
+    const double back_off =
+        node.continuations.empty() ? 1.0 : std::max(1.0 - kept, 1e-9) / std::max(backed_off, 1e-9);
     node.back_off = code_below(back_off, kMaxBackOff);
   }
 

@@ -32,17 +32,12 @@ class GuessModel:
         self, *, tokens: list[str], pad: int, bos: int, eos: int, unk: int, ngram: bytes | None
     ) -> None: ...
 
-def build_ngram(
-    *,
-    tokens: list[str],
-    pad: int,
-    bos: int,
-    eos: int,
-    unk: int,
-    targets: Sequence[Sequence[int]],
-    order: int,
-    min_gain: float,
-) -> bytes: ...
+class GuessTrainer:
+    def __init__(
+        self, *, tokens: list[str], pad: int, bos: int, eos: int, unk: int, rewrites: bool
+    ) -> None: ...
+    def add(self, source_ids: Sequence[int], target_ids: Sequence[int]) -> None: ...
+    def build(self, *, discount: float, min_gain: float) -> bytes: ...
 
 class Drafter:
     def start(self, source_ids: Sequence[int]) -> None: ...

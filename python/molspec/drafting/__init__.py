@@ -7,13 +7,14 @@ from molspec.drafting.configurations import (
     NoDraft,
     TreeDraft,
     WindowDrafts,
-    build_ngram,
     factory,
-    guess_model,
     resolve,
 )
+from molspec.drafting.ngram import build_ngram, guess_model
+from molspec.drafting.simulation import DraftStatistics, simulate
 
 __all__ = [
+    "DraftStatistics",
     "Drafting",
     "NoDraft",
     "TreeDraft",
@@ -22,4 +23,5 @@ __all__ = [
     "factory",
     "guess_model",
     "resolve",
+    "simulate",
 ]

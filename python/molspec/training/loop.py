@@ -38,7 +38,7 @@ from molspec.training.trainer import Trainer, new_model
 from molspec.training.validation import Decode, Validation, Validator
 
 _STATE = "state.pt"
-#: Pairs whose targets make the n-gram model that drafts.
+#: Pairs that make the n-gram model that drafts.
 _NGRAM_PAIRS = 60_000
 #: Steps between two looks at the loss: a GPU does not wait in between.
 _LOG_STEPS = 50
@@ -268,8 +268,8 @@ class _Training:
     def _ngram(self) -> bytes:
         """What the model's drafter knows of targets; a part of a large table tells it enough."""
         table = self._data.train.spread(_NGRAM_PAIRS)
-        targets = [table.target(index) for index in range(len(table))]
-        return build_ngram(self._data.vocabulary, targets)
+        pairs = [(table.source(index), table.target(index)) for index in range(len(table))]
+        return build_ngram(self._data.vocabulary, pairs)
 
     def _save(self) -> None:
         state = {

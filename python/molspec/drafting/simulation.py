@@ -1,0 +1,89 @@
+"""Greedy decoding by a drafter alone: what a model that says the targets would need."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from molspec import _native
+
+
+@dataclass(frozen=True)
+class DraftStatistics:
+    """Sums over queries. Seconds are processor time of this thread."""
+
+    queries: int = 0
+    decoder_calls: int = 0
+    nodes: int = 0
+    #: Tokens of the outputs, EOS counted.
+    emitted_tokens: int = 0
+    accepted_tokens: int = 0
+    start_seconds: float = 0.0
+    draft_seconds: float = 0.0
+
+    def __add__(self, other: DraftStatistics) -> DraftStatistics:
+        sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return DraftStatistics(**sums)
+
+
+def simulate(
+    drafters: _native.DrafterFactory,
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+    eos_id: int,
+) -> DraftStatistics:
+    """Decode every source as if the model's greedy answer were the target beside it.
+
+    A call verifies the drafts behind the last token and emits the accepted ones and one more; the
+    first call has BOS alone to draft behind. Ids come without BOS and EOS.
+    """
+    total = DraftStatistics()
+    for source_ids, target_ids in pairs:
+        total += _simulate_query(drafters, source_ids, [*target_ids, eos_id])
+    return total
+
+
+def _simulate_query(
+    drafters: _native.DrafterFactory, source_ids: Sequence[int], output_ids: Sequence[int]
+) -> DraftStatistics:
+    clock = time.thread_time
+    begin = clock()
+    drafter = drafters.start(source_ids)
+    started = clock()
+    calls = nodes = accepted = emitted = 0
+    draft_seconds = 0.0
+    while emitted < len(output_ids):
+        begin_call = clock()
+        token_ids, parents, _ = drafter.propose()
+        draft_seconds += clock() - begin_call
+        calls += 1
+        nodes += len(token_ids)
+        length = acceptance_length(token_ids, parents, output_ids[emitted:])
+        accepted += length
+        # The last token is EOS, and EOS is never drafted: there always is one more token.
+        new_ids = output_ids[emitted : emitted + length + 1]
+        emitted += len(new_ids)
+        if emitted < len(output_ids):
+            begin_call = clock()
+            drafter.advance(new_ids)
+            draft_seconds += clock() - begin_call
+    return DraftStatistics(
+        1, calls, nodes, len(output_ids), accepted, started - begin, draft_seconds
+    )
+
+
+def acceptance_length(
+    token_ids: Sequence[int], parents: Sequence[int], output_ids: Sequence[int]
+) -> int:
+    """Tokens of the longest path of a tree, from its root, that the output begins with."""
+    children = {
+        (parent, token_id): node
+        for node, (parent, token_id) in enumerate(zip(parents, token_ids, strict=True))
+    }
+    node, length = -1, 0
+    for token_id in output_ids:
+        child = children.get((node, token_id))
+        if child is None:
+            break
+        node, length = child, length + 1
+    return length
