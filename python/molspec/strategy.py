@@ -14,6 +14,7 @@ BeamKind = Literal["exact", "standard", "sbs"]
 DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
 
+
 @dataclass(frozen=True)
 class PredictOptions:
     """How to decode.
