@@ -41,20 +41,21 @@ def take(
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for name, (rows, *columns) in spec.weight_shapes().items():
-        key = _key(name, rules)
+        key = key_of(name, rules)
         shapes[key] = (len(_PARTS) * rows if _STACKED in key else rows, *columns)
     check_shapes({key: value for key, value in state.items() if key not in ignored}, shapes)
-    return {name: _part(state[_key(name, rules)], name, rules) for name in spec.weight_shapes()}
+    return {name: _part(state[key_of(name, rules)], name, rules) for name in spec.weight_shapes()}
 
 
-def _key(name: str, rules: Rules) -> str:
+def key_of(name: str, rules: Rules) -> str:
+    """Give the state dict's key of a weight."""
     for pattern, replacement in rules:
         name = re.sub(pattern, replacement, name)
     return name
 
 
 def _part(stored: torch.Tensor, name: str, rules: Rules) -> torch.Tensor:
-    if _STACKED not in _key(name, rules):
+    if _STACKED not in key_of(name, rules):
         return stored
     part = name.split(".")[-2]
     # A copy: parts of one tensor share their memory, which safetensors does not write.
