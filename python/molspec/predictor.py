@@ -20,7 +20,7 @@ from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
 from molspec.text import canonicalise, check_smiles
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class Model:
     """A model that answers queries. Made by `load`."""
 
     def __init__(self, checkpoint: Checkpoint, dtype: str = "float32") -> None:
-        if dtype not in _DTYPES:
-            raise ValueError(f"dtype is {dtype!r}: expected {' or '.join(_DTYPES)}")
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype is {dtype!r}: expected {' or '.join(DTYPES)}")
         self.spec = checkpoint.spec
         self.vocabulary = checkpoint.vocabulary
         self.card = checkpoint.card
         self.dtype = dtype
-        self.engine = NativeEngine(checkpoint.spec, checkpoint.weights, _DTYPES[dtype])
+        self.engine = NativeEngine(checkpoint.spec, checkpoint.weights, DTYPES[dtype])
         self._guess = drafting.guess_model(
             checkpoint.vocabulary, checkpoint.ngram, self.spec.start_id
         )
