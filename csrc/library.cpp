@@ -12,6 +12,8 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "decoder_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
       "Tensor memories, Tensor memory_cache, Tensor(a!) kv_cache, Tensor(b!) workspace, "
       "Tensor(c!) log_probs) -> ()");
+  // On a device values are checked there; this waits and raises what the last call found.
+  library.def("refuse_fault(Tensor workspace) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");
 
   // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".

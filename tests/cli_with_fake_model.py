@@ -32,5 +32,5 @@ class FakeModel:
 
 
 if __name__ == "__main__":
-    cli._load = lambda name, dtype: FakeModel()  # type: ignore[assignment,return-value]
+    cli._load = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
     cli.main()

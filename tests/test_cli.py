@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from molspec import cli
 from molspec.checkpoints import read
+from molspec.flags import ModelFlags
 from molspec.strategy import PredictOptions
 from molspec.text import canonicalise
 from tests.cli_with_fake_model import FakeModel
@@ -30,8 +32,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The fake model, and what it was loaded with."""
     seen: dict[str, Any] = {"model": FakeModel()}
 
-    def load(name: str, dtype: str) -> FakeModel:
-        seen.update(name=name, dtype=dtype)
+    def load(flags: ModelFlags) -> FakeModel:
+        seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
         return seen["model"]
 
     monkeypatch.setattr(cli, "_load", load)
@@ -57,7 +59,7 @@ def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Cap
         '{"query": "CN", "predictions": [{"smiles": "NC", "log_prob": -0.5}], "error": null}\n'
     )
     assert err == ""
-    assert (loaded["name"], loaded["dtype"]) == ("product", "float32")
+    assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
 
 
 def test_a_failed_query_leaves_the_others_and_status_1(
@@ -117,7 +119,81 @@ def test_files(run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
     assert capfd.readouterr() == ("", "")
 
 
+def write_table(folder: Path) -> Path:
+    table = folder / "table.tsv"
+    table.write_text("src\ttgt\nCO\tOC\nCN\tC\nCCO\tC(\n")
+    return table
+
+
+def test_evaluate_for_people(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    assert run("evaluate", str(write_table(tmp_path)), "--model", "a/b") == 0
+    out, err = capfd.readouterr()
+    assert "a/b, float32" in out
+    assert "src -> tgt" in out
+    assert "1             50.0 %             3" in out
+    assert err == ("molspec: 1 of 3 targets are no molecules to RDKit: not counted for accuracy\n")
+
+
+def test_evaluate_for_programs(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    (tmp_path / "a.tsv").write_text("a\tb\nCX\tC\nCC\tCN\nCN\tCC\n")
+    columns = ("--query-column", "b", "--target-column", "a", "--offset", "1", "--limit", "2")
+    options = ("--n-best", "3", "--batch-size", "2", "--format", "json", "--dtype", "bfloat16")
+    assert run("evaluate", str(tmp_path / "a.tsv"), *columns, *options) == 0
+    summary = json.loads(capfd.readouterr().out)
+    assert summary["queries"] == 2
+    assert summary["accuracy"] == {"1": 0.0, "3": 0.0}
+    assert summary["settings"]["batch_size"] == loaded["model"].options.batch_size == 2
+    assert (loaded["name"], loaded["dtype"]) == ("product", "bfloat16")
+
+
+def test_evaluate_counts_failed_queries_with_status_1(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    (tmp_path / "a.tsv").write_text("query\ttarget\nCX\tC\nCN\tCN\n")
+    output = tmp_path / "out.jsonl"
+    for _ in range(2):  # the second time from the file
+        assert run("evaluate", str(tmp_path / "a.tsv"), "--output", str(output)) == 1
+        out, err = capfd.readouterr()
+        assert "2; 1 failed; every target is a molecule" in out
+        assert "1             50.0 %             1" in out
+        assert err == ""
+    assert len(output.read_text().splitlines()) == 3
+
+
+def test_evaluate_refuses_other_settings(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    output = tmp_path / "out.jsonl"
+    command = ("evaluate", str(write_table(tmp_path)), "--output", str(output))
+    assert run(*command) == 0
+    before = output.read_text()
+    capfd.readouterr()
+    assert run(*command, "--n-best", "2") == 2
+    assert capfd.readouterr() == (
+        "",
+        f"molspec: n_best is 2, but {output} holds an evaluation with 1: "
+        "take another file to begin anew\n",
+    )
+    assert output.read_text() == before
+
+
 WRONG_USE = {
+    "evaluate absent.tsv": "absent.tsv: No such file or directory",
+    "evaluate .": ".: Is a directory",
+    "evaluate empty.smi": "empty.smi: none of the columns src, product, query is in its header, "
+    "which is empty: name another by query_column",
+    "evaluate table.tsv --query-column a": "query_column is 'a': expected a column of table.tsv, "
+    "src, tgt",
+    "evaluate table.tsv --offset 3": "there are no such rows in TABLE",
+    "evaluate table.tsv --limit 0": "limit is 0: expected at least 1",
+    "evaluate table.tsv --n-best 0": "n_best is 0: expected a whole number of at least 1",
+    "evaluate table.tsv --output table.tsv": "table.tsv holds something else than such an "
+    "evaluation: take another file",
+    "evaluate table.tsv --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
     "predict": "give queries either as SMILES or by --input, FILE or -",
     "predict C --input some.smi": "give queries either as SMILES or by --input, FILE or -",
     "predict --input absent.smi": "absent.smi: No such file or directory",
@@ -144,6 +220,7 @@ def test_wrong_use_is_one_line_and_status_2(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some.smi").write_text("CO\n")
     (tmp_path / "empty.smi").touch()
+    write_table(tmp_path)
     assert run(*arguments.split()) == 2
     assert capfd.readouterr() == ("", f"molspec: {WRONG_USE[arguments]}\n")
     assert (tmp_path / "some.smi").read_text() == "CO\n"
@@ -291,6 +368,29 @@ def test_interrupt_leaves_whole_lines_and_status_130() -> None:
         assert json.loads(line)["query"] == "CO"
 
 
+def test_a_killed_evaluation_goes_on_where_it_was(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    table, output = tmp_path / "table.tsv", tmp_path / "out.jsonl"
+    table.write_text("src\ttgt\n" + "CO\tOC\nCN\tCO\n" * 100)
+    command = ("evaluate", str(table), "--format", "json")
+    with start(*command, "--output", str(output), seconds=0.02) as process:
+        while not output.exists() or output.read_bytes().count(b"\n") < 4:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    begun = output.read_bytes()
+    assert begun.count(b"\n") < 200
+    summaries = []
+    for arguments in (("--output", str(output)), ()):
+        assert run(*command, *arguments) == 0
+        values = json.loads(capfd.readouterr().out)
+        summaries.append({name: values[name] for name in values if "second" not in name})
+    assert summaries[0] == summaries[1]
+    assert summaries[0]["accuracy"] == {"1": 0.5}
+    assert output.read_bytes().startswith(begun[: begun.rfind(b"\n") + 1])
+
+
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "in.smi").write_text("CO\n" * 50_000)
     arguments = ("predict", "--input", str(tmp_path / "in.smi"))
@@ -301,6 +401,22 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait() == 141
+
+
+def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What a command that succeeds shows on a terminal that is its standard error."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
+        monkeypatch.setattr(sys, "stderr", screen)
+        assert run(*arguments) == 0
+        monkeypatch.undo()
+        screen.write("end")
+        screen.flush()
+        seen = ""
+        while not seen.endswith("end"):
+            seen += shown_bytes.read(4096).decode()
+    return seen.removesuffix("end")
 
 
 @pytest.mark.parametrize(("count", "shown"), [(5, False), (60, True)])
@@ -314,16 +430,18 @@ def test_a_progress_bar_for_more_than_a_few(
 ) -> None:
     (tmp_path / "in.smi").write_text("CO\n" * count)
     loaded["model"].seconds = 0.01
-    terminal, end = pty.openpty()
-    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
-        monkeypatch.setattr(sys, "stderr", screen)
-        assert run("predict", "--input", str(tmp_path / "in.smi")) == 0
-        monkeypatch.undo()
-        screen.write("end")
-        screen.flush()
-        seen = ""
-        while not seen.endswith("end"):
-            seen += shown_bytes.read(4096).decode()
+    seen = run_on_a_terminal(run, monkeypatch, "predict", "--input", str(tmp_path / "in.smi"))
     assert (f"{count} queries [" in seen) == shown
-    assert shown or seen == "end"
+    assert shown or seen == ""
+
+
+def test_an_evaluation_shows_how_far_it_is(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "table.tsv").write_text("src\ttgt\n" + "CO\tOC\n" * 50)
+    command = ("evaluate", str(tmp_path / "table.tsv"), "--output", str(tmp_path / "out.jsonl"))
+    assert run(*command, "--limit", "20") == 0
+    seen = run_on_a_terminal(run, monkeypatch, *command, "--limit", "40")
+    assert "20/40" in seen.replace(" ", "")
+    assert "40/40" in seen
+    assert "top-1 100.0 %" in seen

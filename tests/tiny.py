@@ -36,7 +36,7 @@ QUERIES = (
 
 
 def checkpoint(seed: int = 1) -> Checkpoint:
-    """Random weights that write different things: sharp attention, loud embeddings, few specials."""
+    """Random weights that write different things: sharp attention, loud embeddings."""
     weights = random_weights(SPEC, seed)
     for name in weights:
         if "query.weight" in name:

@@ -66,11 +66,9 @@ void decoder_chunk(const DecoderStepProblem& problem, const Chunk& chunk, const 
     layers.project_self(layer.self_attention, rows);
     for (int row = 0; row < rows; ++row)
       layers.store(self, row, model.attention_width(), end_slot(problem, chunk.nodes[row]));
-    layers.attend(layer.self_attention, rows, self, work.self_keys,
-                  model.query_key_value_stride());
+    layers.attend(layer.self_attention, rows, self, work.self_keys, model.query_key_value_stride());
     layers.project_query(layer.cross_attention, rows);
-    layers.attend(layer.cross_attention, rows, memory, work.memory_keys,
-                  model.attention_stride());
+    layers.attend(layer.cross_attention, rows, memory, work.memory_keys, model.attention_stride());
     layers.feed_forward(layer, rows);
     self.base += model.block_size();
     memory.base += model.block_size();
@@ -87,9 +85,8 @@ void decoder_step(const DecoderStepProblem& problem) {
   for (int64_t i = 0; i < problem.node_count; ++i)
     longest = std::max<int64_t>(longest, problem.memories.length(problem.nodes[i].memory));
   int64_t size;
-  const Workspace work =
-      Workspace::carve(model, std::min(problem.node_count, kChunkRows), longest,
-                       problem.workspace, &size);
+  const Workspace work = Workspace::carve(model, std::min(problem.node_count, kChunkRows), longest,
+                                          problem.workspace, &size);
   check(size <= problem.workspace_size, "workspace has ", problem.workspace_size,
         " bytes: expected ", size);
   for (int64_t first = 0; first < problem.node_count; first += kChunkRows) {
@@ -100,11 +97,24 @@ void decoder_step(const DecoderStepProblem& problem) {
   }
 }
 
+void values_check(const DecoderStepProblem& problem) {
+  const NodeLimits limits(problem);
+  for (int64_t i = 0; i < problem.node_count; ++i) {
+    const Node& node = problem.nodes[i];
+    refuse(node_fault(node, static_cast<int32_t>(i), problem.path_slots, limits));
+    if (i == 0 || node.memory != problem.nodes[i - 1].memory)
+      refuse(memory_fault(problem.memories, node.memory, problem.memory_blocks));
+  }
+}
+
 void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& nodes,
                      const Tensor& path_slots, const Tensor& memories, const Tensor& memory_cache,
                      const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs) {
-  decoder_step(decoder_step_check(read_model(weights, table), nodes, path_slots, memories,
-                                  memory_cache, kv_cache, workspace, log_probs));
+  const DecoderStepProblem problem =
+      decoder_step_check(read_cpu_model(weights, table), nodes, path_slots, memories, memory_cache,
+                         kv_cache, workspace, log_probs);
+  values_check(problem);
+  decoder_step(problem);
 }
 
 }  // namespace

@@ -61,11 +61,20 @@ void encode(const EncodeProblem& problem) {
   for (int64_t i = 0; i < problem.query_count; ++i) encode_query(problem, work, i);
 }
 
+void values_check(const EncodeProblem& problem) {
+  const SourceLimits limits(problem);
+  for (int64_t i = 0; i < problem.query_count; ++i)
+    refuse(source_fault(problem.source_ids, problem.source_offsets, static_cast<int32_t>(i),
+                        problem.memories, limits));
+}
+
 void encode_op(const Tensor& weights, const Tensor& table, const Tensor& source_ids,
                const Tensor& source_offsets, const Tensor& memories, const Tensor& memory_cache,
                const Tensor& workspace) {
-  encode(encode_check(read_model(weights, table), source_ids, source_offsets, memories,
-                      memory_cache, workspace));
+  const EncodeProblem problem = encode_check(read_cpu_model(weights, table), source_ids,
+                                             source_offsets, memories, memory_cache, workspace);
+  values_check(problem);
+  encode(problem);
 }
 
 int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t rows,
@@ -73,7 +82,7 @@ int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t ro
   check(rows >= 1, "rows is ", rows, ": expected at least 1");
   check(positions >= 1, "positions is ", positions, ": expected at least 1");
   int64_t size;
-  Workspace::carve(read_model(weights, table), rows, positions, nullptr, &size);
+  Workspace::carve(read_cpu_model(weights, table), rows, positions, nullptr, &size);
   return size;
 }
 

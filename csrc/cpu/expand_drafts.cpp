@@ -14,8 +14,7 @@ void expand_drafts(const ExpandDraftsProblem& problem) {
   for (int64_t hypothesis = 0; hypothesis < problem.hypothesis_count; ++hypothesis) {
     const int64_t query = problem.query_indices[hypothesis];
     const int64_t* sequence = problem.token_ids + hypothesis * problem.length;
-    const int64_t* draft =
-        problem.draft_ids + query * problem.draft_count * problem.draft_length;
+    const int64_t* draft = problem.draft_ids + query * problem.draft_count * problem.draft_length;
     for (int64_t d = 0; d < problem.draft_count; ++d, draft += problem.draft_length) {
       to = std::copy_n(sequence, problem.length, to);
       to = std::copy_n(draft, problem.draft_length, to);

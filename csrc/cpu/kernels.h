@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
-namespace molspec::cpu {
+#include "ops/kinds.h"
 
-enum class Activation { kNone, kRelu, kGelu, kSilu };
+namespace molspec::cpu {
 
 // Positions a block of the key-value cache holds, and columns a packed weight panel holds.
 constexpr int kBlockPositions = 16;
@@ -19,35 +19,35 @@ constexpr int kPanelColumns = 64;
 // out[row] = activation(in[row] . weights + bias) + residual[row]
 struct LinearProblem {
   int rows;
-  int in_size;                 // inner dimension
-  int panels;                  // the output is panels * kPanelColumns wide
-  const float* in;             // [rows, in_stride]
+  int in_size;      // inner dimension
+  int panels;       // the output is panels * kPanelColumns wide
+  const float* in;  // [rows, in_stride]
   int64_t in_stride;
-  const void* weights;         // float32 [panel, in_size, 64]; bfloat16 [panel, in_size / 2, 64, 2]
-  const float* bias;           // [panels * 64]
-  const float* residual;       // [rows, out_stride], or null
+  const void* weights;    // float32 [panel, in_size, 64]; bfloat16 [panel, in_size / 2, 64, 2]
+  const float* bias;      // [panels * 64]
+  const float* residual;  // [rows, out_stride], or null
   Activation activation;
-  float* out;                  // [rows, out_stride], rounded up to whole panels
+  float* out;  // [rows, out_stride], rounded up to whole panels
   int64_t out_stride;
-  uint16_t* scratch;           // [rows, in_size] where weights are bfloat16
+  uint16_t* scratch;  // [rows, in_size] where weights are bfloat16
 };
 
 struct NormProblem {
   int rows;
-  int size;                    // columns that count; the rest of a row is written as zero
-  int64_t stride;              // a multiple of 16
-  const float* in;             // [rows, stride]
-  const float* weight;         // [stride], zero beyond size
+  int size;             // columns that count; the rest of a row is written as zero
+  int64_t stride;       // a multiple of 16
+  const float* in;      // [rows, stride]
+  const float* weight;  // [stride], zero beyond size
   const float* bias;
   float eps;
-  float* out;                  // [rows, stride]; may be `in`
+  float* out;  // [rows, stride]; may be `in`
 };
 
 // Which cached positions one row attends to, in the order of the sequence.
 struct RowKeys {
-  const int32_t* blocks;       // [block_count] indices into the cache
+  const int32_t* blocks;  // [block_count] indices into the cache
   int block_count;
-  const int32_t* lanes;        // [length]: index in `blocks` * 16 + position in block; null: 0, 1, ...
+  const int32_t* lanes;  // [length]: index in `blocks` * 16 + position in block; null: 0, 1, ...
   int length;
 };
 
@@ -55,16 +55,16 @@ struct RowKeys {
 struct AttentionProblem {
   int rows;
   int head_count;
-  int head_stride;             // columns of a head, a multiple of 16, zero-padded
+  int head_stride;  // columns of a head, a multiple of 16, zero-padded
   float scale;
-  const float* query;          // [rows, query_stride]
+  const float* query;  // [rows, query_stride]
   int64_t query_stride;
-  const float* cache;          // [block, block_stride]: keys [head, head_stride, 16], then values
-  int64_t block_stride;        //   [16, head, head_stride]
-  const RowKeys* keys;         // [rows]
-  float* out;                  // [rows, out_stride]
+  const float* cache;    // [block, block_stride]: keys [head, head_stride, 16], then values
+  int64_t block_stride;  //   [16, head, head_stride]
+  const RowKeys* keys;   // [rows]
+  float* out;            // [rows, out_stride]
   int64_t out_stride;
-  float* scratch;              // attention_scratch floats
+  float* scratch;  // attention_scratch floats
 };
 
 // Floats of scratch that attention needs for rows of at most `positions` positions in at most
@@ -76,10 +76,10 @@ constexpr int64_t attention_scratch(int head_count, int64_t positions, int64_t b
 
 struct LogSoftmaxProblem {
   int rows;
-  int size;                    // columns that count
-  const float* in;             // [rows, in_stride], in_stride a multiple of 16
+  int size;         // columns that count
+  const float* in;  // [rows, in_stride], in_stride a multiple of 16
   int64_t in_stride;
-  float* out;                  // [rows, size]
+  float* out;  // [rows, size]
 };
 
 struct Kernels {

@@ -120,8 +120,7 @@ struct Bfloat16 {
       const f32x16 first = broadcast(from_bfloat16(in[row][k]));
       const f32x16 second = broadcast(from_bfloat16(in[row][k + 1]));
       for (int v = 0; v < kTileVectors; ++v)
-        sums[row][v] =
-            multiply_add(second, odd[v], multiply_add(first, even[v], sums[row][v]));
+        sums[row][v] = multiply_add(second, odd[v], multiply_add(first, even[v], sums[row][v]));
     }
 #endif
   }
@@ -341,9 +340,8 @@ void weigh_values(const AttentionProblem& problem, const RowKeys& keys, const fl
   for (int v = 0; v < kVectors; ++v) sums[v] = broadcast(0.0f);
   for (int t = 0; t < keys.length; ++t) {
     const int lane = keys.lanes ? keys.lanes[t] : t;
-    const float* row = problem.cache +
-                       keys.blocks[lane / kBlockPositions] * problem.block_stride + values +
-                       (lane % kBlockPositions) * width + column;
+    const float* row = problem.cache + keys.blocks[lane / kBlockPositions] * problem.block_stride +
+                       values + (lane % kBlockPositions) * width + column;
     for (int v = 0; v < kVectors; ++v)
       sums[v] = multiply_add(broadcast(of_head[v][t]), load(row + v * kLanes), sums[v]);
   }
@@ -356,16 +354,16 @@ void weigh_values(const AttentionProblem& problem, const RowKeys& keys, const fl
 void attend_row(const AttentionProblem& problem, const float* query, const RowKeys& keys,
                 float* out) {
   const int64_t stride = (keys.length + kLanes - 1) / kLanes * kLanes;
-  float* weights = problem.scratch;                            // [head, stride]
+  float* weights = problem.scratch;  // [head, stride]
   const int64_t scored = static_cast<int64_t>(keys.block_count) * kBlockPositions;
-  float* scores = weights + problem.head_count * stride;       // [head, scored]
+  float* scores = weights + problem.head_count * stride;  // [head, scored]
   constexpr int kMostHeads = 64;
   float inverse[kMostHeads];
   for (int head = 0; head < problem.head_count; ++head)
     score_head(problem, query + head * problem.head_stride, head, keys, scores + head * scored);
   for (int head = 0; head < problem.head_count; ++head)
-    inverse[head] = softmax_weights(scores + head * scored, keys.lanes, keys.length,
-                                    problem.scale, weights + head * stride);
+    inverse[head] = softmax_weights(scores + head * scored, keys.lanes, keys.length, problem.scale,
+                                    weights + head * stride);
   const int width = problem.head_count * problem.head_stride;
   int column = 0;
   for (; column + kValueVectors * kLanes <= width; column += kValueVectors * kLanes)
@@ -411,8 +409,11 @@ void log_softmax(const LogSoftmaxProblem& problem) {
 #define MOLSPEC_SYMBOL(name) MOLSPEC_TABLE(name)
 
 extern const Kernels MOLSPEC_SYMBOL(MOLSPEC_KERNELS);
-const Kernels MOLSPEC_SYMBOL(MOLSPEC_KERNELS) = {
-    MOLSPEC_NAME(MOLSPEC_KERNELS), linear_float32, linear_bfloat16, layer_norm, attention,
-    log_softmax};
+const Kernels MOLSPEC_SYMBOL(MOLSPEC_KERNELS) = {MOLSPEC_NAME(MOLSPEC_KERNELS),
+                                                 linear_float32,
+                                                 linear_bfloat16,
+                                                 layer_norm,
+                                                 attention,
+                                                 log_softmax};
 
 }  // namespace molspec::cpu

@@ -14,9 +14,8 @@ void Layers::embedding_norm(const Stack& stack, int rows) const {
   if (model_.embedding_norm) norm(stack.embedding_norm, rows, work_.hidden, work_.hidden);
 }
 
-void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in_stride,
-                    float* out, int64_t out_stride, const float* residual,
-                    Activation activation) const {
+void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in_stride, float* out,
+                    int64_t out_stride, const float* residual, Activation activation) const {
   LinearProblem problem{};
   problem.rows = rows;
   problem.in_size = static_cast<int>(weights.in_size);
@@ -30,7 +29,8 @@ void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in
   problem.out = out;
   problem.out_stride = out_stride;
   problem.scratch = work_.rounded;
-  (model_.bfloat16 ? kernels_.linear_bfloat16 : kernels_.linear_float32)(problem);
+  const bool bfloat16 = model_.weight_type == WeightType::kBfloat16;
+  (bfloat16 ? kernels_.linear_bfloat16 : kernels_.linear_float32)(problem);
 }
 
 void Layers::norm(const LayerNorm& norm, int rows, const float* in, float* out) const {
@@ -99,7 +99,7 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
 void Layers::feed_forward(const Layer& layer, int rows) const {
   linear(layer.inner, rows, sublayer_input(layer.feed_forward_norm, rows), model_.d_stride(),
          work_.inner, model_.feed_forward_stride(), nullptr,
-         static_cast<Activation>(model_.activation));
+         model_.activation);
   linear(layer.outer, rows, work_.inner, model_.feed_forward_stride(), work_.hidden,
          model_.d_stride(), work_.hidden);
   sublayer_end(layer.feed_forward_norm, rows);

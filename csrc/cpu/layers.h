@@ -29,8 +29,8 @@ class Layers {
   // Stores the key and value columns of a row of projected, from `column` on, in a slot.
   void store(const LayerCache& cache, int64_t row, int64_t column, int32_t slot) const;
   // hidden += attention over the cache, with the norms of the sublayer
-  void attend(const Attention& attention, int rows, const LayerCache& cache,
-              const RowKeys* keys, int64_t query_stride) const;
+  void attend(const Attention& attention, int rows, const LayerCache& cache, const RowKeys* keys,
+              int64_t query_stride) const;
   void feed_forward(const Layer& layer, int rows) const;
   void norm(const LayerNorm& norm, int rows, const float* in, float* out) const;
 

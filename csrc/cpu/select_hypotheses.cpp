@@ -21,10 +21,10 @@ void select_query(const SelectHypothesesProblem& problem, int64_t query,
   candidates.clear();
   const int64_t row = query * problem.candidate_count;
   for (int64_t i = 0; i < problem.candidate_counts[query]; ++i)
-    candidates.push_back({{problem.scores[row + i],
-                           static_cast<int32_t>(problem.parent_ranks[row + i]),
-                           static_cast<int32_t>(problem.token_ids[row + i])},
-                          i});
+    candidates.push_back(
+        {{problem.scores[row + i], static_cast<int32_t>(problem.parent_ranks[row + i]),
+          static_cast<int32_t>(problem.token_ids[row + i])},
+         i});
   const auto end = select_best(candidates.begin(), candidates.end(), problem.beam_size, better);
   int64_t* indices = problem.indices + query * problem.beam_size;
   problem.counts[query] = end - candidates.begin();
@@ -45,8 +45,7 @@ void values_check(const SelectHypothesesProblem& problem) {
 
 std::tuple<Tensor, Tensor> select_hypotheses_op(const Tensor& scores, const Tensor& parent_ranks,
                                                 const Tensor& token_ids,
-                                                const Tensor& candidate_counts,
-                                                int64_t beam_size) {
+                                                const Tensor& candidate_counts, int64_t beam_size) {
   SelectHypothesesProblem problem =
       select_hypotheses_check(scores, parent_ranks, token_ids, candidate_counts, beam_size);
   values_check(problem);

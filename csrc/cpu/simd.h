@@ -44,8 +44,8 @@ inline f32x16 keep_first(f32x16 a, int count, float other) {
 }
 // a * 2^n for whole-numbered lanes n in [-126, 127].
 inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
-  const __m512i bits = _mm512_slli_epi32(
-      _mm512_add_epi32(_mm512_cvtps_epi32(n.value), _mm512_set1_epi32(127)), 23);
+  const __m512i bits =
+      _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.value), _mm512_set1_epi32(127)), 23);
   return {_mm512_mul_ps(a.value, _mm512_castsi512_ps(bits))};
 }
 // Sixteen pairs of bfloat16: the even ones and the odd ones, widened.
@@ -91,8 +91,8 @@ inline f32x16 keep_first(f32x16 a, int count, float other) {
   const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i limit = _mm256_set1_epi32(count);
   const __m256 keep_low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, low));
-  const __m256 keep_high = _mm256_castsi256_ps(
-      _mm256_cmpgt_epi32(limit, _mm256_add_epi32(low, _mm256_set1_epi32(8))));
+  const __m256 keep_high =
+      _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, _mm256_add_epi32(low, _mm256_set1_epi32(8))));
   const __m256 rest = _mm256_set1_ps(other);
   return {_mm256_blendv_ps(rest, a.low, keep_low), _mm256_blendv_ps(rest, a.high, keep_high)};
 }
@@ -162,7 +162,8 @@ inline float from_bits(uint32_t bits) {
 }
 inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
   return each_lane([&](int i) {
-    return a.lane[i] * from_bits(static_cast<uint32_t>(static_cast<int32_t>(n.lane[i]) + 127) << 23);
+    return a.lane[i] *
+           from_bits(static_cast<uint32_t>(static_cast<int32_t>(n.lane[i]) + 127) << 23);
   });
 }
 inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd) {
@@ -172,7 +173,8 @@ inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd)
 
 #endif
 
-// Lanes are combined as a balanced tree: 0 with 8, 1 with 9, ..., then 0 with 4, 0 with 2, 0 with 1.
+// Lanes are combined as a balanced tree: 0 with 8, 1 with 9, ..., then 0 with 4, 0 with 2, 0
+// with 1.
 #if defined(__AVX2__)
 
 inline __m256 low_half(f32x16 a) {

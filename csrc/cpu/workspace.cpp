@@ -14,8 +14,8 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
     used += round_up(count * static_cast<int64_t>(sizeof(Item)), 64);
   };
   const int64_t blocks = round_up(positions, kBlockPositions) / kBlockPositions;
-  const int64_t width = std::max(
-      {model.query_key_value_stride(), model.d_stride(), model.logits_stride()});
+  const int64_t width =
+      std::max({model.query_key_value_stride(), model.d_stride(), model.logits_stride()});
   const int64_t widest_input =
       std::max({model.d_stride(), model.attention_stride(), model.feed_forward_stride()});
 
@@ -27,8 +27,7 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
   take(work.inner, rows * model.feed_forward_stride());
   take(work.rounded, rows * widest_input);
   // A path may touch as many blocks as it has positions.
-  take(work.attention,
-       attention_scratch(static_cast<int>(model.head_count), positions, positions));
+  take(work.attention, attention_scratch(static_cast<int>(model.head_count), positions, positions));
   take(work.encoder_cache, blocks * model.block_size());
   take(work.self_keys, rows);
   take(work.memory_keys, rows);
@@ -36,6 +35,13 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
   take(work.blocks, rows * positions);
   *size = used;
   return work;
+}
+
+const Model& read_cpu_model(const Tensor& weights, const Tensor& table) {
+  const Model& model = read_model(weights, table);
+  check(model.weight_type != WeightType::kFloat16,
+        "weights are float16: expected float32 or bfloat16 on the CPU");
+  return model;
 }
 
 }  // namespace molspec::cpu

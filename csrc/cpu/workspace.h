@@ -12,22 +12,25 @@ namespace molspec::cpu {
 constexpr int64_t kChunkRows = 64;
 
 struct Workspace {
-  float* hidden;           // [rows, d_stride], the residual stream
-  float* normal;           // [rows, d_stride], its norm (pre-norm)
-  float* projected;        // [rows, widest linear but the feed-forward's]
-  float* context;          // [rows, attention_stride]
-  float* inner;            // [rows, feed_forward_stride]
-  uint16_t* rounded;       // [rows, widest linear input], bfloat16
-  float* attention;        // attention_scratch
-  float* encoder_cache;    // [blocks of `positions`, block_size]
-  RowKeys* self_keys;      // [rows]
-  RowKeys* memory_keys;    // [rows]
-  int32_t* lanes;          // [rows, positions]
-  int32_t* blocks;         // [rows, positions]
+  float* hidden;         // [rows, d_stride], the residual stream
+  float* normal;         // [rows, d_stride], its norm (pre-norm)
+  float* projected;      // [rows, widest linear but the feed-forward's]
+  float* context;        // [rows, attention_stride]
+  float* inner;          // [rows, feed_forward_stride]
+  uint16_t* rounded;     // [rows, widest linear input], bfloat16
+  float* attention;      // attention_scratch
+  float* encoder_cache;  // [blocks of `positions`, block_size]
+  RowKeys* self_keys;    // [rows]
+  RowKeys* memory_keys;  // [rows]
+  int32_t* lanes;        // [rows, positions]
+  int32_t* blocks;       // [rows, positions]
 
   // With a null base only the size is computed.
   static Workspace carve(const Model& model, int64_t rows, int64_t positions, uint8_t* base,
                          int64_t* size);
 };
+
+// `read_model`, for the kernels of this folder: they have no float16.
+const Model& read_cpu_model(const Tensor& weights, const Tensor& table);
 
 }  // namespace molspec::cpu

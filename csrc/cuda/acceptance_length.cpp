@@ -12,9 +12,8 @@ namespace {
 
 Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths,
                             const Tensor& predicted_ids) {
-  const Stream stream{{draft_ids, "draft_ids"},
-                      {draft_lengths, "draft_lengths"},
-                      {predicted_ids, "predicted_ids"}};
+  const Stream stream{
+      {draft_ids, "draft_ids"}, {draft_lengths, "draft_lengths"}, {predicted_ids, "predicted_ids"}};
   AcceptanceLengthProblem problem =
       acceptance_length_check(draft_ids, draft_lengths, predicted_ids);
   Tensor accepted = torch::stable::new_empty(draft_ids, {problem.row_count});

@@ -1,5 +1,4 @@
 #include "cuda/acceptance_length.cuh"
-
 #include "cuda/launch.h"
 
 namespace molspec::cuda {

@@ -1,5 +1,4 @@
 #include "cuda/expand_drafts.cuh"
-
 #include "cuda/launch.h"
 
 namespace molspec::cuda {

@@ -4,13 +4,11 @@
 
 #include "cuda/kernels.h"
 
-
 namespace molspec::cuda {
 
 // Block r writes row r: threads stride over its columns, thread 0 writes its offset and query. A
 // hypothesis whose query does not exist is skipped, and the least such is kept in first_bad.
-inline __global__ void expand_drafts_kernel(ExpandDraftsProblem problem,
-                                            FirstBadIndex* first_bad) {
+inline __global__ void expand_drafts_kernel(ExpandDraftsProblem problem, FirstBadIndex* first_bad) {
   const int64_t row = blockIdx.x;
   const int64_t hypothesis = row / problem.draft_count;
   const int64_t query = problem.query_indices[hypothesis];
@@ -21,8 +19,8 @@ inline __global__ void expand_drafts_kernel(ExpandDraftsProblem problem,
   const int64_t width = problem.length + problem.draft_length;
   const int64_t* sequence = problem.token_ids + hypothesis * problem.length;
   const int64_t* draft =
-      problem.draft_ids + (query * problem.draft_count + row % problem.draft_count) *
-                              problem.draft_length;
+      problem.draft_ids +
+      (query * problem.draft_count + row % problem.draft_count) * problem.draft_length;
   int64_t* to = problem.expanded_ids + row * width;
   for (int64_t column = threadIdx.x; column < width; column += blockDim.x)
     to[column] = column < problem.length ? sequence[column] : draft[column - problem.length];

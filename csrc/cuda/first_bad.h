@@ -20,12 +20,14 @@ class FirstBad {
 
   FirstBadIndex* data() const { return static_cast<FirstBadIndex*>(cell_.data_ptr()); }
 
+  FirstBadIndex index() const { return read_back(data(), stream_); }
+
   // Throws, where a kernel found a bad entry of `values`: expected 0 to `most`.
   void check_none(const char* name, const int64_t* values, int64_t most) const {
-    const FirstBadIndex index = read_back(data(), stream_);
-    if (index == kNoneBad) return;
-    check(false, name, "[", index, "] is ", read_back(values + index, stream_),
-          ": expected 0 to ", most);
+    const FirstBadIndex found = index();
+    if (found == kNoneBad) return;
+    check(false, name, "[", found, "] is ", read_back(values + found, stream_), ": expected 0 to ",
+          most);
   }
 
  private:

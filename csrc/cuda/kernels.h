@@ -7,10 +7,20 @@
 #include <cuda_runtime.h>
 
 #include "ops/acceptance_length.h"
+#include "ops/decoder_step.h"
+#include "ops/encode.h"
 #include "ops/expand_drafts.h"
 #include "ops/left_pad.h"
+#include "ops/select_hypotheses.h"
 
 namespace molspec::cuda {
+
+// The engine. Values that are out of range leave their rows out and are kept in the workspace:
+// read_fault waits for the device and tells the first.
+int64_t workspace_size(const Model& model, int64_t rows);
+void encode(const EncodeProblem& problem, cudaStream_t stream);
+void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream);
+Fault read_fault(const uint8_t* workspace, cudaStream_t stream);
 
 // What the lengths of left_pad add up to.
 struct RowMeasure {
@@ -29,5 +39,8 @@ void expand_drafts(const ExpandDraftsProblem& problem, FirstBadIndex* first_bad,
                    cudaStream_t stream);
 void acceptance_length(const AcceptanceLengthProblem& problem, FirstBadIndex* first_bad,
                        cudaStream_t stream);
+// bad_count: as first_bad, of candidate_counts; bad_score: of scores, flat, one that is NaN.
+void select_hypotheses(const SelectHypothesesProblem& problem, FirstBadIndex* bad_count,
+                       FirstBadIndex* bad_score, cudaStream_t stream);
 
 }  // namespace molspec::cuda

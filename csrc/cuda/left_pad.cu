@@ -1,6 +1,5 @@
-#include "cuda/left_pad.cuh"
-
 #include "cuda/launch.h"
+#include "cuda/left_pad.cuh"
 
 namespace molspec::cuda {
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "ops/anywhere.h"
+
 namespace molspec {
 
 struct RankedCandidate {
@@ -15,7 +17,7 @@ struct RankedCandidate {
   int32_t token_id;
 };
 
-inline bool better(const RankedCandidate& left, const RankedCandidate& right) {
+inline MOLSPEC_ANYWHERE bool better(const RankedCandidate& left, const RankedCandidate& right) {
   if (left.score != right.score) return left.score > right.score;
   if (left.parent_rank != right.parent_rank) return left.parent_rank < right.parent_rank;
   return left.token_id < right.token_id;

@@ -24,17 +24,48 @@ struct DecoderStepProblem {
   int64_t node_count;
   const Node* nodes;
   const int32_t* path_slots;  // slot = block * 16 + position in block
+  int64_t path_slot_count;
   Memories memories;
   const float* memory_cache;  // [block, decoder layer, block_size]
-  float* kv_cache;            // [block, decoder layer, block_size]
+  int64_t memory_blocks;
+  float* kv_cache;  // [block, decoder layer, block_size]
+  int64_t kv_blocks;
   uint8_t* workspace;
   int64_t workspace_size;
-  float* log_probs;           // [node, target_vocab_size]
+  float* log_probs;  // [node, target_vocab_size]
 };
 
+// Types and shapes.
 DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& path_slots, const Tensor& memories,
                                       const Tensor& memory_cache, const Tensor& kv_cache,
                                       const Tensor& workspace, const Tensor& log_probs);
+
+// What the values of a node are held against: a problem's sizes, without its model.
+struct NodeLimits {
+  int64_t token_count, position_count, path_slot_count, slot_count, memory_blocks;
+
+  explicit NodeLimits(const DecoderStepProblem& problem)
+      : token_count(problem.model->target_vocab_size),
+        position_count(problem.model->max_positions),
+        path_slot_count(problem.path_slot_count),
+        slot_count(problem.kv_blocks * 16),
+        memory_blocks(problem.memory_blocks) {}
+};
+
+inline MOLSPEC_ANYWHERE Fault node_fault(const Node& node, int32_t index, const int32_t* path_slots,
+                                         const NodeLimits& limits) {
+  if (node.token_id < 0 || node.token_id >= limits.token_count)
+    return {Fault::kToken, index, node.token_id, limits.token_count - 1};
+  if (node.position < 0 || node.position >= limits.position_count)
+    return {Fault::kPosition, index, node.position, limits.position_count - 1};
+  const int64_t path_end = static_cast<int64_t>(node.path_begin) + node.position;
+  if (node.path_begin < 0 || path_end >= limits.path_slot_count)
+    return {Fault::kPath, index, node.path_begin, limits.path_slot_count};
+  for (int64_t t = node.path_begin; t <= path_end; ++t)
+    if (path_slots[t] < 0 || path_slots[t] >= limits.slot_count)
+      return {Fault::kSlot, index, path_slots[t], limits.slot_count - 1};
+  return {};
+}
 
 }  // namespace molspec

@@ -20,17 +20,4 @@ Memories memories_check(const Tensor& memories) {
   return {rows, memories.size(0), memories.size(1)};
 }
 
-void memory_check(const Memories& memories, int64_t query, int64_t block_count) {
-  check(query >= 0 && query < memories.count, "memory is ", query, ": expected 0 to ",
-        memories.count - 1);
-  const int64_t length = memories.length(query);
-  check(length >= 1 && length <= (memories.stride - 1) * 16, "memory ", query, " has length ",
-        length, ": expected 1 to ", (memories.stride - 1) * 16);
-  for (int64_t i = 0; i < memories.block_count(query); ++i) {
-    const int32_t block = memories.blocks(query)[i];
-    check(block >= 0 && block < block_count, "memory ", query, " names block ", block,
-          ": expected 0 to ", block_count - 1);
-  }
-}
-
 }  // namespace molspec

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "ops/anywhere.h"
+#include "ops/fault.h"
 #include "ops/model.h"
 
 namespace molspec {
@@ -12,15 +14,29 @@ struct Memories {
   int64_t count;
   int64_t stride;
 
-  int32_t length(int64_t query) const { return rows[query * stride]; }
-  int32_t block_count(int64_t query) const { return (length(query) + 15) / 16; }
-  const int32_t* blocks(int64_t query) const { return rows + query * stride + 1; }
+  MOLSPEC_ANYWHERE int32_t length(int64_t query) const { return rows[query * stride]; }
+  MOLSPEC_ANYWHERE int32_t block_count(int64_t query) const { return (length(query) + 15) / 16; }
+  MOLSPEC_ANYWHERE const int32_t* blocks(int64_t query) const { return rows + query * stride + 1; }
 };
 
-// The table alone; a row is checked by memory_check where it is used, so rows of queries that have
-// left may be out of date.
+// The table alone. A row is looked at where it is used, so rows of queries that have left may be
+// out of date.
 Memories memories_check(const Tensor& memories);
-void memory_check(const Memories& memories, int64_t query, int64_t block_count);
+
+inline MOLSPEC_ANYWHERE Fault memory_fault(const Memories& memories, int32_t query,
+                                           int64_t cache_blocks) {
+  if (query < 0 || query >= memories.count)
+    return {Fault::kMemory, query, query, memories.count - 1};
+  const int64_t most = (memories.stride - 1) * 16;
+  const int64_t length = memories.length(query);
+  if (length < 1 || length > most) return {Fault::kMemoryLength, query, length, most};
+  for (int32_t i = 0; i < memories.block_count(query); ++i) {
+    const int32_t block = memories.blocks(query)[i];
+    if (block < 0 || block >= cache_blocks)
+      return {Fault::kMemoryBlock, query, block, cache_blocks - 1};
+  }
+  return {};
+}
 
 // Blocks of a float32 cache [block, decoder layer, block_size].
 int64_t cache_check(const Model& model, const Tensor& cache, const char* name);

@@ -38,11 +38,12 @@ class Reader {
 
   const float* floats(int64_t count) { return static_cast<const float*>(bytes(count * 4)); }
 
-  Linear linear(int64_t in_size, int64_t out_size, bool bfloat16) {
+  Linear linear(int64_t in_size, int64_t out_size, WeightType type) {
     Linear result{};
     result.in_size = round_up(in_size, 2);
     result.panels = round_up(out_size, 64) / 64;
-    result.weights = bytes(result.in_size * result.panels * 64 * (bfloat16 ? 2 : 4));
+    result.weights =
+        bytes(result.in_size * result.panels * 64 * (type == WeightType::kFloat32 ? 4 : 2));
     result.bias = floats(result.panels * 64);
     return result;
   }
@@ -52,9 +53,7 @@ class Reader {
     return {weight, floats(stride)};
   }
 
-  void end() const {
-    check(next_ == count_, "table has ", count_, " entries: expected ", next_);
-  }
+  void end() const { check(next_ == count_, "table has ", count_, " entries: expected ", next_); }
 
  private:
   const void* bytes(int64_t count) {
@@ -75,7 +74,7 @@ class Reader {
 void read_sizes(Reader& reader, Model& model) {
   constexpr int64_t kMost = 1 << 20;
   reader.integer("packing version", kPackingVersion, kPackingVersion);
-  model.bfloat16 = reader.integer("bfloat16", 0, 1);
+  model.weight_type = static_cast<WeightType>(reader.integer("weight type", 0, 2));
   model.d_model = reader.integer("d_model", 1, kMost);
   model.head_count = reader.integer("head_count", 1, kMostHeads);
   model.head_dim = reader.integer("head_dim", 1, kMost);
@@ -88,7 +87,7 @@ void read_sizes(Reader& reader, Model& model) {
   model.pre_norm = reader.integer("pre_norm", 0, 1);
   model.final_norm = reader.integer("final_norm", 0, 1);
   model.embedding_norm = reader.integer("embedding_norm", 0, 1);
-  model.activation = reader.integer("activation", 0, 3);
+  model.activation = static_cast<Activation>(reader.integer("activation", 0, 3));
   model.norm_eps = reader.real();
   model.attention_scale = reader.real();
 }
@@ -97,9 +96,9 @@ Attention read_attention(Reader& reader, const Model& model, bool cross) {
   const int64_t width = model.attention_width();
   Attention attention{};
   attention.query_key_value =
-      reader.linear(model.d_model, cross ? width : 3 * width, model.bfloat16);
-  if (cross) attention.key_value = reader.linear(model.d_model, 2 * width, model.bfloat16);
-  attention.output = reader.linear(width, model.d_model, model.bfloat16);
+      reader.linear(model.d_model, cross ? width : 3 * width, model.weight_type);
+  if (cross) attention.key_value = reader.linear(model.d_model, 2 * width, model.weight_type);
+  attention.output = reader.linear(width, model.d_model, model.weight_type);
   attention.norm = reader.norm(model.d_stride());
   return attention;
 }
@@ -111,8 +110,8 @@ void read_stack(Reader& reader, const Model& model, int64_t vocab_size, bool cro
   for (Layer& layer : stack.layers) {
     layer.self_attention = read_attention(reader, model, false);
     if (cross) layer.cross_attention = read_attention(reader, model, true);
-    layer.inner = reader.linear(model.d_model, model.feed_forward, model.bfloat16);
-    layer.outer = reader.linear(model.feed_forward, model.d_model, model.bfloat16);
+    layer.inner = reader.linear(model.d_model, model.feed_forward, model.weight_type);
+    layer.outer = reader.linear(model.feed_forward, model.d_model, model.weight_type);
     layer.feed_forward_norm = reader.norm(model.d_stride());
   }
   if (model.final_norm) stack.norm = reader.norm(model.d_stride());
@@ -126,7 +125,7 @@ const Model& read_model(const Tensor& weights, const Tensor& table) {
   read_sizes(reader, model);
   read_stack(reader, model, model.source_vocab_size, false, model.encoder);
   read_stack(reader, model, model.target_vocab_size, true, model.decoder);
-  model.output = reader.linear(model.d_model, model.target_vocab_size, model.bfloat16);
+  model.output = reader.linear(model.d_model, model.target_vocab_size, model.weight_type);
   reader.end();
   return model;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/kinds.h"
 #include "ops/refuse.h"
 
 namespace molspec {
@@ -21,7 +22,7 @@ inline int64_t round_up(int64_t size, int64_t multiple) {
 struct Linear {
   const void* weights;
   const float* bias;
-  int64_t in_size;   // even
+  int64_t in_size;  // even
   int64_t panels;
 };
 
@@ -31,8 +32,8 @@ struct LayerNorm {
 };
 
 struct Attention {
-  Linear query_key_value;   // self: [query | key | value]; cross: query alone
-  Linear key_value;         // cross only: [key | value] of the memory
+  Linear query_key_value;  // self: [query | key | value]; cross: query alone
+  Linear key_value;        // cross only: [key | value] of the memory
   Linear output;
   LayerNorm norm;
 };
@@ -45,19 +46,19 @@ struct Layer {
 };
 
 struct Stack {
-  const float* embedding;   // [vocab, d_stride]
-  const float* positions;   // [max_positions, d_stride]
+  const float* embedding;  // [vocab, d_stride]
+  const float* positions;  // [max_positions, d_stride]
   LayerNorm embedding_norm;
   LayerNorm norm;
   std::vector<Layer> layers;
 };
 
 struct Model {
-  bool bfloat16;
+  WeightType weight_type;  // of the matrices; everything else is float32
   int64_t d_model, head_count, head_dim, feed_forward;
   int64_t source_vocab_size, target_vocab_size, max_positions;
   bool pre_norm, final_norm, embedding_norm;
-  int64_t activation;       // cpu::Activation
+  Activation activation;
   double norm_eps, attention_scale;
   Stack encoder, decoder;
   Linear output;

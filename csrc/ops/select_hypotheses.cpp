@@ -1,5 +1,7 @@
 #include "ops/select_hypotheses.h"
 
+#include "ops/check.h"
+
 namespace molspec {
 namespace {
 
@@ -7,8 +9,8 @@ template <typename T>
 const T* matrix(const Tensor& tensor, const char* name, ScalarType type, const Tensor& scores) {
   const T* data = checked_data<const T>(tensor, name, type, 2);
   check(tensor.size(0) == scores.size(0) && tensor.size(1) == scores.size(1), name, " has shape [",
-        tensor.size(0), ", ", tensor.size(1), "]: expected that of scores, [", scores.size(0),
-        ", ", scores.size(1), "]");
+        tensor.size(0), ", ", tensor.size(1), "]: expected that of scores, [", scores.size(0), ", ",
+        scores.size(1), "]");
   return data;
 }
 
@@ -16,8 +18,7 @@ const T* matrix(const Tensor& tensor, const char* name, ScalarType type, const T
 
 SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tensor& parent_ranks,
                                                 const Tensor& token_ids,
-                                                const Tensor& candidate_counts,
-                                                int64_t beam_size) {
+                                                const Tensor& candidate_counts, int64_t beam_size) {
   SelectHypothesesProblem problem{};
   problem.scores = checked_data<const double>(scores, "scores", ScalarType::Double, 2);
   problem.query_count = scores.size(0);

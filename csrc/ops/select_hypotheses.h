@@ -2,7 +2,9 @@
 
 #pragma once
 
-#include "ops/check.h"
+#include <cstdint>
+
+#include "ops/refuse.h"
 
 namespace molspec {
 

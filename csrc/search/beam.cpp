@@ -80,7 +80,8 @@ void BeamSearch::plan() {
     if (!query.live) continue;
     const size_t begin = staged_slots_.size();
     for (const BeamEntry& entry : query.beam)
-      if (!entry.finished && !known(entry.slot).evaluated) stage(static_cast<int32_t>(i), entry.slot);
+      if (!entry.finished && !known(entry.slot).evaluated)
+        stage(static_cast<int32_t>(i), entry.slot);
     const size_t needed = staged_slots_.size();
     if (options_.lookahead_steps > 0) look_ahead(static_cast<int32_t>(i), query);
     query.staged_count = static_cast<int32_t>(staged_slots_.size() - begin);
@@ -208,7 +209,10 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
     const auto rank = static_cast<int32_t>(i);
     if (entry.finished || entry.length >= options_.max_length) {
       choices_.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
-                          entry.log_prob, entry.confidence, entry.slot, entry.length});
+                          entry.log_prob,
+                          entry.confidence,
+                          entry.slot,
+                          entry.length});
       continue;
     }
     const bool guess = !known(entry.slot).evaluated;
@@ -217,8 +221,11 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
       const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
       const float confidence =
           guess ? entry.confidence * std::exp(next.log_prob) : entry.confidence;
-      choices_.push_back({{score(log_prob, entry.length + 1), rank, next.token}, log_prob,
-                          confidence, entry.slot, entry.length + 1});
+      choices_.push_back({{score(log_prob, entry.length + 1), rank, next.token},
+                          log_prob,
+                          confidence,
+                          entry.slot,
+                          entry.length + 1});
     }
   }
   choices_.erase(select_best(choices_.begin(), choices_.end(), options_.beam_size, better),

@@ -25,11 +25,11 @@ namespace molspec {
 struct BeamOptions {
   int32_t beam_size = 5;
   int32_t n_best = 5;
-  int32_t max_length = 200;      // tokens of a hypothesis, EOS counted
+  int32_t max_length = 200;  // tokens of a hypothesis, EOS counted
   double length_penalty = 0.0;
   // Looking ahead: 0 steps make standard beam search.
   int32_t lookahead_steps = 0;
-  int32_t node_budget = 0;       // drafted nodes a query and pass
+  int32_t node_budget = 0;  // drafted nodes a query and pass
   // A node must pay for its row: what is less likely to be needed is not drafted.
   float min_confidence = 0.5F;
 };
@@ -54,8 +54,8 @@ class BeamSearch {
   // What is known of a node beside its place in the tree.
   struct Known {
     bool evaluated = false;
-    bool drafted = false;  // staged by looking ahead
-    bool guessed = false;  // guesses and guess_state are there
+    bool drafted = false;            // staged by looking ahead
+    bool guessed = false;            // guesses and guess_state are there
     std::vector<Candidate> best;     // the model's likeliest tokens, beam_size of them
     std::vector<Candidate> guesses;  // the guess's
     GuessState guess_state;

@@ -51,8 +51,7 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
   out.erase(select_best(out.begin(), out.end(), count, likelier), out.end());
 }
 
-std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam,
-                                          int32_t n_best) {
+std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {
   std::vector<Hypothesis> hypotheses(std::min(beam.size(), static_cast<size_t>(n_best)));
   for (size_t i = 0; i < hypotheses.size(); ++i) {
     int32_t slot = beam[i].slot;

@@ -84,9 +84,8 @@ void bind_search(py::module_& module) {
   bind_loop(greedy);
 
   py::class_<BeamOptions>(module, "BeamOptions")
-      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length,
-                       double length_penalty, int32_t lookahead_steps, int32_t node_budget,
-                       float min_confidence) {
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
+                       int32_t lookahead_steps, int32_t node_budget, float min_confidence) {
              const BeamOptions options{beam_size,       n_best,      max_length,    length_penalty,
                                        lookahead_steps, node_budget, min_confidence};
              check(options);
@@ -101,8 +100,8 @@ void bind_search(py::module_& module) {
   bind_loop(beam);
 
   py::class_<SpeculativeBeamOptions>(module, "SpeculativeBeamOptions")
-      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length,
-                       double length_penalty, float nucleus) {
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
+                       float nucleus) {
              return SpeculativeBeamOptions{beam_size, n_best, max_length, length_penalty, nucleus};
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),

@@ -15,15 +15,15 @@ struct Hypothesis {
 };
 
 struct SearchStatistics {
-  int64_t steps = 0;           // decoder passes the query took part in
-  int64_t nodes = 0;           // rows of those passes
-  int64_t drafted_tokens = 0;  // nodes that were a guess
-  int64_t accepted_tokens = 0; // guesses that the model confirmed
-  int64_t emitted_tokens = 0;  // tokens of the best hypothesis, EOS included
+  int64_t steps = 0;            // decoder passes the query took part in
+  int64_t nodes = 0;            // rows of those passes
+  int64_t drafted_tokens = 0;   // nodes that were a guess
+  int64_t accepted_tokens = 0;  // guesses that the model confirmed
+  int64_t emitted_tokens = 0;   // tokens of the best hypothesis, EOS included
 };
 
 struct Decoded {
-  int32_t query = 0;  // the row of the batch
+  int32_t query = 0;                   // the row of the batch
   std::vector<Hypothesis> hypotheses;  // best first
   SearchStatistics statistics;
   std::string error;  // why there are no hypotheses, where there are none

@@ -39,15 +39,14 @@ void SpeculativeBeamSearch::start(int32_t index, const std::vector<int32_t>& sou
   query.source_ids = source_ids;
   query.drafts.clear();
   if (windows_ && !windows_->smart)
-    merge_drafts(window_drafts(source_ids.data(), static_cast<int>(source_ids.size()), roles,
-                               *windows_),
-                 roles, query.drafts);
+    merge_drafts(
+        window_drafts(source_ids.data(), static_cast<int>(source_ids.size()), roles, *windows_),
+        roles, query.drafts);
   query.decoded = {};
   query.decoded.query = index;
   query.nodes.clear();
   query.beam.assign(1, {});
-  query.beam.front().slot =
-      query.nodes.add(tree_, index, TokenTree::kNone, roles.special().bos);
+  query.beam.front().slot = query.nodes.add(tree_, index, TokenTree::kNone, roles.special().bos);
 }
 
 // ---------------------------------------------------------------------------------------- plan
@@ -59,10 +58,10 @@ bool SpeculativeBeamSearch::is_open(const BeamEntry& entry) const {
 const DraftTree& SpeculativeBeamSearch::drafts_behind(const Query& query, int32_t slot) {
   if (!windows_ || !windows_->smart) return query.drafts;
   const TokenRoles& roles = guess_model_->roles();
-  merge_drafts(smart_window_drafts(query.source_ids.data(),
-                                   static_cast<int>(query.source_ids.size()),
-                                   tree_.token_id(slot), roles, *windows_),
-               roles, smart_drafts_);
+  merge_drafts(
+      smart_window_drafts(query.source_ids.data(), static_cast<int>(query.source_ids.size()),
+                          tree_.token_id(slot), roles, *windows_),
+      roles, smart_drafts_);
   return smart_drafts_;
 }
 

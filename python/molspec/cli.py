@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,9 +13,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
+from molspec.flags import DecodingFlags, ModelFlags, with_flags
 from molspec.formats import FORMATS, Format
+from molspec.training.commands import register
 
 if TYPE_CHECKING:
+    from molspec.evaluation import Evaluation, Record, Summary
     from molspec.predictor import Model, Result
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
@@ -25,6 +29,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Run SMILES-to-SMILES transformers: fast, and exact to the bit.",
 )
+
+register(app)
 
 #: Standard input or output where a file is asked for.
 _STANDARD = "-"
@@ -38,6 +44,13 @@ class OutputFormat(str, Enum):
     jsonl = "jsonl"
     tsv = "tsv"
     text = "text"
+
+
+class SummaryFormat(str, Enum):
+    """Forms of a summary."""
+
+    text = "text"
+    json = "json"
 
 
 class _UsageError(Exception):
@@ -76,6 +89,7 @@ def _options(
 
 
 @app.command()
+@with_flags
 def predict(
     smiles: Annotated[list[str] | None, typer.Argument(help="Queries.", metavar="SMILES")] = None,
     input_name: Annotated[
@@ -84,61 +98,65 @@ def predict(
     output_name: Annotated[
         str, typer.Option("--output", help="File for the results; - is standard output.")
     ] = _STANDARD,
-    model_name: Annotated[
-        str, typer.Option("--model", help="product, retro, or the path of a checkpoint.")
-    ] = "product",
-    n_best: Annotated[int, typer.Option(help="Answers a query.")] = 1,
-    beam_size: Annotated[
-        int | None, typer.Option(help="Hypotheses kept; n-best if not given.")
-    ] = None,
-    beam: Annotated[
-        str | None, typer.Option(help="exact, standard or sbs; greedy where one answer is asked.")
-    ] = None,
-    length_penalty: Annotated[float, typer.Option(help="Rank by log_prob / length ** this.")] = 0.0,
-    merge_duplicates: Annotated[
-        bool, typer.Option("--merge-duplicates", help="Answers that are one molecule become one.")
-    ] = False,
-    drafter: Annotated[
-        str | None, typer.Option(help="tree, windows or none; the search's own if not given.")
-    ] = None,
-    draft_length: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None,
-    draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None,
-    node_budget: Annotated[int | None, typer.Option(help="Nodes of a tree.")] = None,
-    dtype: Annotated[
-        str, typer.Option(help="float32, or bfloat16: faster, and rounded.")
-    ] = "float32",
-    batch_size: Annotated[int, typer.Option(help="Queries under way together.")] = 32,
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens of an answer at most; 200 or the model's limit.")
-    ] = None,
     output_format: Annotated[
         OutputFormat, typer.Option("--format", help="Form of the results.")
     ] = OutputFormat.jsonl,
+    *,
+    model: ModelFlags,
+    decoding: DecodingFlags,
 ) -> None:
     """Predict for every query, in the order given."""
     with _one_line_errors():
-        from molspec.strategy import PredictOptions
-
         with _value_errors_are_usage_errors():
-            options = PredictOptions(
-                n_best=n_best,
-                beam_size=beam_size,
-                beam=beam,  # type: ignore[arg-type]  # PredictOptions says what it may be
-                length_penalty=length_penalty,
-                merge_duplicates=merge_duplicates,
-                drafter=drafter,
-                draft_length=draft_length,
-                draft_count=draft_count,
-                node_budget=node_budget,
-                batch_size=batch_size,
-                max_length=max_length,
-            )
+            options = decoding.options()
         _check_sources(smiles, input_name, output_name)
         with _queries(smiles, input_name) as queries:
             with _value_errors_are_usage_errors():
-                results = _load(model_name, dtype).predict_stream(queries, options)
+                results = _load(model).predict_stream(queries, options)
             failed = _write(results, output_name, FORMATS[output_format.value])
     raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+@with_flags
+def evaluate(
+    table_path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE", help="Queries and targets: tabs, a header; plain, .gz or .xz."
+        ),
+    ],
+    query_column: Annotated[
+        str | None, typer.Option(help="Name of a column; src, product or query if not given.")
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="Name of a column; tgt, reactants or target if not given.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="File for a line a query; where it was begun, it is gone on with."),
+    ] = None,
+    offset: Annotated[int, typer.Option(help="Rows to leave out at the beginning.")] = 0,
+    limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,
+    summary_format: Annotated[
+        SummaryFormat, typer.Option("--format", help="Form of the summary.")
+    ] = SummaryFormat.text,
+    *,
+    model: ModelFlags,
+    decoding: DecodingFlags,
+) -> None:
+    """Measure accuracy and cost on a table of queries and targets."""
+    with _one_line_errors():
+        from molspec.evaluation import Evaluation, PairTable, Settings
+
+        with _value_errors_are_usage_errors():
+            table = PairTable(table_path, query_column, target_column)
+            settings = Settings(table, model.model_name, model.dtype, decoding.options(), offset)
+            evaluation = Evaluation(settings, output, limit)
+            records = evaluation.run(_load(model))
+        _work_off(records, evaluation.summary, limit)
+        _show_summary(evaluation, summary_format)
+    raise typer.Exit(1 if evaluation.summary.failed else 0)
 
 
 @app.command()
@@ -171,10 +189,10 @@ def convert(
         checkpoints.convert(models.locate(source), destination, dtype)
 
 
-def _load(name: str, dtype: str) -> Model:
+def _load(flags: ModelFlags) -> Model:
     from molspec.predictor import load
 
-    return load(name, dtype=dtype)
+    return load(flags.model_name, flags.device, flags.dtype)
 
 
 def _check_sources(smiles: list[str] | None, input_name: str | None, output_name: str) -> None:
@@ -229,6 +247,35 @@ def _counted(results: Iterator[Result]) -> Iterator[Result]:
 
     yield from islice(results, _FEW)
     yield from tqdm(results, initial=_FEW, delay=0.1, unit=" queries")
+
+
+def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:
+    """Let an evaluation run to its end, with progress on a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(initial=summary.queries, total=limit, disable=None, unit=" queries") as bar:
+        for _ in records:
+            accuracy = summary.accuracy(1)
+            if accuracy is not None:
+                bar.set_postfix_str(f"top-1 {100 * accuracy:.1f} %", refresh=False)
+            bar.update()
+    if summary.queries == 0:
+        raise _UsageError("there are no such rows in TABLE")
+
+
+def _show_summary(evaluation: Evaluation, form: SummaryFormat) -> None:
+    from molspec.evaluation import report
+
+    settings, summary = evaluation.settings.to_json(), evaluation.summary
+    if form is SummaryFormat.json:
+        typer.echo(json.dumps({"settings": settings, **summary.to_json()}, indent=1))
+    else:
+        typer.echo(report(settings, summary))
+    if summary.excluded:
+        _say(
+            f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
+            "not counted for accuracy"
+        )
 
 
 @contextmanager

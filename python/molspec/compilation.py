@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint, hugging_face
 from molspec.engine.adapters import adapt, evaluating, is_hugging_face
+from molspec.engine.devices import Engine, check_device, make_engine
 from molspec.engine.module import EncoderDecoder
-from molspec.engine.native import NativeEngine
 from molspec.measurement import measure
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.predictor import DTYPES, Model
+from molspec.predictor import Model
 from molspec.text import Vocabulary
 
 #: No token: while a module is compiled, nothing is padding.
@@ -27,18 +27,27 @@ _TOLERANCE = 1e-7
 
 @overload
 def compile(  # noqa: A001 - named as torch.compile is
-    module: nn.Module, vocabulary: None = None, dtype: str = ..., max_positions: int = ...
-) -> NativeEngine: ...
+    module: nn.Module,
+    vocabulary: None = None,
+    dtype: str = ...,
+    device: str = ...,
+    max_positions: int = ...,
+) -> Engine: ...
 @overload
 def compile(  # noqa: A001
-    module: nn.Module, vocabulary: Vocabulary, dtype: str = ..., max_positions: int = ...
+    module: nn.Module,
+    vocabulary: Vocabulary,
+    dtype: str = ...,
+    device: str = ...,
+    max_positions: int = ...,
 ) -> Model: ...
 def compile(  # noqa: A001
     module: nn.Module,
     vocabulary: Vocabulary | None = None,
     dtype: str = "float32",
+    device: str = "cpu",
     max_positions: int = 512,
-) -> NativeEngine | Model:
+) -> Engine | Model:
     """Turn a module into a model of the native engine, with the same outputs.
 
     module: built on torch.nn.Transformer's layers behind `encode_src` and `decode_tgt` (Andronov et
@@ -46,14 +55,13 @@ def compile(  # noqa: A001
         changed, and compared with what was made of it.
     vocabulary: its tokens; then the result answers SMILES (`Model.predict`), else it is an engine
         for token ids: `molspec.decode(engine, source_ids, ...)`.
-    dtype: "float32" or "bfloat16", of the matrices.
+    dtype, device: of the result, as `load` takes them.
     max_positions: longest source or target, of modules that do not say it themselves.
 
     Raises ValueError, naming what of the module the engine does not have; `molspec.decode` takes
     such a module as it is.
     """
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype is {dtype!r}: expected {' or '.join(DTYPES)}")
+    check_device(device, dtype)
     double: Any = copy.deepcopy(module).double()
     with evaluating(double):
         if is_hugging_face(double):
@@ -68,8 +76,8 @@ def compile(  # noqa: A001
         _compare(own, spec, weights)
     weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
     if vocabulary is None:
-        return NativeEngine(spec, weights, DTYPES[dtype])
-    return Model(Checkpoint(spec, weights, vocabulary), dtype)
+        return make_engine(spec, weights, device, dtype)
+    return Model(Checkpoint(spec, weights, vocabulary), dtype, device)
 
 
 def _hugging_face(model: Any) -> EncoderDecoder:

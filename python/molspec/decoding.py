@@ -69,6 +69,35 @@ class Session(Protocol):
         """Free a row."""
 
 
+@dataclass(frozen=True)
+class QueryStatistics:
+    """What decoding one query took."""
+
+    #: Passes of the decoder that the query took part in.
+    decoder_calls: int = 0
+    #: Its rows of them, those that were drafts, and drafts that the model confirmed.
+    nodes: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    #: Tokens that decoding went on by, EOS counted: of a beam, those of all hypotheses.
+    emitted_tokens: int = 0
+    #: Wall time from when the query was read until it was answered.
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, decoded: Decoded, seconds: float) -> QueryStatistics:
+        """What the search counted."""
+        counts = decoded.statistics
+        return cls(
+            counts.steps,
+            counts.nodes,
+            counts.drafted_tokens,
+            counts.accepted_tokens,
+            counts.emitted_tokens,
+            seconds,
+        )
+
+
 @dataclass
 class Statistics:
     """What decoding took, summed over queries."""
@@ -81,7 +110,7 @@ class Statistics:
     nodes: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
-    #: Tokens of the best predictions, EOS counted.
+    #: Tokens that decoding went on by, EOS counted: of a beam, those of all hypotheses.
     emitted_tokens: int = 0
     #: Wall time by stage.
     seconds: dict[str, float] = field(

@@ -69,6 +69,18 @@ def decoder_step(
     )
 
 
+def refuse_fault(workspace: Tensor) -> None:
+    """Wait for the device and raise what the last `encode` or `decoder_step` found wrong there.
+
+    On CUDA tensors those two return at once and look at ids, slots and blocks on the device: a row
+    with one that is out of range is left out (its log-probs are NaN) and the fault is kept in
+    workspace. The CPU's raise by themselves and have no need of this.
+
+    Raises RuntimeError where there was a fault.
+    """
+    _library.refuse_fault(workspace)
+
+
 def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) -> int:
     """Bytes of workspace for a call of `rows` source positions or nodes over `positions`."""
     size: int = _library.workspace_size(weights, table, rows, positions)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any
-
-import torch
 
 from molspec import checkpoints, drafting
 from molspec._native import Decoded
 from molspec.checkpoints import Checkpoint
-from molspec.decoding import Source, Statistics, decode
-from molspec.engine.native import NativeEngine
+from molspec.decoding import QueryStatistics, Source, Statistics, decode
+from molspec.engine.devices import check_device, make_engine
 from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
 from molspec.text import canonicalise, check_smiles
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,8 @@ class Result:
     query: str
     predictions: tuple[Prediction, ...] = ()
     error: str | None = None
+    #: What it took. Two results are equal where their answers are.
+    statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
 
 
 class Results(list[Result]):
@@ -65,14 +64,13 @@ class Results(list[Result]):
 class Model:
     """A model that answers queries. Made by `load`."""
 
-    def __init__(self, checkpoint: Checkpoint, dtype: str = "float32") -> None:
-        if dtype not in DTYPES:
-            raise ValueError(f"dtype is {dtype!r}: expected {' or '.join(DTYPES)}")
+    def __init__(self, checkpoint: Checkpoint, dtype: str = "float32", device: str = "cpu") -> None:
         self.spec = checkpoint.spec
         self.vocabulary = checkpoint.vocabulary
         self.card = checkpoint.card
         self.dtype = dtype
-        self.engine = NativeEngine(checkpoint.spec, checkpoint.weights, DTYPES[dtype])
+        self.device = device
+        self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         self._guess = drafting.guess_model(
             checkpoint.vocabulary, checkpoint.ngram, self.spec.start_id
         )
@@ -136,8 +134,8 @@ class Model:
             )
         return Source(index, ids, [*begin, *ids, *end])
 
-    def result(self, query: str, decoded: Decoded, merge: bool) -> Result:
-        """The decode loop's answer in text."""
+    def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:
+        """The decode loop's answer in text; `seconds` is what it took."""
         predictions = tuple(
             Prediction(
                 self.vocabulary.decode(hypothesis.token_ids),
@@ -148,7 +146,8 @@ class Model:
         )
         if merge:
             predictions = merge_duplicates(predictions)
-        return Result(query, predictions, decoded.error or None)
+        statistics = QueryStatistics.of(decoded, seconds)
+        return Result(query, predictions, decoded.error or None, statistics)
 
 
 class _Reader:
@@ -160,25 +159,28 @@ class _Reader:
         self._queries = iter(queries)
         self._read_count = 0
         self._next = 0
-        self._under_way: dict[int, str] = {}
+        #: The query and when it was read.
+        self._under_way: dict[int, tuple[str, float]] = {}
         self._waiting: dict[int, Result] = {}
 
     def __iter__(self) -> Iterator[Source]:
         for query in self._queries:
             index = self._read_count
             self._read_count += 1
+            began = perf_counter()
             try:
                 source = self._model.source(index, query)
             except ValueError as error:
                 self._waiting[index] = Result(query, error=str(error))
             else:
-                self._under_way[index] = query
+                self._under_way[index] = query, began
                 yield source
 
     def answer(self, index: int, decoded: Decoded) -> None:
         """Take the answer to a query."""
-        query = self._under_way.pop(index)
-        self._waiting[index] = self._model.result(query, decoded, self._merge)
+        query, began = self._under_way.pop(index)
+        seconds = perf_counter() - began
+        self._waiting[index] = self._model.result(query, decoded, self._merge, seconds)
 
     def ready(self) -> Iterator[Result]:
         """Hand out the answers that no earlier query holds up."""
@@ -212,11 +214,12 @@ def _log_sum(log_probs: Iterable[float]) -> float:
 def load(name_or_path: str | Path, device: str = "cpu", dtype: str = "float32") -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
 
-    dtype: "float32" gives PyTorch's own answers; "bfloat16" is faster and rounds its matrices.
+    device: "cpu", "cuda" or "cuda:1".
+    dtype: "float32" gives PyTorch's own answers; "bfloat16" (on CUDA "float16" too) is faster and
+        rounds its matrices.
 
     Raises ValueError for an unknown device or dtype, CheckpointError (a ValueError) where there is
     no such model or it is broken.
     """
-    if device != "cpu":
-        raise ValueError(f"device is {device!r}: expected 'cpu'")
-    return Model(checkpoints.read(locate(name_or_path)), dtype)
+    check_device(device, dtype)
+    return Model(checkpoints.read(locate(name_or_path)), dtype, device)

@@ -19,6 +19,7 @@ from molspec.engine.packing import (
     BLOCK_POSITIONS,
     HEAD_MULTIPLE,
     PANEL_COLUMNS,
+    WEIGHT_TYPES,
     round_up,
 )
 
@@ -196,7 +197,7 @@ class Unpacked:
     """A packed model (`engine.packing`) as plain matrices; csrc/ops/model.cpp has the order."""
 
     dtype: torch.dtype
-    bfloat16: bool
+    matrix_dtype: torch.dtype
     d_model: int
     head_count: int
     head_dim: int
@@ -220,7 +221,7 @@ class Unpacked:
     def read(weights: Tensor, table: Tensor, dtype: torch.dtype) -> Unpacked:
         """Read sizes and weights back, in `dtype`."""
         entries = iter(table.tolist())
-        _version, bfloat16, d_model, heads, head_dim, feed_forward = (
+        _version, weight_type, d_model, heads, head_dim, feed_forward = (
             next(entries) for _ in range(6)
         )
         encoder_layers, decoder_layers, source_vocab, target_vocab, max_positions = (
@@ -230,7 +231,7 @@ class Unpacked:
         norm_eps, scale = (_real(next(entries)) for _ in range(2))
         model = Unpacked(
             dtype,
-            bool(bfloat16),
+            WEIGHT_TYPES[weight_type],
             d_model,
             heads,
             head_dim,
@@ -270,9 +271,9 @@ class Unpacked:
         return hidden if stack.norm is None else self.norm(hidden, stack.norm)
 
     def linear(self, hidden: Tensor, linear: Linear) -> Tensor:
-        """Matrix product and bias; inputs are rounded where weights are bfloat16."""
-        if self.bfloat16:
-            hidden = hidden.bfloat16().to(self.dtype)
+        """Matrix product and bias; inputs are rounded where weights have 16 bits."""
+        if self.matrix_dtype != torch.float32:
+            hidden = hidden.to(self.matrix_dtype).to(self.dtype)
         return F.linear(hidden, *linear)
 
     def keys_values(self, hidden: Tensor, attention: Attention) -> tuple[Tensor, Tensor]:
@@ -315,8 +316,9 @@ class _Reader:
 
     def linear(self, in_size: int, out_size: int) -> Linear:
         inner, columns = round_up(in_size, 2), round_up(out_size, PANEL_COLUMNS)
-        if self._model.bfloat16:
-            data = self._take(inner * columns, torch.bfloat16)
+        matrix_dtype = self._model.matrix_dtype
+        if matrix_dtype != torch.float32:
+            data = self._take(inner * columns, matrix_dtype)
             panels = data.reshape(-1, inner // 2, PANEL_COLUMNS, 2).transpose(2, 3)
         else:
             panels = self._take(inner * columns)

@@ -61,7 +61,7 @@ def _command(output: Path) -> list[str]:
     return [
         *compiler.split(),
         *("-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off"),
-        *("-Wall", "-Wextra", "-Werror", "-U_FORTIFY_SOURCE"),
+        *("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE"),
         *(f"-Dmolspec={_NAMESPACE}", "-DTORCH_TARGET_VERSION=0x020b000000000000"),
         *(f"-I{_HERE}", f"-I{_SOURCES}", f"-isystem{torch_folder / 'include'}"),
         str(_HERE / "library.cpp"),

@@ -29,6 +29,7 @@ CONVENTIONS: dict[str, dict[str, object]] = {
     "gelu": {"activation": "gelu"},
     "silu": {"activation": "silu", "norm": "pre"},
     "one head, one layer": {"head_count": 1, "encoder_layers": 1, "decoder_layers": 1},
+    "wide head": {"d_model": 48, "head_count": 1},
     "whole panels": {"d_model": 64, "head_count": 4, "feed_forward": 128},
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from molspec import ops
-from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
+from molspec import ops, reference
+from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, round_up
 
 
 @dataclass
@@ -34,16 +35,23 @@ class Batch:
             torch.full((self.slot_count // BLOCK_POSITIONS, layers, size), nan, dtype=dtype),
         )
 
-    def workspace(self) -> Tensor:
+    def workspace(self, library: Any = ops) -> Tensor:
         positions = self.packed.spec.max_positions
-        rows = max(64, positions)
-        size = ops.workspace_size(self.packed.weights, self.packed.table, rows, positions)
+        rows = max(64, positions, len(self.nodes), len(self.source_ids))
+        size = library.workspace_size(self.packed.weights, self.packed.table, rows, positions)
         return torch.full((size,), 255, dtype=torch.uint8)
 
-    def run(self, library: object, dtype: torch.dtype = torch.float32) -> Tensor:
+    def run(
+        self,
+        library: Any,
+        dtype: torch.dtype = torch.float32,
+        workspace: Tensor | None = None,
+    ) -> Tensor:
         """Log-probs [node, vocab] by the operators of `library` (ops or reference)."""
         memory_cache, kv_cache = self.caches(dtype)
-        workspace = self.workspace()
+        if workspace is None:
+            nothing = torch.empty(0, dtype=torch.uint8)
+            workspace = nothing if library is reference else self.workspace(library)
         model = (self.packed.weights, self.packed.table)
         library.encode(
             *model, self.source_ids, self.source_offsets, self.memories, memory_cache, workspace
@@ -61,6 +69,24 @@ class Batch:
             log_probs,
         )
         return log_probs
+
+    def alone(self, row: int) -> Batch:
+        """The path of one node, one node a token, and its query: its log-probs come last."""
+        query, path = self.paths[row]
+        begin, end = self.source_offsets[query : query + 2].tolist()
+        length = end - begin
+        blocks = range(-(-length // BLOCK_POSITIONS))
+        nodes = [[t, p, p * (p + 1) // 2, 0] for p, t in enumerate(path)]
+        return Batch(
+            self.packed,
+            self.source_ids[begin:end],
+            torch.tensor([0, length], dtype=torch.int32),
+            torch.tensor([[length, *blocks]], dtype=torch.int32),
+            torch.tensor(nodes, dtype=torch.int32),
+            torch.tensor([s for p in range(len(path)) for s in range(p + 1)], dtype=torch.int32),
+            [(0, path)],
+            round_up(len(path), BLOCK_POSITIONS),
+        )
 
 
 def random_batch(packed: PackedModel, lengths: list[int], node_count: int, seed: int) -> Batch:

@@ -56,6 +56,7 @@ def test_prepare_then_train_then_further(app: typer.Typer, tmp_path: Path) -> No
     status, said = run(app, "train", "--data", other, "--output", tmp_path / "second", *further)
     assert status == 0
     assert "token accuracy" in said
+    assert "top-1" in said
 
 
 def test_sample(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

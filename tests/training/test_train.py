@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from molspec import checkpoints
-from molspec.model.spec import ModelSpec
+from molspec.checkpoints import Checkpoint
 from molspec.training import PrepareOptions, TrainConfig, TrainingError, prepare, train
 from molspec.training.prepared import read
 from molspec.training.reactions import read_rows
@@ -41,12 +41,10 @@ CONFIG = TrainConfig(
     decoded_pairs=4,
 )
 
-#: Trains with the arguments' configuration and kills itself within step 13 or within its 2nd save.
+#: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
 KILLED = """
 import json, os, signal, sys
-from molspec.training import TrainConfig, train, trainer
-
-loop = sys.modules["molspec.training.train"]
+from molspec.training import TrainConfig, loop, train, trainer
 
 def die_at(count, call):
     calls = []
@@ -58,10 +56,11 @@ def die_at(count, call):
     return counting
 
 data, output, config, where = sys.argv[1:]
-if where == "step":
-    trainer.Trainer._average = die_at(13, trainer.Trainer._average)
+if where == "save":
+    loop.os.replace = die_at(3, os.replace)
 else:
-    loop.os.replace = die_at(2, os.replace)
+    steps = {"beginning": 1, "step": 13}[where]
+    trainer.Trainer._average = die_at(steps, trainer.Trainer._average)
 train(data, output, TrainConfig.from_json(json.loads(config)))
 """
 
@@ -123,9 +122,9 @@ def test_it_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     assert "24 steps" in checkpoint.card
 
 
-@pytest.mark.parametrize("where", ["step", "save"])
+@pytest.mark.parametrize(("where", "saved"), [("beginning", 0), ("step", 8), ("save", 8)])
 def test_a_killed_training_goes_on_to_the_same_weights(
-    data: Path, unbroken: Path, tmp_path: Path, where: str
+    data: Path, unbroken: Path, tmp_path: Path, where: str, saved: int
 ) -> None:
     output = tmp_path / "run"
     config = json.dumps(CONFIG.to_json())
@@ -136,8 +135,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     )
     assert killed.returncode == -signal.SIGKILL
     state = torch.load(output / "state.pt", weights_only=True)["trainer"]
-    assert state["step_count"] == 8
-    assert state["batch_index"] > 0
+    assert state["step_count"] == saved
     outcome = train(data, output, CONFIG)
     assert outcome.step_count == 24
     assert_equal(weights(output), weights(unbroken))
@@ -183,20 +181,21 @@ def test_it_stops_when_nothing_improves(data: Path, tmp_path: Path) -> None:
 
 
 def test_top_1_is_measured_with_the_decoder(data: Path, tmp_path: Path) -> None:
-    validation = read(data).validation.spread(CONFIG.decoded_pairs)
+    prepared = read(data)
+    validation = prepared.validation.spread(CONFIG.decoded_pairs)
     truth = {
-        tuple(validation.source(index)): validation.target(index)
+        prepared.vocabulary.decode(validation.source(index)): prepared.vocabulary.decode(
+            validation.target(index)
+        )
         for index in range(len(validation))
     }
     calls: list[int] = []
 
-    def decode(
-        spec: ModelSpec, weights: Mapping[str, Tensor], sources: list[list[int]]
-    ) -> list[list[int]]:
-        assert weights.keys() == spec.weight_shapes().keys()
+    def decode(model: Checkpoint, sources: Sequence[str]) -> list[str]:
+        assert model.vocabulary == prepared.vocabulary
         calls.append(len(sources))
-        right = [truth[tuple(source)] for source in sources]
-        return [[], *right[1:]]
+        backwards = [".".join(reversed(truth[source].split("."))) for source in sources]
+        return ["", *backwards[1:]]
 
     outcome = train(data, tmp_path / "run", replace(CONFIG, steps=2), decode=decode)
     assert calls == [4]

@@ -1,7 +1,7 @@
 """Weights in the layout the native kernels read: one buffer, and a table of sizes and offsets.
 
 A linear layer becomes panels of 64 output columns, [panel, in, 64] in float32 and
-[panel, in / 2, 64, 2] in bfloat16, so that a kernel reads memory front to back. Every head is
+[panel, in / 2, 64, 2] in 16 bits, so that a kernel reads memory front to back. Every head is
 padded to a multiple of 16 columns and every row to a multiple of 64, with zeros that change no
 sum. csrc/ops/model.cpp reads the table in the order it is written here.
 """
@@ -23,6 +23,9 @@ PACKING_VERSION = 1
 PANEL_COLUMNS = 64
 HEAD_MULTIPLE = 16
 BLOCK_POSITIONS = 16
+
+#: As the table numbers them; float16 is for CUDA alone.
+WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 _ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 
@@ -53,8 +56,8 @@ def pack(spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype) -> 
     Embeddings, positions, norms and biases stay float32. Raises ValueError for a dtype that the
     engine does not have.
     """
-    if dtype not in (torch.float32, torch.bfloat16):
-        raise ValueError(f"dtype is {dtype}: expected torch.float32 or torch.bfloat16")
+    if dtype not in WEIGHT_TYPES:
+        raise ValueError(f"dtype is {dtype}: expected one of {', '.join(map(str, WEIGHT_TYPES))}")
     return _Packer(spec, weights, dtype).pack()
 
 
@@ -82,7 +85,7 @@ class _Packer:
         spec = self._spec
         self._table += [
             PACKING_VERSION,
-            int(self._dtype == torch.bfloat16),
+            WEIGHT_TYPES.index(self._dtype),
             spec.d_model,
             spec.head_count,
             spec.head_dim,
@@ -162,7 +165,7 @@ class _Packer:
         inner = round_up(in_size, 2)
         padded = F.pad(weight.to(self._dtype), (0, inner - in_size, 0, columns - out_size))
         panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
-        if self._dtype == torch.bfloat16:
+        if self._dtype != torch.float32:
             pairs = panels.reshape(-1, inner // 2, 2, PANEL_COLUMNS)
             panels = pairs.transpose(2, 3)
         self._append(panels)

@@ -3,10 +3,26 @@
 `prepare` and `train` are the whole of it; docs/training.md shows the way.
 """
 
-from molspec.training.config import TrainConfig
-from molspec.training.prepare import PrepareOptions, prepare
-from molspec.training.train import Outcome, TrainingError, train
-from molspec.training.validation import Decode, Validation
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from molspec.training.config import TrainConfig
+    from molspec.training.loop import Outcome, TrainingError, train
+    from molspec.training.preparation import PrepareOptions, prepare
+    from molspec.training.validation import Decode, Validation
+
+_HOMES = {
+    "Decode": "validation",
+    "Outcome": "loop",
+    "PrepareOptions": "preparation",
+    "TrainConfig": "config",
+    "TrainingError": "loop",
+    "Validation": "validation",
+    "prepare": "preparation",
+    "train": "loop",
+}
 
 __all__ = [
     "Decode",
@@ -18,3 +34,12 @@ __all__ = [
     "prepare",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only for what needs it: the command line's help does not, nor do workers."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'molspec.training' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"molspec.training.{_HOMES[name]}"), name)

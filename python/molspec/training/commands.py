@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,17 +11,16 @@ import typer
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
-    from molspec.training.validation import Decode
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
 _MEBIBYTE = 2**20
 
 
-def register(app: typer.Typer, decode: Decode | None = None) -> None:
-    """Add the commands to `app`. `decode` measures top-1 at each validation of a training."""
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
     app.command("prepare")(prepare_command)
-    app.command("train", context_settings={"obj": decode})(train_command)
+    app.command("train")(train_command)
 
 
 def prepare_command(
@@ -53,7 +52,7 @@ def prepare_command(
 ) -> None:
     """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
     with _one_line_errors():
-        from molspec.training.prepare import PrepareOptions, prepare
+        from molspec.training.preparation import PrepareOptions, prepare
 
         options = PrepareOptions(
             task,  # type: ignore[arg-type]  # checked there
@@ -77,7 +76,6 @@ def prepare_command(
 
 
 def train_command(
-    context: typer.Context,
     output: Annotated[Path, typer.Option(help="The training's folder; it goes on where it is.")],
     data: Annotated[Path | None, typer.Option(help="A folder that `prepare` wrote.")] = None,
     sample: Annotated[
@@ -108,7 +106,7 @@ def train_command(
         "seed": seed,
     }
     with _one_line_errors():
-        from molspec.training.train import train
+        from molspec.training.loop import train
 
         if (data is None) != sample:
             raise ValueError("give either --data FOLDER or --sample")
@@ -118,7 +116,7 @@ def train_command(
             _config(config, flags, sample),
             start=None if start is None else _read(start),
             device=device,
-            decode=context.obj,
+            decode=_decode,
             shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
         )
     best = outcome.best
@@ -144,13 +142,20 @@ def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
 
 def _prepared_sample(output: Path) -> Path:
     """Prepare the sample beside `output`, where it is not yet."""
-    from molspec.training.prepare import prepare
+    from molspec.training.preparation import prepare
     from molspec.training.sample import FILE, OPTIONS
 
     folder = output.with_name(f"{output.name}-data")
     if not folder.exists():
         prepare([FILE], folder, OPTIONS)
     return folder
+
+
+def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
+    from molspec.predictor import Model
+
+    results = Model(checkpoint).predict(sources)
+    return [result.predictions[0].smiles if result.predictions else "" for result in results]
 
 
 def _read(name: str) -> Checkpoint:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
+from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary, canonicalise
@@ -17,8 +17,8 @@ from molspec.training.config import TrainConfig
 from molspec.training.prepared import PairTable
 from molspec.training.trainer import autocast
 
-#: (spec, weights, sources) -> the best target of each source; ids without BOS and EOS.
-Decode = Callable[[ModelSpec, Mapping[str, Tensor], list[list[int]]], list[list[int]]]
+#: (model, sources) -> the best target of each source, "" where there is none; SMILES.
+Decode = Callable[[Checkpoint, Sequence[str]], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,11 @@ class Validator:
         decode: Decode | None = None,
     ) -> None:
         chosen = table.spread(config.validation_pairs)
-        self._decoded = table.spread(config.decoded_pairs)
+        decoded = table.spread(config.decoded_pairs)
+        self._decoded = [
+            (vocabulary.decode(decoded.source(index)), vocabulary.decode(decoded.target(index)))
+            for index in range(len(decoded))
+        ]
         self._batches = Batches(chosen, spec, vocabulary, config.batch_tokens, device)
         self._epoch = self._batches.epoch(0, 0)
         self._pair_count = len(chosen)
@@ -76,21 +80,18 @@ class Validator:
         validation = Validation(
             float(loss) / token_count, int(hits) / token_count, int(whole) / self._pair_count
         )
-        return replace(validation, top_1=self._top_1(model)) if self._decode else validation
+        return replace(validation, top_1=self._top_1(model))
 
-    def _top_1(self, model: Transformer) -> float:
-        assert self._decode is not None
+    def _top_1(self, model: Transformer) -> float | None:
+        if self._decode is None:
+            return None
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
-        indices = range(len(self._decoded))
-        sources = [self._decoded.source(index) for index in indices]
-        found = self._decode(model.spec, weights, sources)
-        if len(found) != len(sources):
-            raise ValueError(f"decode gave {len(found)} targets: expected {len(sources)}")
+        checkpoint = Checkpoint(model.spec, weights, self._vocabulary)
+        found = self._decode(checkpoint, [source for source, _ in self._decoded])
+        if len(found) != len(self._decoded):
+            raise ValueError(f"decode gave {len(found)} targets: expected {len(self._decoded)}")
         hits = sum(
-            self._canonical(ids) == self._canonical(self._decoded.target(index)) is not None
-            for index, ids in zip(indices, found, strict=True)
+            canonicalise(text) == canonicalise(target) is not None
+            for text, (_, target) in zip(found, self._decoded, strict=True)
         )
-        return hits / len(sources)
-
-    def _canonical(self, ids: list[int]) -> str | None:
-        return canonicalise(self._vocabulary.decode(ids))
+        return hits / len(found)

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -39,6 +40,9 @@ struct alignas(16) float4 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
+using std::isnan;
+using std::max;
+using std::min;
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
@@ -160,15 +164,21 @@ inline bool run_block(int threads) {
 
 inline Warp& current_warp() { return machine.warps[static_cast<size_t>(machine.current / kWarp)]; }
 
-// What lane `from` of the warp offers.
+// Every lane shows a value to its warp. What comes back lasts until the lane's next call.
 template <typename T>
-T exchange(T value, int from) {
+const uint64_t* show(T value) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   Warp& warp = current_warp();
-  uint64_t(&values)[kWarp] = warp.values[current().exchanges++ % 2];
+  uint64_t (&values)[kWarp] = warp.values[current().exchanges++ % 2];
   std::memcpy(&values[machine.current % kWarp], &value, sizeof(T));
   wait(warp.barrier);
-  std::memcpy(&value, &values[from % kWarp], sizeof(T));
+  return values;
+}
+
+// What lane `from` shows.
+template <typename T>
+T exchange(T value, int from) {
+  std::memcpy(&value, &show(value)[from % kWarp], sizeof(T));
   return value;
 }
 
@@ -190,9 +200,10 @@ T __shfl_xor_sync(unsigned, T value, int distance) {
   return emulation::exchange(value, (emulation::machine.current % emulation::kWarp) ^ distance);
 }
 inline unsigned __ballot_sync(unsigned, bool holds) {
+  const uint64_t* shown = emulation::show(static_cast<uint64_t>(holds));
   unsigned result = 0;
   for (int lane = 0; lane < emulation::kWarp; ++lane)
-    result |= static_cast<unsigned>(emulation::exchange(holds, lane)) << lane;
+    result |= static_cast<unsigned>(shown[lane]) << lane;
   return result;
 }
 inline int __ffs(int bits) { return ffs(bits); }
@@ -201,6 +212,12 @@ template <typename T>
 T atomicMin(T* cell, T value) {
   const T old = *cell;
   if (value < old) *cell = value;
+  return old;
+}
+template <typename T>
+T atomicMax(T* cell, T value) {
+  const T old = *cell;
+  if (value > old) *cell = value;
   return old;
 }
 template <typename T>
@@ -228,7 +245,9 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 
-inline const char* cudaGetErrorString(cudaError_t) { return "a barrier that not every thread reached"; }
+inline const char* cudaGetErrorString(cudaError_t) {
+  return "a barrier that not every thread reached";
+}
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind,
                                    cudaStream_t) {
   std::memcpy(to, from, size);

@@ -1,23 +1,33 @@
 // The CUDA library as host code, in one translation unit: every operator of csrc/cuda, registered
-// for the CPU under another name (`molspec` is defined as that name by the compiler's command line).
+// for the CPU under another name (`molspec` is defined as that name by the compiler's command
+// line).
+
+#include "../../../csrc/library.cpp"
 
 #include "cuda/acceptance_length.cpp"
 #include "cuda/acceptance_length.cu"
+#include "cuda/engine.cpp"
+#include "cuda/engine.cu"
 #include "cuda/expand_drafts.cpp"
 #include "cuda/expand_drafts.cu"
+#include "cuda/layers.cu"
 #include "cuda/left_pad.cpp"
 #include "cuda/left_pad.cu"
-#include "../../../csrc/library.cpp"
+#include "cuda/select_hypotheses.cpp"
+#include "cuda/select_hypotheses.cu"
 #include "ops/acceptance_length.cpp"
 #include "ops/decoder_step.cpp"
 #include "ops/encode.cpp"
 #include "ops/expand_drafts.cpp"
+#include "ops/fault.cpp"
 #include "ops/left_pad.cpp"
 #include "ops/memory.cpp"
 #include "ops/model.cpp"
+#include "ops/select_hypotheses.cpp"
 
 // Another order of threads and blocks; a barrier of every block to leave out, -1 for none.
-extern "C" __attribute__((visibility("default"))) void emulation_set(unsigned seed, int skipped_barrier) {
+extern "C" __attribute__((visibility("default"))) void emulation_set(unsigned seed,
+                                                                     int skipped_barrier) {
   emulation::machine.order.seed(seed);
   emulation::machine.skipped_barrier = skipped_barrier;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from molspec.training.prepare import PrepareOptions
+from molspec.training.preparation import PrepareOptions
 
 #: Reactions of USPTO-50K; README.md beside it says which.
 FILE = Path(__file__).parent / "uspto50k.tsv.xz"
@@ -28,5 +28,6 @@ CONFIG: dict[str, Any] = {
     "learning_rate": 2e-3,
     "validate_every": 500,
     "validation_pairs": 100,
+    "decoded_pairs": 50,
     "save_minutes": 1.0,
 }

@@ -15,6 +15,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,6 +26,7 @@ from tqdm import tqdm
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.drafting import build_ngram
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
@@ -35,10 +37,13 @@ from molspec.training.prepared import Prepared, read
 from molspec.training.trainer import Trainer, new_model
 from molspec.training.validation import Decode, Validation, Validator
 
+_STATE = "state.pt"
+#: Pairs whose targets make the n-gram model that drafts.
+_NGRAM_PAIRS = 60_000
 #: Steps between two looks at the loss: a GPU does not wait in between.
 _LOG_STEPS = 50
 #: What may differ where a training goes on: budget and bookkeeping.
-_CHANGEABLE = ("minutes", "steps", "patience", "save_minutes")
+_CHANGEABLE = ("minutes", "steps", "patience", "save_minutes", "decoded_pairs")
 
 
 class TrainingError(RuntimeError):
@@ -81,7 +86,7 @@ def train(
     output = Path(output)
     chosen = _device(device)
     model = _model(data, config, start)
-    stored = _stored(output / "state.pt", config, data)
+    stored = _stored(output / _STATE, config, data)
     training = _Training(data, output, config, model, chosen, decode, shard_bytes)
     if stored is not None:
         training.restore(stored)
@@ -114,7 +119,7 @@ def _model(data: Prepared, config: TrainConfig, start: Checkpoint | None) -> Tra
 def _stored(path: Path, config: TrainConfig, data: Prepared) -> dict[str, Any] | None:
     """Load the saved state of the same training, None where there is none."""
     if not path.exists():
-        if path.parent.exists() and any(path.parent.iterdir()):
+        if path.parent.exists() and set(path.parent.iterdir()) - {_unfinished(path)}:
             raise ValueError(f"output is {path.parent}: it holds something else than a training")
         return None
     stored: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
@@ -127,6 +132,10 @@ def _stored(path: Path, config: TrainConfig, data: Prepared) -> dict[str, Any] |
     if stored["data"] != _fingerprint(data):
         raise ValueError(f"{path.parent} holds a training on other data")
     return stored
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f"{path.name}.unfinished")
 
 
 def _fingerprint(data: Prepared) -> str:
@@ -159,7 +168,9 @@ class _Training:
 
     def run(self) -> Outcome:
         """Train until the budget is used up or nothing improves."""
-        self._output.mkdir(parents=True, exist_ok=True)
+        if self._trainer.step_count == 0:
+            self._output.mkdir(parents=True, exist_ok=True)
+            self._save()  # first of all: a folder with a state is a training that can go on
         config = json.dumps(self._config.to_json(), indent=1) + "\n"
         (self._output / "config.json").write_text(config, encoding="utf-8")
         self._open_logs()
@@ -189,12 +200,11 @@ class _Training:
                 window.add(loss)
                 self._seconds = monotonic() - began
                 used_up = self._progress() >= 1.0
-                step_count = self._trainer.step_count
-                if step_count % _LOG_STEPS == 0 or used_up:
-                    row = window.close(step_count, self._trainer.token_count, self._seconds)
+                judged = used_up or self._trainer.step_count % self._config.validate_every == 0
+                if judged or self._trainer.step_count % _LOG_STEPS == 0:
+                    row = window.close(self._numbers())
                     self._log.add({**self._numbers(), "learning_rate": learning_rate, **row})
                     self._show(bar, row)
-                judged = step_count % self._config.validate_every == 0 or used_up
                 if judged:
                     self._judge()
                     self._seconds = monotonic() - began
@@ -248,11 +258,18 @@ class _Training:
             self._output.name, spec, self._data.description, self._numbers(), self._best
         )
         checkpoints.write(
-            Checkpoint(spec, weights, self._data.vocabulary, card=card),
+            Checkpoint(spec, weights, self._data.vocabulary, self._ngram, card),
             self._output / "model",
             overwrite=True,
             shard_bytes=self._shard_bytes,
         )
+
+    @cached_property
+    def _ngram(self) -> bytes:
+        """What the model's drafter knows of targets; a part of a large table tells it enough."""
+        table = self._data.train.spread(_NGRAM_PAIRS)
+        targets = [table.target(index) for index in range(len(table))]
+        return build_ngram(self._data.vocabulary, targets)
 
     def _save(self) -> None:
         state = {
@@ -263,9 +280,9 @@ class _Training:
             "best": None if self._best is None else asdict(self._best),
             "worse_count": self._worse_count,
         }
-        unfinished = self._output / "state.pt.unfinished"
-        torch.save(state, unfinished)
-        os.replace(unfinished, self._output / "state.pt")
+        path = self._output / _STATE
+        torch.save(state, _unfinished(path))
+        os.replace(_unfinished(path), path)
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         """Go back to what `_save` wrote; more budget or patience than it had can be used."""
@@ -288,13 +305,14 @@ class _Window:
         """Count a step, without waiting for its loss."""
         self._losses.append(loss)
 
-    def close(self, step_count: int, token_count: int, seconds: float) -> dict[str, float]:
-        """Give mean loss and speed, and begin anew."""
+    def close(self, now: Mapping[str, float]) -> dict[str, float]:
+        """Give mean loss and speed, and begin anew. Raises TrainingError."""
         loss = float(torch.stack(self._losses).mean())
         if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss is {loss} at step {step_count}: try a lower learning_rate"
+                f"the loss is {loss} at step {now['step']}: try a lower learning_rate"
             )
-        speed = (token_count - self._token_count) / max(seconds - self._seconds, 1e-9)
-        self.__init__(token_count, seconds)  # type: ignore[misc]
+        tokens, seconds = int(now["tokens"]), 60 * now["minutes"]
+        speed = (tokens - self._token_count) / max(seconds - self._seconds, 1e-9)
+        self._losses, self._token_count, self._seconds = [], tokens, seconds
         return {"loss": loss, "tokens_per_second": speed}

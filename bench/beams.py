@@ -1,0 +1,235 @@
+"""Standard, exact speculative and speculative beam search (SBS) side by side.
+
+For every n the searches answer query by query in turns, one thread, batch 1, so that what disturbs
+the machine hits all alike. Meanwhile it is checked that
+- exact gives the list of standard: sequences, log-probabilities to the bit, order;
+- SBS without drafts does too;
+- no list depends on its batch: the same at batch 1 and at --batch-size.
+Exit status 1 where one does not hold. Prints Markdown.
+
+    python bench/beams.py test.tsv.xz --model retro --limit 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import torch
+
+import machine
+from molspec import Model, Result, load
+from molspec.drafting import TreeDraft, WindowDrafts
+from molspec.evaluation import PairTable
+from molspec.strategy import PredictOptions, lookahead
+
+#: The search that the others are compared with.
+BASE = "standard"
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search of a name; where `is_base_list`, one that must give the list of BASE."""
+
+    name: str
+    options: PredictOptions
+    is_base_list: bool
+
+
+@dataclass
+class Measured:
+    """Results of a search, and seconds that each took, in the order of the queries."""
+
+    search: Search
+    results: list[Result] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def mean(self, name: str) -> float:
+        """Mean over the queries of a count in `QueryStatistics`."""
+        counts: list[int] = [getattr(result.statistics, name) for result in self.results]
+        return sum(counts) / len(counts)
+
+    def equal(self, others: Sequence[Result], ranks: int | None = None) -> int:
+        """How many lists, or their first `ranks` answers, equal those of `others` to the bit."""
+        return sum(
+            mine.predictions[:ranks] == other.predictions[:ranks] and mine.error == other.error
+            for mine, other in zip(self.results, others, strict=True)
+        )
+
+    def drafts(self) -> str:
+        """How it drafts, in a few words."""
+        drafting = self.search.options.drafting
+        if isinstance(drafting, TreeDraft):
+            return (
+                f"lookahead {drafting.max_depth}, {drafting.node_budget} nodes, "
+                f"p >= {drafting.min_probability}"
+            )
+        if isinstance(drafting, WindowDrafts):
+            kind = "smart" if drafting.smart else drafting.choice
+            return f"{drafting.draft_count} x {drafting.draft_length}, {kind}"
+        return "none"
+
+
+def searches(n: int, flags: argparse.Namespace) -> list[Search]:
+    """What is compared at n answers a query."""
+    options = PredictOptions(n_best=n, max_length=flags.max_length, batch_size=1)
+    ahead = lookahead(n, flags.node_budget)
+    if flags.max_depth is not None:
+        ahead = replace(ahead, max_depth=flags.max_depth)
+    if flags.min_probability is not None:
+        ahead = replace(ahead, min_probability=flags.min_probability)
+    windows = WindowDrafts(flags.draft_length, flags.draft_count)
+    smart = replace(windows, smart=True)
+    compared = [
+        Search(BASE, replace(options, beam="standard"), True),
+        Search("exact", replace(options, beam="exact", drafter=ahead), True),
+        Search("SBS", replace(options, beam="sbs", drafter=windows), False),
+        Search("SBS, smart", replace(options, beam="sbs", drafter=smart), False),
+        Search("SBS, D = 0", replace(options, beam="sbs", drafter="none"), True),
+    ]
+    return [search for search in compared if search.name in (BASE, *flags.searches)]
+
+
+def in_turns(model: Model, compared: Sequence[Search], queries: Sequence[str]) -> list[Measured]:
+    """Answer query by query with each search; who begins changes from query to query."""
+    measured = [Measured(search) for search in compared]
+    streams = [model.predict_stream(queries, search.options) for search in compared]
+    for index in range(len(queries)):
+        for turn in range(len(compared)):
+            which = (index + turn) % len(compared)
+            began = perf_counter()
+            result = next(streams[which])
+            measured[which].seconds.append(perf_counter() - began)
+            measured[which].results.append(result)
+    return measured
+
+
+def violations(model: Model, measured: Sequence[Measured], batch_size: int) -> Iterator[str]:
+    """Every law that did not hold, in words."""
+    base = measured[0].results
+    queries = [result.query for result in base]
+    for one in measured:
+        name = f"n = {one.search.options.n_best}, {one.search.name}"
+        if one.search.is_base_list and one.equal(base) < len(base):
+            yield f"{name}: {len(base) - one.equal(base)} lists are not those of {BASE}"
+        options = replace(one.search.options, batch_size=batch_size)
+        batched = list(model.predict_stream(queries, options))
+        if one.equal(batched) < len(base):
+            yield f"{name}: {len(base) - one.equal(batched)} lists change at batch {batch_size}"
+
+
+def table(measured: Sequence[Measured]) -> Iterator[str]:
+    """Rows of a Markdown table."""
+    base = measured[0]
+    count = len(base.results)
+    for one in measured:
+        calls, nodes = one.mean("decoder_calls"), one.mean("nodes")
+        seconds = sum(one.seconds) / count
+        speed_up = median(b / o for b, o in zip(base.seconds, one.seconds, strict=True))
+        cells = (
+            str(one.search.options.n_best),
+            one.search.name,
+            one.drafts(),
+            f"{100 * one.equal(base.results) / count:.1f} %",
+            f"{100 * one.equal(base.results, 1) / count:.1f} %",
+            f"{calls:.1f}",
+            f"{base.mean('decoder_calls') / calls:.2f}x",
+            f"{nodes:.0f}",
+            f"{nodes / calls:.1f}",
+            f"{1e3 * seconds:.1f}",
+            f"{sum(base.seconds) / count / seconds:.2f}x",
+            f"{speed_up:.2f}x",
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+HEAD = (
+    "| n | search | drafts | lists as standard's | first answers as standard's "
+    "| passes a query | fewer passes | nodes a query | nodes a pass "
+    "| ms a query | speed-up | median speed-up of a query |",
+    "|" + "---|" * 12,
+)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("table", type=Path, help="queries, in a column as of `molspec evaluate`")
+    parser.add_argument("--query-column")
+    parser.add_argument("--target-column")
+    parser.add_argument("--model", default="retro")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=200)
+    parser.add_argument("--n", type=int, nargs="+", default=[5, 10, 25])
+    parser.add_argument("--batch-size", type=int, default=8, help="the batch of the check")
+    parser.add_argument("--max-length", type=int)
+    parser.add_argument("--node-budget", type=int, help="of exact; if not given, molspec's own")
+    parser.add_argument("--max-depth", type=int, help="of exact: steps of its lookahead")
+    parser.add_argument("--min-probability", type=float, help="of exact")
+    parser.add_argument("--draft-length", type=int, default=10, help="of SBS")
+    parser.add_argument("--draft-count", type=int, default=10, help="of SBS")
+    parser.add_argument(
+        "--searches",
+        nargs="+",
+        metavar="NAME",
+        choices=("exact", "SBS", "SBS, smart", "SBS, D = 0"),
+        default=("exact", "SBS", "SBS, D = 0"),
+        help="what to compare with standard: %(choices)s",
+    )
+    parser.add_argument("--json", type=Path, help="write every query's counts and times there")
+    return parser.parse_args(arguments)
+
+
+def _equal_ones(flags: argparse.Namespace) -> str:
+    names = [search.name for search in searches(flags.n[0], flags) if search.is_base_list]
+    return f"{' and '.join(names[1:])} gave the lists of {BASE} to the bit"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    flags = parse(arguments)
+    torch.set_num_threads(1)
+    pairs = PairTable(flags.table, flags.query_column, flags.target_column)
+    rows = islice(pairs, flags.offset, flags.offset + flags.limit)
+    queries = [row.query for row in rows]
+    model = load(flags.model, dtype=flags.dtype)
+    print(
+        f"{flags.model}, {flags.dtype}; {len(queries)} queries of {flags.table.name}, column "
+        f"{pairs.query_column}, one thread, batch 1, in turns.\n"
+        f"{', '.join(f'{name} {value}' for name, value in machine.describe().items())}.\n"
+    )
+    print(*HEAD, sep="\n", flush=True)
+    wrong: list[str] = []
+    report = []
+    for n in flags.n:
+        measured = in_turns(model, searches(n, flags), queries)
+        for row in table(measured):
+            print(row, flush=True)
+        wrong += violations(model, measured, flags.batch_size)
+        report += [
+            {
+                "n": n,
+                "search": one.search.name,
+                "drafts": one.drafts(),
+                "seconds": one.seconds,
+                "statistics": [asdict(result.statistics) for result in one.results],
+            }
+            for one in measured
+        ]
+    if flags.json is not None:
+        flags.json.write_text(json.dumps({"machine": machine.describe(), "searches": report}))
+    for line in wrong:
+        print(f"\nVIOLATED: {line}")
+    if not wrong:
+        print(f"\nNo list depends on its batch, 1 or {flags.batch_size}; {_equal_ones(flags)}.")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The measured ceilings of one core: a native routine reads memory, another multiplies and adds.
+
+ceilings.cpp is compiled for this machine when it is first needed, by $CXX or c++. Reading is
+measured over a buffer of the weights' own size, again and again, so that it sees the cache level
+that the weights would live in; products are measured in registers alone, in sixteen independent
+chains, with the dot-product instruction for bfloat16 where there is one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from timing import Call
+
+_FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC")
+_SOURCE = Path(__file__).with_name("ceilings.cpp")
+_PRODUCT_REPEATS = 4096
+_READ_STEP = 1024
+
+
+def reader(byte_count: int) -> tuple[int, Call]:
+    """Bytes (byte_count, rounded up), and a call that reads so many once."""
+    bytes_read = -(-byte_count // _READ_STEP) * _READ_STEP
+    buffer = torch.zeros(bytes_read // 4)
+    read = _library().read_bytes
+    address = ctypes.c_void_p(buffer.data_ptr())
+
+    def call(_keep: torch.Tensor = buffer) -> object:
+        return read(address, ctypes.c_int64(bytes_read))
+
+    return bytes_read, call
+
+
+def multiplier(dtype: torch.dtype) -> tuple[int, Call]:
+    """Operations (a product is one, a sum another), and a call that does so many."""
+    name = "bfloat16" if dtype == torch.bfloat16 else "float32"
+    library = _library()
+    products = getattr(library, f"{name}_products")
+    operations = getattr(library, f"{name}_operations")() * _PRODUCT_REPEATS
+    arguments = ctypes.c_float(0.5), ctypes.c_int64(_PRODUCT_REPEATS)
+    return operations, lambda: products(*arguments)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    compiler = os.environ.get("CXX", "c++")
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "ceilings.so"
+        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(built)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            reason = getattr(error, "stderr", None) or error
+            raise RuntimeError(f"{' '.join(command)}: {reason}") from error
+        library = ctypes.CDLL(str(built))
+    for name in ("read_bytes", "float32_products", "bfloat16_products"):
+        getattr(library, name).restype = ctypes.c_float
+    for name in ("float32_operations", "bfloat16_operations"):
+        getattr(library, name).restype = ctypes.c_int64
+    return library

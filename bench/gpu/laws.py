@@ -1,0 +1,56 @@
+"""The laws on real queries: drafts and batches change no bit of an answer."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import subject
+
+from molspec.predictor import Model
+
+#: (drafter, batch size) of every run that must agree with ("none", 1).
+_RUNS = (("none", 32), ("tree", 1), ("tree", 7), ("tree", 32), ("windows", 32))
+
+
+def run(device: str, few: bool) -> dict[str, Any]:
+    """Greedy answers and log-probs by every drafter, batch size and order."""
+    checkpoint, weights = subject.checkpoint("product", few)
+    queries = subject.queries(checkpoint, 5 if few else 60)
+    dtypes = ("float32", "bfloat16") + (() if device == "cpu" else ("float16",))
+    results = []
+    for dtype in dtypes:
+        model = Model(checkpoint, dtype, device)
+        options = {"max_length": 30 if few else 120}
+        plain = model.predict(queries, drafter="none", batch_size=1, **options)
+        answers = {result.query: result for result in plain}
+        for drafter, batch_size in _RUNS:
+            shuffled = random.Random(batch_size).sample(queries, len(queries))
+            found = model.predict(shuffled, drafter=drafter, batch_size=batch_size, **options)
+            different = [result.query for result in found if result != answers[result.query]]
+            results.append(
+                {
+                    "what": f"{dtype}, {drafter}, batch {batch_size}",
+                    "different": different,
+                    "ok": not different,
+                }
+            )
+        beams = [
+            model.predict(queries[:12], n_best=5, beam=beam, batch_size=4, **options)
+            for beam in ("standard", "exact")
+        ]
+        pairs = zip(*beams, strict=True)
+        different = [standard.query for standard, exact in pairs if standard != exact]
+        results.append(
+            {
+                "what": f"{dtype}, exact speculative beam against standard",
+                "different": different,
+                "ok": not different,
+            }
+        )
+    return {
+        "ok": all(result["ok"] for result in results),
+        "weights": weights,
+        "queries": len(queries),
+        "laws": results,
+    }

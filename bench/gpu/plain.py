@@ -1,0 +1,71 @@
+"""The same model in plain PyTorch: greedy decoding with and without a cache."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from molspec.model.transformer import Transformer
+
+
+def pad(sources: list[list[int]], pad_id: int, device: str) -> Tensor:
+    rows = [torch.tensor(source) for source in sources]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id).to(device)
+
+
+@torch.inference_mode()
+def without_cache(model: Transformer, source_ids: Tensor, bos: int, eos: int, most: int) -> Tensor:
+    """Greedy targets [batch, length]; every step computes all positions anew."""
+    padding = source_ids == model.pad_id
+    memory = model.encode(source_ids, padding)
+    targets = source_ids.new_full((len(source_ids), 1), bos)
+    done = torch.zeros_like(targets[:, 0], dtype=torch.bool)
+    while targets.shape[1] <= most and not done.all():
+        logits = model.decode(targets, memory, padding)[:, -1]
+        targets = torch.cat([targets, logits.argmax(-1, keepdim=True)], dim=1)
+        done |= targets[:, -1] == eos
+    return targets
+
+
+@torch.inference_mode()
+def with_cache(model: Transformer, source_ids: Tensor, bos: int, eos: int, most: int) -> Tensor:
+    """Greedy targets [batch, length]; keys and values of earlier positions are kept."""
+    padding = source_ids == model.pad_id
+    memory = model.encode(source_ids, padding)
+    visible = ~padding[:, None, None, :]
+    layers = model.decoder.layers
+    crossed = [_keys_values(layer.cross_attention, memory) for layer in layers]
+    kept: list[tuple[Tensor, Tensor] | None] = [None] * len(layers)
+    targets = source_ids.new_full((len(source_ids), 1), bos)
+    done = torch.zeros_like(targets[:, 0], dtype=torch.bool)
+    # One position at a time: the table of embeddings is asked for all, and the last one is taken.
+    while targets.shape[1] <= most and not done.all():
+        hidden = model._embed(targets, "target")[:, -1:]
+        for i, layer in enumerate(layers):
+            value = layer._before(hidden, layer.self_attention_norm)
+            new = _keys_values(layer.self_attention, value)
+            old = kept[i]
+            kept[i] = new if old is None else tuple(torch.cat(p, 2) for p in zip(old, new))  # noqa: B905
+            change = _attend(layer.self_attention, value, kept[i], None)
+            hidden = layer._after(hidden, change, layer.self_attention_norm)
+            value = layer._before(hidden, layer.cross_attention_norm)
+            change = _attend(layer.cross_attention, value, crossed[i], visible)
+            hidden = layer._after(hidden, change, layer.cross_attention_norm)
+            change = layer.feed_forward(layer._before(hidden, layer.feed_forward_norm))
+            hidden = layer._after(hidden, change, layer.feed_forward_norm)
+        hidden = hidden if model.decoder.norm is None else model.decoder.norm(hidden)
+        tied = model._embedding("target") if model.spec.tied_output else None
+        targets = torch.cat([targets, model.output(hidden, tied).argmax(-1)], dim=1)
+        done |= targets[:, -1] == eos
+    return targets
+
+
+def _keys_values(attention: nn.Module, rows: Tensor) -> tuple[Tensor, Tensor]:
+    return attention._heads(attention.key(rows)), attention._heads(attention.value(rows))
+
+
+def _attend(attention: nn.Module, rows: Tensor, kept: tuple, visible: Tensor | None) -> Tensor:
+    query = attention._heads(attention.query(rows))
+    mixed = F.scaled_dot_product_attention(query, *kept, visible)
+    return attention.output(mixed.transpose(1, 2).flatten(2))

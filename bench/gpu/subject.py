@@ -1,0 +1,60 @@
+"""What is measured: a bundled model where its weights are there, else random ones of its shape."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from tests import tiny
+
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+from molspec.models import locate
+from molspec.text import TokenizationError, Vocabulary
+
+PAPER_FEED_FORWARD = 2048
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def checkpoint(name: str, few: bool) -> tuple[Checkpoint, str]:
+    """A model's checkpoint, and where its weights come from."""
+    if few:
+        return tiny.checkpoint(), "random, tiny"
+    try:
+        return checkpoints.read(locate(name)), "trained"
+    except CheckpointError:
+        folder = locate(name)
+        spec = ModelSpec.from_json(json.loads((folder / "config.json").read_text())["spec"])
+        vocabulary = Vocabulary.from_json(json.loads((folder / "vocabulary.json").read_text()))
+        twin = Transformer(spec, dropout=0.0, pad_id=vocabulary.pad_id)
+        return Checkpoint(spec, twin.state_dict(), vocabulary), "random"
+
+
+def padded(subject: Checkpoint) -> Checkpoint:
+    """The same function with the paper's feed-forward size: the columns added are zero."""
+    more = max(0, PAPER_FEED_FORWARD - subject.spec.feed_forward)
+    weights = dict(subject.weights)
+    for name, weight in weights.items():
+        if name.endswith("feed_forward.inner.weight"):
+            weights[name] = F.pad(weight, (0, 0, 0, more))
+        elif name.endswith(("feed_forward.inner.bias", "feed_forward.outer.weight")):
+            weights[name] = F.pad(weight, (0, more))
+    spec = replace(subject.spec, feed_forward=subject.spec.feed_forward + more)
+    return replace(subject, spec=spec, weights=weights)
+
+
+def queries(subject: Checkpoint, count: int) -> list[str]:
+    """Molecules of the test suite that the model's vocabulary can spell."""
+    path = Path(__file__).parents[2] / "tests" / "data" / "smiles.txt"
+    spelled = []
+    for smiles in path.read_text().split():
+        with suppress(TokenizationError):
+            subject.vocabulary.encode(smiles)
+            spelled.append(smiles)
+    return spelled[:count]

@@ -1,0 +1,260 @@
+"""Check on whole test sets what molspec promises.
+
+    python bench/laws.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
+
+1. Drafting changes nothing. For every dtype, `windows` and `tree` answer every query as `none`
+   does alone: the same tokens and the same log-prob, to the bit, at batch sizes 1, 7 and 32, in
+   another order each time.
+2. Native float32 is PyTorch's float32: behind every prefix of the native answer, the likeliest
+   token of the training twin is the answer's next token. By induction that is equality with the
+   twin's greedy decoding, for one pass instead of one a token. Where a token differs, the twin's
+   margin there, its best log-prob less its second best, must be below --margin: a tie that
+   rounding decides. Each is listed.
+
+Every SET is MODEL=FILE, where MODEL is a bundled model's name or a checkpoint's path. Sets are
+checked in chunks, so --offset and --limit, or a stopped run's last line, continue one. Exit status
+1 where a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from pathlib import Path
+from time import monotonic
+
+import torch
+from torch import Tensor
+
+from molspec import checkpoints
+from molspec.decoding import Source, Statistics, decode
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, guess_model
+from molspec.evaluation import PairTable
+from molspec.model.transformer import Transformer
+from molspec.models import locate
+from molspec.predictor import Model
+from molspec.strategy import PredictOptions
+
+DTYPES = ("float32", "bfloat16")
+BATCH_SIZES = (1, 7, 32)
+DRAFTERS: dict[str, Drafting] = {
+    "none": NoDraft(),
+    "windows": WindowDrafts(draft_length=10, draft_count=10),
+    "tree": TreeDraft(),
+}
+_TORCH_BATCH = 32
+
+
+@dataclass
+class Findings:
+    """What was checked and what was found, over all sets."""
+
+    checked: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    ties: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    largest_difference: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What decoding gave for a query; equal in every bit or not equal."""
+
+    token_ids: tuple[int, ...]
+    log_prob: float
+    finished: bool
+
+
+class Subject:
+    """A model in every dtype, and its twin."""
+
+    def __init__(self, name: str, dtypes: Sequence[str]) -> None:
+        checkpoint = checkpoints.read(locate(name)).to("float32")
+        self.name = Path(name).name
+        self.vocabulary = checkpoint.vocabulary
+        self.models = {dtype: Model(checkpoint, dtype) for dtype in dtypes}
+        self._guess = guess_model(checkpoint.vocabulary, checkpoint.ngram)
+        self.twin = Transformer(checkpoint.spec, pad_id=checkpoint.vocabulary.pad_id).eval()
+        self.twin.load_state_dict(dict(checkpoint.weights))
+
+    def sources(self, queries: Sequence[str], findings: Findings) -> list[Source]:
+        """The queries as the decode loop takes them; those that the model refuses are counted."""
+        model = next(iter(self.models.values()))
+        sources: list[Source] = []
+        for query in queries:
+            try:
+                sources.append(model.source(len(sources), query))
+            except ValueError as error:
+                findings.refused.append(f"{self.name}: {query}: {error}")
+        return sources
+
+    def answers(
+        self, dtype: str, sources: Iterable[Source], drafter: Drafting, batch_size: int
+    ) -> dict[int, Answer]:
+        """Greedy answers by the sources' indices."""
+        options = PredictOptions(drafter=drafter, batch_size=batch_size)
+        model = self.models[dtype]
+        search = options.search(self._guess, options.length_limit(model.spec.max_positions))
+        session = model.engine.session(batch_size)
+        found = {}
+        for index, decoded in decode(session, search, sources, batch_size, Statistics()):
+            best = decoded.hypotheses[0]
+            found[index] = Answer(tuple(best.token_ids), best.log_prob, best.finished)
+        return found
+
+
+# ------------------------------------------------------------------------------- drafting's law
+
+
+def check_drafting(subject: Subject, sources: Sequence[Source], findings: Findings) -> None:
+    """Compare every drafter, batch size and order with `none` alone, in every dtype."""
+    for dtype in subject.models:
+        plain = subject.answers(dtype, sources, NoDraft(), batch_size=1)
+        for name, drafter in DRAFTERS.items():
+            for batch_size in BATCH_SIZES:
+                if (name, batch_size) == ("none", 1):
+                    continue
+                label = f"{subject.name} {dtype} {name} batch {batch_size}"
+                shuffled = random.Random(batch_size).sample(sources, len(sources))
+                found = subject.answers(dtype, shuffled, drafter, batch_size)
+                findings.checked[label] += len(sources)
+                findings.violations += [
+                    f"{label}: {subject.vocabulary.decode(source.token_ids)}: "
+                    f"{plain[source.index]} but {found.get(source.index)}"
+                    for source in sources
+                    if plain[source.index] != found.get(source.index)
+                ]
+
+
+# -------------------------------------------------------------------------------- PyTorch's law
+
+
+def check_torch(
+    subject: Subject, sources: Sequence[Source], margin: float, findings: Findings
+) -> None:
+    """Compare native float32 with the twin, token by token."""
+    label = f"{subject.name} float32 against torch"
+    answers = subject.answers("float32", sources, NoDraft(), batch_size=32)
+    findings.checked[label] += len(sources)
+    for batch in _batches(sources):
+        scored = _score(subject, batch, [answers[source.index] for source in batch])
+        for source, (target_ids, log_probs) in zip(batch, scored, strict=True):
+            chosen = log_probs.gather(1, target_ids[:, None])[:, 0]
+            difference = abs(float(chosen.double().sum()) - answers[source.index].log_prob)
+            findings.largest_difference = max(findings.largest_difference, difference)
+            best = log_probs.topk(2).values
+            wrong = (chosen < best[:, 0]).nonzero()
+            if len(wrong):
+                at = int(wrong[0])
+                gap = float(best[at, 0] - best[at, 1])
+                query = subject.vocabulary.decode(source.token_ids)
+                line = f"{label}: {query}: token {at} differs where the margin is {gap:.2g}"
+                (findings.ties if gap < margin else findings.violations).append(line)
+
+
+def _batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
+    """Groups of equal source length: nothing is padded there."""
+
+    def length(source: Source) -> int:
+        return len(source.encoder_ids)
+
+    for _, group in groupby(sorted(sources, key=length), key=length):
+        members = list(group)
+        for begin in range(0, len(members), _TORCH_BATCH):
+            yield members[begin : begin + _TORCH_BATCH]
+
+
+def _score(
+    subject: Subject, sources: Sequence[Source], answers: Sequence[Answer]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each answer's ids, EOS included, and the twin's log-probs [length, vocab] of their tokens.
+
+    Targets are padded on the right, which the causal mask hides from every token.
+    """
+    vocabulary = subject.vocabulary
+    targets = [
+        torch.tensor([*answer.token_ids, *[vocabulary.eos_id] * answer.finished])
+        for answer in answers
+    ]
+    source_ids = torch.tensor([list(source.encoder_ids) for source in sources])
+    target_ids = torch.nn.utils.rnn.pad_sequence(
+        [torch.cat([torch.tensor([vocabulary.bos_id]), target[:-1]]) for target in targets],
+        batch_first=True,
+        padding_value=vocabulary.pad_id,
+    )
+    with torch.inference_mode():
+        log_probs = subject.twin(source_ids, target_ids).log_softmax(dim=-1)
+    for row, target in enumerate(targets):
+        yield target, log_probs[row, : len(target)]
+
+
+# -------------------------------------------------------------------------------------- command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description="Check that drafting changes nothing and that float32 is PyTorch's.",
+        epilog=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("sets", metavar="MODEL=FILE", nargs="+")
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES)
+    parser.add_argument("--limit", type=int, help="queries of a set; all where not given")
+    parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--chunk", type=int, default=100)
+    parser.add_argument("--margin", type=float, default=1e-4, help="natural log; default 1e-4")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+
+    findings = Findings()
+    for pair in options.sets:
+        name, _, path = pair.partition("=")
+        if not path:
+            parser.error(f"{pair!r}: expected MODEL=FILE")
+        _check_set(name, Path(path), options, findings)
+    print(summary(findings))
+    return 1 if findings.violations else 0
+
+
+def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Findings) -> None:
+    subject = Subject(name, options.dtypes)
+    stop = None if options.limit is None else options.offset + options.limit
+    queries = [pair.query for pair in islice(PairTable(path), options.offset, stop)]
+    begin = monotonic()
+    for first in range(0, len(queries), options.chunk):
+        chunk = queries[first : first + options.chunk]
+        sources = subject.sources(chunk, findings)
+        check_drafting(subject, sources, findings)
+        if "float32" in options.dtypes:
+            check_torch(subject, sources, options.margin, findings)
+        print(
+            f"{subject.name}: {first + len(chunk)} of {len(queries)} from {options.offset}, "
+            f"{len(findings.violations)} violations, {len(findings.ties)} ties, "
+            f"{monotonic() - begin:.0f} s",
+            flush=True,
+        )
+
+
+def summary(findings: Findings) -> str:
+    """Every check with its count, then what was found."""
+    lines = [f"{label}: {count} answers" for label, count in findings.checked.items()]
+    lines += [f"refused: {line}" for line in findings.refused]
+    lines += [f"tie: {line}" for line in findings.ties]
+    lines += [f"VIOLATION: {line}" for line in findings.violations]
+    lines.append(
+        f"largest difference of a log-prob from torch's: {findings.largest_difference:.2g}"
+    )
+    lines.append(
+        f"{sum(findings.checked.values())} answers checked, {len(findings.violations)} violations, "
+        f"{len(findings.ties)} ties that rounding decides, {len(findings.refused)} queries refused"
+    )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

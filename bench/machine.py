@@ -1,0 +1,33 @@
+"""What a figure was measured on."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+
+def describe() -> dict[str, str | int]:
+    """The machine, the software that matters and the day, for the head of a report."""
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count() or 0,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "date": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(),
+    }
+
+
+def processor() -> str:
+    """The processor's name, family and model: cloud machines hide the exact name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    pairs = (line.partition(":") for line in lines)
+    entries = {name.strip(): value.strip() for name, _, value in pairs}
+    named = entries.get("model name", platform.machine())
+    return f"{named}, family {entries.get('cpu family', '?')}, model {entries.get('model', '?')}"

@@ -1,0 +1,232 @@
+"""The tables of Andronov et al. (J. Cheminform. 2025), theirs beside ours, as Markdown.
+
+Every row is a run of `molspec evaluate` on one thread, in a file of its own in --folder: what was
+killed goes on, and a larger --limit goes on too. Runs of a table take turns, some queries each, so
+that what disturbs the machine hits all alike.
+
+    python bench/tables.py --product-table mit.tsv.xz --retro-table 50k.tsv.xz --folder runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+import machine
+from molspec import Model, load
+from molspec.drafting import NoDraft, TreeDraft, WindowDrafts
+from molspec.evaluation import Evaluation, PairTable, Settings, Summary
+from molspec.strategy import PredictOptions
+
+#: Queries of the published runs, of which the times are minutes in all.
+PUBLISHED_QUERIES = {"product": 40_000, "retro": 5_007}
+#: Queries that a run answers before it is the next one's turn.
+TURN = 64
+
+
+@dataclass(frozen=True)
+class Run:
+    """A row of a table: how to decode, and what was published where anything was."""
+
+    name: str
+    options: PredictOptions
+    #: Of all queries, on an H100.
+    minutes: float | None = None
+    #: A query, on 500 queries of the grid search for draft length and count.
+    calls: float | None = None
+    acceptance: float | None = None
+
+
+def _greedy(drafter: NoDraft | WindowDrafts | TreeDraft, batch_size: int = 1) -> PredictOptions:
+    return PredictOptions(drafter=drafter, batch_size=batch_size)
+
+
+def _windows(length: int, count: int) -> PredictOptions:
+    return _greedy(WindowDrafts(length, count))
+
+
+# Where no draft count was published with a time, 23: a good one of the grid search.
+PRODUCT_GREEDY = (
+    Run("greedy", _greedy(NoDraft()), minutes=61.8),
+    Run("windows, D = 4, N = 23", _windows(4, 23), minutes=26.0),
+    Run("windows, D = 10, N = 23", _windows(10, 23), minutes=17.06),
+    Run("windows, D = 7, N = 3", _windows(7, 3), calls=24.2),
+    Run("windows, D = 17, N = 23", _windows(17, 23), calls=9.3),
+    Run("windows, D = 20, N = 30", _windows(20, 30), calls=8.2),
+    Run("tree", _greedy(TreeDraft())),
+    Run("greedy, batch 32", _greedy(NoDraft(), 32), minutes=4.13),
+    Run("tree, batch 32", _greedy(TreeDraft(), 32)),
+)
+PRODUCT_BEAM = (Run("exact, n = 5", PredictOptions(n_best=5)),)
+PRODUCT_ACCURACY = {1: 0.884, 2: 0.925, 3: 0.937, 5: 0.947}
+
+#: Minutes by n: beam search, SBS with D = 10, SBS with D = 0.
+RETRO_MINUTES = {5: (36.7, 9.9, 23.1), 10: (39.9, 15.4, 25.7), 25: (46.2, 28.1, 34.6)}
+RETRO_ACCURACY = {1: 0.5207, 3: 0.7516, 5: 0.8207, 10: 0.8908, 25: 0.9407}
+
+
+def retro_beams(n: int) -> tuple[Run, ...]:
+    """The searches at n answers a query, batch 1. The published grid search chose 10 x 10."""
+    beam, sbs, sbs_without = RETRO_MINUTES[n]
+    searched = (20.5, 0.765) if n == 10 else (None, None)
+    options = PredictOptions(n_best=n, batch_size=1)
+    windows = WindowDrafts(draft_length=10, draft_count=10)
+    return (
+        Run(f"standard, n = {n}", replace(options, beam="standard"), beam),
+        Run(
+            f"SBS, D = 10, N = 10, n = {n}",
+            replace(options, beam="sbs", drafter=windows),
+            sbs,
+            *searched,
+        ),
+        Run(f"SBS, D = 0, n = {n}", replace(options, beam="sbs", drafter="none"), sbs_without),
+        Run(f"exact, n = {n}", replace(options, beam="exact")),
+    )
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Carries out the runs of a task: of one model on one table."""
+
+    task: str
+    model_name: str
+    model: Model
+    dtype: str
+    table: PairTable
+    folder: Path
+    limit: int
+
+    def __call__(self, runs: Sequence[Run]) -> list[Summary]:
+        """Work off what is not done of the runs, in turns."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for limit in (*range(TURN, self.limit, TURN), self.limit):
+            for run in runs:
+                evaluation = self._evaluation(run, limit)
+                records = evaluation.run(self.model)
+                done = evaluation.summary.queries
+                for _ in tqdm(records, run.name, limit, initial=done, disable=None, leave=False):
+                    pass
+        return [self._evaluation(run, self.limit).summary for run in runs]
+
+    def _evaluation(self, run: Run, limit: int) -> Evaluation:
+        settings = Settings(self.table, self.model_name, self.dtype, run.options)
+        file = f"{self.task}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
+        return Evaluation(settings, self.folder / file, limit)
+
+
+def costs(task: str, runs: Sequence[Run], summaries: Sequence[Summary]) -> Iterator[str]:
+    """Time, calls and acceptance; speed-ups are over the first run."""
+    yield (
+        "| search | ms a query, theirs | speed-up | ms a query, ours | speed-up "
+        "| calls a query, theirs | ours | accepted of emitted tokens, theirs | ours |"
+    )
+    yield "|---|" + "---:|" * 8
+    published = [
+        None if run.minutes is None else 60e3 * run.minutes / PUBLISHED_QUERIES[task]
+        for run in runs
+    ]
+    measured = [1e3 * summary.seconds / summary.queries for summary in summaries]
+    for run, summary, theirs, ours in zip(runs, summaries, published, measured, strict=True):
+        means = summary.costs()
+        cells = (
+            run.name,
+            _cell(theirs, ".1f"),
+            _cell(_ratio(published[0], theirs), ".2f", "x"),
+            _cell(ours, ".1f"),
+            _cell(_ratio(measured[0], ours), ".2f", "x"),
+            _cell(run.calls, ".1f"),
+            _cell(means["decoder_calls_per_query"], ".1f"),
+            _cell(run.acceptance, ".1%"),
+            _cell(means["accepted_per_emitted"], ".1%"),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def accuracies(
+    published: dict[int, float], runs: Sequence[Run], summaries: Sequence[Summary]
+) -> Iterator[str]:
+    """Top-k on canonical SMILES."""
+    yield f"| | {' | '.join(f'top-{rank}' for rank in published)} |"
+    yield "|---|" + "---:|" * len(published)
+    yield f"| theirs | {' | '.join(_cell(value, '.2%') for value in published.values())} |"
+    for run, summary in zip(runs, summaries, strict=True):
+        cells = (_cell(summary.accuracy(rank), ".2%") for rank in published)
+        yield f"| ours: {run.name} | {' | '.join(cells)} |"
+
+
+def _ratio(of: float | None, to: float | None) -> float | None:
+    return None if of is None or to is None else of / to
+
+
+def _cell(value: float | None, form: str, unit: str = "") -> str:
+    return "" if value is None else f"{value:{form}}{unit}"
+
+
+def _runner(task: str, flags: argparse.Namespace) -> Runner:
+    name = getattr(flags, f"{task}_model")
+    table = PairTable(getattr(flags, f"{task}_table"))
+    model = load(name, dtype=flags.dtype)
+    return Runner(task, name, model, flags.dtype, table, flags.folder, flags.limit)
+
+
+def product_tables(flags: argparse.Namespace) -> Iterator[str]:
+    """Tables 1 and 2."""
+    runner = _runner("product", flags)
+    yield from ("", "## 1. Product prediction: greedy decoding", "")
+    yield from costs("product", PRODUCT_GREEDY, runner(PRODUCT_GREEDY))
+    yield from ("", "They report 79 % of the emitted tokens as accepted drafts.")
+    yield from ("", "## 2. Product prediction: accuracy", "")
+    yield from accuracies(PRODUCT_ACCURACY, PRODUCT_BEAM, runner(PRODUCT_BEAM))
+
+
+def retro_tables(flags: argparse.Namespace) -> Iterator[str]:
+    """Tables 3 and 4."""
+    runner = _runner("retro", flags)
+    yield from ("", "## 3. Retrosynthesis: beam searches")
+    for n in sorted(flags.n):
+        runs = retro_beams(n)
+        summaries = runner(runs)
+        yield ""
+        yield from costs("retro", runs, summaries)
+    reached = {rank: value for rank, value in RETRO_ACCURACY.items() if rank <= n}
+    yield from ("", "## 4. Retrosynthesis: accuracy", "")
+    yield from accuracies(reached, runs, summaries)
+
+
+def head(flags: argparse.Namespace) -> Iterator[str]:
+    """What the figures are of."""
+    described = machine.describe()
+    yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
+    yield f"Ours: {', '.join(f'{name} {value}' for name, value in described.items())}; one thread,"
+    yield f"{flags.dtype}, batch 1 where no other is named, {flags.limit} queries at most, other"
+    yield "splits, other models. Speed-ups compare; milliseconds and accuracies do not."
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--product-table", type=Path, help="without it, no tables 1 and 2")
+    parser.add_argument("--retro-table", type=Path, help="without it, no tables 3 and 4")
+    parser.add_argument("--product-model", default="product")
+    parser.add_argument("--retro-model", default="retro")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--limit", type=int, default=200)
+    parser.add_argument("--n", type=int, nargs="+", choices=RETRO_MINUTES, default=[5, 10, 25])
+    parser.add_argument("--folder", type=Path, required=True, help="of the runs' files")
+    flags = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    for line in head(flags):
+        print(line)
+    if flags.product_table is not None:
+        print(*product_tables(flags), sep="\n", flush=True)
+    if flags.retro_table is not None:
+        print(*retro_tables(flags), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+// The engine's operators on CUDA tensors. The table of the model stays with the host.
+
+#include <torch/csrc/stable/library.h>
+
+#include "cuda/kernels.h"
+#include "cuda/stream.h"
+#include "ops/check.h"
+
+namespace molspec::cuda {
+namespace {
+
+void encode_op(const Tensor& weights, const Tensor& table, const Tensor& source_ids,
+               const Tensor& source_offsets, const Tensor& memories, const Tensor& memory_cache,
+               const Tensor& workspace) {
+  const Stream stream{
+      {weights, "weights"},   {source_ids, "source_ids"},     {source_offsets, "source_offsets"},
+      {memories, "memories"}, {memory_cache, "memory_cache"}, {workspace, "workspace"}};
+  encode(encode_check(read_model(weights, table), source_ids, source_offsets, memories,
+                      memory_cache, workspace),
+         stream);
+}
+
+void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& nodes,
+                     const Tensor& path_slots, const Tensor& memories, const Tensor& memory_cache,
+                     const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs) {
+  const Stream stream{{weights, "weights"},           {nodes, "nodes"},
+                      {path_slots, "path_slots"},     {memories, "memories"},
+                      {memory_cache, "memory_cache"}, {kv_cache, "kv_cache"},
+                      {workspace, "workspace"},       {log_probs, "log_probs"}};
+  decoder_step(decoder_step_check(read_model(weights, table), nodes, path_slots, memories,
+                                  memory_cache, kv_cache, workspace, log_probs),
+               stream);
+}
+
+int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t rows,
+                          int64_t /*positions*/) {
+  check(rows >= 1, "rows is ", rows, ": expected at least 1");
+  return workspace_size(read_model(weights, table), rows);
+}
+
+void refuse_fault_op(const Tensor& workspace) {
+  const Stream stream{{workspace, "workspace"}};
+  refuse(
+      read_fault(checked_data<const uint8_t>(workspace, "workspace", ScalarType::Byte, 1), stream));
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
+  library.impl("encode", TORCH_BOX(&encode_op));
+  library.impl("decoder_step", TORCH_BOX(&decoder_step_op));
+  library.impl("workspace_size", TORCH_BOX(&workspace_size_op));
+  library.impl("refuse_fault", TORCH_BOX(&refuse_fault_op));
+}
+
+}  // namespace molspec::cuda

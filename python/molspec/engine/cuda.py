@@ -1,0 +1,224 @@
+"""The engine on a CUDA device: the same calls, steps replayed as captured graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from molspec import ops
+from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
+from molspec.model.spec import ModelSpec
+
+#: The smallest step that is captured: sizes are powers of two from here on.
+_FEWEST_NODES = 8
+#: The row of a captured step that has no node (csrc/ops/decoder_step.h).
+_GAP = (0, 0, 0, -1)
+
+
+class CudaEngine:
+    """Encodes queries and evaluates nodes of the token tree on one device.
+
+    The weights may be shared: `session` makes the caches for one decode loop.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        weights: Mapping[str, Tensor],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.spec = spec
+        self.dtype = dtype
+        packed = pack(spec, weights, dtype)
+        self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
+
+    def session(self, query_count: int) -> CudaSession:
+        """Caches for a batch of at most `query_count` queries."""
+        return CudaSession(self.packed, query_count)
+
+
+class Graphs:
+    """Captured graphs by key: work is captured when it is first asked for, then replayed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Do the work, which must be the same kernels on the same buffers at every call."""
+        with torch.cuda.device(self._device):
+            if (graph := self._graphs.get(key)) is not None:
+                graph.replay()
+                return
+            work()  # loads the kernels: a capture must not
+            torch.cuda.current_stream().synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                work()
+            self._graphs[key] = graph
+
+    def clear(self) -> None:
+        """Forget all graphs: a buffer has moved."""
+        self._graphs.clear()
+
+
+class CudaSession:
+    """Caches of one batch. Rows of the batch are free until `encode` and after `release`.
+
+    A step copies its nodes in, replays the graph of the next size and copies log-probs out: one
+    wait. Buffers grow to the largest step seen; a warm step allocates and captures nothing.
+
+    `library` and `graphs` are for tests without a device.
+    """
+
+    def __init__(
+        self,
+        packed: PackedModel,
+        query_count: int,
+        library: Any = ops,
+        graphs: Graphs | None = None,
+    ) -> None:
+        self._packed = packed
+        self._model = (packed.weights, packed.table)
+        self._library = library
+        self._device = packed.weights.device
+        self._graphs = Graphs(self._device) if graphs is None else graphs
+        blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
+        self._host_memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32)
+        self._memories = self._host_memories.to(self._device)
+        self._free_blocks = list(reversed(range(query_count * blocks)))
+        self._memory_cache = self._cache(query_count * blocks)
+        self._kv_cache = self._cache(0)
+        self._workspace = torch.empty(0, dtype=torch.uint8, device=self._device)
+        self._nodes = _Staged((4,), torch.int32, self._device)
+        self._path_slots = _Staged((), torch.int32, self._device)
+        self._log_probs = _Staged((packed.spec.target_vocab_size,), torch.float32, self._device)
+
+    def _cache(self, blocks: int) -> Tensor:
+        shape = (blocks, self._packed.spec.decoder_layers, self._packed.block_size)
+        return torch.zeros(shape, device=self._device)
+
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
+
+        Raises RuntimeError where an id is out of range or a source longer than max_positions.
+        """
+        if not rows:
+            return
+        lengths = [len(source) for source in sources]
+        for row, length in zip(rows, lengths, strict=True):
+            self._allocate(row, length)
+        self._memories.copy_(self._host_memories)
+        self._reserve(sum(lengths))
+        offsets = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
+        source_ids = torch.tensor([i for source in sources for i in source], dtype=torch.int32)
+        self._library.encode(
+            *self._model,
+            source_ids.to(self._device),
+            offsets.to(self._device),
+            self._host_memories[torch.tensor(rows)].to(self._device),
+            self._memory_cache,
+            self._workspace,
+        )
+        self._library.refuse_fault(self._workspace)
+
+    def _allocate(self, row: int, length: int) -> None:
+        longest = self._packed.spec.max_positions
+        if not 1 <= length <= longest:
+            raise RuntimeError(f"source has {length} ids: expected 1 to {longest}")
+        count = -(-length // BLOCK_POSITIONS)
+        blocks = [self._free_blocks.pop() for _ in range(count)]
+        self._host_memories[row, : 1 + count] = torch.tensor([length, *blocks])
+
+    def release(self, row: int) -> None:
+        """Free a row and the memory of its query."""
+        count = -(-int(self._host_memories[row, 0]) // BLOCK_POSITIONS)
+        self._free_blocks += self._host_memories[row, 1 : 1 + count].tolist()
+        self._host_memories[row, 0] = 0
+
+    def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
+        """Log-probabilities [at least node, vocab] behind nodes int32 [node, 4].
+
+        See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
+        result is overwritten by the next call.
+        """
+        count = len(nodes)
+        size = _power_of_two(max(count, _FEWEST_NODES))
+        self._grow(size, len(path_slots), block_count)
+        self._nodes.host[:count] = torch.from_numpy(nodes)
+        self._nodes.host[count:size] = torch.tensor(_GAP, dtype=torch.int32)
+        self._nodes.upload(size)
+        self._path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
+        self._path_slots.upload(len(path_slots))
+        self._graphs.run(size, lambda: self._launch(size))
+        self._log_probs.download(count)
+        self._library.refuse_fault(self._workspace)  # waits
+        return self._log_probs.host.numpy()
+
+    def _launch(self, size: int) -> None:
+        self._library.decoder_step(
+            *self._model,
+            self._nodes.device[:size],
+            self._path_slots.device,
+            self._memories,
+            self._memory_cache,
+            self._kv_cache,
+            self._workspace,
+            self._log_probs.device[:size],
+        )
+
+    def _grow(self, size: int, path_slot_count: int, block_count: int) -> None:
+        moved = self._nodes.grow(size) | self._log_probs.grow(size)
+        moved |= self._path_slots.grow(_power_of_two(path_slot_count))
+        if block_count > len(self._kv_cache):
+            old = self._kv_cache
+            self._kv_cache = self._cache(max(2 * len(old), block_count))
+            self._kv_cache[: len(old)] = old
+            moved = True
+        if self._reserve(size) or moved:
+            self._graphs.clear()
+
+    def _reserve(self, rows: int) -> bool:
+        """Room for a call of so many rows; whether the workspace has moved."""
+        size = self._library.workspace_size(*self._model, rows, 1)
+        if size <= len(self._workspace):
+            return False
+        self._workspace = torch.empty(size, dtype=torch.uint8, device=self._device)
+        self._graphs.clear()
+        return True
+
+
+class _Staged:
+    """A buffer on the device and its image in page-locked memory of the host."""
+
+    def __init__(self, columns: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
+        self._columns = columns
+        self.host = torch.empty((0, *columns), dtype=dtype)
+        self.device = self.host.to(device)
+
+    def grow(self, count: int) -> bool:
+        """Make room for `count` rows; what was in it is lost. Whether the buffer has moved."""
+        if count <= len(self.host):
+            return False
+        device, dtype = self.device.device, self.device.dtype
+        shape = (count, *self._columns)
+        self.host = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
+        self.device = torch.empty(shape, dtype=dtype, device=device)
+        return True
+
+    def upload(self, count: int) -> None:
+        """Copy the first rows to the device."""
+        self.device[:count].copy_(self.host[:count], non_blocking=True)
+
+    def download(self, count: int) -> None:
+        """Copy the first rows to the host, where they are once the stream has been waited for."""
+        self.host[:count].copy_(self.device[:count], non_blocking=True)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(least - 1, 0).bit_length()

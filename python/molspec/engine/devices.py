@@ -1,0 +1,55 @@
+"""Which engine runs a model: by its device and the type of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from molspec import ops
+from molspec.engine.cuda import CudaEngine
+from molspec.engine.native import NativeEngine
+from molspec.model.spec import ModelSpec
+
+_CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_CUDA_DTYPES = {**_CPU_DTYPES, "float16": torch.float16}
+
+Engine = NativeEngine | CudaEngine
+
+
+def check_device(device: str, dtype: str) -> None:
+    """Raise ValueError, naming the argument, where this machine cannot run them."""
+    kind, _, index = device.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not (kind == "cuda" and index.isdecimal())):
+        raise ValueError(f"device is {device!r}: expected 'cpu', 'cuda' or 'cuda:' and a number")
+    if kind == "cuda":
+        _check_cuda(device, int(index or 0))
+    dtypes = _CPU_DTYPES if kind == "cpu" else _CUDA_DTYPES
+    if dtype not in dtypes:
+        raise ValueError(f"dtype is {dtype!r}: expected {' or '.join(dtypes)} on {kind}")
+
+
+def _check_cuda(device: str, index: int) -> None:
+    if not torch.cuda.is_available():
+        raise ValueError(f"device is {device!r}: no CUDA device is available")
+    if not ops.HAS_CUDA:
+        raise ValueError(
+            f"device is {device!r}: molspec was installed without its CUDA operators; "
+            f"install it where nvcc is, with MOLSPEC_CUDA=ON"
+        )
+    if index >= torch.cuda.device_count():
+        raise ValueError(
+            f"device is {device!r}: expected a number below {torch.cuda.device_count()}"
+        )
+
+
+def make_engine(spec: ModelSpec, weights: Mapping[str, Tensor], device: str, dtype: str) -> Engine:
+    """The engine for a device ("cpu", "cuda", "cuda:1") and a dtype by name.
+
+    Raises ValueError as `check_device` does.
+    """
+    check_device(device, dtype)
+    if device == "cpu":
+        return NativeEngine(spec, weights, _CPU_DTYPES[dtype])
+    return CudaEngine(spec, weights, _CUDA_DTYPES[dtype], torch.device(device))

@@ -1,0 +1,21 @@
+"""How good a model is on a table of queries and targets, and what its answers take."""
+
+from __future__ import annotations
+
+from molspec.evaluation.evaluation import Evaluation, Settings
+from molspec.evaluation.pairs import Pair, PairTable
+from molspec.evaluation.record import Answer, Record
+from molspec.evaluation.report import report
+from molspec.evaluation.summary import Rank, Summary
+
+__all__ = [
+    "Answer",
+    "Evaluation",
+    "Pair",
+    "PairTable",
+    "Rank",
+    "Record",
+    "Settings",
+    "Summary",
+    "report",
+]

@@ -1,0 +1,107 @@
+"""An evaluation: a model asked for the targets of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice, tee
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import molspec
+from molspec.evaluation.log import RecordLog
+from molspec.evaluation.pairs import Pair, PairTable
+from molspec.evaluation.record import Record
+from molspec.evaluation.summary import Summary
+from molspec.strategy import PredictOptions
+
+if TYPE_CHECKING:
+    from molspec.predictor import Model, Result
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the records of an evaluation. offset: rows of the table that are left out."""
+
+    table: PairTable
+    model: str
+    dtype: str
+    options: PredictOptions
+    offset: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, defaults resolved: what was decoded with, and how."""
+        options = asdict(self.options)
+        for name in ("draft_length", "draft_count", "node_budget"):
+            del options[name]
+        drafter = self.options.drafting
+        return {
+            "molspec": molspec.__version__,
+            "model": self.model,
+            "dtype": self.dtype,
+            "table": self.table.path.name,
+            "query_column": self.table.query_column,
+            "target_column": self.table.target_column,
+            "offset": self.offset,
+            **options,
+            "beam": "greedy" if self.options.is_greedy else self.options.beam or "exact",
+            "beam_size": self.options.width,
+            "drafter": {"kind": type(drafter).__name__, **asdict(drafter)},
+        }
+
+
+class Evaluation:
+    """The rows of a table from settings.offset on, `limit` at most; `summary` is of what is done.
+
+    output: a file that gets every record as it is made, see `RecordLog`. Where it is there already,
+    its records are taken as done and `run` goes on behind them.
+
+    Raises ValueError where `output` is of other settings or of another table.
+    """
+
+    def __init__(
+        self, settings: Settings, output: Path | None = None, limit: int | None = None
+    ) -> None:
+        for name, value, least in (("offset", settings.offset, 0), ("limit", limit, 1)):
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}: expected at least {least}")
+        self.settings = settings
+        self.summary = Summary(settings.options.n_best)
+        stop = None if limit is None else settings.offset + limit
+        self._rows = islice(settings.table, settings.offset, stop)
+        self._log = None if output is None else RecordLog(output, settings.to_json())
+        if self._log is not None:
+            for record, row in zip(self._log.records(), self._rows, strict=False):
+                if record.pair != row:
+                    raise ValueError(
+                        f"{output} holds an evaluation of another table: it has {record.query!r} "
+                        f"where {settings.table.path} has {row.query!r}"
+                    )
+                self.summary.add(record)
+
+    def run(self, model: Model) -> Iterator[Record]:
+        """Answer the other rows, each recorded before it is given.
+
+        Raises ValueError where the model cannot be used with the options.
+        """
+        rows, ahead = tee(self._rows)
+        results = model.predict_stream((row.query for row in ahead), self.settings.options)
+        return self._judge(rows, results)
+
+    def _judge(self, rows: Iterator[Pair], results: Iterator[Result]) -> Iterator[Record]:
+        if self._log is None:
+            yield from self._records(rows, results)
+            return
+        with self._log.appending() as append:
+            for record in self._records(rows, results):
+                append(record)
+                yield record
+
+    def _records(self, rows: Iterator[Pair], results: Iterator[Result]) -> Iterator[Record]:
+        began = perf_counter()
+        for result in results:
+            record = Record.of(next(rows), result, perf_counter() - began)
+            self.summary.add(record)
+            yield record
+            began = perf_counter()

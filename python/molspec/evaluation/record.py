@@ -1,0 +1,93 @@
+"""What is kept of each query of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from molspec.decoding import QueryStatistics
+from molspec.evaluation.pairs import Pair
+from molspec.predictor import Result
+from molspec.text import canonicalise
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A prediction; `canonical` is None where it is unfinished or no molecule to RDKit."""
+
+    smiles: str
+    canonical: str | None
+    log_prob: float
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """A query with its target and its answers, best first.
+
+    Answer and target are the same where their canonical SMILES are: of the whole, all molecules in
+    RDKit's order, without atom maps.
+    """
+
+    query: str
+    target: str
+    #: None where the target is no molecule to RDKit.
+    target_canonical: str | None
+    predictions: tuple[Answer, ...]
+    #: Why there are no predictions, where there are none.
+    error: str | None
+    statistics: QueryStatistics
+    #: Wall time that the evaluation waited for this result; all of them make the whole.
+    seconds: float
+
+    @classmethod
+    def of(cls, pair: Pair, result: Result, seconds: float) -> Record:
+        """Judge a result."""
+        return cls(
+            pair.query,
+            pair.target,
+            canonicalise(pair.target),
+            tuple(
+                Answer(
+                    prediction.smiles,
+                    prediction.canonical,
+                    prediction.log_prob,
+                    prediction.finished,
+                )
+                for prediction in result.predictions
+            ),
+            result.error,
+            result.statistics,
+            seconds,
+        )
+
+    @property
+    def pair(self) -> Pair:
+        """The row of the table."""
+        return Pair(self.query, self.target)
+
+    @property
+    def found_at(self) -> int | None:
+        """The best rank, from 0, whose answer is the target; None where none is."""
+        ranks = (
+            rank
+            for rank, answer in enumerate(self.predictions)
+            if answer.canonical is not None and answer.canonical == self.target_canonical
+        )
+        return next(ranks, None)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Record:
+        """Read what `to_json` wrote. Raises TypeError or KeyError where it is something else."""
+        return cls(
+            **{
+                **values,
+                "predictions": tuple(Answer(**answer) for answer in values["predictions"]),
+                "statistics": QueryStatistics(**values["statistics"]),
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, as JSON values."""
+        return asdict(self)

@@ -1,0 +1,79 @@
+"""A summary for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from molspec.evaluation.summary import Summary, share
+
+
+def report(settings: Mapping[str, Any], summary: Summary) -> str:
+    """Settings, accuracy and faults by rank, costs and times; lines of at most 100 columns."""
+    parts = (_head(settings, summary), _ranks(summary), _costs(summary))
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
+    drafter = dict(settings["drafter"])
+    kind = drafter.pop("kind")
+    yield f"model        {settings['model']}, {settings['dtype']}; molspec {settings['molspec']}"
+    columns = f"{settings['query_column']} -> {settings['target_column']}"
+    yield f"table        {settings['table']}, {columns}, from row {settings['offset'] + 1} on"
+    names = ("beam", "n_best", "beam_size", "length_penalty")
+    yield f"search       {_named(settings, names)}"
+    yield f"             {_named(settings, ('batch_size', 'max_length', 'merge_duplicates'))}"
+    yield f"drafter      {kind}{': ' if drafter else ''}{_named(drafter, tuple(drafter))}"
+    yield f"queries      {summary.queries}; {summary.failed} failed; " + (
+        f"{summary.excluded} with a target that is no molecule, not counted for accuracy"
+        if summary.excluded
+        else "every target is a molecule"
+    )
+
+
+def _named(values: Mapping[str, Any], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {values[name]}" for name in names)
+
+
+def _ranks(summary: Summary) -> Iterator[str]:
+    yield "rank   accuracy to here   predictions   invalid   duplicate   unfinished"
+    for number, rank in enumerate(summary.ranks, start=1):
+        faults = (rank.invalid, rank.duplicate, rank.unfinished)
+        invalid, duplicate, unfinished = (percent(share(n, rank.predictions)) for n in faults)
+        yield (
+            f"{number:4}   {percent(summary.accuracy(number)):>16}   {rank.predictions:11}   "
+            f"{invalid:>7}   {duplicate:>9}   {unfinished:>10}"
+        )
+
+
+def _costs(summary: Summary) -> Iterator[str]:
+    costs, times = summary.costs(), summary.times()
+    yield (
+        f"decoder      {number(costs['decoder_calls_per_query'])} calls a query, "
+        f"{number(costs['nodes_per_query'])} nodes a query, "
+        f"{number(costs['nodes_per_call'])} nodes a call"
+    )
+    yield (
+        f"drafting     {percent(costs['accepted_per_emitted'])} of emitted tokens were drafted, "
+        f"{percent(costs['accepted_per_drafted'])} of drafted ones were accepted"
+    )
+    yield (
+        f"wall time    {number(times['seconds'])} s, "
+        f"{milliseconds(times['seconds_per_query'])} ms a query; "
+        f"the median query took {milliseconds(times['median_query_seconds'])} ms"
+    )
+
+
+def percent(part: float | None) -> str:
+    """Write a share of 1."""
+    return "-" if part is None else f"{100 * part:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """Write a number to a decimal."""
+    return "-" if value is None else f"{value:.1f}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Write seconds as milliseconds."""
+    return number(None if seconds is None else 1e3 * seconds)

@@ -1,0 +1,130 @@
+"""What an evaluation comes to: accuracy, faults and costs over its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from molspec.evaluation.record import Record
+
+#: Ranks whose accuracy is reported, as far as so many answers were asked for.
+REPORTED_RANKS = (1, 3, 5, 10, 25)
+
+
+@dataclass
+class Rank:
+    """Counts at one place of the lists."""
+
+    #: Queries that have an answer there.
+    predictions: int = 0
+    #: Queries whose best right answer is there.
+    found: int = 0
+    #: Answers that are finished, but no molecule to RDKit.
+    invalid: int = 0
+    #: Answers that a better-ranked one of their query equals.
+    duplicate: int = 0
+    #: Answers that max_length cut short.
+    unfinished: int = 0
+
+
+class Summary:
+    """Sums over records, kept up to date. n_best: answers that were asked for a query."""
+
+    def __init__(self, n_best: int) -> None:
+        self.queries = 0
+        #: Queries without answers; their targets count as not found.
+        self.failed = 0
+        #: Queries whose target is no molecule to RDKit: they do not count for accuracy.
+        self.excluded = 0
+        self.ranks = tuple(Rank() for _ in range(n_best))
+        #: As in `QueryStatistics`.
+        self.counts = dict.fromkeys(
+            ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens"), 0
+        )
+        #: Wall time of all, and of each query that was answered from its reading on.
+        self.seconds = 0.0
+        self.query_seconds: list[float] = []
+
+    def add(self, record: Record) -> None:
+        """Count a query."""
+        self.queries += 1
+        self.failed += record.error is not None
+        self.excluded += record.target_canonical is None
+        self.seconds += record.seconds
+        if record.found_at is not None:
+            self.ranks[record.found_at].found += 1
+        self._add_faults(record)
+        if record.error is None:
+            self.query_seconds.append(record.statistics.seconds)
+            for name in self.counts:
+                self.counts[name] += getattr(record.statistics, name)
+
+    def _add_faults(self, record: Record) -> None:
+        seen: set[str] = set()
+        for rank, answer in zip(self.ranks, record.predictions, strict=False):
+            rank.predictions += 1
+            rank.unfinished += not answer.finished
+            if answer.canonical is None:
+                rank.invalid += answer.finished
+            else:
+                rank.duplicate += answer.canonical in seen
+                seen.add(answer.canonical)
+
+    def accuracy(self, rank: int) -> float | None:
+        """Share of the targets found among the first `rank` answers; None where there are none."""
+        return share(sum(place.found for place in self.ranks[:rank]), self.queries - self.excluded)
+
+    @property
+    def accuracies(self) -> dict[int, float | None]:
+        """Accuracy by rank, as far as so many answers were asked for."""
+        return {rank: self.accuracy(rank) for rank in REPORTED_RANKS if rank <= len(self.ranks)}
+
+    def costs(self) -> dict[str, float | None]:
+        """Means over the answered queries, and rates that name their denominator."""
+        counts, answered = self.counts, self.queries - self.failed
+        return {
+            "decoder_calls_per_query": share(counts["decoder_calls"], answered),
+            "nodes_per_query": share(counts["nodes"], answered),
+            "nodes_per_call": share(counts["nodes"], counts["decoder_calls"]),
+            "accepted_per_emitted": share(counts["accepted_tokens"], counts["emitted_tokens"]),
+            "accepted_per_drafted": share(counts["accepted_tokens"], counts["drafted_tokens"]),
+        }
+
+    def times(self) -> dict[str, float | None]:
+        """Seconds of wall time: of all, a query on average, and of the median query.
+
+        Where several queries are under way together, a query waits for others: its own time is
+        then longer than the time that it adds.
+        """
+        return {
+            "seconds": self.seconds,
+            "seconds_per_query": share(self.seconds, self.queries),
+            "median_query_seconds": median(self.query_seconds) if self.query_seconds else None,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values; shares are of 1."""
+        return {
+            "queries": self.queries,
+            "failed": self.failed,
+            "excluded": self.excluded,
+            "accuracy": {str(rank): value for rank, value in self.accuracies.items()},
+            "ranks": [
+                {
+                    "rank": number,
+                    "predictions": rank.predictions,
+                    "invalid": share(rank.invalid, rank.predictions),
+                    "duplicate": share(rank.duplicate, rank.predictions),
+                    "unfinished": share(rank.unfinished, rank.predictions),
+                }
+                for number, rank in enumerate(self.ranks, start=1)
+            ],
+            **self.costs(),
+            **self.times(),
+        }
+
+
+def share(part: float, whole: float) -> float | None:
+    """Give the share; None where there is nothing to have a share of."""
+    return part / whole if whole else None

@@ -1,0 +1,102 @@
+"""Options that several commands of the command line share, each written down once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from molspec.strategy import PredictOptions
+
+
+@dataclass(frozen=True)
+class ModelFlags:
+    """Which model, where, and in which precision."""
+
+    model_name: Annotated[
+        str, typer.Option("--model", help="product, retro, or the path of a checkpoint.")
+    ] = "product"
+    device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu"
+    dtype: Annotated[
+        str, typer.Option(help="float32, or bfloat16: faster, and rounded; float16 on cuda.")
+    ] = "float32"
+
+
+@dataclass(frozen=True)
+class DecodingFlags:
+    """How to decode: the fields of `PredictOptions`, whose defaults they have."""
+
+    n_best: Annotated[int, typer.Option(help="Answers a query.")] = 1
+    beam_size: Annotated[int | None, typer.Option(help="Hypotheses kept; n-best if not given.")] = (
+        None
+    )
+    beam: Annotated[
+        str | None,
+        typer.Option(help="exact, standard or sbs; greedy where one answer is asked."),
+    ] = None
+    drafter: Annotated[
+        str | None,
+        typer.Option(help="tree, windows or none; the search's own if not given."),
+    ] = None
+    draft_length: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None
+    draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None
+    node_budget: Annotated[int | None, typer.Option(help="Nodes of a tree.")] = None
+    length_penalty: Annotated[float, typer.Option(help="Rank by log_prob / length ** this.")] = 0.0
+    batch_size: Annotated[int, typer.Option(help="Queries under way together.")] = 32
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens of an answer at most; 200 or the model's limit.")
+    ] = None
+    merge_duplicates: Annotated[
+        bool, typer.Option("--merge-duplicates", help="Answers that are one molecule become one.")
+    ] = False
+
+    def options(self) -> PredictOptions:
+        """Raises ValueError, naming the option, where a value or a combination makes no sense."""
+        from molspec.strategy import PredictOptions
+
+        return PredictOptions(**asdict(self))
+
+
+def with_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the fields of its dataclass parameters as options of its own.
+
+    Such a parameter is to be given by name; the others stay as they are.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {
+        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
+    }
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            own = {field.name: values.pop(field.name) for field in fields(group)}
+            values[name] = group(**own)
+        command(**values)
+
+    parameters = [
+        parameter
+        for name, own in signature(command).parameters.items()
+        for parameter in (
+            _options(groups[name]) if name in groups else [own.replace(annotation=hints[name])]
+        )
+    ]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _options(group: type[Any]) -> Iterator[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        yield Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints[field.name],
+        )

@@ -1,0 +1,62 @@
+"""The laws hold for a tiny model, and where they are broken that is seen."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import laws
+from molspec import checkpoints
+from molspec.drafting import TreeDraft
+from tests import tiny
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    """One set of a tiny model, a query of which it does not know."""
+    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
+    rows = "".join(f"{query}\tC\n" for query in (*tiny.QUERIES[:6], "[Pt]"))
+    with lzma.open(tmp_path / "test.tsv.xz", "wt") as file:
+        file.write("src\ttgt\n" + rows)
+    return [f"{tmp_path / 'model'}={tmp_path / 'test.tsv.xz'}", "--chunk", "4"]
+
+
+def test_laws_hold(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert laws.main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "model: 4 of 7 from 0, 0 violations" in text
+    assert "model bfloat16 tree batch 7: 6 answers" in text
+    assert "102 answers checked, 0 violations, 0 ties that rounding decides, 1 queries" in text
+
+
+def test_a_drafter_that_changes_an_answer_is_seen(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = laws.Subject.answers
+
+    def wrong(self, dtype, sources, drafter, batch_size):  # type: ignore[no-untyped-def]
+        found = answers(self, dtype, sources, drafter, batch_size)
+        if isinstance(drafter, TreeDraft) and batch_size == 7:
+            found[0] = replace(found[0], log_prob=found[0].log_prob + 1e-12)
+        return found
+
+    monkeypatch.setattr(laws.Subject, "answers", wrong)
+    assert laws.main([*arguments, "--limit", "2", "--dtypes", "float32"]) == 1
+    assert "1 violations" in capsys.readouterr().out
+
+
+def test_a_twin_that_disagrees_is_seen(arguments: list[str]) -> None:
+    findings = laws.Findings()
+    subject = laws.Subject(arguments[0].partition("=")[0], ["float32"])
+    sources = subject.sources(tiny.QUERIES[:4], findings)
+    laws.check_torch(subject, sources, 1e-4, findings)
+    assert not findings.violations
+    assert findings.largest_difference < 1e-4
+    with torch.no_grad():
+        subject.twin.output.weight.neg_()
+    laws.check_torch(subject, sources, 1e-4, findings)
+    assert len(findings.violations) == 4

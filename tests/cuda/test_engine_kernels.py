@@ -1,0 +1,125 @@
+"""The CUDA engine, run as host code: against its twin, and the law that a row is its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from molspec import reference
+from molspec.engine.packing import pack
+from tests.cuda.emulator import Emulator
+from tests.engine.models import CONVENTIONS, random_weights, spec_of
+from tests.engine.trees import Batch, random_batch
+
+#: Source lengths and nodes: narrow kernels alone, and wide ones with a last tile that is not full.
+SHAPES = {"narrow": ([5, 17, 1], 19), "wide": ([33, 40], 70)}
+
+
+def batch_of(convention: str, shape: str, dtype: torch.dtype = torch.float32) -> Batch:
+    spec = spec_of(convention)
+    lengths, nodes = SHAPES[shape]
+    return random_batch(pack(spec, random_weights(spec), dtype), lengths, nodes, seed=len(shape))
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_engine_equals_reference(cuda: Emulator, convention: str) -> None:
+    batch = batch_of(convention, "narrow")
+    torch.testing.assert_close(
+        batch.run(cuda.ops), batch.run(reference, torch.float64).float(), atol=2e-5, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_type_of_weights_equals_reference(
+    cuda: Emulator, shape: str, dtype: torch.dtype
+) -> None:
+    batch = batch_of("whole panels", shape, dtype)
+    tolerance = {torch.float32: 2e-5, torch.bfloat16: 0.06, torch.float16: 0.01}[dtype]
+    torch.testing.assert_close(
+        batch.run(cuda.ops), batch.run(reference), atol=tolerance, rtol=tolerance
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_node_does_not_depend_on_the_others(cuda: Emulator, dtype: torch.dtype) -> None:
+    batch = batch_of("post-norm", "wide", dtype)  # by the wide kernels
+    together = batch.run(cuda.ops)
+    cuda.set(seed=2)
+    for row in (3, 40, 69):
+        assert torch.equal(batch.alone(row).run(cuda.ops)[-1], together[row])  # by the narrow ones
+
+
+def test_gaps_are_left_out(cuda: Emulator) -> None:
+    batch = batch_of("post-norm", "narrow")
+    whole = batch.run(cuda.ops)
+    count = len(batch.nodes)
+    gap = torch.tensor([[0, 0, 0, -1]], dtype=torch.int32)
+    batch.nodes = torch.cat([gap, batch.nodes, gap.expand(9, 4)])
+    padded = batch.run(cuda.ops)
+    assert torch.equal(padded[1 : 1 + count], whole)
+    assert padded[0].isnan().all()
+    assert padded[1 + count :].isnan().all()
+
+
+BAD = {
+    "node 0 has token id 13": lambda b: b.nodes.__setitem__((0, 0), 13),
+    "node 2 has position 96": lambda b: b.nodes.__setitem__((2, 1), 96),
+    "node 0 has its path at 70000": lambda b: b.nodes.__setitem__((0, 2), 70000),
+    "memory is 9": lambda b: b.nodes.__setitem__((0, 3), 9),
+    "node 0 names slot -2": lambda b: b.path_slots.__setitem__(int(b.nodes[0, 2]), -2),
+    "names slot 100000": lambda b: b.path_slots.__setitem__(0, 100000),
+}
+BAD_SOURCES = {
+    "memory 0 has length 0": lambda b: b.memories.__setitem__((0, 0), 0),
+    "memory 2 names block 77": lambda b: b.memories.__setitem__((2, 1), 77),
+    "source id 13": lambda b: b.source_ids.__setitem__(0, 13),
+    "source 2 spans 578": lambda b: b.source_offsets.__setitem__(3, 600),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_bad_node_is_left_out_and_reported(cuda: Emulator, message: str) -> None:
+    batch = batch_of("post-norm", "narrow")
+    workspace = batch.workspace(cuda.ops)
+    good = batch.run(cuda.ops, workspace=workspace)
+    cuda.ops.refuse_fault(workspace)
+    BAD[message](batch)
+    bad = batch.run(cuda.ops, workspace=workspace)
+    with pytest.raises(RuntimeError, match=message):
+        cuda.ops.refuse_fault(workspace)
+    assert bad.isnan().any(dim=1).any()
+    assert good.isfinite().all()
+
+
+@pytest.mark.parametrize("message", BAD_SOURCES)
+def test_a_bad_source_is_left_out_and_reported(cuda: Emulator, message: str) -> None:
+    batch = batch_of("post-norm", "narrow")
+    memory_cache, _ = batch.caches()
+    workspace = batch.workspace(cuda.ops)
+    BAD_SOURCES[message](batch)
+    cuda.ops.encode(
+        batch.packed.weights,
+        batch.packed.table,
+        batch.source_ids,
+        batch.source_offsets,
+        batch.memories,
+        memory_cache,
+        workspace,
+    )
+    with pytest.raises(RuntimeError, match=message):
+        cuda.ops.refuse_fault(workspace)
+
+
+def test_a_small_workspace_is_refused(cuda: Emulator) -> None:
+    batch = batch_of("post-norm", "narrow")
+    with pytest.raises(RuntimeError, match="workspace has 64 bytes: expected"):
+        batch.run(cuda.ops, workspace=torch.empty(64, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("barrier", [0, 1])
+def test_the_engine_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> None:
+    batch = batch_of("pre-norm", "narrow", torch.bfloat16)
+    expected = batch.run(cuda.ops)
+    cuda.set(seed=5, skipped_barrier=barrier)
+    assert not torch.equal(batch.run(cuda.ops), expected)

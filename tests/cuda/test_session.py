@@ -1,0 +1,95 @@
+"""The CUDA session, its operators run as host code: decoding, and the law, end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import pytest
+import torch
+
+from molspec import predictor
+from molspec.engine.cuda import CudaSession, Graphs
+from molspec.engine.packing import pack
+from molspec.predictor import Results
+from tests import tiny
+from tests.cuda.emulator import Emulator
+
+
+class Recorder(Graphs):
+    """Does the work at once, and keeps the sizes that a graph would be captured for."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"))
+        self.sizes: list[Hashable] = []
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        self.sizes.append(key)
+        work()
+
+
+class EmulatedEngine:
+    """What CudaEngine is, on the emulated machine."""
+
+    def __init__(self, cuda: Emulator, dtype: torch.dtype) -> None:
+        checkpoint = tiny.checkpoint()
+        self._packed = pack(checkpoint.spec, checkpoint.weights, dtype)
+        self._cuda = cuda
+        self.graphs = Recorder()
+
+    def session(self, query_count: int) -> CudaSession:
+        return CudaSession(self._packed, query_count, self._cuda.ops, self.graphs)
+
+
+def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:
+    model = tiny.model()
+    model.engine = EmulatedEngine(cuda, dtype)  # type: ignore[assignment]
+    return model.predict(tiny.QUERIES[:5], drafter=drafter, batch_size=batch_size, max_length=8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_drafts_and_batches_change_nothing(cuda: Emulator, dtype: torch.dtype) -> None:
+    plain = predict(cuda, dtype, "none", batch_size=1)
+    assert any(result.predictions[0].smiles for result in plain)
+    assert predict(cuda, dtype, "tree", batch_size=4) == plain
+    assert predict(cuda, dtype, "windows", batch_size=1) == plain
+
+
+def test_answers_are_the_cpu_s(cuda: Emulator) -> None:
+    emulated = predict(cuda, torch.float32, "tree", batch_size=3)
+    native = tiny.model().predict(tiny.QUERIES[:5], batch_size=3, max_length=8)
+    for ours, theirs in zip(emulated, native, strict=True):
+        assert ours.predictions[0].smiles == theirs.predictions[0].smiles
+        assert ours.predictions[0].log_prob == pytest.approx(
+            theirs.predictions[0].log_prob, abs=1e-4
+        )
+
+
+def test_steps_come_in_few_sizes(cuda: Emulator) -> None:
+    model = tiny.model()
+    engine = EmulatedEngine(cuda, torch.float32)
+    model.engine = engine  # type: ignore[assignment]
+    model.predict(tiny.QUERIES[:3], max_length=6)
+    assert set(engine.graphs.sizes) <= {8, 16, 32, 64}
+
+
+def test_a_source_that_is_too_long_is_refused(cuda: Emulator) -> None:
+    session = EmulatedEngine(cuda, torch.float32).session(1)
+    with pytest.raises(RuntimeError, match="source has 300 ids: expected 1 to 256"):
+        session.encode([0], [[4] * 300])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_without_a_device_cuda_is_refused() -> None:
+    with pytest.raises(ValueError, match="device is 'cuda': no CUDA device is available"):
+        predictor.load("product", device="cuda")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cpu:1", "cuda:x", ""])
+def test_unknown_devices_are_refused(device: str) -> None:
+    with pytest.raises(ValueError, match=f"device is '{device}': expected 'cpu'"):
+        predictor.load("product", device=device)
+
+
+def test_float16_is_for_cuda() -> None:
+    with pytest.raises(ValueError, match="dtype is 'float16': expected float32 or bfloat16 on cpu"):
+        predictor.load("product", dtype="float16")

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.evaluation import Pair, PairTable
+
+OPEN: dict[str, Callable[..., Any]] = {"a.tsv": open, "a.tsv.gz": gzip.open, "a.tsv.xz": lzma.open}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_reads_rows_plain_and_compressed(tmp_path: Path, name: str) -> None:
+    text = "\ufeffclass\tsrc\ttgt\r\n1\tCO\t C \n\n2\tC\n3\t\tN\textra\n"
+    with OPEN[name](tmp_path / name, "wt", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+    table = PairTable(tmp_path / name)
+    assert list(table) == [Pair("CO", "C"), Pair("C", ""), Pair("", "N")]
+    assert list(table) == list(table)
+
+
+@pytest.mark.parametrize(
+    ("header", "chosen"),
+    [
+        ("target query tgt src", ("src", "tgt")),
+        ("class reactants mapped product", ("product", "reactants")),
+        ("product tgt", ("product", "tgt")),
+        ("target query", ("query", "target")),
+    ],
+)
+def test_default_columns(tmp_path: Path, header: str, chosen: tuple[str, str]) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("\t".join(header.split()) + "\n")
+    table = PairTable(path)
+    assert (table.query_column, table.target_column) == chosen
+
+
+def test_named_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("product\treactants\nCCO\tCO\n")
+    assert list(PairTable(path, "reactants", "product")) == [Pair("CO", "CCO")]
+
+
+@pytest.mark.parametrize(
+    ("header", "named", "message"),
+    [
+        ("query\ttarget", {"query_column": "x"}, r"query_column is 'x': expected .* query, target"),
+        ("query\ttarget", {"target_column": "tgt"}, "target_column is 'tgt'"),
+        ("CCO\tCC", {}, "none of the columns src, product, query .* CCO, CC: name another"),
+        ("src", {}, "none of the columns tgt, reactants, target"),
+        ("", {}, "which is empty"),
+        ("\t".join(f"column {i}" for i in range(1000)), {}, r"column 1, .*\.\.\.: name another"),
+    ],
+)
+def test_a_column_that_is_not_there(
+    tmp_path: Path, header: str, named: dict[str, str], message: str
+) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(header)
+    with pytest.raises(ValueError, match=message) as caught:
+        PairTable(path, **named)
+    assert len(str(caught.value)) < 500
+
+
+def test_reads_no_further_than_asked(tmp_path: Path) -> None:
+    """Half of a compressed file is there: its first rows can be had, its last ones cannot."""
+    rows = "".join(f"query {i * i}\ttarget {i * 7}\n" for i in range(40_000))
+    whole = gzip.compress(f"src\ttgt\n{rows}".encode())
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    assert list(islice(PairTable(path), 2, 3)) == [Pair("query 4", "target 14")]
+    with pytest.raises(OSError, match="damaged") as caught:
+        list(PairTable(path))
+    assert caught.value.filename == str(path)
+
+
+@pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv.xz"])
+def test_what_is_not_compressed_at_all(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("src\ttgt\n")
+    with pytest.raises(OSError, match="damaged"):
+        PairTable(tmp_path / name)

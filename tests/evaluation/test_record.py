@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from molspec.decoding import QueryStatistics
+from molspec.evaluation import Pair, Record
+from molspec.predictor import Prediction, Result
+from tests.evaluation.fake import predictions
+
+
+def judge(target: str, *answers: str) -> Record:
+    return Record.of(Pair("C", target), Result("C", predictions(*answers)), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("target", "answers", "found_at"),
+    [
+        ("CC(=O)O.OCC", ("CCO.OC(C)=O",), 0),  # written from elsewhere, in another order
+        ("[CH3:1][OH:2]", ("CN", "OC"), 1),  # maps do not count
+        ("C[C@H](N)O", ("C[C@@H](N)O", "[C@@H](C)(N)O"), 1),  # stereo does
+        ("CCO", ("CCO.CCO", "CC"), None),  # nor is part of the answer the answer
+        ("CCO", ("~CCO", "CCO"), 1),  # cut short
+        ("CCO", ("CCO", "OCC"), 0),
+        ("CCO", (), None),
+        ("C1CC", ("C1CC",), None),  # nothing equals what is no molecule
+        ("", ("",), None),
+    ],
+)
+def test_found_at(target: str, answers: tuple[str, ...], found_at: int | None) -> None:
+    assert judge(target, *answers).found_at == found_at
+
+
+def test_what_is_kept() -> None:
+    statistics = QueryStatistics(1, 2, 3, 4, 5, 0.1 + 0.2)
+    result = Result(
+        "C", (Prediction("OC", -0.1 - 0.2), Prediction("O(", -3.0, False)), None, statistics
+    )
+    record = Record.of(Pair("C", "[OH:1]C"), result, 1 / 3)
+    assert (record.query, record.target, record.target_canonical) == ("C", "[OH:1]C", "CO")
+    assert [(answer.smiles, answer.canonical) for answer in record.predictions] == [
+        ("OC", "CO"),
+        ("O(", None),
+    ]
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+def test_a_failed_query_is_kept_too() -> None:
+    record = Record.of(Pair("X", "CO"), Result("X", error="it has an X"), 0.0)
+    assert (record.error, record.predictions, record.found_at) == ("it has an X", (), None)
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
+from molspec.strategy import PredictOptions
+from tests.evaluation.fake import FakeModel, predictions, write_table
+
+ROWS = [
+    ("CC", "CCO"),
+    ("CCC", "CCN"),
+    ("CCCC", "not a molecule"),
+    ("X", "CC"),
+    ("CCCCC", "C"),
+]
+MODEL = FakeModel(
+    {
+        "CC": predictions("OCC", "C(", "CCO"),
+        "CCC": predictions("CC(", "~CCN", "NCC"),
+        "CCCC": predictions("C", "C", "C"),
+        "CCCCC": predictions("N", "O"),
+    }
+)
+
+
+@pytest.fixture
+def evaluation(tmp_path: object) -> Evaluation:
+    table = PairTable(write_table(tmp_path / "a.tsv", ROWS))  # type: ignore[operator]
+    settings = Settings(table, "fake", "float32", PredictOptions(n_best=3))
+    evaluation = Evaluation(settings)
+    assert len(list(evaluation.run(MODEL))) == len(ROWS)  # type: ignore[arg-type]
+    return evaluation
+
+
+def test_counts(evaluation: Evaluation) -> None:
+    summary = evaluation.summary
+    assert (summary.queries, summary.failed, summary.excluded) == (5, 1, 1)
+    # Of four targets that are molecules one is found first and one third; a failed query is none.
+    assert [summary.accuracy(rank) for rank in (1, 2, 3)] == [0.25, 0.25, 0.5]
+    assert summary.accuracies == {1: 0.25, 3: 0.5}
+
+
+def test_faults_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> None:
+    first, second, third = evaluation.summary.to_json()["ranks"]
+    assert first == {
+        "rank": 1,
+        "predictions": 4,
+        "invalid": 0.25,
+        "duplicate": 0.0,
+        "unfinished": 0.0,
+    }
+    assert second == {
+        "rank": 2,
+        "predictions": 4,
+        "invalid": 0.25,
+        "duplicate": 0.25,
+        "unfinished": 0.25,
+    }
+    assert third == {
+        "rank": 3,
+        "predictions": 3,
+        "invalid": 0.0,
+        "duplicate": 2 / 3,
+        "unfinished": 0.0,
+    }
+
+
+def test_costs_are_of_the_answered_queries(evaluation: Evaluation) -> None:
+    assert evaluation.summary.costs() == {
+        "decoder_calls_per_query": (2 + 3 + 4 + 5) / 4,
+        "nodes_per_query": 4 * (2 + 3 + 4 + 5) / 4,
+        "nodes_per_call": 4.0,
+        "accepted_per_emitted": 2.0,
+        "accepted_per_drafted": 2 / 3,
+    }
+    times = evaluation.summary.times()
+    assert times["median_query_seconds"] == 0.25
+    assert times["seconds_per_query"] == times["seconds"] / 5  # type: ignore[operator]
+
+
+def test_accuracy_reaches_as_far_as_n_best() -> None:
+    assert list(Summary(1).accuracies) == [1]
+    assert list(Summary(12).accuracies) == [1, 3, 5, 10]
+    assert list(Summary(30).accuracies) == [1, 3, 5, 10, 25]
+
+
+def test_nothing_has_no_shares(evaluation: Evaluation) -> None:
+    summary = Summary(2)
+    assert summary.accuracies == {1: None}
+    assert set(summary.costs().values()) == {None}
+    json.dumps(summary.to_json(), allow_nan=False)
+    assert "rank" in report(evaluation.settings.to_json(), summary)
+
+
+def test_report(evaluation: Evaluation) -> None:
+    text = report(evaluation.settings.to_json(), evaluation.summary)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert "queries      5; 1 failed; 1 with a target that is no molecule" in text
+    assert "   3             50.0 %             3     0.0 %      66.7 %        0.0 %" in lines
+    assert "decoder      3.5 calls a query, 14.0 nodes a query, 4.0 nodes a call" in lines
+    assert "the median query took 250.0 ms" in text

@@ -1,0 +1,60 @@
+"""Evaluations of a real model: what is counted is what the model reports."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.decoding import QueryStatistics
+from molspec.evaluation import Evaluation, PairTable, Settings
+from molspec.strategy import PredictOptions
+from tests import tiny
+from tests.evaluation.fake import write_table
+
+BEAMS: list[dict[str, Any]] = [{}, {"n_best": 3}, {"n_best": 3, "beam": "sbs"}]
+
+
+@pytest.mark.parametrize("options", BEAMS)
+def test_a_query_is_counted_by_itself(options: dict[str, Any]) -> None:
+    """What queries take adds up, and is the same one by one as in a batch."""
+    model = tiny.model()
+    alone = model.predict(tiny.QUERIES, max_length=20, batch_size=1, **options)
+    together = model.predict(tiny.QUERIES, max_length=20, batch_size=4, **options)
+    assert alone == together
+    for name in (field.name for field in fields(QueryStatistics) if field.name != "seconds"):
+        counts = [getattr(result.statistics, name) for result in alone]
+        assert counts == [getattr(result.statistics, name) for result in together]
+        total = "query_calls" if name == "decoder_calls" else name
+        assert sum(counts) == getattr(alone.statistics, total)
+    assert all(result.statistics.seconds > 0 for result in alone)
+
+
+def test_a_query_that_fails_took_nothing() -> None:
+    (result,) = tiny.model().predict(["not SMILES"])
+    assert result.statistics == QueryStatistics()
+
+
+def test_the_batch_changes_nothing_but_times(tmp_path: Path) -> None:
+    answers = tiny.model().predict(tiny.QUERIES, n_best=3, max_length=20)
+    rows = [
+        (result.query, result.predictions[index % 3].smiles) for index, result in enumerate(answers)
+    ]
+    table = PairTable(write_table(tmp_path / "a.tsv", [*rows, ("C(", "C")]))
+    summaries = []
+    for batch_size in (1, 4):
+        options = PredictOptions(n_best=3, max_length=20, batch_size=batch_size)
+        evaluation = Evaluation(Settings(table, "tiny", "float32", options))
+        records = list(evaluation.run(tiny.model()))
+        assert [record.found_at for record in records[:-1]] == [
+            None
+            if record.target_canonical is None
+            else [answer.canonical for answer in record.predictions].index(record.target_canonical)
+            for record in records[:-1]
+        ]
+        values = evaluation.summary.to_json()
+        summaries.append({name: value for name, value in values.items() if "second" not in name})
+    assert summaries[0] == summaries[1]
+    assert summaries[0]["failed"] == 1
