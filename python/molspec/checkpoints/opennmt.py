@@ -18,7 +18,7 @@ from torch import Tensor
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.inert_pickle import Inert, load
 from molspec.checkpoints.merging import merge_vocabularies
-from molspec.checkpoints.names import Rules, key_of, take
+from molspec.checkpoints.names import Rules, take
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -51,6 +51,9 @@ _NAMES: Rules = (
     (r"feed_forward\.inner\.", "feed_forward.w_1."),
     (r"feed_forward\.outer\.", "feed_forward.w_2."),
 )
+
+#: Biases that 3.x may leave out.
+_BIASES = r"(linear_\w+|final_linear|w_[12])\.bias$"
 
 #: Options and the values that the engine has; a missing option has the first.
 _OPTIONS: dict[str, tuple[object, ...]] = {
@@ -183,13 +186,8 @@ def _layer_count(state: Mapping[str, Tensor], stack: str) -> int:
 
 
 def _weights(state: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
-    biases = {  # 3.x may leave them out
-        key_of(name, _NAMES): torch.zeros(shape)
-        for name, shape in spec.weight_shapes().items()
-        if name.endswith(".bias") and "norm" not in name
-    }
     twice = [_EMBEDDING.format("decoder")] if spec.shared_embedding else []
-    return take({**biases, **state}, spec, _NAMES, ignored=twice)
+    return take(state, spec, _NAMES, ignored=twice, absent=_BIASES)
 
 
 def _tokens(vocabularies: Any, side: str) -> tuple[str, ...]:
