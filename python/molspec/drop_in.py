@@ -207,7 +207,7 @@ def _open(
     if not is_hugging_face(model):
         adapted = adapt(model, special_ids.pad_id, device)
         session = ModuleSession(adapted, batch_size)
-        return session, session.vocab_size(special_ids.bos_id, source)
+        return session, session.vocab_size(source)
     from molspec.engine.hugging_face import HuggingFaceSession  # needs transformers
 
     opened = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)

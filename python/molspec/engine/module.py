@@ -55,11 +55,11 @@ class ModuleSession:
         self._memories = Memories(query_count)
         self._paths = TokenPaths()
 
-    def vocab_size(self, bos_id: int, source: Sequence[int]) -> int:
-        """Size of the target's vocabulary: what the model's first distribution for a source has."""
+    def vocab_size(self, source: Sequence[int]) -> int:
+        """Size of the target's vocabulary: what a distribution of the model for a source has."""
         self.encode([0], [source])
         memory, mask = self._memories.gather(np.zeros(1, dtype=np.int64))
-        target_ids = torch.full((1, 1), bos_id, device=self._model.device)
+        target_ids = torch.zeros(1, 1, dtype=torch.int64, device=self._model.device)
         logits = self._model.decode_unpadded(target_ids, memory, mask)
         check_logits(logits, target_ids)
         return logits.shape[2]
