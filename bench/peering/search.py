@@ -81,7 +81,5 @@ def beam(model: StepModel, source: Sequence[int], beam_size: int, text: Text) ->
 
 def _log_softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    result: npt.NDArray[np.float64] = shifted - np.log(
-        np.exp(shifted).sum(axis=-1, keepdims=True)
-    )
+    result: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return result

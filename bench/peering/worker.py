@@ -1,6 +1,6 @@
 """A process of one peer: reads requests as JSON lines, writes answers and times as JSON lines.
 
-    python bench/peering/worker.py FOLDER PEER SETTING THREADS
+python bench/peering/worker.py FOLDER PEER SETTING THREADS
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import perf_counter
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from peering.engines import ENGINES
+from peering.engines import ENGINES  # noqa: E402
 
 
 def main() -> None:
