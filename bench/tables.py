@@ -27,7 +27,7 @@ from molspec.strategy import PredictOptions
 #: Queries of the published runs, of which the times are minutes in all.
 PUBLISHED_QUERIES = {"product": 40_000, "retro": 5_007}
 #: Queries that a run answers before it is the next one's turn.
-TURN = 256
+TURN = 64
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,10 @@ def retro_beams(n: int) -> tuple[Run, ...]:
 
 @dataclass(frozen=True)
 class Runner:
-    """Carries out runs of one model on one table."""
+    """Carries out the runs of a task: of one model on one table."""
 
-    name: str
+    task: str
+    model_name: str
     model: Model
     dtype: str
     table: PairTable
@@ -114,8 +115,8 @@ class Runner:
         return [self._evaluation(run, self.limit).summary for run in runs]
 
     def _evaluation(self, run: Run, limit: int) -> Evaluation:
-        settings = Settings(self.table, self.name, self.dtype, run.options)
-        file = f"{Path(self.name).name}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
+        settings = Settings(self.table, self.model_name, self.dtype, run.options)
+        file = f"{self.task}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
         return Evaluation(settings, self.folder / file, limit)
 
 
@@ -171,7 +172,7 @@ def _runner(task: str, flags: argparse.Namespace) -> Runner:
     name = getattr(flags, f"{task}_model")
     table = PairTable(getattr(flags, f"{task}_table"))
     model = load(name, dtype=flags.dtype)
-    return Runner(name, model, flags.dtype, table, flags.folder, flags.limit)
+    return Runner(task, name, model, flags.dtype, table, flags.folder, flags.limit)
 
 
 def product_tables(flags: argparse.Namespace) -> Iterator[str]:

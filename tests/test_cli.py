@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -376,6 +377,7 @@ def test_a_killed_evaluation_goes_on_where_it_was(
     with start(*command, "--output", str(output), seconds=0.02) as process:
         while not output.exists() or output.read_bytes().count(b"\n") < 4:
             assert process.poll() is None
+            time.sleep(0.01)
         process.kill()
     begun = output.read_bytes()
     assert begun.count(b"\n") < 200
@@ -401,6 +403,22 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
         assert process.wait() == 141
 
 
+def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What a command that succeeds shows on a terminal that is its standard error."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
+        monkeypatch.setattr(sys, "stderr", screen)
+        assert run(*arguments) == 0
+        monkeypatch.undo()
+        screen.write("end")
+        screen.flush()
+        seen = ""
+        while not seen.endswith("end"):
+            seen += shown_bytes.read(4096).decode()
+    return seen.removesuffix("end")
+
+
 @pytest.mark.parametrize(("count", "shown"), [(5, False), (60, True)])
 def test_a_progress_bar_for_more_than_a_few(
     run: Run,
@@ -412,16 +430,18 @@ def test_a_progress_bar_for_more_than_a_few(
 ) -> None:
     (tmp_path / "in.smi").write_text("CO\n" * count)
     loaded["model"].seconds = 0.01
-    terminal, end = pty.openpty()
-    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
-        monkeypatch.setattr(sys, "stderr", screen)
-        assert run("predict", "--input", str(tmp_path / "in.smi")) == 0
-        monkeypatch.undo()
-        screen.write("end")
-        screen.flush()
-        seen = ""
-        while not seen.endswith("end"):
-            seen += shown_bytes.read(4096).decode()
+    seen = run_on_a_terminal(run, monkeypatch, "predict", "--input", str(tmp_path / "in.smi"))
     assert (f"{count} queries [" in seen) == shown
-    assert shown or seen == "end"
+    assert shown or seen == ""
+
+
+def test_an_evaluation_shows_how_far_it_is(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "table.tsv").write_text("src\ttgt\n" + "CO\tOC\n" * 50)
+    command = ("evaluate", str(tmp_path / "table.tsv"), "--output", str(tmp_path / "out.jsonl"))
+    assert run(*command, "--limit", "20") == 0
+    seen = run_on_a_terminal(run, monkeypatch, *command, "--limit", "40")
+    assert "20/40" in seen.replace(" ", "")
+    assert "40/40" in seen
+    assert "top-1 100.0 %" in seen

@@ -14,7 +14,7 @@ from time import perf_counter
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from peering.engines import ENGINES  # noqa: E402
+from peering.engines import ENGINES
 
 
 def main() -> None:

@@ -47,14 +47,14 @@ class ByteReader {
   size_t offset_ = 0;
 };
 
-constexpr char kMagic[] = "MSNGRAM1";
-constexpr size_t kMagicSize = 8;
+constexpr size_t kMagicSize = sizeof(NgramModel::kMagic) - 1;
 constexpr size_t kHashSize = 8;
 
 // The bytes before the hash, once magic and hash are found right.
 size_t checked_end(const std::string& bytes) {
-  if (bytes.size() < kMagicSize + kHashSize || bytes.compare(0, kMagicSize, kMagic) != 0) {
-    fail("the file does not begin with " + std::string(kMagic));
+  if (bytes.size() < kMagicSize + kHashSize ||
+      bytes.compare(0, kMagicSize, NgramModel::kMagic) != 0) {
+    fail("the file does not begin with " + std::string(NgramModel::kMagic));
   }
   const size_t end = bytes.size() - kHashSize;
   uint64_t expected = 0;
@@ -106,7 +106,7 @@ NgramModel::NgramModel(const std::string& bytes) {
     Context context{};
     context.first_child = next_child;
     context.child_count = reader.varint();
-    context.back_off = ngram_probability(reader.byte());
+    context.back_off = kMaxBackOff * ngram_probability(reader.byte());
     context.first_continuation = static_cast<uint32_t>(continuations_.size());
     context.continuation_count = reader.varint();
     for (uint32_t i = 0; i < context.continuation_count; ++i) {

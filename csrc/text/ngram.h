@@ -16,11 +16,14 @@ namespace molspec {
 // for every context, breadth first from the empty one: its symbol (the oldest one; none for the
 // empty context), varint child count, u8 back-off code, varint continuation count and so many
 // pairs of symbol and u8 probability code, symbols rising; last the FNV-1a hash (u64) of all bytes
-// before. Symbols are u8 where the alphabet fits, else u16. A code c stands for 2^(-c/16).
+// before. Symbols are u8 where the alphabet fits, else u16. A probability code c stands for
+// 2^(-c/16), a back-off code for kMaxBackOff times that.
 class NgramModel {
  public:
-  static constexpr int kMaxOrder = 8;
+  static constexpr int kMaxOrder = 16;
   static constexpr int kMaxAlphabet = 65535;
+  static constexpr float kMaxBackOff = 4.0F;
+  static constexpr char kMagic[] = "MSNGRAM1";
 
   // Throws std::invalid_argument, saying what is wrong and where, if the bytes are no valid model.
   explicit NgramModel(const std::string& bytes);

@@ -32,6 +32,18 @@ class GuessModel:
         self, *, tokens: list[str], pad: int, bos: int, eos: int, unk: int, ngram: bytes | None
     ) -> None: ...
 
+def build_ngram(
+    *,
+    tokens: list[str],
+    pad: int,
+    bos: int,
+    eos: int,
+    unk: int,
+    targets: Sequence[Sequence[int]],
+    order: int,
+    min_gain: float,
+) -> bytes: ...
+
 class Drafter:
     def start(self, source_ids: Sequence[int]) -> None: ...
     def propose(self) -> tuple[list[int], list[int], list[float]]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -134,17 +135,39 @@ def guess_model(
     start_id is what the decoder starts with, where it is not BOS.
     Raises ValueError where the n-gram model is damaged or of another vocabulary.
     """
+    return _native.GuessModel(**_tokens_and_roles(vocabulary, start_id), ngram=ngram)
+
+
+def build_ngram(
+    vocabulary: Vocabulary,
+    targets: Sequence[Sequence[int]],
+    order: int = 8,
+    min_gain: float = 20.0,
+) -> bytes:
+    """An n-gram model of targets (token ids without BOS and EOS): the content of ngram.bin.
+
+    order: tokens that it looks at, the next one counted; 1 to 16.
+    min_gain: bits that an entry must save on the targets; the knob for the size.
+
+    The result depends on the targets alone, not on their order. Raises ValueError, naming what is
+    wrong, for an id outside of the vocabulary or where there are no targets.
+    """
+    return _native.build_ngram(
+        **_tokens_and_roles(vocabulary), targets=targets, order=order, min_gain=min_gain
+    )
+
+
+def _tokens_and_roles(vocabulary: Vocabulary, start_id: int | None = None) -> dict[str, Any]:
     bos_id = vocabulary.bos_id if start_id is None else start_id
     if bos_id is None:
         raise ValueError("start_id is None: expected an id, as the vocabulary has no BOS")
-    return _native.GuessModel(
-        tokens=list(vocabulary.tokens),
-        pad=vocabulary.pad_id,
-        bos=bos_id,
-        eos=vocabulary.eos_id,
-        unk=vocabulary.pad_id if vocabulary.unk_id is None else vocabulary.unk_id,
-        ngram=ngram,
-    )
+    return {
+        "tokens": list(vocabulary.tokens),
+        "pad": vocabulary.pad_id,
+        "bos": bos_id,
+        "eos": vocabulary.eos_id,
+        "unk": vocabulary.pad_id if vocabulary.unk_id is None else vocabulary.unk_id,
+    }
 
 
 def factory(drafting: Drafting, guess: _native.GuessModel) -> _native.DrafterFactory:

@@ -15,6 +15,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,6 +26,7 @@ from tqdm import tqdm
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.drafting import build_ngram
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
@@ -36,6 +38,8 @@ from molspec.training.trainer import Trainer, new_model
 from molspec.training.validation import Decode, Validation, Validator
 
 _STATE = "state.pt"
+#: Pairs whose targets make the n-gram model that drafts.
+_NGRAM_PAIRS = 60_000
 #: Steps between two looks at the loss: a GPU does not wait in between.
 _LOG_STEPS = 50
 #: What may differ where a training goes on: budget and bookkeeping.
@@ -254,11 +258,18 @@ class _Training:
             self._output.name, spec, self._data.description, self._numbers(), self._best
         )
         checkpoints.write(
-            Checkpoint(spec, weights, self._data.vocabulary, card=card),
+            Checkpoint(spec, weights, self._data.vocabulary, self._ngram, card),
             self._output / "model",
             overwrite=True,
             shard_bytes=self._shard_bytes,
         )
+
+    @cached_property
+    def _ngram(self) -> bytes:
+        """What the model's drafter knows of targets; a part of a large table tells it enough."""
+        table = self._data.train.spread(_NGRAM_PAIRS)
+        targets = [table.target(index) for index in range(len(table))]
+        return build_ngram(self._data.vocabulary, targets)
 
     def _save(self) -> None:
         state = {

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from molspec import checkpoints
+from tests import tiny
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts import one another as they do when they are run."""
+    monkeypatch.syspath_prepend(BENCH)
+
+
+@pytest.fixture
+def tiny_model(tmp_path: Path) -> str:
+    """A random model's folder."""
+    checkpoints.write(tiny.checkpoint(), tmp_path / "tiny")
+    return str(tmp_path / "tiny")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """Queries, each its own target."""
+    rows = "".join(f"{query}\t{query}\n" for query in tiny.QUERIES[:6])
+    (tmp_path / "table.tsv").write_text(f"query\ttarget\n{rows}")
+    return str(tmp_path / "table.tsv")
