@@ -21,6 +21,7 @@ class Encoder(nn.Module):
         self.twin = twin
 
     def forward(self, source_ids: Tensor) -> Tensor:
+        """Encode, and project the memory for every decoder layer."""
         memory = self.twin.encode(source_ids, source_ids == self.twin.pad_id)
         layers = []
         for layer in self.twin.decoder.layers:
@@ -50,6 +51,7 @@ class Step(nn.Module):
     def forward(
         self, token_ids: Tensor, position: Tensor, source_ids: Tensor, memory: Tensor, cache: Tensor
     ) -> tuple[Tensor, Tensor]:
+        """Logits and the grown cache."""
         spec = self.twin.spec
         embedding = getattr(
             self.twin, "source_embedding" if spec.shared_embedding else "target_embedding"

@@ -12,16 +12,22 @@ import io
 import logging
 import shutil
 import warnings
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer, sinusoidal_positions
 from molspec.models import locate
 from peering.cached import Encoder, Step
+
+Arrays = Mapping[str, np.ndarray]
 
 
 def convert(model: str, folder: Path) -> None:
@@ -33,11 +39,13 @@ def convert(model: str, folder: Path) -> None:
     checkpoint = checkpoints.read(locate(model)).to("float32")
     checkpoints.write(checkpoint, folder / "molspec")
     shutil.copy(folder / "molspec" / "vocabulary.json", folder)
+    logging.disable(logging.WARNING)  # advice of converters
     for peer in (_to_ctranslate2, _to_onnx):
         try:
             peer(checkpoint, folder)
         except ImportError as error:
             print(f"{peer.__name__}: {error}; not converted")
+    logging.disable(logging.NOTSET)
     (folder / "done").touch()
 
 
@@ -80,7 +88,8 @@ def _to_ctranslate2(checkpoint: Checkpoint, folder: Path) -> None:
     built.register_target_vocabulary(list(tokens))
     built.config.bos_token = tokens[checkpoint.vocabulary.bos_id]
     built.config.eos_token = tokens[checkpoint.vocabulary.eos_id]
-    built.config.unk_token = tokens[checkpoint.vocabulary.unk_id]
+    if checkpoint.vocabulary.unk_id is not None:
+        built.config.unk_token = tokens[checkpoint.vocabulary.unk_id]
     built.config.decoder_start_token = built.config.bos_token
     built.validate()
     built.optimize(quantization=None)
@@ -88,22 +97,20 @@ def _to_ctranslate2(checkpoint: Checkpoint, folder: Path) -> None:
     built.save(str(folder / "ctranslate2"))
 
 
-def _norm(weights, name, norm):  # type: ignore[no-untyped-def]
+def _norm(weights: Arrays, name: str, norm: Any) -> None:
     norm.gamma, norm.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-def _linear(weights, name, linear):  # type: ignore[no-untyped-def]
+def _linear(weights: Arrays, name: str, linear: Any) -> None:
     linear.weight, linear.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-def _attention(weights, name, attention, fused):  # type: ignore[no-untyped-def]
-    import numpy
-
+def _attention(weights: Arrays, name: str, attention: Any, fused: int) -> None:
     parts = ("query", "key", "value")
     groups = [parts] if fused == 3 else [parts[:1], parts[1:]]
     for linear, group in zip(attention.linear, groups, strict=False):
-        linear.weight = numpy.concatenate([weights[f"{name}.{part}.weight"] for part in group])
-        linear.bias = numpy.concatenate([weights[f"{name}.{part}.bias"] for part in group])
+        linear.weight = np.concatenate([weights[f"{name}.{part}.weight"] for part in group])
+        linear.bias = np.concatenate([weights[f"{name}.{part}.bias"] for part in group])
     _linear(weights, f"{name}.output", attention.linear[-1])
     _norm(weights, f"{name}_norm", attention.layer_norm)
 
@@ -145,10 +152,11 @@ def _to_onnx(checkpoint: Checkpoint, folder: Path) -> None:
         )
 
 
-def _export(module, arguments, axes, path) -> None:  # type: ignore[no-untyped-def]
+def _export(
+    module: nn.Module, arguments: tuple[Tensor, ...], axes: dict[str, dict[int, str]], path: Path
+) -> None:
     """Export with the inputs and outputs that `axes` names, in order, and their dynamic axes."""
     names = list(axes)
-    logging.disable(logging.WARNING)
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), torch.inference_mode():
         warnings.simplefilter("ignore")
         torch.onnx.export(
@@ -161,4 +169,3 @@ def _export(module, arguments, axes, path) -> None:  # type: ignore[no-untyped-d
             opset_version=17,
             dynamo=False,
         )
-    logging.disable(logging.NOTSET)
