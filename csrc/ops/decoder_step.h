@@ -28,7 +28,7 @@ struct DecoderStepProblem {
   Memories memories;
   const float* memory_cache;  // [block, decoder layer, block_size]
   int64_t memory_blocks;
-  float* kv_cache;            // [block, decoder layer, block_size]
+  float* kv_cache;  // [block, decoder layer, block_size]
   int64_t kv_blocks;
   uint8_t* workspace;
   int64_t workspace_size;
@@ -53,8 +53,8 @@ struct NodeLimits {
         memory_blocks(problem.memory_blocks) {}
 };
 
-inline MOLSPEC_ANYWHERE Fault node_fault(const Node& node, int32_t index,
-                                         const int32_t* path_slots, const NodeLimits& limits) {
+inline MOLSPEC_ANYWHERE Fault node_fault(const Node& node, int32_t index, const int32_t* path_slots,
+                                         const NodeLimits& limits) {
   if (node.token_id < 0 || node.token_id >= limits.token_count)
     return {Fault::kToken, index, node.token_id, limits.token_count - 1};
   if (node.position < 0 || node.position >= limits.position_count)

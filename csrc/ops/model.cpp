@@ -42,7 +42,8 @@ class Reader {
     Linear result{};
     result.in_size = round_up(in_size, 2);
     result.panels = round_up(out_size, 64) / 64;
-    result.weights = bytes(result.in_size * result.panels * 64 * (type == WeightType::kFloat32 ? 4 : 2));
+    result.weights =
+        bytes(result.in_size * result.panels * 64 * (type == WeightType::kFloat32 ? 4 : 2));
     result.bias = floats(result.panels * 64);
     return result;
   }

@@ -54,7 +54,7 @@ struct Stack {
 };
 
 struct Model {
-  WeightType weight_type;   // of the matrices; everything else is float32
+  WeightType weight_type;  // of the matrices; everything else is float32
   int64_t d_model, head_count, head_dim, feed_forward;
   int64_t source_vocab_size, target_vocab_size, max_positions;
   bool pre_norm, final_norm, embedding_norm;

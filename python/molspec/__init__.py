@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from molspec.checkpoints import CheckpointError
+    from molspec.compilation import compile  # noqa: A004 - named as torch.compile is
     from molspec.drop_in import Hypotheses, decode
     from molspec.model.spec import ModelSpec
     from molspec.predictor import Model, Prediction, Result, Results, load
@@ -18,6 +19,7 @@ __all__ = [
     "Prediction",
     "Result",
     "Results",
+    "compile",
     "decode",
     "load",
 ]
@@ -28,6 +30,7 @@ _HOMES = {
     "CheckpointError": "molspec.checkpoints",
     "Hypotheses": "molspec.drop_in",
     "ModelSpec": "molspec.model.spec",
+    "compile": "molspec.compilation",
     "decode": "molspec.drop_in",
 }
 

@@ -14,6 +14,7 @@ from molspec.decoding import Session, Source, Statistics
 from molspec.decoding import decode as run
 from molspec.drafting import NoDraft
 from molspec.engine.adapters import adapt, evaluating, is_hugging_face
+from molspec.engine.cuda import CudaEngine
 from molspec.engine.module import ModuleSession
 from molspec.engine.native import NativeEngine
 from molspec.strategy import PredictOptions
@@ -201,12 +202,12 @@ def _open(
     device: torch.device,
 ) -> tuple[Session, int]:
     """A session on a model and the size of the target's vocabulary."""
-    if isinstance(model, NativeEngine):
+    if isinstance(model, (NativeEngine, CudaEngine)):
         return model.session(batch_size), model.spec.target_vocab_size
     if not is_hugging_face(model):
         adapted = adapt(model, special_ids.pad_id, device)
         session = ModuleSession(adapted, batch_size)
-        return session, session.vocab_size(special_ids.bos_id, source)
+        return session, session.vocab_size(source)
     from molspec.engine.hugging_face import HuggingFaceSession  # needs transformers
 
     opened = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)

@@ -19,7 +19,7 @@ class Recorder(Graphs):
     """Does the work at once, and keeps the sizes that a graph would be captured for."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(torch.device("cpu"))
         self.sizes: list[Hashable] = []
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:

@@ -51,7 +51,7 @@ class PlainTransformer(nn.Module):
         self.next_token_classifier = nn.Linear(width, vocab_size)
         randomise(self)
         speak(self.next_token_classifier.bias)
-        self.register_buffer("positions", 3 * sinusoids(256, width), persistent=False)
+        self.register_buffer("positions", 3 * sinusoids(600, width), persistent=False)
 
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
         hidden = self.src_token_featurizer(src) + self.positions[: src.shape[1]]

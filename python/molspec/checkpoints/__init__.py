@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from molspec.checkpoints import folder, lightning
+from molspec.checkpoints import chemformer, folder, hugging_face, lightning, opennmt
 from molspec.checkpoints.checkpoint import DTYPES, Checkpoint, CheckpointError
 from molspec.checkpoints.folder import write
 
@@ -20,7 +20,13 @@ class _Format(Protocol):
     def read(self, path: Path) -> Checkpoint: ...
 
 
-_FORMATS: tuple[_Format, ...] = (folder, lightning)
+_FORMATS: tuple[_Format, ...] = (
+    hugging_face,
+    folder,
+    chemformer,
+    lightning,
+    opennmt,
+)
 
 
 def read(path: str | Path) -> Checkpoint:

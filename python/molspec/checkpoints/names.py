@@ -32,19 +32,29 @@ _STACKED, _PARTS = "in_proj_", ("query", "key", "value")
 
 
 def take(
-    state: Mapping[str, Any], spec: ModelSpec, rules: Rules, ignored: Collection[str] = ()
+    state: Mapping[str, Any],
+    spec: ModelSpec,
+    rules: Rules,
+    *,
+    ignored: Collection[str] = (),
+    absent: str | None = None,
 ) -> dict[str, torch.Tensor]:
     """Give the weights of `spec` from a state dict that names them by `rules`.
 
-    The state may hold keys of `ignored` beside them and nothing else. Raises CheckpointError,
-    naming the key, where one is missing, unexpected or of another shape.
+    The state may hold keys of `ignored` beside them and nothing else; keys that match `absent` may
+    be missing, which means zeros. Raises CheckpointError, naming the key, where one is missing,
+    unexpected or of another shape.
     """
+    keys = {name: _key(name, rules) for name in spec.weight_shapes()}
     shapes: dict[str, tuple[int, ...]] = {}
     for name, (rows, *columns) in spec.weight_shapes().items():
-        key = _key(name, rules)
-        shapes[key] = (len(_PARTS) * rows if _STACKED in key else rows, *columns)
-    check_shapes({key: value for key, value in state.items() if key not in ignored}, shapes)
-    return {name: _part(state[_key(name, rules)], name, rules) for name in spec.weight_shapes()}
+        shapes[keys[name]] = (len(_PARTS) * rows if _STACKED in keys[name] else rows, *columns)
+    kept = {key: value for key, value in state.items() if key not in ignored}
+    for key, shape in shapes.items():
+        if key not in kept and absent is not None and re.search(absent, key):
+            kept[key] = torch.zeros(shape)
+    check_shapes(kept, shapes)
+    return {name: _part(kept[key], name, key) for name, key in keys.items()}
 
 
 def _key(name: str, rules: Rules) -> str:
@@ -53,8 +63,8 @@ def _key(name: str, rules: Rules) -> str:
     return name
 
 
-def _part(stored: torch.Tensor, name: str, rules: Rules) -> torch.Tensor:
-    if _STACKED not in _key(name, rules):
+def _part(stored: torch.Tensor, name: str, key: str) -> torch.Tensor:
+    if _STACKED not in key:
         return stored
     part = name.split(".")[-2]
     # A copy: parts of one tensor share their memory, which safetensors does not write.

@@ -45,21 +45,22 @@ class CudaEngine:
 class Graphs:
     """Captured graphs by key: work is captured when it is first asked for, then replayed."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do the work, which must be the same kernels on the same buffers at every call."""
-        graph = self._graphs.get(key)
-        if graph is not None:
-            graph.replay()
-            return
-        work()  # loads the kernels: a capture must not
-        torch.cuda.current_stream().synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            work()
-        self._graphs[key] = graph
+        with torch.cuda.device(self._device):
+            if (graph := self._graphs.get(key)) is not None:
+                graph.replay()
+                return
+            work()  # loads the kernels: a capture must not
+            torch.cuda.current_stream().synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                work()
+            self._graphs[key] = graph
 
     def clear(self) -> None:
         """Forget all graphs: a buffer has moved."""
@@ -85,8 +86,8 @@ class CudaSession:
         self._packed = packed
         self._model = (packed.weights, packed.table)
         self._library = library
-        self._graphs = Graphs() if graphs is None else graphs
         self._device = packed.weights.device
+        self._graphs = Graphs(self._device) if graphs is None else graphs
         blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
         self._host_memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32)
         self._memories = self._host_memories.to(self._device)

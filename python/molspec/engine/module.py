@@ -41,6 +41,11 @@ class EncoderDecoder:
     pad_id: int
     device: torch.device
 
+    def decode_unpadded(self, target_ids: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        """Logits of rows of one length."""
+        offset = torch.zeros(len(target_ids), dtype=torch.int64, device=self.device)
+        return self.decode(target_ids, memory, mask, offset if self.takes_offsets else None)
+
 
 class ModuleSession:
     """A batch of queries on an `EncoderDecoder`. Rows are free until `encode`, after `release`."""
@@ -50,15 +55,12 @@ class ModuleSession:
         self._memories = Memories(query_count)
         self._paths = TokenPaths()
 
-    def vocab_size(self, bos_id: int, source: Sequence[int]) -> int:
-        """Size of the target's vocabulary: what the model's first distribution for a source has."""
+    def vocab_size(self, source: Sequence[int]) -> int:
+        """Size of the target's vocabulary: what a distribution of the model for a source has."""
         self.encode([0], [source])
         memory, mask = self._memories.gather(np.zeros(1, dtype=np.int64))
-        device = self._model.device
-        target_ids = torch.full((1, 1), bos_id, device=device)
-        offset = torch.zeros(1, dtype=torch.int64, device=device)
-        passed = offset if self._model.takes_offsets else None
-        logits = self._model.decode(target_ids, memory, mask, passed)
+        target_ids = torch.zeros(1, 1, dtype=torch.int64, device=self._model.device)
+        logits = self._model.decode_unpadded(target_ids, memory, mask)
         check_logits(logits, target_ids)
         return logits.shape[2]
 

@@ -1,0 +1,121 @@
+"""Checkpoints of Chemformer (Irwin et al., Mach. Learn.: Sci. Technol. 2022, 3, 015022).
+
+`NAME.ckpt` is Lightning's, with the tokenizer as a Python object among its hyper-parameters; the
+vocabulary stands beside it, as JSON ({"properties": ..., "vocabulary": [...]}) or as text, a token
+a line. The model is BART-like: pre-norm with final norms, sqrt(d_model) scaling, one embedding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.inert_pickle import load
+from molspec.checkpoints.names import TORCH_LAYERS, Rules, take
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+
+LOOKS_FOR = (
+    "a Chemformer .ckpt file, or a folder with one, and its vocabulary, *vocab*.json or .txt"
+)
+
+_SPECIAL_TOKENS = {"pad_id": "<PAD>", "bos_id": "^", "eos_id": "&", "unk_id": "?"}
+#: Names of the special tokens in the vocabulary's properties.
+_ROLES = {"pad_id": "pad", "bos_id": "start", "eos_id": "end", "unk_id": "unknown"}
+#: Fields of ModelSpec -> arguments of the Lightning module.
+_SIZES = {
+    "head_count": "num_heads",
+    "encoder_layers": "num_layers",
+    "decoder_layers": "num_layers",
+    "feed_forward": "d_feedforward",
+    "activation": "activation",
+}
+_NAMES: Rules = (
+    (r"^source_embedding", "emb.weight"),
+    (r"^output\.", "token_fc."),
+    *TORCH_LAYERS,
+)
+
+
+def recognises(path: Path) -> bool:
+    """Whether `path` is such a file, or a folder with one, with a vocabulary of its kind beside."""
+    folder = path if path.is_dir() else path.parent
+    is_lightning = path.suffix == ".ckpt" or any(path.glob("*.ckpt"))
+    return is_lightning and any(map(_is_vocabulary, folder.glob("*vocab*")))
+
+
+def _is_vocabulary(file: Path) -> bool:
+    if file.suffix == ".json":
+        try:
+            return "vocabulary" in json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError):
+            return False
+    return file.suffix == ".txt"
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
+    folder = path if path.is_dir() else path.parent
+    file = _only(sorted(folder.glob("*.ckpt")), "checkpoints") if path.is_dir() else path
+    vocabularies = [file for file in sorted(folder.glob("*vocab*")) if _is_vocabulary(file)]
+    vocabulary = _read_vocabulary(_only(vocabularies, "vocabularies"))
+    stored = load(file)
+    state, sizes = (_mapping(stored, key) for key in ("state_dict", "hyper_parameters"))
+    spec = _spec(state, sizes)
+    positions = state["pos_emb"]
+    tables = {"source_positions": positions, "target_positions": positions.clone()}
+    weights = take({**state, **tables}, spec, _NAMES, ignored=["pos_emb"])
+    return Checkpoint(spec, weights, vocabulary)
+
+
+def _only(files: list[Path], what: str) -> Path:
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files)
+        raise CheckpointError(f"has {len(files)} {what}, name one or leave one: {names}")
+    return files[0]
+
+
+def _mapping(stored: Any, key: str) -> Mapping[str, Any]:
+    value = stored.get(key) if isinstance(stored, Mapping) else None
+    if not isinstance(value, Mapping):
+        raise CheckpointError(f"no {key} in it: not a Chemformer checkpoint")
+    return value
+
+
+def _spec(state: Mapping[str, Any], sizes: Mapping[str, Any]) -> ModelSpec:
+    for key in ("emb.weight", "pos_emb"):
+        if not isinstance(state.get(key), torch.Tensor) or state[key].dim() != 2:
+            raise CheckpointError(f"no matrix {key} in state_dict")
+    if missing := [key for key in _SIZES.values() if key not in sizes]:
+        raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
+    vocab_size, d_model = state["emb.weight"].shape
+    return ModelSpec(
+        source_vocab_size=vocab_size,
+        target_vocab_size=vocab_size,
+        d_model=d_model,
+        max_positions=len(state["pos_emb"]),
+        norm="pre",
+        positions="learned",
+        scale_embedding=True,
+        **{name: sizes[key] for name, key in _SIZES.items()},
+    )
+
+
+def _read_vocabulary(file: Path) -> Vocabulary:
+    text = file.read_text(encoding="utf-8")
+    special = _SPECIAL_TOKENS
+    if file.suffix == ".json":
+        stored = json.loads(text)
+        tokens = stored["vocabulary"]
+        named = stored.get("properties", {}).get("special_tokens", {})
+        special = {key: named.get(_ROLES[key], token) for key, token in special.items()}
+    else:
+        tokens = [line for line in text.split("\n") if line]
+    if missing := [token for token in special.values() if token not in tokens]:
+        raise CheckpointError(f"{file.name} lacks the special tokens {', '.join(missing)}")
+    return Vocabulary(tuple(tokens), **{key: tokens.index(token) for key, token in special.items()})

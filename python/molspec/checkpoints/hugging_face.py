@@ -1,0 +1,194 @@
+"""Folders of Hugging Face transformers: BART and Marian.
+
+config.json says what the model is; the weights are model.safetensors, its shards, or
+pytorch_model.bin; `hugging_face_vocabulary` reads the tokens. `convert` serves models in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
+from molspec.checkpoints.json_file import read_object
+from molspec.checkpoints.names import Rules, take
+from molspec.model.spec import Activation, ModelSpec
+
+LOOKS_FOR = "a Hugging Face folder with config.json and weights"
+
+_CONFIG = "config.json"
+_BINARY = "pytorch_model.bin"
+_ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "silu": "silu",
+    "swish": "silu",
+}
+#: What the kinds of models differ in, as fields of ModelSpec.
+_KINDS: dict[str, dict[str, Any]] = {
+    "bart": {"embedding_norm": True},
+    "marian": {"source_bos": False},
+}
+_NEEDED = (
+    "d_model",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "encoder_ffn_dim",
+    "max_position_embeddings",
+    "decoder_start_token_id",
+)
+_NAMES: Rules = (
+    (r"embedding_norm", "layernorm_embedding"),
+    (r"self_attention_norm", "self_attn_layer_norm"),
+    (r"cross_attention_norm", "encoder_attn_layer_norm"),
+    (r"feed_forward_norm", "final_layer_norm"),
+    (r"self_attention\.", "self_attn."),
+    (r"cross_attention\.", "encoder_attn."),
+    (r"attn\.(q)uery\.|attn\.(k)ey\.|attn\.(v)alue\.", r"attn.\1\2\3_proj."),
+    (r"attn\.output\.", "attn.out_proj."),
+    (r"feed_forward\.inner\.", "fc1."),
+    (r"feed_forward\.outer\.", "fc2."),
+    (r"^(encoder|decoder)\.", r"model.\1."),
+)
+
+
+def recognises(path: Path) -> bool:
+    """Whether `path` is a folder whose config.json names a kind of model."""
+    try:
+        return "model_type" in read_object(path / _CONFIG)
+    except (OSError, CheckpointError):
+        return False
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the folder `path`. Raises ValueError or OSError."""
+    config = read_object(path / _CONFIG)
+    spec, weights = convert(config, _read_state(path))
+    vocabulary, wrapping = read_vocabulary(path, config, spec.target_vocab_size)
+    if wrapping is not None:
+        spec = replace(spec, source_bos=wrapping[0], source_eos=wrapping[1])
+    return Checkpoint(spec, weights, vocabulary)
+
+
+def _read_state(folder: Path) -> dict[str, Tensor]:
+    if (folder / _BINARY).is_file():
+        try:
+            state = torch.load(folder / _BINARY, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file can fail anywhere in the reader
+            raise CheckpointError(f"{_BINARY} is damaged or holds Python objects") from error
+        return dict(state)
+    state = {}
+    files = sorted(folder.glob("model*.safetensors"))  # one, or shards
+    if not files:
+        raise CheckpointError(f"no model.safetensors and no {_BINARY} in it")
+    for file in files:
+        try:
+            state.update(load_file(file))
+        except SafetensorError as error:
+            raise CheckpointError(f"{file.name} is damaged: {error}") from error
+    return state
+
+
+def convert(
+    config: Mapping[str, Any], state: Mapping[str, Tensor]
+) -> tuple[ModelSpec, dict[str, Tensor]]:
+    """Give a model of transformers, its config and its state dict, as molspec's spec and weights.
+
+    Raises CheckpointError, naming what the engine does not have.
+    """
+    _check(config)
+    ours = {  # layers keep their names
+        key: value for key, value in state.items() if re.search(r"\.layers\.|layernorm_emb", key)
+    }
+    shared = "model.shared.weight"
+    ours["source_embedding"] = _first(state, "model.encoder.embed_tokens.weight", shared)
+    ours["target_embedding"] = _first(state, "model.decoder.embed_tokens.weight", shared)
+    ours["source_positions"] = _positions(config, state, "encoder")
+    ours["target_positions"] = _positions(config, state, "decoder")
+    tied = config.get("tie_word_embeddings", True)
+    if not tied:
+        ours["output.weight"] = _first(state, "lm_head.weight")
+    if "final_logits_bias" in state:
+        ours["output.bias"] = state["final_logits_bias"].flatten()
+    spec = _spec(config, ours, tied)
+    twice = ["target_embedding"] if spec.shared_embedding else []
+    return spec, take(ours, spec, _NAMES, ignored=twice)
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    kind = config.get("model_type")
+    found = []
+    if kind not in _KINDS:
+        found.append(f"model_type {kind!r} (only {', '.join(_KINDS)})")
+    elif config.get("activation_function") not in _ACTIVATIONS:
+        found.append(f"activation_function {config.get('activation_function')!r}")
+    for size in ("attention_heads", "ffn_dim"):
+        sides = [config.get(f"{side}_{size}") for side in ("encoder", "decoder")]
+        if kind in _KINDS and sides[0] != sides[1]:
+            found.append(f"encoder_{size} {sides[0]} beside decoder_{size} {sides[1]}")
+    missing = [key for key in _NEEDED if not isinstance(config.get(key), int)]
+    if missing and not found:
+        raise CheckpointError(f"config.json lacks {', '.join(missing)}")
+    if found:
+        raise CheckpointError(
+            f"the engine does not have {', '.join(found)}; molspec.decode takes the model itself"
+        )
+
+
+def _spec(config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool) -> ModelSpec:
+    source, target = ours["source_embedding"], ours["target_embedding"]
+    start_id = config["decoder_start_token_id"]
+    return ModelSpec(
+        source_vocab_size=len(source),
+        target_vocab_size=len(target),
+        d_model=source.shape[1],
+        head_count=config["encoder_attention_heads"],
+        encoder_layers=config["encoder_layers"],
+        decoder_layers=config["decoder_layers"],
+        feed_forward=config["encoder_ffn_dim"],
+        max_positions=len(ours["source_positions"]),
+        final_norm=False,
+        positions="learned",
+        scale_embedding=config.get("scale_embedding", False),
+        activation=_ACTIVATIONS[config["activation_function"]],
+        shared_embedding=torch.equal(source, target),
+        tied_output=tied,
+        output_bias="output.bias" in ours,
+        start_id=None if start_id == config.get("bos_token_id") else start_id,
+        **_KINDS[config["model_type"]],
+    )
+
+
+def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: str) -> Tensor:
+    table = state.get(f"model.{stack}.embed_positions.weight")
+    if config["model_type"] == "bart":
+        # BART's learned table begins with two rows that no position uses.
+        return _first(state, f"model.{stack}.embed_positions.weight")[2:].clone()
+    if table is not None:
+        return table.clone()
+    return _half_and_half(config["max_position_embeddings"], config["d_model"])
+
+
+def _half_and_half(length: int, d_model: int) -> Tensor:
+    """Marian's sinusoids, which its files leave out: sines in the first columns, then cosines."""
+    columns = torch.arange(d_model, dtype=torch.float64)
+    rates = 10000 ** (-2 * (columns // 2) / d_model)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    return torch.cat((angles[:, 0::2].sin(), angles[:, 1::2].cos()), dim=1).float()
+
+
+def _first(state: Mapping[str, Tensor], *keys: str) -> Tensor:
+    for key in keys:
+        if isinstance(state.get(key), Tensor):
+            return state[key]
+    raise CheckpointError(f"missing weights: {' or '.join(keys)}")

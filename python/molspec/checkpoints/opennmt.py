@@ -1,0 +1,214 @@
+"""Checkpoints of OpenNMT-py: 0.4.1 (the original Molecular Transformer), 1.x, 2.x and 3.x.
+
+A .pt file of torch.save with `model`, `generator`, `vocab` and `opt`. All are pre-norm with a final
+norm, scale embeddings by sqrt(d_model) and read sources without BOS and EOS. Up to 0.4.1, a norm
+divides by the unbiased standard deviation plus eps, and its parameters are a_2 and b_2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.inert_pickle import Inert, load
+from molspec.checkpoints.merging import merge_vocabularies
+from molspec.checkpoints.names import Rules, take
+from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
+
+LOOKS_FOR = "an OpenNMT-py .pt file, or a folder with one"
+
+_EMBEDDING = "{}.embeddings.make_embedding.emb_luts.0.weight"
+_POSITIONS = {
+    "encoder.embeddings.make_embedding.pe.pe": "source_positions",
+    "decoder.embeddings.make_embedding.pe.pe": "target_positions",
+}
+_SPECIAL_TOKENS = {"pad_id": "<blank>", "bos_id": "<s>", "eos_id": "</s>", "unk_id": "<unk>"}
+#: Rows that are kept of the position tables, which have 5000.
+_MAX_POSITIONS = 1024
+
+_NAMES: Rules = (
+    (r"^source_embedding", _EMBEDDING.format("encoder")),
+    (r"^target_embedding", _EMBEDDING.format("decoder")),
+    (r"^(encoder|decoder)\.norm\.", r"\1.layer_norm."),
+    (r"^(encoder.*)self_attention_norm", r"\1layer_norm"),
+    (r"^(decoder.*)self_attention_norm", r"\1layer_norm_1"),
+    (r"cross_attention_norm", "layer_norm_2"),
+    (r"feed_forward_norm", "feed_forward.layer_norm"),
+    (r"^encoder\.layers", "encoder.transformer"),
+    (r"^decoder\.layers", "decoder.transformer_layers"),
+    (r"self_attention\.", "self_attn."),
+    (r"cross_attention\.", "context_attn."),
+    (r"attn\.query\.", "attn.linear_query."),
+    (r"attn\.(key|value)\.", r"attn.linear_\1s."),
+    (r"attn\.output\.", "attn.final_linear."),
+    (r"feed_forward\.inner\.", "feed_forward.w_1."),
+    (r"feed_forward\.outer\.", "feed_forward.w_2."),
+)
+
+#: Biases that 3.x may leave out.
+_BIASES = r"(linear_\w+|final_linear|w_[12])\.bias$"
+
+#: Options and the values that the engine has; a missing option has the first.
+_OPTIONS: dict[str, tuple[object, ...]] = {
+    "encoder_type": ("transformer",),
+    "decoder_type": ("transformer",),
+    "position_encoding": (True,),
+    "self_attn_type": ("scaled-dot", "scaled-dot-flash"),
+    "max_relative_positions": (0,),
+    "relative_positions_buckets": (0,),
+    "layer_norm": ("standard",),
+    "parallel_residual": (False,),
+    "num_kv": (0,),
+    "num_experts": (0,),
+    "sliding_window": (0,),
+    "copy_attn": (False,),
+    "generator_function": ("softmax",),
+    "lora_layers": ([],),
+    "quant_layers": ([],),
+}
+
+
+def recognises(path: Path) -> bool:
+    """Whether `path` is such a file or a folder with at least one."""
+    return path.suffix == ".pt" or any(path.glob("*.pt"))
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
+    stored = load(_only_file(path) if path.is_dir() else path)
+    parts = ("model", "generator", "vocab", "opt")
+    if not isinstance(stored, Mapping) or any(not stored.get(part) for part in parts):
+        raise CheckpointError(f"not an OpenNMT-py checkpoint: expected {', '.join(parts)} in it")
+    options = vars(stored["opt"]) if isinstance(stored["opt"], Inert) else {}
+    state = _state(stored["model"], stored["generator"])
+    _check_options(options, state)
+    source, target = (_tokens(stored["vocab"], side) for side in ("src", "tgt"))
+    spec = _spec(options, state, source == target, _norm_eps(stored["model"], options))
+    weights = _weights(state, spec)
+    if source != target:
+        unknown = _SPECIAL_TOKENS["unk_id"]
+        spec, weights, target = merge_vocabularies(spec, weights, source, target, unknown)
+    return Checkpoint(spec, weights, _vocabulary(target, stored["vocab"]))
+
+
+def _only_file(folder: Path) -> Path:
+    files = sorted(folder.glob("*.pt"))
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files)
+        raise CheckpointError(f"has {len(files)} checkpoints, name one: {names}")
+    return files[0]
+
+
+def _state(model: Mapping[str, Any], generator: Mapping[str, Any]) -> dict[str, Tensor]:
+    """One state dict, named as in 3.x, norms and position tables as molspec has them."""
+    state: dict[str, Tensor] = {}
+    for key, value in [*model.items(), *((f"output.{k}", v) for k, v in generator.items())]:
+        if not isinstance(value, Tensor):
+            raise CheckpointError(f"{key} is a {type(value).__name__}: expected a tensor")
+        if key.endswith(".a_2"):
+            # Biased and unbiased deviation differ by this factor, whatever the row.
+            factor = ((len(value) - 1) / len(value)) ** 0.5
+            state[key.replace(".a_2", ".weight")] = value * factor
+        elif key in _POSITIONS:
+            state[_POSITIONS[key]] = value[:_MAX_POSITIONS, 0].clone()
+        elif not key.endswith(".mask"):  # a buffer of old decoders
+            state[key.replace(".b_2", ".bias").replace("output.0.", "output.")] = value
+    return state
+
+
+def _check_options(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError, naming what the engine does not have."""
+    found = [
+        f"{name} {options[name]!r}"
+        for name, known in _OPTIONS.items()
+        if options.get(name, known[0]) not in known
+    ]
+    if any(".w_3." in key for key in state):
+        found.append("gated feed-forward layers")
+    if any("emb_luts.1." in key for key in state):
+        found.append("source features")
+    if found:
+        raise CheckpointError(
+            f"the engine does not have {', '.join(found)}; molspec.decode takes the model itself"
+        )
+
+
+def _spec(
+    options: Mapping[str, Any], state: Mapping[str, Tensor], shares_vocabulary: bool, eps: float
+) -> ModelSpec:
+    source, target = (_matrix(state, _EMBEDDING.format(side)) for side in ("encoder", "decoder"))
+    if "heads" not in options:
+        raise CheckpointError("opt lacks heads")
+    return ModelSpec(
+        source_vocab_size=len(source),
+        target_vocab_size=len(target),
+        d_model=source.shape[1],
+        head_count=options["heads"],
+        encoder_layers=_layer_count(state, "encoder.transformer"),
+        decoder_layers=_layer_count(state, "decoder.transformer_layers"),
+        feed_forward=len(_matrix(state, "encoder.transformer.0.feed_forward.w_1.weight")),
+        max_positions=_MAX_POSITIONS,
+        norm="pre",
+        norm_eps=eps,
+        positions="learned" if "source_positions" in state else "sinusoidal",
+        scale_embedding=True,
+        activation=options.get("pos_ffn_activation_fn", "relu"),
+        shared_embedding=shares_vocabulary and torch.equal(source, target),
+        output_bias="output.bias" in state,
+        source_bos=False,
+        source_eos=False,
+    )
+
+
+def _norm_eps(model: Mapping[str, Any], options: Mapping[str, Any]) -> float:
+    if any(key.endswith(".a_2") for key in model):
+        # 1e-6 is added to the deviation: sqrt(variance + 2e-6) is that, where it is about 1.
+        return 2e-6
+    return float(options.get("norm_eps", 1e-6))
+
+
+def _matrix(state: Mapping[str, Tensor], key: str) -> Tensor:
+    if key not in state or state[key].dim() != 2:
+        raise CheckpointError(f"no matrix {key} in it")
+    return state[key]
+
+
+def _layer_count(state: Mapping[str, Tensor], stack: str) -> int:
+    found = [re.match(rf"{re.escape(stack)}\.(\d+)\.", key) for key in state]
+    return max((int(match[1]) + 1 for match in found if match), default=0)
+
+
+def _weights(state: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
+    twice = [_EMBEDDING.format("decoder")] if spec.shared_embedding else []
+    return take(state, spec, _NAMES, ignored=twice, absent=_BIASES)
+
+
+def _tokens(vocabularies: Any, side: str) -> tuple[str, ...]:
+    """Tokens of a side: a list (3.x), or within torchtext's Field (1.x, 2.x) or Vocab (0.4.1)."""
+    if isinstance(vocabularies, Inert):
+        vocabularies = vocabularies.mapping
+    found = dict(vocabularies).get(side)
+    fields = getattr(found, "fields", found)
+    if isinstance(fields, list) and fields and isinstance(fields[0], tuple):
+        found = fields[0][1]
+    found = getattr(found, "vocab", found)
+    tokens = getattr(found, "itos", found)
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise CheckpointError(f"vocab has no list of tokens for {side!r}")
+    return tuple(tokens)
+
+
+def _vocabulary(tokens: Sequence[str], vocabularies: Any) -> Vocabulary:
+    special = dict(_SPECIAL_TOKENS)
+    if isinstance(vocabularies, Mapping):
+        special["bos_id"] = vocabularies.get("decoder_start_token", special["bos_id"])
+    if missing := [token for token in special.values() if token not in tokens]:
+        raise CheckpointError(f"vocab lacks the special tokens {', '.join(map(repr, missing))}")
+    return Vocabulary(tuple(tokens), **{key: tokens.index(token) for key, token in special.items()})

@@ -1,0 +1,125 @@
+"""`molspec.compile`: somebody's module as a model of the native engine, with the same outputs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+
+from molspec.checkpoints import Checkpoint, hugging_face
+from molspec.engine.adapters import adapt, evaluating, is_hugging_face
+from molspec.engine.devices import Engine, check_device, make_engine
+from molspec.engine.module import EncoderDecoder
+from molspec.measurement import measure
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+from molspec.predictor import Model
+from molspec.text import Vocabulary
+
+#: No token: while a module is compiled, nothing is padding.
+_NO_ID = -1
+#: The engine's twin computes the same function in float64, by other sums.
+_TOLERANCE = 1e-7
+
+
+@overload
+def compile(  # noqa: A001 - named as torch.compile is
+    module: nn.Module,
+    vocabulary: None = None,
+    dtype: str = ...,
+    device: str = ...,
+    max_positions: int = ...,
+) -> Engine: ...
+@overload
+def compile(  # noqa: A001
+    module: nn.Module,
+    vocabulary: Vocabulary,
+    dtype: str = ...,
+    device: str = ...,
+    max_positions: int = ...,
+) -> Model: ...
+def compile(  # noqa: A001
+    module: nn.Module,
+    vocabulary: Vocabulary | None = None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    max_positions: int = 512,
+) -> Engine | Model:
+    """Turn a module into a model of the native engine, with the same outputs.
+
+    module: built on torch.nn.Transformer's layers behind `encode_src` and `decode_tgt` (Andronov et
+        al.), molspec's own training twin, or BART or Marian of transformers. It is copied, not
+        changed, and compared with what was made of it.
+    vocabulary: its tokens; then the result answers SMILES (`Model.predict`), else it is an engine
+        for token ids: `molspec.decode(engine, source_ids, ...)`.
+    dtype, device: of the result, as `load` takes them.
+    max_positions: longest source or target, of modules that do not say it themselves.
+
+    Raises ValueError, naming what of the module the engine does not have; `molspec.decode` takes
+    such a module as it is.
+    """
+    check_device(device, dtype)
+    double: Any = copy.deepcopy(module).double()
+    with evaluating(double):
+        if is_hugging_face(double):
+            spec, weights = hugging_face.convert(double.config.to_dict(), double.state_dict())
+            own: EncoderDecoder = _hugging_face(double)
+        else:
+            own = adapt(double, _NO_ID, None)
+            if isinstance(double, Transformer):
+                spec, weights = double.spec, double.state_dict()
+            else:
+                spec, weights = measure(double, own, max_positions)
+        _compare(own, spec, weights)
+    weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
+    if vocabulary is None:
+        return make_engine(spec, weights, device, dtype)
+    return Model(Checkpoint(spec, weights, vocabulary), dtype, device)
+
+
+def _hugging_face(model: Any) -> EncoderDecoder:
+    """See a model of transformers as a pair of functions, without its cache."""
+
+    def encode(source_ids: Tensor) -> Tensor:
+        memory: Tensor = model.get_encoder()(input_ids=source_ids).last_hidden_state
+        return memory
+
+    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor, _: Tensor | None) -> Tensor:
+        logits: Tensor = model(
+            decoder_input_ids=target_ids, encoder_outputs=(memory,), use_cache=False
+        ).logits
+        return logits
+
+    return EncoderDecoder(encode, decode, False, _NO_ID, next(model.parameters()).device)
+
+
+def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]) -> None:
+    """Raise ValueError unless the spec and the weights give the module's own logits.
+
+    On the upper half of the ids: special tokens, which modules may mask, mostly have the lowest.
+    """
+    twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
+    twin.load_state_dict(dict(weights))
+    generator = torch.Generator().manual_seed(0)
+
+    def ids(size: int, length: int) -> Tensor:
+        drawn = torch.randint(size // 2, max(size - 1, 1), (2, length), generator=generator)
+        return drawn.to(own.device)
+
+    length = min(9, spec.max_positions)
+    source_ids, target_ids = (
+        ids(spec.source_vocab_size, length),
+        ids(spec.target_vocab_size, length),
+    )
+    mask = torch.zeros_like(source_ids, dtype=torch.bool)
+    expected = own.decode_unpadded(target_ids, own.encode(source_ids), mask)
+    made = twin.decode(target_ids, twin.encode(source_ids, mask), mask)
+    difference = float((made - expected).abs().max())
+    if not difference <= _TOLERANCE * max(1.0, float(expected.abs().max())):
+        raise ValueError(
+            f"the module's logits differ by {difference:.1g} from those of the layers found in it: "
+            "it does something else too; molspec.decode takes it as it is"
+        )

@@ -1,0 +1,206 @@
+"""OpenNMT-py's transformer by its own names, and what its checkpoints hold, version by version."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import math
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+SHARED = ("<unk>", "<blank>", "<s>", "</s>", "C", "c", "O", "N", "1", "(", ")", "=")
+#: A target that counts its tokens in another order, lacks one and has one more.
+TARGET = ("<unk>", "<blank>", "<s>", "</s>", "N", "c", "O", "C", "1", "(", ")", "Br")
+WIDTH, HEADS = 8, 2
+
+
+class OldNorm(nn.Module):
+    """The norm up to 0.4.1: unbiased deviation, eps added to it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.a_2 = nn.Parameter(torch.ones(width))
+        self.b_2 = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.a_2 * (x - mean) / (std + 1e-6) + self.b_2
+
+
+def norm(version: str) -> nn.Module:
+    return OldNorm(WIDTH) if version == "0.4.1" else nn.LayerNorm(WIDTH, eps=1e-6)
+
+
+class Attention(nn.Module):
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.linear_keys = nn.Linear(WIDTH, WIDTH, bias=bias)
+        self.linear_values = nn.Linear(WIDTH, WIDTH, bias=bias)
+        self.linear_query = nn.Linear(WIDTH, WIDTH, bias=bias)
+        self.final_linear = nn.Linear(WIDTH, WIDTH, bias=bias)
+
+    def forward(self, x: Tensor, context: Tensor, causal: bool) -> Tensor:
+        projected = (self.linear_query(x), self.linear_keys(context), self.linear_values(context))
+        query, key, value = (p.unflatten(-1, (HEADS, -1)).transpose(1, 2) for p in projected)
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+        return self.final_linear(mixed.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, version: str, bias: bool) -> None:
+        super().__init__()
+        self.w_1 = nn.Linear(WIDTH, 12, bias=bias)
+        self.w_2 = nn.Linear(12, WIDTH, bias=bias)
+        self.layer_norm = norm(version)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.w_2(self.w_1(self.layer_norm(x)).relu())
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, version: str, bias: bool) -> None:
+        super().__init__()
+        self.self_attn = Attention(bias)
+        self.feed_forward = FeedForward(version, bias)
+        self.layer_norm = norm(version)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normal = self.layer_norm(x)
+        return self.feed_forward(x + self.self_attn(normal, normal, False))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, version: str, bias: bool) -> None:
+        super().__init__()
+        self.self_attn = Attention(bias)
+        self.context_attn = Attention(bias)
+        self.feed_forward = FeedForward(version, bias)
+        self.layer_norm_1 = norm(version)
+        self.layer_norm_2 = norm(version)
+        if version == "0.4.1":
+            self.register_buffer("mask", torch.zeros(1, 5, 5))
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        normal = self.layer_norm_1(x)
+        x = x + self.self_attn(normal, normal, True)
+        return self.feed_forward(x + self.context_attn(self.layer_norm_2(x), memory, False))
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        angles = torch.arange(1500)[:, None] / 10000 ** (torch.arange(0, WIDTH, 2) / WIDTH)
+        table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+        self.register_buffer("pe", table[:, None])
+
+
+class Embeddings(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.make_embedding = nn.Sequential()
+        self.make_embedding.add_module("emb_luts", nn.ModuleList([nn.Embedding(size, WIDTH)]))
+        self.make_embedding.add_module("pe", Positions())
+
+    def forward(self, ids: Tensor) -> Tensor:
+        positions = self.make_embedding.pe.pe[: ids.shape[1], 0]
+        return self.make_embedding.emb_luts[0](ids) * math.sqrt(WIDTH) + positions
+
+
+class OpenNMT(nn.Module):
+    """One model; `shared` says whether source and target have one vocabulary and one embedding."""
+
+    def __init__(self, version: str, shared: bool, bias: bool = True) -> None:
+        super().__init__()
+        self.version, self.source = version, SHARED
+        self.target = SHARED if shared else TARGET
+        embeddings = Embeddings(len(SHARED))
+        self.encoder = nn.Module()
+        self.encoder.embeddings = embeddings
+        self.encoder.transformer = nn.ModuleList(EncoderLayer(version, bias) for _ in range(2))
+        self.encoder.layer_norm = norm(version)
+        self.decoder = nn.Module()
+        self.decoder.embeddings = embeddings if shared else Embeddings(len(TARGET))
+        self.decoder.transformer_layers = nn.ModuleList(
+            DecoderLayer(version, bias) for _ in range(3)
+        )
+        self.decoder.layer_norm = norm(version)
+        linear = nn.Linear(WIDTH, len(self.target))
+        self.generator = linear if version == "3.5" else nn.Sequential(linear, nn.LogSoftmax(-1))
+        generator = torch.Generator().manual_seed(3)
+        for name, parameter in self.named_parameters():
+            nn.init.normal_(parameter, std=0.5, generator=generator)
+            if "norm.a_2" in name or "norm.weight" in name:
+                nn.init.normal_(parameter, 1.0, 0.2, generator=generator)
+
+    def forward(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        memory = self.encoder.embeddings(source_ids)
+        for layer in self.encoder.transformer:
+            memory = layer(memory)
+        memory = self.encoder.layer_norm(memory)
+        hidden = self.decoder.embeddings(target_ids)
+        for layer in self.decoder.transformer_layers:
+            hidden = layer(hidden, memory)
+        return self.generator(self.decoder.layer_norm(hidden)).log_softmax(-1)
+
+
+def store(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a checkpoint of the model's version holds."""
+    state = {k: v for k, v in model.state_dict().items() if "generator" not in k}
+    options: dict[str, Any] = {
+        "encoder_type": "transformer",
+        "decoder_type": "transformer",
+        "position_encoding": True,
+        "heads": HEADS,
+        "copy_attn": False,
+        "generator_function": "softmax",
+        "self_attn_type": "scaled-dot",
+    }
+    if model.version != "0.4.1":
+        options |= {"max_relative_positions": 0, "pos_ffn_activation_fn": "relu"}
+    if model.version == "3.5":
+        options |= {"norm_eps": 1e-6, "layer_norm": "standard", "lora_layers": [], "num_kv": 0}
+    return {
+        "model": state,
+        "generator": model.generator.state_dict(),
+        "vocab": _vocabularies(model, monkeypatch),
+        "opt": argparse.Namespace(**options),
+        "optim": {"state": {}},
+    }
+
+
+def _vocabularies(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> Any:
+    source, target = list(model.source), list(model.target)
+    if model.version == "3.5":
+        return {"src": source, "tgt": target, "data_task": "seq2seq", "decoder_start_token": "<s>"}
+    vocab = _stand_in("torchtext.vocab", "Vocab", monkeypatch)
+    sides = {"src": vocab(), "tgt": vocab()}
+    for side, tokens in (("src", source), ("tgt", target)):
+        sides[side].itos = tokens
+        sides[side].stoi = collections.defaultdict(int, {t: i for i, t in enumerate(tokens)})
+        sides[side].freqs = collections.Counter(tokens)
+    if model.version == "0.4.1":
+        return [*sides.items(), ("indices", vocab())]
+    field = _stand_in("torchtext.data.field", "Field", monkeypatch)
+    multi_field = _stand_in("onmt.inputters.text_dataset", "TextMultiField", monkeypatch)
+    fields = {}
+    for side in sides:
+        inner, fields[side] = field(), multi_field()
+        inner.vocab, inner.include_lengths = sides[side], True
+        fields[side].fields = [(side, inner)]
+    return fields
+
+
+def _stand_in(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> type:
+    """A class that pickles under the name of a library's, while the patch lasts."""
+    stand_in = type(name, (), {"__module__": module})
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        package = ".".join(parts[:end])
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+    setattr(sys.modules[module], name, stand_in)
+    return stand_in

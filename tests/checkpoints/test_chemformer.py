@@ -1,0 +1,86 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from molspec.checkpoints import CheckpointError, read
+from molspec.model.transformer import Transformer
+from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, Chemformer, store
+
+SPECIAL = {"start": "^", "end": "&", "pad": "<PAD>", "unknown": "?", "mask": "<MASK>"}
+VOCABULARIES = {
+    "bart_vocab.json": json.dumps(
+        {"properties": {"special_tokens": SPECIAL}, "vocabulary": list(TOKENS)}
+    ),
+    "bart_vocab.txt": "".join(f"{token}\n" for token in TOKENS),
+}
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[..., Path]:
+    def save(
+        model: Chemformer, vocabulary: str = "bart_vocab.json", change: Any = lambda _: None
+    ) -> Path:
+        (tmp_path / vocabulary).write_text(VOCABULARIES[vocabulary])
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            stored = store(model, monkeypatch)
+            change(stored)
+            torch.save(stored, tmp_path / "model.ckpt")
+        return tmp_path
+
+    return save
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+def test_the_logits_are_chemformers(save: Any, vocabulary: str) -> None:
+    model = Chemformer().eval()
+    folder = save(model, vocabulary)
+    checkpoint = read(folder / "model.ckpt")
+    assert checkpoint.vocabulary.tokens == TOKENS
+    assert checkpoint.vocabulary.special_ids == (0, 2, 3, 1)
+    assert checkpoint.spec.max_positions == MAX_LENGTH
+    twin = Transformer(checkpoint.spec).eval()
+    twin.load_state_dict(dict(checkpoint.weights))
+    source = torch.tensor([[2, *checkpoint.vocabulary.encode("Cc1O(N)"), 3]])
+    target = torch.tensor([[2, *checkpoint.vocabulary.encode("N(Cc)O")]])
+    with torch.no_grad():
+        own = model(source.T, target.T)[:, 0]
+        torch.testing.assert_close(twin(source, target)[0], own, atol=1e-4, rtol=1e-5)
+    assert own.std() > 1
+    assert read(folder).spec == checkpoint.spec
+
+
+DAMAGE: dict[str, tuple[Callable[[Any], object], str]] = {
+    "no state": (lambda c: c.pop("state_dict"), "no state_dict in it: not a Chemformer"),
+    "no positions": (lambda c: c["state_dict"].pop("pos_emb"), "no matrix pos_emb in state_dict"),
+    "no size": (
+        lambda c: c["hyper_parameters"].pop("num_heads"),
+        "hyper_parameters lack num_heads",
+    ),
+    "a weight": (
+        lambda c: c["state_dict"].pop("decoder.layers.1.norm3.bias"),
+        "missing weights: decoder.layers.1.norm3.bias",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_named(save: Any, kind: str) -> None:
+    change, message = DAMAGE[kind]
+    folder = save(Chemformer(), change=change)
+    with pytest.raises(CheckpointError, match=rf"^{folder}: {message}"):
+        read(folder)
+
+
+def test_one_vocabulary_it_must_be(save: Any) -> None:
+    save(Chemformer(), "bart_vocab.txt")
+    folder = save(Chemformer())
+    with pytest.raises(CheckpointError, match=r"has 2 vocabularies, .*: bart_vocab.json, bart"):
+        read(folder)
+    (folder / "bart_vocab.txt").unlink()
+    (folder / "bart_vocab.json").write_text(json.dumps({"vocabulary": ["<PAD>", "C"]}))
+    with pytest.raises(CheckpointError, match=r"bart_vocab.json lacks the special tokens \^, &, "):
+        read(folder)

@@ -1,0 +1,166 @@
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from molspec import load
+from molspec.checkpoints import Checkpoint, CheckpointError, read
+from molspec.model.transformer import Transformer
+
+models = pytest.importorskip("tests.drop_in.hugging_face_models")
+
+TOKENS = (
+    *("<s>", "<pad>", "</s>", "<unk>", "C", "c", "O", "N", "1", "2", "(", ")", "=", "Cl", "Br"),
+    *("[nH]", "#", "S", "F"),
+)
+
+
+def write(
+    folder: Path,
+    model: Any,
+    vocabulary: str = "tokenizer.json",
+    changes: Mapping[str, Any] = MappingProxyType({}),
+) -> Path:
+    """Write a model's folder with a vocabulary that has a token less than the embedding rows."""
+    model.float().save_pretrained(folder)
+    ids = {token: index for index, token in enumerate(TOKENS)}
+    if vocabulary == "tokenizer.json":
+        template = [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}, {"SpecialToken": {}}]
+        content: Any = {
+            "added_tokens": [{"id": 0, "content": "<s>"}],
+            "post_processor": {"type": "TemplateProcessing", "single": template},
+            "model": {"type": "WordLevel", "vocab": ids},
+        }
+        content.update(changes)
+    else:
+        content = ids
+    text = "\n".join(TOKENS) if vocabulary == "vocab.txt" else json.dumps(content)
+    (folder / vocabulary).write_text(text)
+    return folder
+
+
+def compare(model: Any, checkpoint: Checkpoint) -> None:
+    """The twin's logits are the model's."""
+    twin = Transformer(checkpoint.spec, dropout=0.0).eval()
+    twin.load_state_dict(dict(checkpoint.weights))
+    source = torch.tensor([[0, 4, 5, 6, 7, 2]])
+    target = torch.tensor([[model.config.decoder_start_token_id, 6, 4, 9, 10, 5]])
+    with torch.no_grad():
+        own: Tensor = model.float()(input_ids=source, decoder_input_ids=target).logits
+    nothing = torch.zeros_like(source, dtype=torch.bool)
+    with torch.no_grad():
+        ours = twin.decode(target, twin.encode(source, nothing), nothing)
+    torch.testing.assert_close(ours, own, atol=2e-4, rtol=1e-4)
+    assert own.std() > 0.5
+
+
+VARIANTS: dict[str, Callable[[], Any]] = {
+    "bart": models.bart,
+    "bart, untied": lambda: models.bart(tie_word_embeddings=False),
+    "bart, scaled": lambda: models.bart(scale_embedding=True, activation_function="relu"),
+    "marian": models.marian,
+    "marian, separate": lambda: models.marian(
+        share_encoder_decoder_embeddings=False, decoder_vocab_size=20, tie_word_embeddings=False
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_logits_are_the_models(tmp_path: Path, variant: str) -> None:
+    model = VARIANTS[variant]()
+    model.final_logits_bias.normal_(generator=torch.Generator().manual_seed(1))
+    vocabulary = "vocab.json" if "marian" in variant else "tokenizer.json"
+    checkpoint = read(write(tmp_path, model, vocabulary))
+    compare(model, checkpoint)
+    assert checkpoint.spec.tied_output == model.config.tie_word_embeddings
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_other_files_of_weights(tmp_path: Path, shards: bool) -> None:
+    model = models.bart()
+    folder = write(tmp_path, model)
+    state = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    if shards:
+        for index, keys in enumerate((list(state)[:9], list(state)[9:])):
+            part = {key: state[key] for key in keys}
+            save_file(part, folder / f"model-0000{index + 1}-of-00002.safetensors")
+    else:
+        torch.save(state, folder / "pytorch_model.bin")
+    compare(model, read(folder))
+
+
+@pytest.mark.parametrize("vocabulary", ["tokenizer.json", "vocab.json", "vocab.txt"])
+def test_vocabularies(tmp_path: Path, vocabulary: str) -> None:
+    found = read(write(tmp_path, models.bart(), vocabulary)).vocabulary
+    assert found.tokens == (*TOKENS, "<unused 19>")
+    assert (found.pad_id, found.bos_id, found.eos_id, found.unk_id) == (1, 0, 2, 3)
+
+
+def test_what_the_decoder_starts_with(tmp_path: Path) -> None:
+    bart = read(write(tmp_path / "bart", models.bart()))
+    assert (bart.spec.start_id, bart.spec.source_bos, bart.spec.source_eos) == (2, True, True)
+    marian = read(write(tmp_path / "marian", models.marian(), "vocab.json"))
+    assert (marian.spec.start_id, marian.vocabulary.bos_id) == (19, None)
+    assert (marian.spec.source_bos, marian.spec.source_eos) == (False, True)
+
+
+@pytest.mark.parametrize("kind", ["bart", "marian"])
+def test_predictions_are_those_of_generate(tmp_path: Path, kind: str) -> None:
+    model = models.MODELS[kind]()
+    loaded = load(write(tmp_path, model, "vocab.json"))
+    queries = ["CCO", "c1cc[nH]c1", "C(Cl)(Br)=O"]
+    for query, result in zip(queries, loaded.predict(queries, max_length=12), strict=True):
+        ids = [*loaded.vocabulary.encode(query), loaded.vocabulary.eos_id]
+        source = torch.tensor([ids if kind == "marian" else [0, *ids]])
+        own = model.generate(source, num_beams=1, do_sample=False, max_new_tokens=12)[0, 1:]
+        assert result.predictions[0].smiles == loaded.vocabulary.decode(own.tolist())
+
+
+def config(key: str, value: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        values = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**values, key: value}))
+
+    return change
+
+
+UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "t5": (config("model_type", "t5"), r"have model_type 't5' \(only bart, marian\); molspec.dec"),
+    "an activation": (config("activation_function", "tanh"), "have activation_function 'tanh'"),
+    "heads": (config("decoder_attention_heads", 4), "attention_heads 2 beside decoder_attention_h"),
+    "no start": (config("decoder_start_token_id", None), "json lacks decoder_start_token_id"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors and no pyt"),
+    "damage": (lambda f: (f / "model.safetensors").write_bytes(b"?"), "safetensors is damaged"),
+    "no tokens": (
+        lambda f: (f / "tokenizer.json").unlink(),
+        "no tokenizer.json, vocab.json or voc",
+    ),
+    "layers": (config("encoder_layers", 3), "missing weights: model.encoder.layers.2.fc1.bias"),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
+    change, message = UNFIT[kind]
+    folder = write(tmp_path, models.bart())
+    change(folder)
+    with pytest.raises(CheckpointError, match=rf"^{folder}: .*{message}"):
+        read(folder)
+
+
+@pytest.mark.parametrize("pieces", ["BPE", "Unigram", "source.spm", "##"])
+def test_learned_pieces_are_refused(tmp_path: Path, pieces: str) -> None:
+    model = {"type": pieces, "vocab": {"C": 0}, "merges": [["C", "C"]]}
+    folder = write(tmp_path, models.bart(), "tokenizer.json", {"model": model})
+    if pieces in ("source.spm", "##"):
+        (folder / "tokenizer.json").unlink()
+        (folder / ("vocab.txt" if pieces == "##" else pieces)).write_text("C\n##C\n")
+    with pytest.raises(CheckpointError, match="expected a vocabulary of SMILES tokens; molspec"):
+        read(folder)

@@ -1,0 +1,73 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from molspec.checkpoints import CheckpointError
+from molspec.checkpoints.inert_pickle import Inert, load
+
+
+class Trap:
+    """Runs a command where a pickle of it is loaded."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.system, (self.command,)
+
+
+class Stateful:
+    def __init__(self) -> None:
+        self.size = 3
+
+    def __setstate__(self, state: object) -> None:
+        raise AssertionError("the class's own code ran")
+
+
+class Listed(list):  # type: ignore[type-arg]
+    pass
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_no_code_runs(tmp_path: Path, zipped: bool) -> None:
+    stored = {"trap": Trap(f"touch {tmp_path / 'sprung'}"), "object": Stateful(), "call": os.system}
+    torch.save(stored, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped)
+    found = load(tmp_path / "x.pt")
+    assert not (tmp_path / "sprung").exists()
+    assert isinstance(found["trap"], Inert)
+    assert found["trap"].class_name.endswith(".system")
+    assert found["object"].class_name.endswith("test_inert_pickle.Stateful")
+    assert vars(found["object"]) == {"size": 3}
+    assert issubclass(found["call"], Inert)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tensors_and_containers_are_themselves(tmp_path: Path, zipped: bool) -> None:
+    weights = {
+        "float": torch.randn(3, 4)[1:, ::2],
+        "half": torch.ones(2, dtype=torch.float16),
+        "bfloat16": torch.ones(2, dtype=torch.bfloat16),
+        "whole": torch.arange(3),
+        "parameter": torch.nn.Parameter(torch.zeros(2)),
+    }
+    stored = {"weights": weights, "others": [1, 2.5, "text", None, True, (1,), {2}, torch.float32]}
+    torch.save(stored, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped)
+    found = load(tmp_path / "x.pt")
+    assert found["others"] == stored["others"]
+    for name, weight in weights.items():
+        assert torch.equal(found["weights"][name], weight)
+        assert found["weights"][name].dtype == weight.dtype
+
+
+def test_subclasses_of_containers_keep_what_is_in_them(tmp_path: Path) -> None:
+    torch.save(Listed([1, 2]), tmp_path / "x.pt")
+    assert load(tmp_path / "x.pt").items == [1, 2]
+
+
+@pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x02}q\x00."])
+def test_damage(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.pt").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"x\.pt is damaged or no file of torch\.save"):
+        load(tmp_path / "x.pt")

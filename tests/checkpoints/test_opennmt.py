@@ -1,0 +1,145 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from molspec import load
+from molspec.checkpoints import Checkpoint, CheckpointError, read
+from molspec.model.transformer import Transformer
+from tests.checkpoints.opennmt_model import OpenNMT, store
+
+VERSIONS = ("0.4.1", "2.3", "3.5")
+SOURCE, TARGET = "CcON1()", "cC1(O)"
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[[OpenNMT], Path]:
+    """Write a model as its version does; torchtext is not there any more when it is read."""
+
+    def save(model: OpenNMT, change: Callable[[Any], object] = lambda _: None) -> Path:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            stored = store(model, monkeypatch)
+            change(stored)
+            legacy = model.version == "0.4.1"
+            file = tmp_path / "model_step_1.pt"
+            torch.save(stored, file, _use_new_zipfile_serialization=not legacy)
+        return file
+
+    return save
+
+
+def twin_log_probs(checkpoint: Checkpoint) -> Tensor:
+    """Log-probabilities behind every token of TARGET, by our own model."""
+    twin = Transformer(checkpoint.spec, dropout=0.0).eval()
+    twin.load_state_dict(dict(checkpoint.weights))
+    vocabulary = checkpoint.vocabulary
+    source = torch.tensor([vocabulary.encode(SOURCE)])
+    target = torch.tensor([[vocabulary.bos_id, *vocabulary.encode(TARGET)]])
+    nothing = torch.zeros_like(source, dtype=torch.bool)
+    with torch.no_grad():
+        logits = twin.decode(target, twin.encode(source, nothing), nothing)
+    return logits.log_softmax(-1)[0]
+
+
+def own_log_probs(model: OpenNMT) -> Tensor:
+    source = torch.tensor([[model.source.index(token) for token in SOURCE]])
+    target = torch.tensor([[2, *(model.target.index(token) for token in TARGET)]])
+    with torch.no_grad():
+        return model(source, target)[0]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_log_probs_are_opennmts(save: Any, version: str, shared: bool) -> None:
+    model = OpenNMT(version, shared)
+    checkpoint = read(save(model))
+    assert checkpoint.spec.shared_embedding == shared
+    own, ours = own_log_probs(model), twin_log_probs(checkpoint)
+    known = len(model.target)
+    torch.testing.assert_close(ours[:, :known], own, atol=1e-5, rtol=1e-5)
+    assert torch.equal(ours[:, known:].exp(), torch.zeros(len(ours), ours.shape[1] - known))
+    assert own.std() > 0.5
+    assert checkpoint.vocabulary.tokens[:known] == model.target
+
+
+def test_the_old_norm_is_folded_and_not_forgotten(save: Any) -> None:
+    model = OpenNMT("0.4.1", shared=True)
+    weights = read(save(model)).weights
+    gain = model.encoder.layer_norm.a_2.detach()
+    torch.testing.assert_close(weights["encoder.norm.weight"], gain * (7 / 8) ** 0.5)
+
+
+def test_models_without_biases(save: Any) -> None:
+    model = OpenNMT("3.5", shared=True, bias=False)
+    checkpoint = read(save(model))
+    torch.testing.assert_close(
+        twin_log_probs(checkpoint), own_log_probs(model), atol=1e-5, rtol=1e-5
+    )
+
+
+def test_tokens_that_one_side_lacks(save: Any) -> None:
+    model = OpenNMT("2.3", shared=False)
+    checkpoint = read(save(model))
+    vocabulary, source = checkpoint.vocabulary, checkpoint.weights["source_embedding"]
+    own = model.encoder.embeddings.make_embedding.emb_luts[0].weight
+    (only_target,), (only_source,) = vocabulary.encode("Br"), vocabulary.encode("=")
+    assert torch.equal(source[only_target], own[0])  # read as OpenNMT reads it: as unknown
+    assert torch.equal(source[only_source], own[model.source.index("=")])
+    assert only_source == len(model.target)
+
+
+def test_a_folder_and_the_predictor(save: Any) -> None:
+    folder = save(OpenNMT("0.4.1", shared=True)).parent
+    result = load(folder).predict(["CCO"], max_length=5)[0]
+    assert result.error is None
+    assert result.predictions
+
+
+def put(value: Any, *keys: str) -> Callable[[Any], None]:
+    def change(stored: Any) -> None:
+        for key in keys[:-1]:
+            stored = stored[key]
+        if isinstance(stored, dict):
+            stored[keys[-1]] = value
+        else:
+            setattr(stored, keys[-1], value)
+
+    return change
+
+
+KEY = "decoder.transformer_layers.0.context_attn.linear_keys.weight"
+DAMAGE = {
+    "no vocabulary": (put(None, "vocab"), "expected model, generator, vocab, opt in it"),
+    "a list": (put([1], "vocab", "src"), "vocab has no list of tokens for 'src'"),
+    "no BOS": (put("<go>", "vocab", "decoder_start_token"), "lacks the special tokens '<go>'"),
+    "a shape": (put(torch.zeros(3, 8), "model", KEY), rf"{KEY} has shape \(3, 8\): expected"),
+    "text": (put("?", "model", KEY), f"{KEY} is a str: expected a tensor"),
+    "more": (put(torch.zeros(2), "model", "more"), "unexpected weights: more"),
+    "recurrent": (put("rnn", "opt", "encoder_type"), "does not have encoder_type 'rnn'; molspec.d"),
+    "rotary": (put(-1, "opt", "max_relative_positions"), "have max_relative_positions -1; molspec"),
+    "RMS": (put("rms", "opt", "layer_norm"), "does not have layer_norm 'rms'; molspec.decode"),
+    "gated": (
+        put(torch.zeros(12, 8), "model", "encoder.transformer.0.feed_forward.w_3.weight"),
+        "does not have gated feed-forward layers; molspec.decode takes the model itself",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_what_cannot_be_read_is_named(save: Any, kind: str) -> None:
+    change, message = DAMAGE[kind]
+    file = save(OpenNMT("3.5", shared=True), change)
+    with pytest.raises(CheckpointError, match=rf"^{file}: .*{message}"):
+        read(file)
+
+
+def test_a_file_of_something_else(tmp_path: Path) -> None:
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "other.pt")
+    with pytest.raises(CheckpointError, match=r"other\.pt: not an OpenNMT-py checkpoint"):
+        read(tmp_path / "other.pt")
+    torch.save({}, tmp_path / "more.pt")
+    with pytest.raises(CheckpointError, match=r"has 2 checkpoints, name one: more.pt, other.pt"):
+        read(tmp_path)

@@ -1,0 +1,179 @@
+"""Drafters against plain statements of what they draft."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molspec._native import Drafter
+from molspec.drafting import (
+    Drafting,
+    NoDraft,
+    TreeDraft,
+    WindowDrafts,
+    build_ngram,
+    factory,
+    guess_model,
+    resolve,
+)
+from tests.tiny import QUERIES, VOCABULARY
+
+TEXT_IDS = st.integers(4, VOCABULARY.size - 1)
+SOURCES = st.lists(TEXT_IDS, max_size=30)
+TARGETS = [VOCABULARY.encode(query) for query in QUERIES]
+NGRAM = build_ngram(VOCABULARY, TARGETS, min_gain=0.0)
+CARBON = VOCABULARY.encode("c")[0]
+
+
+def drafter(drafting: Drafting, source_ids: list[int], ngram: bytes | None = NGRAM) -> Drafter:
+    return factory(drafting, guess_model(VOCABULARY, ngram)).start(source_ids)
+
+
+def paths(proposed: tuple[list[int], list[int], list[float]]) -> list[tuple[int, ...]]:
+    """Token ids from the last generated token to every node."""
+    made: list[tuple[int, ...]] = []
+    for token_id, parent in zip(proposed[0], proposed[1], strict=True):
+        made.append((*(made[parent] if parent >= 0 else ()), token_id))
+    return made
+
+
+def prefixes(drafts: list[list[int]]) -> set[tuple[int, ...]]:
+    return {tuple(draft[: end + 1]) for draft in drafts for end in range(len(draft))}
+
+
+def even_windows(source_ids: list[int], length: int, count: int) -> list[list[int]]:
+    """Windows spread as the published code does; behind the source it puts the token c."""
+    whole = max(len(source_ids) - length + 1, count)
+    step = np.float32(whole - 1) / np.float32(max(count - 1, 1))
+    starts = [int(np.float32(k) * step) for k in range(count)]
+    filled = [*source_ids, *[CARBON] * (length + count)]
+    return [filled[start : start + length] for start in starts]
+
+
+def test_nothing_is_drafted() -> None:
+    assert drafter(NoDraft(), TARGETS[0]).propose() == ([], [], [])
+
+
+@given(SOURCES, st.integers(1, 8), st.integers(1, 8))
+def test_first_windows_are_the_source_s_first(source: list[int], length: int, count: int) -> None:
+    drafting = WindowDrafts(length, count, choice="first")
+    drafts = [source[i : i + length] for i in range(min(count, len(source)))]
+    assert set(paths(drafter(drafting, source).propose())) == prefixes(drafts)
+
+
+@given(SOURCES, st.integers(1, 8), st.integers(1, 8))
+def test_even_windows_are_the_published_code_s(source: list[int], length: int, count: int) -> None:
+    drafts = even_windows(source, length, count)
+    assert set(paths(drafter(WindowDrafts(length, count), source).propose())) == prefixes(drafts)
+
+
+@given(SOURCES, st.integers(1, 6), st.integers(1, 6))
+def test_smart_windows_follow_the_last_token(source: list[int], length: int, count: int) -> None:
+    drafts = drafter(WindowDrafts(length, count, smart=True), source)
+    last = source[len(source) // 2] if source else VOCABULARY.encode("C")[0]
+    drafts.advance([last])
+    for path in paths(drafts.propose()):
+        text = (last, *path)
+        runs = (tuple(source[i : i + len(text)]) for i in range(len(source)))
+        assert text in runs
+
+
+@given(SOURCES, st.integers(1, 40))
+def test_a_tree_keeps_its_promises(source: list[int], budget: int) -> None:
+    token_ids, parents, log_probs = drafter(TreeDraft(budget), source).propose()
+    assert len(token_ids) <= budget
+    assert all(parent < index for index, parent in enumerate(parents))
+    assert len(set(zip(parents, token_ids, strict=True))) == len(token_ids)
+    assert not set(token_ids) & set(VOCABULARY.special_ids)
+    for parent in set(parents):
+        behind = log_probs[parent] if parent >= 0 else 0.0
+        children = [log_probs[i] for i, p in enumerate(parents) if p == parent]
+        assert np.exp(children).sum() <= np.exp(behind) * 1.001
+
+
+@given(SOURCES, st.lists(TEXT_IDS, max_size=12))
+def test_a_tree_depends_on_source_and_sequence_alone(
+    source: list[int], generated: list[int]
+) -> None:
+    one = drafter(TreeDraft(12), source)
+    one.advance(generated)
+    other = drafter(TreeDraft(12), TARGETS[6])
+    other.advance(TARGETS[6])
+    other.propose()
+    other.start(source)
+    for token in generated:
+        other.propose()
+        other.advance([token])
+    assert one.propose() == other.propose()
+
+
+def test_a_tree_copies_on_where_the_sequence_left_the_source() -> None:
+    source = VOCABULARY.encode("CC(=O)NCCOCCN(C)C=O")
+    drafts = drafter(TreeDraft(4), source, ngram=None)
+    drafts.advance(source[:8])
+    assert tuple(source[8:10]) in paths(drafts.propose())
+
+
+def test_ring_digits_are_copied_by_their_role() -> None:
+    # In the source the ring is the second one that is open, in the target the first.
+    source = VOCABULARY.encode("C1CC(Nc2ccccc2)C1")
+    drafts = drafter(TreeDraft(16), source, ngram=None)
+    drafts.advance(VOCABULARY.encode("C(Nc"))
+    assert tuple(VOCABULARY.encode("1ccc")) in paths(drafts.propose())
+    drafts.advance(VOCABULARY.encode("1ccccc"))
+    assert tuple(VOCABULARY.encode("1)")) in paths(drafts.propose())
+
+
+def test_an_ngram_model_learns_its_targets() -> None:
+    target = VOCABULARY.encode("NC(=O)N(C)C")
+    ngram = build_ngram(VOCABULARY, [target] * 50, min_gain=0.0)
+    drafts = drafter(TreeDraft(10), VOCABULARY.encode("O"), ngram)
+    assert tuple(target[:8]) in paths(drafts.propose())
+
+
+def test_an_ngram_model_depends_on_the_targets_not_their_order() -> None:
+    assert build_ngram(VOCABULARY, TARGETS[::-1], min_gain=0.0) == NGRAM
+    assert len(build_ngram(VOCABULARY, TARGETS, min_gain=1e9)) < len(NGRAM)
+
+
+@pytest.mark.parametrize("position", [0, 9, 40, -1])
+def test_a_damaged_ngram_model_is_refused(position: int) -> None:
+    damaged = bytearray(NGRAM)
+    damaged[position] ^= 0xFF
+    with pytest.raises(ValueError, match="n-gram"):
+        guess_model(VOCABULARY, bytes(damaged))
+
+
+@pytest.mark.parametrize("length", [0, 7, 20])
+def test_a_cut_ngram_model_is_refused(length: int) -> None:
+    with pytest.raises(ValueError, match="n-gram"):
+        guess_model(VOCABULARY, NGRAM[:length])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: build_ngram(VOCABULARY, []), "observations"),
+        (lambda: build_ngram(VOCABULARY, [[999]]), "999"),
+        (lambda: build_ngram(VOCABULARY, TARGETS, order=99), "order"),
+        (lambda: WindowDrafts(draft_length=0), "draft_length is 0: expected"),
+        (lambda: WindowDrafts(draft_count=-1), "draft_count is -1: expected"),
+        (lambda: WindowDrafts(choice="all"), "choice is 'all'"),
+        (lambda: TreeDraft(node_budget=0), "node_budget is 0: expected"),
+        (lambda: TreeDraft(min_probability=2), "min_probability is 2: expected"),
+        (lambda: resolve("beams"), "drafter is 'beams': expected one of none, windows, tree"),
+        (lambda: resolve("tree", draft_length=4), "draft_length is 4: drafter 'tree' has no such"),
+        (lambda: resolve(NoDraft(), node_budget=4), "node_budget is given beside"),
+        (lambda: resolve("windows", draft_length=0), "draft_length is 0: expected"),
+    ],
+)
+def test_wrong_options_are_refused(call: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_ids_outside_of_the_vocabulary_are_refused() -> None:
+    with pytest.raises(ValueError, match="13"):
+        drafter(TreeDraft(), [13])

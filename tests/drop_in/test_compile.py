@@ -1,0 +1,188 @@
+"""`molspec.compile`: what it makes of a module answers as the module does, or says why not."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from molspec import compile, decode  # noqa: A004
+from molspec.engine.native import NativeEngine
+from molspec.model.transformer import Transformer
+from molspec.predictor import Model
+from molspec.text import Vocabulary
+from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer
+from tests.engine.models import random_weights, spec_of
+
+IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
+SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS], [BOS, 3, 8, 8, 4, 12, 11, 10, EOS]]
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+
+class ScaledTransformer(PlainTransformer):
+    """Scaled embeddings, learned positions, a tied output: nothing that layers tell."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.learned = nn.Embedding(40, 16)
+        del self.next_token_classifier
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        hidden = 4 * self.src_token_featurizer(src) + self._positions(src)
+        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+        hidden = 4 * self.tgt_token_featurizer(tgt) + self._positions(tgt)
+        future = torch.ones(tgt.shape[1], tgt.shape[1]).triu(1).bool()
+        hidden = self.transformer.decoder(
+            hidden, memory, tgt_mask=future, memory_key_padding_mask=memory_pad_mask
+        )
+        return hidden @ self.tgt_token_featurizer.weight.T
+
+    def _positions(self, ids: Tensor) -> Tensor:
+        return self.learned(torch.arange(ids.shape[1], device=ids.device))
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"norm_first": True},
+    "gelu": {"activation": "gelu"},
+    "silu, no biases": {"activation": nn.functional.silu, "bias": False},
+    "another eps": {"layer_norm_eps": 1e-3},
+}
+
+
+def check(module: nn.Module, **options: Any) -> NativeEngine:
+    """The engine gives the module's answers, greedy and beams, and the module is what it was."""
+    before = copy.deepcopy(module.state_dict())
+    engine = compile(module, **options)
+    for n_best in (1, 3):
+        own = decode(module, SOURCES, max_length=12, n_best=n_best, **IDS)
+        ours = decode(engine, SOURCES, max_length=12, n_best=n_best, **IDS)
+        assert torch.equal(ours.sequences, own.sequences)
+        torch.testing.assert_close(ours.log_probs, own.log_probs, atol=2e-4, rtol=1e-5)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    return engine
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_torchs_transformer(variant: str) -> None:
+    engine = check(PlainTransformer(seed=14, **VARIANTS[variant]), max_positions=64)
+    assert engine.spec.max_positions == 64
+
+
+def test_what_layers_do_not_tell_is_measured() -> None:
+    module = ScaledTransformer(seed=14)
+    engine = check(module, max_positions=40)
+    assert engine.spec.positions == "learned"
+    with pytest.raises(ValueError, match=r"^max_positions is 41: the module itself fails there"):
+        compile(module, max_positions=41)
+
+
+def test_one_embedding_is_kept_as_one() -> None:
+    module = PlainTransformer(seed=3)
+    module.tgt_token_featurizer = module.src_token_featurizer
+    assert check(module).spec.shared_embedding
+
+
+@pytest.mark.parametrize("convention", ["post-norm", "embedding norm", "tied output"])
+def test_the_training_twin(convention: str) -> None:
+    spec = spec_of(convention)
+    twin = Transformer(spec)
+    twin.load_state_dict(random_weights(spec))
+    assert check(twin).spec == spec
+
+
+def test_a_vocabulary_makes_a_model_of_smiles() -> None:
+    tokens = ("<pad>", "<bos>", "<eos>", "C", "c", "N", "n", "O", "o", "(", ")", "1", "2", "=", "#")
+    module = PlainTransformer(seed=14)
+    model = compile(module, Vocabulary(tokens))
+    assert isinstance(model, Model)
+    source = [BOS, *model.vocabulary.encode("CC(=O)N"), EOS]
+    own = decode(module, [source], max_length=9, **IDS)
+    answer = model.predict(["CC(=O)N"], max_length=9)[0].predictions[0]
+    assert answer.smiles == model.vocabulary.decode(own.sequences[0, 0].tolist())
+
+
+@pytest.mark.parametrize("kind", ["bart", "marian"])
+def test_hugging_face(kind: str) -> None:
+    models = pytest.importorskip("tests.drop_in.hugging_face_models")
+    module = models.MODELS[kind]().float()
+    engine = compile(module)
+    ids = models.ids_of(module)
+    for n_best in (1, 4):
+        sources = [[5, 6, 7, ids["eos_id"]], [9, ids["eos_id"]]]
+        own = decode(module, sources, max_length=12, n_best=n_best, **ids)
+        ours = decode(engine, sources, max_length=12, n_best=n_best, **ids)
+        assert torch.equal(ours.sequences, own.sequences)
+        torch.testing.assert_close(ours.log_probs, own.log_probs, atol=2e-4, rtol=1e-5)
+    assert engine.spec.start_id == ids["bos_id"]
+
+
+class Gated(PlainTransformer):
+    """Does something of its own behind the decoder's layers."""
+
+    def _decode(self, *arguments: Tensor) -> Tensor:
+        return super()._decode(*arguments).tanh()
+
+
+class Shifted(PlainTransformer):
+    """Does something of its own between the layers' output and its memory."""
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        return super().encode_src(src, src_pad_mask) + 0.01
+
+
+class Squared(PlainTransformer):
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        hidden = self.src_token_featurizer(src) * self.positions[: src.shape[1]]
+        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+
+
+def mixed() -> nn.Module:
+    module = PlainTransformer()
+    module.transformer.decoder.layers[1].norm_first = True
+    return module
+
+
+UNFIT: dict[str, tuple[Any, str]] = {
+    "no transformer": (lambda: nn.Linear(2, 2), "model is a Linear: expected a module with encod"),
+    "another output": (Gated, "the logits are no linear layer of the module over the decoder's"),
+    "something more": (Shifted, r"logits differ by .* from those of the layers found in it: it do"),
+    "another input": (Squared, "input of nn.TransformerEncoder is not the sum of a row a token"),
+    "layers differ": (mixed, "norm_first differs between layers, False, True: expected one value"),
+    "activation": (
+        lambda: PlainTransformer(activation=nn.functional.tanh),
+        "activation is <.*tanh.*>: expected relu, gelu or silu",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_the_engine_does_not_have_is_named(kind: str) -> None:
+    make, message = UNFIT[kind]
+    with pytest.raises(ValueError, match=message):
+        compile(make())
+
+
+def test_t5_is_for_decode() -> None:
+    models = pytest.importorskip("tests.drop_in.hugging_face_models")
+    with pytest.raises(
+        ValueError, match=r"have model_type 't5' .*; molspec.decode takes the model"
+    ):
+        compile(models.t5())
+
+
+def test_a_module_made_for_offsets() -> None:
+    check(OffsetTransformer(seed=14))
+
+
+def test_dtypes() -> None:
+    module = PlainTransformer(seed=14)
+    assert compile(module, dtype="bfloat16").dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="dtype is 'float16': expected float32 or bfloat16 on cpu"):
+        compile(module, dtype="float16")

@@ -1,0 +1,181 @@
+"""What `molspec.decode` promises beside the answers: the model is left alone, bad input is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from molspec import Hypotheses, decode
+from molspec.drafting import TreeDraft, WindowDrafts
+from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer, callables, copier
+
+IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 6}
+SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+
+def same(left: Hypotheses, right: Hypotheses) -> bool:
+    return torch.equal(left.sequences, right.sequences) and torch.allclose(
+        left.log_probs, right.log_probs, atol=1e-5
+    )
+
+
+def test_every_modules_mode_comes_back() -> None:
+    model = PlainTransformer(seed=14).train()
+    model.transformer.encoder.eval()
+    modes = [module.training for module in model.modules()]
+    in_training = decode(model, SOURCES, **IDS)
+    assert [module.training for module in model.modules()] == modes
+    assert same(in_training, decode(model.eval(), SOURCES, **IDS))  # dropout was off
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_modes_come_back_from_errors() -> None:
+    class Broken(PlainTransformer):
+        def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+            assert not self.training
+            assert not torch.is_grad_enabled()
+            raise KeyError("mine")
+
+    model = Broken().train()
+    with pytest.raises(KeyError, match="mine"):
+        decode(model, SOURCES, **IDS)
+    assert all(module.training for module in model.modules())
+    assert torch.is_grad_enabled()
+
+
+def test_bound_methods_are_put_into_evaluation_mode() -> None:
+    model = PlainTransformer(seed=14).train()
+
+    def encode(source_ids: Tensor) -> Tensor:
+        return model.encode_src(source_ids, source_ids == PAD)
+
+    found = decode((encode, model.decode_tgt), SOURCES, **IDS)
+    assert model.training
+    model.eval()
+    assert same(found, decode(callables(model), SOURCES, **IDS))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_dtypes(dtype: torch.dtype) -> None:
+    model = PlainTransformer(seed=14).to(dtype)
+    found = decode(model, SOURCES, n_best=2, **IDS)
+    assert found.log_probs.dtype == torch.float64
+    assert next(model.parameters()).dtype == dtype
+    if dtype == torch.float64:
+        assert torch.equal(
+            found.sequences, decode(model.float(), SOURCES, n_best=2, **IDS).sequences
+        )
+
+
+def test_tensors_and_lists_are_the_same() -> None:
+    model = PlainTransformer(seed=14)
+    padded = torch.tensor([SOURCES[0], [*SOURCES[1], PAD, PAD]])
+    for dtype in (torch.int64, torch.int32, torch.uint8):
+        assert same(decode(model, padded.to(dtype), **IDS), decode(model, SOURCES, **IDS))
+
+
+@pytest.mark.parametrize("drafter", [TreeDraft(node_budget=3), WindowDrafts(4, 2, smart=True)])
+def test_drafters_may_be_configured(drafter: TreeDraft | WindowDrafts) -> None:
+    model = PlainTransformer(seed=14)
+    assert same(decode(model, SOURCES, drafter=drafter, **IDS), decode(model, SOURCES, **IDS))
+
+
+def test_sources_of_another_vocabulary() -> None:
+    """The copier's source ids are its target's, 100 higher; without a map they cannot be copied."""
+    calls: list[tuple[int, ...]] = []
+    encode, decode_rows = copier(20, calls)
+    model = (lambda ids: encode(torch.where(ids >= 103, ids - 100, ids)), decode_rows)
+    sources = [[BOS, *(103 + i % 15 for i in range(30)), EOS]]
+    options = {**IDS, "max_length": 40}
+    with pytest.raises(
+        ValueError, match=r"^source_ids\[0\] holds 117, but the target's ids end at"
+    ):
+        decode(model, sources, **options)
+    plain = decode(model, sources, drafter="none", **options)
+    mapped = decode(model, sources, source_to_target={103 + i: 3 + i for i in range(15)}, **options)
+    assert torch.equal(mapped.sequences, plain.sequences)
+    assert mapped.statistics.decoder_calls < 0.7 * plain.statistics.decoder_calls
+
+
+def silent(*_: Tensor) -> Tensor:
+    return torch.full((1, 1, 5), float("nan"))
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "no ids": ({"source_ids": []}, "source_ids is empty: expected at least one source"),
+    "empty": (
+        {"source_ids": [[5], []]},
+        r"source_ids\[1\] is empty: expected ids of at least 0, pa",
+    ),
+    "only padding": ({"source_ids": [[0, 0]]}, r"source_ids\[0\] is empty"),
+    "padding inside": (
+        {"source_ids": [[5, 0, 6]]},
+        r"source_ids\[0\] is \[5, 0, 6\]: expected ids",
+    ),
+    "below 0": ({"source_ids": [[5, -3]]}, r"source_ids\[0\] is \[5, -3\]"),
+    "numbers": (
+        {"source_ids": torch.rand(2, 3)},
+        r"a torch.float32 tensor of shape \(2, 3\): expe",
+    ),
+    "one row": (
+        {"source_ids": torch.tensor([5, 6])},
+        r"of shape \(2,\): expected whole numbers \[",
+    ),
+    "pad_id": ({"pad_id": -1}, "pad_id is -1: expected a whole number of at least 0"),
+    "bos_id": ({"bos_id": 15}, "bos_id is 15: expected a target id, 0 to 14"),
+    "eos_id": ({"eos_id": True}, "eos_id is True: expected a whole number"),
+    "max_length": ({"max_length": 0}, "max_length is 0: expected a whole number of at least 1"),
+    "beam_size": ({"n_best": 3, "beam_size": 2}, "beam_size is 2: expected at least n_best 3"),
+    "beam": ({"beam": "wide"}, "beam is 'wide': expected one of exact, standard, sbs"),
+    "drafter": ({"drafter": "dice"}, "drafter is 'dice': expected one of none, windows, tree"),
+    "merging": (
+        {"merge_duplicates": True},
+        "merge_duplicates is True: token ids have no canonical",
+    ),
+    "tokens": (
+        {"tokens": ["C"] * 14},
+        "tokens has 14 strings: expected 15, one for each target id",
+    ),
+    "a map": ({"source_to_target": {5: 15}}, r"source_to_target\[5\] is 15: expected a target id"),
+    "a model": ({"model": nn.Linear(2, 2)}, "model is a Linear: expected a module with encode_src"),
+    "one callable": ({"model": (len,)}, "model is a tuple: expected"),
+    "memory": (
+        {"model": (lambda ids: None, silent)},
+        r"encode gave a NoneType for source_ids of sh",
+    ),
+    "memory shape": (
+        {"model": (lambda ids: torch.zeros(ids.shape[1], 1, 4), silent)},
+        r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\): expected a ten",
+    ),
+    "logits": (
+        {"model": (lambda ids: torch.zeros(*ids.shape, 4), lambda *_: torch.zeros(3))},
+        r"decode gave a tensor of shape \(3,\) for target_ids of shape \(1, 1\): expected logits \[1",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_input_is_named(kind: str) -> None:
+    changes, message = BAD[kind]
+    arguments = {"model": PlainTransformer(seed=14), "source_ids": SOURCES, **IDS, **changes}
+    with pytest.raises(ValueError, match=message):
+        decode(**arguments)
+
+
+def test_what_is_no_number_is_an_error() -> None:
+    model = PlainTransformer(seed=14)
+    model.next_token_classifier.bias.data[:] = float("nan")
+    with pytest.raises(
+        ValueError, match=r"^source_ids\[\d\]: the model's log-probabilities are not"
+    ):
+        decode(model, SOURCES, **IDS)
+
+
+def test_unknown_options_are_no_options() -> None:
+    with pytest.raises(TypeError, match="temperature"):
+        decode(PlainTransformer(), SOURCES, temperature=2.0, **IDS)
