@@ -276,7 +276,10 @@ void Guess::find_symbols(const GuessState& state) const {
 }
 
 void Guess::find_copies(const GuessState& state) const {
+  // What is not copied from where the path seems to be has at least the source's symbols.
+  const float share = 1.0F / static_cast<float>(codes_.size());
   code_odds_.fill(0.0F);
+  for (const uint8_t code : codes_) code_odds_[code] += share;
   float total = 1.0F;
   for (size_t position = 0; position < codes_.size(); ++position) {
     if (state.match_lengths[position] == 0) continue;
