@@ -5,22 +5,56 @@
 #include "text/bindings.h"
 #include "text/drafter.h"
 #include "text/guess_trainer.h"
+#include "text/ngram_builder.h"
 
 namespace py = pybind11;
 
 namespace molspec {
 namespace {
 
-using Tree = std::pair<std::vector<int32_t>, std::vector<int32_t>>;
 using Ids = std::vector<int32_t>;
 
 std::shared_ptr<GuessModel> make_guess_model(const std::vector<std::string>& tokens, int32_t pad,
                                              int32_t bos, int32_t eos, int32_t unk,
                                              const std::optional<py::bytes>& ngram) {
   TokenRoles roles(tokens, {pad, bos, eos, unk});
-  if (!ngram) return std::make_shared<GuessModel>(std::move(roles), true);
+  if (!ngram) return std::make_shared<GuessModel>(std::move(roles), false);
   auto model = std::make_shared<const NgramModel>(std::string(*ngram));
   return std::make_shared<GuessModel>(std::move(roles), std::move(model));
+}
+
+void bind_ngram(py::module_& module) {
+  py::class_<NgramModel>(module, "NgramModel")
+      .def(py::init([](const py::bytes& bytes) { return NgramModel(std::string(bytes)); }))
+      .def("lookup", [](const NgramModel& model, const Ids& context, float floor) {
+        NgramLookup lookup;
+        model.lookup(context.data(), static_cast<int>(context.size()), floor, lookup);
+        std::vector<std::pair<int32_t, float>> found;
+        for (const auto& [symbol, probability] : lookup.found) {
+          found.emplace_back(symbol, probability);
+        }
+        return found;
+      });
+  py::class_<NgramBuilder>(module, "NgramBuilder")
+      .def(py::init<int, int>(), py::kw_only(), py::arg("order"), py::arg("alphabet_size"))
+      .def("add",
+           [](NgramBuilder& builder, const Ids& context, int32_t symbol) {
+             builder.add(context.data(), static_cast<int>(context.size()), symbol);
+           })
+      .def(
+          "build",
+          [](const NgramBuilder& builder, double discount, double min_gain) {
+            return py::bytes(builder.build({discount, min_gain, false}));
+          },
+          py::kw_only(), py::arg("discount"), py::arg("min_gain"));
+}
+
+// The symbols of a copy text and the source positions of their atoms.
+py::tuple copy_text(const GuessModel& model, const Ids& source_ids) {
+  CopyText text;
+  CopyTextWriter writer(model.roles(), model.symbols());
+  writer.write(source_ids.data(), static_cast<int>(source_ids.size()), true, text);
+  return py::make_tuple(text.symbols, text.atoms);
 }
 
 void bind_options(py::module_& module) {
@@ -42,9 +76,11 @@ void bind_options(py::module_& module) {
 
 void bind_drafting(py::module_& module) {
   bind_options(module);
+  bind_ngram(module);
   py::class_<GuessModel, std::shared_ptr<GuessModel>>(module, "GuessModel")
       .def(py::init(&make_guess_model), py::kw_only(), py::arg("tokens"), py::arg("pad"),
-           py::arg("bos"), py::arg("eos"), py::arg("unk"), py::arg("ngram"));
+           py::arg("bos"), py::arg("eos"), py::arg("unk"), py::arg("ngram"))
+      .def("copy_text", &copy_text);
   py::class_<GuessTrainer>(module, "GuessTrainer")
       .def(py::init([](const std::vector<std::string>& tokens, int32_t pad, int32_t bos,
                        int32_t eos, int32_t unk, bool rewrites) {

@@ -45,10 +45,12 @@ constexpr int kMatchClasses = 8;
 constexpr int kMaxUncopied = 7;
 
 // Without an n-gram model: odds that a position is copied next, by its match length, against all
-// that is no copy; counted on root-aligned USPTO-50K and USPTO-MIT training pairs.
+// that is no copy. Fitted by expectation maximisation to 5,000 root-aligned training pairs, one
+// half of USPTO-50K (reactants of products), one of USPTO-MIT (products of reactants).
 constexpr std::array<float, kSettledMatch + 1> kCopyOdds = {
-    0.0F, 0.1F, 0.3F, 0.6F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F, 8.0F, 10.0F};
-constexpr float kCopiedOdds = 0.2F;  // times that, where the atom was copied before
+    0.0F, 0.16F, 0.95F, 2.9F, 4.4F, 8.5F, 14.0F, 24.0F, 26.0F, 28.0F, 32.0F, 36.0F, 40.0F};
+// Times that, where the atom was copied before.
+constexpr float kCopiedOdds = 0.17F;
 
 }  // namespace
 

@@ -59,6 +59,27 @@ def test_prepare_then_train_then_further(app: typer.Typer, tmp_path: Path) -> No
     assert "top-1" in said
 
 
+def test_ngram_replaces_what_drafts_for_a_model(app: typer.Typer, tmp_path: Path) -> None:
+    data, model = tmp_path / "data", tmp_path / "first" / "model"
+    rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
+    reactions = tmp_path / "reactions.smi"
+    reactions.write_text("\n".join(rows))
+    prepare = ("prepare", reactions, "--output", data, "--task", "retro", "--variants", 1)
+    assert run(app, *prepare, "--validation-share", 0.2)[0] == 0
+    settings = tmp_path / "config.json"
+    settings.write_text(json.dumps({"steps": 1, "model": TINY, "batch_tokens": 600}))
+    train = ("train", "--data", data, "--output", model.parent, "--config", settings)
+    assert run(app, *train, "--device", "cpu")[0] == 0
+    before = checkpoints.read(model).ngram
+    status, said = run(app, "ngram", data, "--output", model / "ngram.bin", "--min-gain", 0.0)
+    assert status == 0
+    assert "16 nodes: " in said
+    after = checkpoints.read(model).ngram
+    assert before is not None
+    assert after is not None
+    assert len(after) > len(before)
+
+
 def test_sample(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample, "OPTIONS", replace(sample.OPTIONS, variants=1))
     output = tmp_path / "tiny"
@@ -75,6 +96,7 @@ def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
         (("train", *output), "give either --data FOLDER or --sample"),
         (("train", "--data", tmp_path, *output, "--steps", 1), "prepared.json is missing"),
         (("train", "--data", tmp_path, *output, "--steps", 1, "--start", "x"), "no model 'x'"),
+        (("ngram", tmp_path, *output), "prepared.json is missing"),
         (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
         (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),
     ):

@@ -35,7 +35,7 @@ def build_ngram(
     vocabulary: Vocabulary,
     pairs: Sequence[Pair],
     *,
-    min_gain: float = 5.0,
+    min_gain: float = 3.0,
     rewrites: bool | None = None,
 ) -> bytes:
     """The content of ngram.bin: what targets have where they do not copy, and where they do.

@@ -1,4 +1,4 @@
-"""The commands `prepare` and `train`, to be registered with the command line."""
+"""The commands `prepare`, `train` and `ngram`, to be registered with the command line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
 _MEBIBYTE = 2**20
+#: Validation pairs on which `ngram` tries what it made.
+_TRIED_PAIRS = 500
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command("prepare")(prepare_command)
     app.command("train")(train_command)
+    app.command("ngram")(ngram_command)
 
 
 def prepare_command(
@@ -124,6 +127,38 @@ def train_command(
     typer.echo(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
     typer.echo(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
     typer.echo(f"the model is {outcome.model}")
+
+
+def ngram_command(
+    data: Annotated[Path, typer.Argument(help="A folder that `prepare` wrote.")],
+    output: Annotated[Path, typer.Option(help="The file to write: ngram.bin of a model's folder.")],
+    min_gain: Annotated[
+        float, typer.Option(help="Bits that an entry must save; the knob for the size.")
+    ] = 3.0,
+    pairs: Annotated[int, typer.Option(help="Train on at most so many, evenly spread.")] = 60_000,
+) -> None:
+    """Make the n-gram model that drafts for a model, and try it on the validation pairs."""
+    with _one_line_errors():
+        from molspec import drafting
+        from molspec.training import prepared
+
+        made = prepared.read(data)
+        if pairs < 1:
+            raise ValueError(f"pairs is {pairs}: expected at least 1")
+        ngram = drafting.build_ngram(
+            made.vocabulary, made.train.spread(pairs).pairs(), min_gain=min_gain
+        )
+        output.write_bytes(ngram)
+    guess = drafting.guess_model(made.vocabulary, ngram)
+    tried = made.validation.spread(_TRIED_PAIRS).pairs()
+    typer.echo(f"{len(ngram)} bytes written to {output}")
+    for node_budget in (5, 16, 32):
+        drafters = drafting.factory(drafting.TreeDraft(node_budget), guess)
+        sums = drafting.simulate(drafters, tried, made.vocabulary.eos_id)
+        typer.echo(
+            f"{node_budget} nodes: {sums.decoder_calls / max(sums.queries, 1):.2f} decoder calls "
+            f"a target, {sums.draft_seconds / max(sums.decoder_calls, 1) * 1e6:.0f} us a draft"
+        )
 
 
 def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:

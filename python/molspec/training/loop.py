@@ -267,8 +267,7 @@ class _Training:
     @cached_property
     def _ngram(self) -> bytes:
         """What the model's drafter knows of targets; a part of a large table tells it enough."""
-        table = self._data.train.spread(_NGRAM_PAIRS)
-        pairs = [(table.source(index), table.target(index)) for index in range(len(table))]
+        pairs = self._data.train.spread(_NGRAM_PAIRS).pairs()
         return build_ngram(self._data.vocabulary, pairs)
 
     def _save(self) -> None:

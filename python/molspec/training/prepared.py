@@ -10,7 +10,7 @@ rejected.tsv            every row that made no pair: split, file, row, reason, r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,11 @@ class PairTable:
         chosen = np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int)
         return PairTable.pack([(self.source(index), self.target(index)) for index in chosen])
 
+    def pairs(self) -> list[tuple[list[int], list[int]]]:
+        """All pairs of (source ids, target ids)."""
+        sources = _rows(self.source_ids, self.source_lengths)
+        return list(zip(sources, _rows(self.target_ids, self.target_lengths), strict=True))
+
     def source(self, index: int) -> list[int]:
         """Source ids of a pair."""
         return _slice(self.source_ids, self.source_lengths, index)
@@ -66,6 +71,10 @@ def _flatten(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     lengths = np.array([len(row) for row in rows], dtype=np.int32)
     ids = np.fromiter((index for row in rows for index in row), np.int16, int(lengths.sum()))
     return torch.from_numpy(ids), torch.from_numpy(lengths)
+
+
+def _rows(ids: Tensor, lengths: Tensor) -> Iterator[list[int]]:
+    return (row.tolist() for row in ids.split(lengths.tolist()))
 
 
 def _slice(ids: Tensor, lengths: Tensor, index: int) -> list[int]:

@@ -1,0 +1,118 @@
+"""Native n-gram models against a plain statement of interpolated absolute discounting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molspec._native import NgramBuilder, NgramModel
+
+ALPHABET = 6
+SYMBOLS = st.integers(0, ALPHABET - 1)
+OBSERVATIONS = st.lists(st.tuples(st.lists(SYMBOLS, max_size=4), SYMBOLS), min_size=1, max_size=60)
+ORDERS = st.integers(1, 4)
+#: A stored probability is at most 2^(1/16) too small, once for each of the contexts of order 4.
+ROUNDING = 2 ** (-5 / 16)
+
+Observation = tuple[Sequence[int], int]
+
+
+def build(observations: Sequence[Observation], order: int, min_gain: float = 0.0) -> NgramModel:
+    builder = NgramBuilder(order=order, alphabet_size=ALPHABET)
+    for context, symbol in observations:
+        builder.add(context, symbol)
+    return NgramModel(builder.build(discount=0.5, min_gain=min_gain))
+
+
+def probability(
+    observations: Sequence[Observation], order: int, context: Sequence[int], symbol: int
+) -> float:
+    """Counts less the discount, and the discounted mass spread as the shorter context says."""
+    lower = 1 / ALPHABET
+    for length in range(min(order - 1, len(context)) + 1):
+        known = list(context[len(context) - length :])
+        counts = Counter(
+            seen
+            for past, seen in observations
+            if len(past) >= length and list(past[len(past) - length :]) == known
+        )
+        # One observation alone is chance: the model knows no such context.
+        if length > 0 and counts.total() < 2:
+            break
+        discounted = max(counts[symbol] - 0.5, 0.0)
+        lower = (discounted + 0.5 * len(counts) * lower) / counts.total()
+    return lower
+
+
+@given(OBSERVATIONS, ORDERS, st.lists(SYMBOLS, max_size=5))
+def test_probabilities_are_those_of_the_counts(
+    observations: list[Observation], order: int, context: list[int]
+) -> None:
+    found = dict(build(observations, order).lookup(context, 0.0))
+    assert sum(found.values()) <= 1.0001
+    for symbol in range(ALPHABET):
+        expected = probability(observations, order, context, symbol)
+        assert expected * ROUNDING <= found[symbol] <= expected * 1.25 + 1e-6
+
+
+@given(OBSERVATIONS, st.floats(0.0, 1.0), st.lists(SYMBOLS, max_size=5))
+def test_what_a_floor_leaves_out_is_below_it(
+    observations: list[Observation], floor: float, context: list[int]
+) -> None:
+    model = build(observations, 4)
+    everything, found = model.lookup(context, 0.0), model.lookup(context, floor)
+    assert found == everything[: len(found)]
+    assert len({symbol for symbol, _ in found}) == len(found)
+    assert sum(p for _, p in everything[len(found) :]) <= floor + 1e-5
+
+
+@given(OBSERVATIONS, st.floats(0.0, 50.0), st.lists(SYMBOLS, max_size=5))
+def test_pruned_models_still_are_distributions(
+    observations: list[Observation], min_gain: float, context: list[int]
+) -> None:
+    found = build(observations, 4, min_gain).lookup(context, 0.0)
+    assert sorted(symbol for symbol, _ in found) == list(range(ALPHABET))
+    assert 0.7 <= sum(p for _, p in found) <= 1.0001
+
+
+@pytest.mark.parametrize("alphabet_size", [256, 257, 65535])
+def test_large_alphabets(alphabet_size: int) -> None:
+    builder = NgramBuilder(order=2, alphabet_size=alphabet_size)
+    last = alphabet_size - 1
+    for _ in range(9):
+        builder.add([last], last)
+        builder.add([0], 1)
+    model = NgramModel(builder.build(discount=0.5, min_gain=0.0))
+    found = dict(model.lookup([last], 0.1))
+    assert max(found, key=found.__getitem__) == last
+
+
+@pytest.mark.parametrize(
+    ("order", "alphabet_size", "message"),
+    [
+        (0, 5, "order is 0: expected 1 to 16"),
+        (17, 5, "order is 17: expected 1 to 16"),
+        (2, 0, "alphabet_size is 0: expected 1 to 65535"),
+        (2, 65536, "alphabet_size is 65536: expected 1 to 65535"),
+    ],
+)
+def test_wrong_sizes_are_refused(order: int, alphabet_size: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NgramBuilder(order=order, alphabet_size=alphabet_size)
+
+
+def test_wrong_observations_are_refused() -> None:
+    builder = NgramBuilder(order=2, alphabet_size=5)
+    with pytest.raises(ValueError, match="no observations"):
+        builder.build(discount=0.5, min_gain=0.0)
+    with pytest.raises(ValueError, match="symbol is 5: expected 0 to 4"):
+        builder.add([5], 1)
+    with pytest.raises(ValueError, match="symbol is -1: expected 0 to 4"):
+        builder.add([1], -1)
+    builder.add([1], 1)
+    with pytest.raises(ValueError, match=r"discount is 1\.0"):
+        builder.build(discount=1.0, min_gain=0.0)
