@@ -19,7 +19,6 @@ from molspec.engine.module import ModuleSession
 from molspec.engine.native import NativeEngine
 from molspec.strategy import PredictOptions
 
-
 _ENGINES = (NativeEngine, CudaEngine)
 #: Long drafts, and few of them: every leaf of the tree is a row of a PyTorch model.
 _FEW_ROWS = TreeDraft(node_budget=32, min_probability=0.15)
