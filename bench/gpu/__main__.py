@@ -10,14 +10,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
-import without_rdkit  # noqa: E402
+import without_rdkit
 
 without_rdkit.provide()
 
-import checks  # noqa: E402
-import times  # noqa: E402
+import checks
+import times
 
-import laws  # noqa: E402
+import laws
 
 _PARTS = {"checks": checks.run, "laws": laws.run, "small": checks.small, "times": times.run}
 

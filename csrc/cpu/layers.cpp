@@ -98,8 +98,7 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
 
 void Layers::feed_forward(const Layer& layer, int rows) const {
   linear(layer.inner, rows, sublayer_input(layer.feed_forward_norm, rows), model_.d_stride(),
-         work_.inner, model_.feed_forward_stride(), nullptr,
-         model_.activation);
+         work_.inner, model_.feed_forward_stride(), nullptr, model_.activation);
   linear(layer.outer, rows, work_.inner, model_.feed_forward_stride(), work_.hidden,
          model_.d_stride(), work_.hidden);
   sublayer_end(layer.feed_forward_norm, rows);

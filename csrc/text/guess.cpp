@@ -91,13 +91,13 @@ void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate
   float total = 0;
   for (int32_t symbol = 0; symbol < symbols.alphabet_size(); ++symbol) {
     const float score = prior_[static_cast<size_t>(symbol)] * scores_[static_cast<size_t>(symbol)];
+    if (score <= 0) continue;
     total += score;
     const std::optional<int32_t> token = symbols.token(symbol, state.rings);
-    if (!token || score <= 0) continue;
-    if (roles.is_special(*token) && *token != roles.special().eos) continue;
+    if (!token || (roles.is_special(*token) && *token != roles.special().eos)) continue;
     out.push_back({*token, score});
   }
-  for (Candidate& candidate : out) candidate.log_prob = std::log(candidate.log_prob / total);
+  // Ranked by score; only what is kept is worth a logarithm.
   const auto better = [](const Candidate& left, const Candidate& right) {
     return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
                                            : left.token < right.token;
@@ -106,6 +106,7 @@ void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate
   std::partial_sort(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(keep), out.end(),
                     better);
   out.resize(keep);
+  for (Candidate& candidate : out) candidate.log_prob = std::log(candidate.log_prob / total);
 }
 
 }  // namespace molspec

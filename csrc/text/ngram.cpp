@@ -52,7 +52,8 @@ constexpr size_t kHashSize = 8;
 
 // The bytes before the hash, once magic and hash are found right.
 size_t checked_end(const std::string& bytes) {
-  if (bytes.size() < kMagicSize + kHashSize || bytes.compare(0, kMagicSize, NgramModel::kMagic) != 0) {
+  if (bytes.size() < kMagicSize + kHashSize ||
+      bytes.compare(0, kMagicSize, NgramModel::kMagic) != 0) {
     fail("the file does not begin with " + std::string(NgramModel::kMagic));
   }
   const size_t end = bytes.size() - kHashSize;

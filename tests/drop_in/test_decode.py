@@ -151,11 +151,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "memory shape": (
         {"model": (lambda ids: torch.zeros(ids.shape[1], 1, 4), silent)},
-        r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\): expected",
+        r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\): expected a",
     ),
     "logits": (
         {"model": (lambda ids: torch.zeros(*ids.shape, 4), lambda *_: torch.zeros(3))},
-        r"decode gave a tensor of shape \(3,\) for target_ids of shape \(1, 1\): expected",
+        r"decode gave a tensor of shape \(3,\) for target_ids of shape \(1, 1\): expected log",
     ),
 }
 

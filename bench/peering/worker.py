@@ -1,0 +1,40 @@
+"""A process of one peer: reads requests as JSON lines, writes answers and times as JSON lines.
+
+python bench/peering/worker.py FOLDER PEER SETTING THREADS
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+from time import perf_counter
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from peering.engines import ENGINES
+
+
+def main() -> None:
+    folder, name, setting, threads = sys.argv[1:]
+    # Peers print; what they print must not come between the answers.
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    peer = ENGINES[name](Path(folder), setting, int(threads))
+    for line in sys.stdin:
+        request = json.loads(line)
+        begin = perf_counter()
+        answers = [peer.answer(batch, request["n_best"]) for batch in request["batches"]]
+        seconds = perf_counter() - begin
+        reply = {
+            "seconds": seconds,
+            "answers": [answer for batch in answers for answer in batch],
+            "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        }
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main()

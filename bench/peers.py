@@ -1,0 +1,208 @@
+"""Compare molspec with its peers: same weights, same queries, same threads, outputs compared.
+
+    pip install ".[bench]"
+    python bench/peers.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
+        --json peers.json --markdown docs/peers.md --svg docs/peers.svg
+
+Every peer runs in a process of its own, SMILES in and SMILES out, with the models converted once
+(peering/convert.py says how). All answer the same queries in rounds, in turns; the median round
+counts. Records of a scenario replace earlier ones in --json, so scenarios can be measured one by
+one; table and picture are of all records in it. A peer that is not installed is left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import machine
+from molspec import evaluation
+from peering.convert import convert
+from peering.engines import SETTINGS
+from peering.process import PeerProcess, Reply, first_answer
+from peering.report import Record, markdown, picture
+
+FIRST_ANSWER = "first answer"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is asked: of targets of about `length` tokens where one is given."""
+
+    model: str
+    query_count: int
+    batch_size: int = 1
+    n_best: int = 1
+    length: int | None = None
+
+
+SCENARIOS = {
+    "product greedy, batch 1": Scenario("product", 12),
+    "product greedy, batch 32": Scenario("product", 64, batch_size=32),
+    "retro n = 5": Scenario("retro", 6, n_best=5),
+    "retro n = 10": Scenario("retro", 5, n_best=10),
+    "retro n = 25": Scenario("retro", 3, n_best=25),
+    **{
+        f"retro greedy, {length} tokens": Scenario("retro", 4, length=length)
+        for length in (20, 40, 80, 140)
+    },
+    **{
+        f"product greedy, batch {size}": Scenario("product", max(size, 16), batch_size=size)
+        for size in (4, 16, 64, 256)
+    },
+    FIRST_ANSWER: Scenario("product", 1),
+}
+#: Those of the table; the others are a matter of cost against length and batch.
+MAIN = tuple(SCENARIOS)[:5]
+
+
+def queries(scenario: Scenario, table: Path) -> list[str]:
+    """The first queries of the table, or those whose targets come closest to the length."""
+    pairs = list(islice(evaluation.PairTable(table), 2000))
+    if scenario.length is not None:
+        wanted = scenario.length
+        pairs.sort(key=lambda pair: abs(_tokens(pair.target) - wanted))
+    return [pair.query for pair in pairs[: scenario.query_count]]
+
+
+def _tokens(smiles: str) -> int:
+    from molspec._native import tokenize
+
+    return len(tokenize(smiles))
+
+
+def measure(
+    name: str, table: Path, folder: Path, threads: int, flags: argparse.Namespace
+) -> list[Record]:
+    """Rounds of all peers in turns."""
+    scenario = SCENARIOS[name]
+    asked = queries(scenario, table)
+    size = scenario.batch_size
+    batches = [asked[i : i + size] for i in range(0, len(asked), size)]
+    replies: dict[tuple[str, str], list[Reply]] = {}
+    with ExitStack() as stack:
+        processes = []
+        for peer, setting in _chosen(flags):
+            if "lookup" in setting and (scenario.n_best > 1 or size > 1):
+                continue  # transformers has it for greedy decoding of one query
+            process = PeerProcess(folder, peer, setting, threads)
+            stack.enter_context(process)
+            try:
+                process.request([asked[:1]], scenario.n_best)
+            except RuntimeError as error:
+                print(f"left out: {str(error).strip().splitlines()[-1]}", flush=True)
+                continue
+            processes.append(process)
+        for turn in range(flags.rounds):
+            for process in processes[turn % len(processes) :] + processes[: turn % len(processes)]:
+                reply = process.request(batches, scenario.n_best)
+                replies.setdefault((process.name, process.setting), []).append(reply)
+    base = replies[("molspec", "float32")][0].answers
+    return [
+        Record(
+            name,
+            threads,
+            peer,
+            setting,
+            [reply.seconds / len(asked) for reply in rounds],
+            len(asked),
+            sum(a[:1] == b[:1] for a, b in zip(rounds[0].answers, base, strict=True)),
+            sum(a == b for a, b in zip(rounds[0].answers, base, strict=True)),
+            rounds[-1].peak_bytes,
+        )
+        for (peer, setting), rounds in replies.items()
+    ]
+
+
+def measure_first_answer(
+    table: Path, folder: Path, threads: int, flags: argparse.Namespace
+) -> list[Record]:
+    """Fresh processes of all peers in turns."""
+    (query,) = queries(SCENARIOS[FIRST_ANSWER], table)
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for _ in range(flags.rounds):
+        for peer, setting in _chosen(flags):
+            try:
+                taken = first_answer(folder, peer, setting, threads, query)
+            except RuntimeError:
+                continue
+            seconds.setdefault((peer, setting), []).append(taken)
+    return [
+        Record(FIRST_ANSWER, threads, peer, setting, taken, 1, 1, 1, 0)
+        for (peer, setting), taken in seconds.items()
+    ]
+
+
+def _chosen(flags: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    for peer, settings in SETTINGS.items():
+        if peer in flags.peers:
+            yield from ((peer, setting) for setting in settings)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sets", metavar="NAME=[MODEL=]FILE", nargs="*", help="product and retro")
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=MAIN, metavar="NAME")
+    parser.add_argument("--peers", nargs="+", choices=SETTINGS, default=tuple(SETTINGS))
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, default=Path("build/peers"), help="converted models")
+    parser.add_argument("--json", type=Path, required=True, help="records, kept and added to")
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--svg", type=Path)
+    flags = parser.parse_args(arguments)
+    if "molspec" not in flags.peers:
+        parser.error("--peers: expected molspec among them, the others are compared with it")
+    return flags
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    flags = parse(arguments)
+    sets = {}
+    for text in flags.sets:
+        name, *model, file = text.split("=")
+        convert(model[0] if model else name, flags.folder / name)
+        sets[name] = Path(file)
+    for scenario in flags.scenarios if sets else ():
+        model = SCENARIOS[scenario].model
+        for threads in flags.threads:
+            folder = flags.folder / model
+            if scenario == FIRST_ANSWER:
+                found = measure_first_answer(sets[model], folder, threads, flags)
+            else:
+                found = measure(scenario, sets[model], folder, threads, flags)
+            _store(flags.json, found)
+            for record in found:
+                print(
+                    f"{scenario}, {threads} threads: {record.peer} {record.setting}: "
+                    f"{1e3 * median(record.seconds):.1f} ms a query, "
+                    f"first answers {record.same_first} of {record.queries}",
+                    flush=True,
+                )
+    records = _load(flags.json)
+    if flags.markdown is not None:
+        flags.markdown.write_text(markdown(records, machine.describe()))
+    if flags.svg is not None:
+        flags.svg.write_text(picture(records, MAIN))
+
+
+def _load(path: Path) -> list[Record]:
+    if not path.exists():
+        return []
+    return [Record(**values) for values in json.loads(path.read_text())]
+
+
+def _store(path: Path, found: Sequence[Record]) -> None:
+    new = {(record.scenario, record.threads) for record in found}
+    kept = [record for record in _load(path) if (record.scenario, record.threads) not in new]
+    path.write_text(json.dumps([asdict(record) for record in [*kept, *found]], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

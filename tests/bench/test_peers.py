@@ -1,0 +1,101 @@
+"""The comparison's own parts, without the peers: a loop in PyTorch, processes, tables, picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import drafters
+import peers
+from molspec import checkpoints
+from peering.convert import convert
+from peering.engines import PlainTorch
+from peering.process import PeerProcess
+from peering.report import Record, markdown, picture
+from peering.text import Text
+from tests import tiny
+
+QUERIES = list(tiny.QUERIES[:6])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A converted tiny model; which peers are installed does not matter here."""
+    root = tmp_path_factory.mktemp("peers")
+    checkpoints.write(tiny.checkpoint(), root / "model")
+    with pytest.MonkeyPatch.context() as patch:
+        for converter in ("_to_ctranslate2", "_to_onnx"):
+            patch.setattr(f"peering.convert.{converter}", lambda *_: None)
+        convert(str(root / "model"), root / "converted")
+    return root / "converted"
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_the_plain_loop_answers_as_molspec_does(n_best: int, folder: Path) -> None:
+    expected = tiny.model().predict(QUERIES, n_best=n_best, max_length=200)
+    peer = PlainTorch(folder, "float32", 1)
+    found = peer.answer(QUERIES, n_best)
+    assert [answers[0] for answers in found] == [r.predictions[0].smiles for r in expected]
+    assert peer.answer(QUERIES[2:3], n_best)[0][0] == found[2][0]
+
+
+def test_text_is_the_vocabulary_s(folder: Path) -> None:
+    text = Text(folder)
+    ids = text.source("c1ccccc1N")
+    assert ids == [text.bos_id, *tiny.VOCABULARY.encode("c1ccccc1N"), text.eos_id]
+    assert text.target([*ids[1:], 4, 4]) == "c1ccccc1N"
+
+
+def test_a_process_answers_and_says_why_it_dies(folder: Path) -> None:
+    with PeerProcess(folder, "PyTorch loop", "float32", 1) as process:
+        reply = process.request([QUERIES[:2], QUERIES[2:3]], 1)
+        assert reply.answers == PlainTorch(folder, "float32", 1).answer(QUERIES[:3], 1)
+        assert reply.seconds > 0
+        assert reply.peak_bytes > 2**20
+        with pytest.raises(RuntimeError, match="KeyError: 'Br'"):
+            process.request([["Br"]], 1)
+
+
+def record(peer: str, setting: str, seconds: float) -> Record:
+    return Record("a & b", 1, peer, setting, [seconds, seconds, 9.0], 4, 3, 2, 2**20)
+
+
+def test_ratios_are_to_the_best_peer() -> None:
+    records = [
+        record("molspec", "float32", 0.002),
+        record("molspec", "bfloat16", 0.001),
+        record("slow", "float32", 0.012),
+        record("quick", "int8", 0.006),
+    ]
+    text = markdown(records, {"processor": "x"})
+    assert (
+        "| a & b | 1 | quick int8 | 6.0 | 2.0 | 3.00x | 1.0 (bfloat16) | 6.00x "
+        "| slow float32 | 6.00x |" in text
+    )
+    assert "| quick int8 | 6.0 | 6.0 | 3.00 | 75% | 50% | 1 |" in text
+    drawn = ElementTree.fromstring(picture(records, ["a & b"]))
+    labels = [element.text for element in drawn.iter() if element.tag.endswith("text")]
+    assert labels[:2] == ["a & b", "molspec bfloat16"]
+    assert "molspec float32" not in labels
+
+
+def test_queries_of_a_length_are_the_closest(tmp_path: Path) -> None:
+    table = tmp_path / "set.tsv"
+    rows = "".join(f"{'C' * n}\t{'C' * n}\n" for n in range(1, 60))
+    table.write_text("src\ttgt\n" + rows)
+    found = peers.queries(peers.Scenario("product", 3, length=20), table)
+    assert sorted(map(len, found)) == [19, 20, 21]
+
+
+def test_drafters_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
+    table = tmp_path / "set.tsv"
+    table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
+    drafters.main([f"{tmp_path / 'model'}={table}", "--timed", "2", "--rounds", "1"])
+    text = capsys.readouterr().out
+    assert "## model\n\n6 queries" in text
+    (none,) = (line for line in text.splitlines() if line.startswith("| none"))
+    assert none.split("|")[3:6] == [" 1.0 ", " 0.0% ", " 0.0% "]
+    assert text.count("\n| tree") == 3
