@@ -44,7 +44,7 @@ class Scenario:
 
 SCENARIOS = {
     "product greedy, batch 1": Scenario("product", 12),
-    "product greedy, batch 32": Scenario("product", 64, batch_size=32),
+    "product greedy, batch 32": Scenario("product", 32, batch_size=32),
     "retro n = 5": Scenario("retro", 6, n_best=5),
     "retro n = 10": Scenario("retro", 5, n_best=10),
     "retro n = 25": Scenario("retro", 3, n_best=25),
