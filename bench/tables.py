@@ -97,6 +97,7 @@ class Runner:
     task: str
     model_name: str
     model: Model
+    device: str
     dtype: str
     table: PairTable
     folder: Path
@@ -115,7 +116,9 @@ class Runner:
         return [self._evaluation(run, self.limit).summary for run in runs]
 
     def _evaluation(self, run: Run, limit: int) -> Evaluation:
-        settings = Settings(self.table, self.model_name, self.dtype, run.options)
+        settings = Settings(
+            self.table, self.model_name, self.dtype, run.options, device=self.device
+        )
         file = f"{self.task}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
         return Evaluation(settings, self.folder / file, limit)
 
@@ -171,8 +174,8 @@ def _cell(value: float | None, form: str, unit: str = "") -> str:
 def _runner(task: str, flags: argparse.Namespace) -> Runner:
     name = getattr(flags, f"{task}_model")
     table = PairTable(getattr(flags, f"{task}_table"))
-    model = load(name, dtype=flags.dtype)
-    return Runner(task, name, model, flags.dtype, table, flags.folder, flags.limit)
+    model = load(name, flags.device, flags.dtype)
+    return Runner(task, name, model, flags.device, flags.dtype, table, flags.folder, flags.limit)
 
 
 def product_tables(flags: argparse.Namespace) -> Iterator[str]:
@@ -204,7 +207,7 @@ def head(flags: argparse.Namespace) -> Iterator[str]:
     described = machine.describe()
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
     yield f"Ours: {', '.join(f'{name} {value}' for name, value in described.items())}; one thread,"
-    yield f"{flags.dtype}, batch 1 where no other is named, {flags.limit} queries at most, other"
+    yield f"{flags.device}, {flags.dtype}, batch 1 where no other is named, {flags.limit} queries at most, other"
     yield "splits, other models. Speed-ups compare; milliseconds and accuracies do not."
 
 
@@ -214,6 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--retro-table", type=Path, help="without it, no tables 3 and 4")
     parser.add_argument("--product-model", default="product")
     parser.add_argument("--retro-model", default="retro")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--n", type=int, nargs="+", choices=RETRO_MINUTES, default=[5, 10, 25])
