@@ -201,8 +201,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     queries = [row.query for row in rows]
     model = load(flags.model, flags.device, flags.dtype)
     print(
-        f"{flags.model}, {flags.device}, {flags.dtype}; {len(queries)} queries of {flags.table.name}, column "
-        f"{pairs.query_column}, one thread, batch 1, in turns.\n"
+        f"{flags.model}, {flags.device}, {flags.dtype}; {len(queries)} queries of "
+        f"{flags.table.name}, column {pairs.query_column}, one thread, batch 1, in turns.\n"
         f"{', '.join(f'{name} {value}' for name, value in machine.describe().items())}.\n"
     )
     print(*HEAD, sep="\n", flush=True)
