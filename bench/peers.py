@@ -44,7 +44,7 @@ class Scenario:
 
 SCENARIOS = {
     "product greedy, batch 1": Scenario("product", 12),
-    "product greedy, batch 32": Scenario("product", 64, batch_size=32),
+    "product greedy, batch 32": Scenario("product", 32, batch_size=32),
     "retro n = 5": Scenario("retro", 6, n_best=5),
     "retro n = 10": Scenario("retro", 5, n_best=10),
     "retro n = 25": Scenario("retro", 3, n_best=25),
@@ -103,21 +103,7 @@ def measure(
             for process in processes[turn % len(processes) :] + processes[: turn % len(processes)]:
                 reply = process.request(batches, scenario.n_best)
                 replies.setdefault((process.name, process.setting), []).append(reply)
-    base = replies[("molspec", "float32")][0].answers
-    return [
-        Record(
-            name,
-            threads,
-            peer,
-            setting,
-            [reply.seconds / len(asked) for reply in rounds],
-            len(asked),
-            sum(a[:1] == b[:1] for a, b in zip(rounds[0].answers, base, strict=True)),
-            sum(a == b for a, b in zip(rounds[0].answers, base, strict=True)),
-            rounds[-1].peak_bytes,
-        )
-        for (peer, setting), rounds in replies.items()
-    ]
+    return _records(name, threads, len(asked), replies)
 
 
 def measure_first_answer(
@@ -125,17 +111,39 @@ def measure_first_answer(
 ) -> list[Record]:
     """Fresh processes of all peers in turns."""
     (query,) = queries(SCENARIOS[FIRST_ANSWER], table)
-    seconds: dict[tuple[str, str], list[float]] = {}
+    replies: dict[tuple[str, str], list[Reply]] = {}
+    missing: set[str] = set()
     for _ in range(flags.rounds):
         for peer, setting in _chosen(flags):
-            try:
-                taken = first_answer(folder, peer, setting, threads, query)
-            except RuntimeError:
+            if peer in missing:
                 continue
-            seconds.setdefault((peer, setting), []).append(taken)
+            try:
+                reply = first_answer(folder, peer, setting, threads, query)
+            except RuntimeError as error:
+                missing.add(peer)
+                print(f"left out: {str(error).strip().splitlines()[-1]}", flush=True)
+                continue
+            replies.setdefault((peer, setting), []).append(reply)
+    return _records(FIRST_ANSWER, threads, 1, replies)
+
+
+def _records(
+    name: str, threads: int, count: int, replies: dict[tuple[str, str], list[Reply]]
+) -> list[Record]:
+    base = replies[("molspec", "float32")][0].answers
     return [
-        Record(FIRST_ANSWER, threads, peer, setting, taken, 1, 1, 1, 0)
-        for (peer, setting), taken in seconds.items()
+        Record(
+            name,
+            threads,
+            peer,
+            setting,
+            [reply.seconds / count for reply in rounds],
+            count,
+            sum(a[:1] == b[:1] for a, b in zip(rounds[0].answers, base, strict=True)),
+            sum(a == b for a, b in zip(rounds[0].answers, base, strict=True)),
+            rounds[-1].peak_bytes,
+        )
+        for (peer, setting), rounds in replies.items()
     ]
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import IO
@@ -72,12 +72,12 @@ class PeerProcess:
         return Reply(**json.loads(line))
 
 
-def first_answer(folder: Path, name: str, setting: str, threads: int, query: str) -> float:
-    """Seconds from starting a fresh process to its first answer."""
+def first_answer(folder: Path, name: str, setting: str, threads: int, query: str) -> Reply:
+    """A fresh process's answer to its first query; seconds are from its start."""
     begin = perf_counter()
     with PeerProcess(folder, name, setting, threads) as process:
-        process.request([[query]], 1)
-        return perf_counter() - begin
+        reply = process.request([[query]], 1)
+        return replace(reply, seconds=perf_counter() - begin)
 
 
 def _open(stream: IO[str] | None) -> IO[str]:

@@ -7,17 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel
 from molspec.decoding import Session, Source, Statistics
 from molspec.decoding import decode as run
-from molspec.drafting import NoDraft
-from molspec.engine.adapters import adapt, evaluating, is_hugging_face
+from molspec.drafting import NoDraft, TreeDraft
+from molspec.engine.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.cuda import CudaEngine
 from molspec.engine.module import ModuleSession
 from molspec.engine.native import NativeEngine
 from molspec.strategy import PredictOptions
+
+_ENGINES = (NativeEngine, CudaEngine)
+#: Long drafts, and few of them: every leaf of the tree is a row of a PyTorch model.
+_FEW_ROWS = TreeDraft(node_budget=32, min_probability=0.15)
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ def decode(
     source_to_target: target id of every source id that has one, where the vocabularies differ.
     options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
         drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
-        draft_length, draft_count, node_budget, length_penalty, batch_size.
+        draft_length, draft_count, node_budget, length_penalty, batch_size. Where nothing is said of
+        drafting, it suits the model: on a CPU, a row of a PyTorch model costs its whole length.
 
     Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
     differ by less than that, a batch of another shape may prefer the other one.
@@ -104,7 +109,7 @@ def decode(
     Raises ValueError, naming the argument, where one makes no sense or the model gives tensors of
     another shape than expected or log-probabilities that are not numbers.
     """
-    strategy = _strategy(max_length, options)
+    strategy = _strategy(model, max_length, options)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
     sequences = _sequences(source_ids, pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
@@ -122,10 +127,16 @@ def decode(
     return found.to(device)
 
 
-def _strategy(max_length: int, options: Mapping[str, Any]) -> PredictOptions:
+def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
     if options.get("merge_duplicates"):
         raise ValueError("merge_duplicates is True: token ids have no canonical form")
-    return PredictOptions(max_length=max_length, **options)
+    strategy = PredictOptions(max_length=max_length, **options)
+    on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
+    costs_rows = on_cpu and not isinstance(model, _ENGINES)
+    chosen = options.get("drafter") is not None or options.get("node_budget") is not None
+    if costs_rows and strategy.is_greedy and not chosen:
+        return replace(strategy, drafter=_FEW_ROWS)
+    return strategy
 
 
 def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> list[list[int]]:
@@ -202,7 +213,7 @@ def _open(
     device: torch.device,
 ) -> tuple[Session, int]:
     """A session on a model and the size of the target's vocabulary."""
-    if isinstance(model, (NativeEngine, CudaEngine)):
+    if isinstance(model, _ENGINES):
         return model.session(batch_size), model.spec.target_vocab_size
     if not is_hugging_face(model):
         adapted = adapt(model, special_ids.pad_id, device)

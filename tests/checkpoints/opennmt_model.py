@@ -157,7 +157,7 @@ def store(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "position_encoding": True,
         "heads": HEADS,
         "copy_attn": False,
-        "generator_function": "softmax",
+        "generator_function": "log_softmax" if model.version == "0.4.1" else "softmax",
         "self_attn_type": "scaled-dot",
     }
     if model.version != "0.4.1":

@@ -85,6 +85,19 @@ def test_beams_are_those_of_a_plain_loop(kind: str, beam: str) -> None:
     check(found, [beam_search(own_steps(model, q), BOS, EOS, 10, 4) for q in queries], 1e-5)
 
 
+def test_the_papers_beams() -> None:
+    """Without drafts, SBS is standard beam search; with drafts it is another search."""
+    model = PlainTransformer(seed=14).double()
+    options = {**IDS, "max_length": 10, "n_best": 3}
+    standard = decode(model, sources(4), beam="standard", **options)
+    plain = decode(model, sources(4), beam="sbs", drafter="none", **options)
+    assert torch.equal(plain.sequences, standard.sequences)
+    torch.testing.assert_close(plain.log_probs, standard.log_probs, atol=1e-5, rtol=0)
+    drafted = decode(model, sources(4), beam="sbs", draft_length=4, draft_count=3, **options)
+    assert drafted.statistics.drafted_tokens > 0
+    assert torch.isfinite(drafted.log_probs).all()
+
+
 def test_fewer_answers_than_beams() -> None:
     model = PlainTransformer(seed=14).double()
     wide = decode(model, sources(2), max_length=8, n_best=5, **IDS)

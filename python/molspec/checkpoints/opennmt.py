@@ -69,7 +69,7 @@ _OPTIONS: dict[str, tuple[object, ...]] = {
     "num_experts": (0,),
     "sliding_window": (0,),
     "copy_attn": (False,),
-    "generator_function": ("softmax",),
+    "generator_function": ("softmax", "log_softmax"),
     "lora_layers": ([],),
     "quant_layers": ([],),
 }

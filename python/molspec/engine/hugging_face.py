@@ -36,7 +36,6 @@ from molspec.engine.rows import IntArray, Rows, TokenPaths, split
 #: What `generate` does to distributions where a generation config says so, and its value for not.
 _PROCESSORS: dict[str, tuple[object, ...]] = {
     "forced_bos_token_id": (None,),
-    "forced_eos_token_id": (None,),
     "bad_words_ids": (None,),
     "suppress_tokens": (None,),
     "begin_suppress_tokens": (None,),
