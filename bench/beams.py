@@ -164,6 +164,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--query-column")
     parser.add_argument("--target-column")
     parser.add_argument("--model", default="retro")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--limit", type=int, default=200)
@@ -198,10 +199,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pairs = PairTable(flags.table, flags.query_column, flags.target_column)
     rows = islice(pairs, flags.offset, flags.offset + flags.limit)
     queries = [row.query for row in rows]
-    model = load(flags.model, dtype=flags.dtype)
+    model = load(flags.model, flags.device, flags.dtype)
     print(
-        f"{flags.model}, {flags.dtype}; {len(queries)} queries of {flags.table.name}, column "
-        f"{pairs.query_column}, one thread, batch 1, in turns.\n"
+        f"{flags.model}, {flags.device}, {flags.dtype}; {len(queries)} queries of "
+        f"{flags.table.name}, column {pairs.query_column}, one thread, batch 1, in turns.\n"
         f"{', '.join(f'{name} {value}' for name, value in machine.describe().items())}.\n"
     )
     print(*HEAD, sep="\n", flush=True)

@@ -13,6 +13,7 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ from tqdm import tqdm
 
 import machine
 from molspec import Model, load
-from molspec.drafting import NoDraft, TreeDraft, WindowDrafts
+from molspec.drafting import WindowDrafts
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary
 from molspec.strategy import PredictOptions
 
@@ -43,25 +44,25 @@ class Run:
     acceptance: float | None = None
 
 
-def _greedy(drafter: NoDraft | WindowDrafts | TreeDraft, batch_size: int = 1) -> PredictOptions:
+def _greedy(drafter: str, batch_size: int = 1) -> PredictOptions:
     return PredictOptions(drafter=drafter, batch_size=batch_size)
 
 
 def _windows(length: int, count: int) -> PredictOptions:
-    return _greedy(WindowDrafts(length, count))
+    return replace(_greedy("windows"), draft_length=length, draft_count=count)
 
 
 # Where no draft count was published with a time, 23: a good one of the grid search.
 PRODUCT_GREEDY = (
-    Run("greedy", _greedy(NoDraft()), minutes=61.8),
+    Run("greedy", _greedy("none"), minutes=61.8),
     Run("windows, D = 4, N = 23", _windows(4, 23), minutes=26.0),
     Run("windows, D = 10, N = 23", _windows(10, 23), minutes=17.06),
     Run("windows, D = 7, N = 3", _windows(7, 3), calls=24.2),
     Run("windows, D = 17, N = 23", _windows(17, 23), calls=9.3),
     Run("windows, D = 20, N = 30", _windows(20, 30), calls=8.2),
-    Run("tree", _greedy(TreeDraft())),
-    Run("greedy, batch 32", _greedy(NoDraft(), 32), minutes=4.13),
-    Run("tree, batch 32", _greedy(TreeDraft(), 32)),
+    Run("tree", _greedy("tree")),
+    Run("greedy, batch 32", _greedy("none", 32), minutes=4.13),
+    Run("tree, batch 32", _greedy("tree", 32)),
 )
 PRODUCT_BEAM = (Run("exact, n = 5", PredictOptions(n_best=5)),)
 PRODUCT_ACCURACY = {1: 0.884, 2: 0.925, 3: 0.937, 5: 0.947}
@@ -97,6 +98,7 @@ class Runner:
     task: str
     model_name: str
     model: Model
+    device: str
     dtype: str
     table: PairTable
     folder: Path
@@ -115,7 +117,9 @@ class Runner:
         return [self._evaluation(run, self.limit).summary for run in runs]
 
     def _evaluation(self, run: Run, limit: int) -> Evaluation:
-        settings = Settings(self.table, self.model_name, self.dtype, run.options)
+        settings = Settings(
+            self.table, self.model_name, self.dtype, run.options, device=self.device
+        )
         file = f"{self.task}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
         return Evaluation(settings, self.folder / file, limit)
 
@@ -171,8 +175,8 @@ def _cell(value: float | None, form: str, unit: str = "") -> str:
 def _runner(task: str, flags: argparse.Namespace) -> Runner:
     name = getattr(flags, f"{task}_model")
     table = PairTable(getattr(flags, f"{task}_table"))
-    model = load(name, dtype=flags.dtype)
-    return Runner(task, name, model, flags.dtype, table, flags.folder, flags.limit)
+    model = load(name, flags.device, flags.dtype)
+    return Runner(task, name, model, flags.device, flags.dtype, table, flags.folder, flags.limit)
 
 
 def product_tables(flags: argparse.Namespace) -> Iterator[str]:
@@ -204,8 +208,8 @@ def head(flags: argparse.Namespace) -> Iterator[str]:
     described = machine.describe()
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
     yield f"Ours: {', '.join(f'{name} {value}' for name, value in described.items())}; one thread,"
-    yield f"{flags.dtype}, batch 1 where no other is named, {flags.limit} queries at most, other"
-    yield "splits, other models. Speed-ups compare; milliseconds and accuracies do not."
+    yield f"{flags.device}, {flags.dtype}, batch 1 where no other is named, {flags.limit} queries"
+    yield "at most, other splits, other models. Speed-ups compare; milliseconds and accuracies do not."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -214,18 +218,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--retro-table", type=Path, help="without it, no tables 3 and 4")
     parser.add_argument("--product-model", default="product")
     parser.add_argument("--retro-model", default="retro")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--n", type=int, nargs="+", choices=RETRO_MINUTES, default=[5, 10, 25])
     parser.add_argument("--folder", type=Path, required=True, help="of the runs' files")
     flags = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    for line in head(flags):
-        print(line)
+    wanted = [head(flags)]
     if flags.product_table is not None:
-        print(*product_tables(flags), sep="\n", flush=True)
+        wanted.append(product_tables(flags))
     if flags.retro_table is not None:
-        print(*retro_tables(flags), sep="\n", flush=True)
+        wanted.append(retro_tables(flags))
+    for line in chain(*wanted):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

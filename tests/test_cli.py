@@ -130,7 +130,7 @@ def test_evaluate_for_people(
 ) -> None:
     assert run("evaluate", str(write_table(tmp_path)), "--model", "a/b") == 0
     out, err = capfd.readouterr()
-    assert "a/b, float32" in out
+    assert "a/b, cpu, float32" in out
     assert "src -> tgt" in out
     assert "1             50.0 %             3" in out
     assert err == ("molspec: 1 of 3 targets are no molecules to RDKit: not counted for accuracy\n")

@@ -151,7 +151,9 @@ def evaluate(
 
         with _value_errors_are_usage_errors():
             table = PairTable(table_path, query_column, target_column)
-            settings = Settings(table, model.model_name, model.dtype, decoding.options(), offset)
+            settings = Settings(
+                table, model.model_name, model.dtype, decoding.options(), offset, model.device
+            )
             evaluation = Evaluation(settings, output, limit)
             records = evaluation.run(_load(model))
         _work_off(records, evaluation.summary, limit)

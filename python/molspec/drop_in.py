@@ -20,8 +20,10 @@ from molspec.engine.native import NativeEngine
 from molspec.strategy import PredictOptions
 
 _ENGINES = (NativeEngine, CudaEngine)
-#: Long drafts, and few of them: every leaf of the tree is a row of a PyTorch model.
-_FEW_ROWS = TreeDraft(node_budget=32, min_probability=0.15)
+#: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
+#: length, so it gets few and likely ones; other devices pay for calls.
+_CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
+_DEVICE_DRAFTS = TreeDraft(node_budget=32)
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,7 @@ def decode(
     source_to_target: target id of every source id that has one, where the vocabularies differ.
     options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
         drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
-        draft_length, draft_count, node_budget, length_penalty, batch_size. Where nothing is said of
-        drafting, it suits the model: on a CPU, a row of a PyTorch model costs its whole length.
+        draft_length, draft_count, node_budget, length_penalty, batch_size.
 
     Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
     differ by less than that, a batch of another shape may prefer the other one.
@@ -131,12 +132,11 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     if options.get("merge_duplicates"):
         raise ValueError("merge_duplicates is True: token ids have no canonical form")
     strategy = PredictOptions(max_length=max_length, **options)
+    chosen = strategy.drafter is not None or strategy.node_budget is not None
+    if chosen or not strategy.is_greedy or isinstance(model, _ENGINES):
+        return strategy
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
-    costs_rows = on_cpu and not isinstance(model, _ENGINES)
-    chosen = options.get("drafter") is not None or options.get("node_budget") is not None
-    if costs_rows and strategy.is_greedy and not chosen:
-        return replace(strategy, drafter=_FEW_ROWS)
-    return strategy
+    return replace(strategy, drafter=_CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS)
 
 
 def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> list[list[int]]:

@@ -23,7 +23,8 @@ ANSWERS = {
 def settings(folder: Path, **options: Any) -> Settings:
     table = PairTable(write_table(folder / "table.tsv", ROWS))
     offset = options.pop("offset", 0)
-    return Settings(table, "fake", "float32", PredictOptions(n_best=2, **options), offset)
+    device = options.pop("device", "cpu")
+    return Settings(table, "fake", "float32", PredictOptions(n_best=2, **options), offset, device)
 
 
 def run(evaluation: Evaluation) -> list[str]:
@@ -130,6 +131,7 @@ def test_limit_is_only_how_far_to_go(whole: Path, tmp_path: Path) -> None:
         ({"beam": "standard"}, "beam is 'standard', but .* holds an evaluation with 'exact'"),
         ({"node_budget": 3}, "drafter is .*'node_budget': 3"),
         ({"offset": 1}, "offset is 1"),
+        ({"device": "cuda"}, "device is 'cuda'"),
     ],
 )
 def test_other_settings(whole: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the records of an evaluation. offset: rows of the table that are left out."""
+    """What decides the records of an evaluation. offset: rows left out at the table's beginning."""
 
     table: PairTable
     model: str
     dtype: str
     options: PredictOptions
     offset: int = 0
+    device: str = "cpu"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, defaults resolved: what was decoded with, and how."""
@@ -39,6 +40,7 @@ class Settings:
         return {
             "molspec": molspec.__version__,
             "model": self.model,
+            "device": self.device,
             "dtype": self.dtype,
             "table": self.table.path.name,
             "query_column": self.table.query_column,

@@ -17,7 +17,8 @@ def report(settings: Mapping[str, Any], summary: Summary) -> str:
 def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
     drafter = dict(settings["drafter"])
     kind = drafter.pop("kind")
-    yield f"model        {settings['model']}, {settings['dtype']}; molspec {settings['molspec']}"
+    where = f"{settings['device']}, {settings['dtype']}"
+    yield f"model        {settings['model']}, {where}; molspec {settings['molspec']}"
     columns = f"{settings['query_column']} -> {settings['target_column']}"
     yield f"table        {settings['table']}, {columns}, from row {settings['offset'] + 1} on"
     names = ("beam", "n_best", "beam_size", "length_penalty")
