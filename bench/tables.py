@@ -209,7 +209,8 @@ def head(flags: argparse.Namespace) -> Iterator[str]:
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
     yield f"Ours: {', '.join(f'{name} {value}' for name, value in described.items())}; one thread,"
     yield f"{flags.device}, {flags.dtype}, batch 1 where no other is named, {flags.limit} queries"
-    yield "at most, other splits, other models. Speed-ups compare; milliseconds and accuracies do not."
+    yield "at most, other splits, other models. Speed-ups compare; milliseconds and accuracies do"
+    yield "not."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
