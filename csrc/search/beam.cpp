@@ -98,20 +98,19 @@ void BeamSearch::stage(int32_t index, int32_t slot) {
 }
 
 // The recurrence of beam search on what is known, and on guesses where it is not. A hypothesis
-// carries how likely beam search is to come by: the product of its guessed tokens' probabilities.
+// carries how likely beam search is to come by. An unlikely one is not drafted, but it keeps its
+// place in the beam: what it keeps out is unlikely too.
 void BeamSearch::look_ahead(int32_t index, Query& query) {
   int32_t budget = options_.node_budget;
   ahead_ = query.beam;
   for (int32_t step = 0; step < options_.lookahead_steps && budget > 0; ++step) {
     choose(query, ahead_, true);
-    const auto unlikely = [this](const BeamChoice& choice) {
-      return choice.confidence < options_.min_confidence;
-    };
-    choices_.erase(std::remove_if(choices_.begin(), choices_.end(), unlikely), choices_.end());
     extend(index, query, ahead_);
     bool live = false;
     for (const BeamEntry& entry : ahead_) {
-      if (entry.finished || entry.length >= options_.max_length) continue;
+      if (entry.finished || entry.length >= options_.max_length ||
+          entry.confidence < options_.min_confidence)
+        continue;
       live = true;
       Known& node = known(entry.slot);
       if (node.evaluated || node.drafted || budget == 0) continue;
@@ -162,7 +161,7 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
       query.beam.clear();
     }
     if (live(query)) {
-      query.nodes.collect(tree_, index, query.beam);
+      query.nodes.collect(tree_, query.beam);
     } else {
       finish(index, query, done);
     }
@@ -201,9 +200,12 @@ bool BeamSearch::may_matter(const BeamEntry& entry) const {
 }
 
 // The best extensions of a beam, best first, into choices_. A hypothesis whose distribution is not
-// known is extended by guesses or not at all.
+// known is extended by guesses or not at all. Where there are guesses, a choice is the likelier to
+// be beam search's own the further it lies before the first one left out: at no distance the odds
+// are even, and they grow with the distance in nats.
 void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
   choices_.clear();
+  bool guessed = false;
   for (size_t i = 0; i < beam.size(); ++i) {
     const BeamEntry& entry = beam[i];
     const auto rank = static_cast<int32_t>(i);
@@ -217,6 +219,7 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
     }
     const bool guess = !known(entry.slot).evaluated;
     if (guess && !guessing) continue;
+    guessed |= guess;
     for (const Candidate& next : guess ? guesses(query, entry.slot) : known(entry.slot).best) {
       const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
       const float confidence =
@@ -228,8 +231,16 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
                           entry.length + 1});
     }
   }
-  choices_.erase(select_best(choices_.begin(), choices_.end(), options_.beam_size, better),
+  const auto size = static_cast<size_t>(options_.beam_size);
+  const bool contested = guessed && choices_.size() > size;
+  choices_.erase(select_best(choices_.begin(), choices_.end(),
+                             options_.beam_size + (contested ? 1 : 0), better),
                  choices_.end());
+  if (!contested) return;
+  const double left_out = choices_.back().score;
+  choices_.pop_back();
+  for (BeamChoice& choice : choices_)
+    choice.confidence *= 1 - 0.5F * std::exp(static_cast<float>(left_out - choice.score));
 }
 
 // Replaces a beam by the choices made from it.

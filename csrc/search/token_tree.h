@@ -1,8 +1,9 @@
 // The tokens of a batch of queries as trees: what has been decoded, what is drafted, and where in
 // the key-value cache each token's keys and values lie.
 //
-// A node is its slot: block * 16 + position in the block. A query owns whole blocks, so the slots
-// of its nodes lie close together; reordering hypotheses moves indices, never keys and values.
+// A node is its slot: block * 16 + position in the block. A query owns whole blocks, and a node
+// lies in its parent's block while there is room, so a path touches few blocks: attention reads
+// blocks whole. Reordering hypotheses moves indices, never keys and values.
 
 #pragma once
 
@@ -27,7 +28,7 @@ class TokenTree {
   // A new node behind `parent`, or BOS of a query where parent is kNone.
   int32_t add(int32_t query, int32_t parent, int32_t token_id);
   // Gives back one slot. The nodes behind it must go too, before the next `add`.
-  void remove(int32_t query, int32_t slot);
+  void remove(int32_t slot);
   // Gives back all slots of a query.
   void clear(int32_t query);
 
@@ -52,14 +53,14 @@ class TokenTree {
   };
   struct Query {
     std::vector<int32_t> blocks;
-    std::vector<int32_t> free_slots;  // lowest last
   };
   const Node& node(int32_t slot) const { return nodes_[static_cast<size_t>(slot)]; }
   Node& node(int32_t slot) { return nodes_[static_cast<size_t>(slot)]; }
-  void take_block(Query& query);
+  int32_t block_for(Query& query, int32_t parent);
 
-  std::vector<Node> nodes_;  // by slot
-  std::vector<int32_t> free_blocks_;
+  std::vector<Node> nodes_;           // by slot
+  std::vector<uint32_t> free_slots_;  // by block: a bit for each free slot
+  std::vector<int32_t> free_blocks_;  // of no query
   std::vector<Query> queries_;
   std::vector<StagedNode> staged_;
   std::vector<int32_t> path_slots_;

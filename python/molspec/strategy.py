@@ -155,13 +155,10 @@ class PredictOptions:
 def lookahead(beam_size: int, node_budget: int | None = None) -> TreeDraft:
     """How exact beam search drafts where nothing else is asked for.
 
-    A wrong node costs a row of a pass, a right one saves a part of a pass. A pass of a narrow beam
-    is worth several rows; of a wide one, which must guess all its hypotheses right, it is not, so
-    wide beams draft only what is very likely. docs/beams.md has the figures.
+    A wrong node costs a row of a pass, a right one saves a part of a pass, which is worth more
+    where passes are narrow. docs/beams.md has the figures.
     """
-    if beam_size > 10:
-        return TreeDraft(node_budget or 2 * beam_size, max_depth=6, min_probability=0.7)
-    return TreeDraft(node_budget or 5 * beam_size, max_depth=12, min_probability=0.25)
+    return TreeDraft(node_budget or 5 * beam_size, max_depth=12, min_probability=0.4)
 
 
 Search = _native.GreedySearch | _native.BeamSearch | _native.SpeculativeBeamSearch
