@@ -62,7 +62,7 @@ int32_t BeamSearch::child_or_new(int32_t index, Query& query, int32_t parent, in
   const int32_t slot = query.nodes.add(tree_, index, parent, token_id);
   if (known_.size() <= static_cast<size_t>(slot)) known_.resize(static_cast<size_t>(slot) + 1);
   Known& fresh = known(slot);
-  fresh.evaluated = fresh.drafted = fresh.guessed = false;
+  fresh.evaluated = fresh.drafted = fresh.planned = fresh.guessed = false;
   return slot;
 }
 
@@ -78,23 +78,37 @@ void BeamSearch::plan() {
   for (size_t i = 0; i < queries_.size(); ++i) {
     Query& query = queries_[i];
     if (!query.live) continue;
-    const size_t begin = staged_slots_.size();
+    planned_.clear();
     for (const BeamEntry& entry : query.beam)
-      if (!entry.finished && !known(entry.slot).evaluated)
-        stage(static_cast<int32_t>(i), entry.slot);
-    const size_t needed = staged_slots_.size();
+      if (!entry.finished && !known(entry.slot).evaluated) planned_.push_back(entry.slot);
+    const size_t needed = planned_.size();
     if (options_.lookahead_steps > 0) look_ahead(static_cast<int32_t>(i), query);
-    query.staged_count = static_cast<int32_t>(staged_slots_.size() - begin);
+    query.staged_count = static_cast<int32_t>(planned_.size());
     SearchStatistics& statistics = query.decoded.statistics;
     ++statistics.steps;
     statistics.nodes += query.staged_count;
-    statistics.drafted_tokens += static_cast<int64_t>(staged_slots_.size() - needed);
+    statistics.drafted_tokens += static_cast<int64_t>(planned_.size() - needed);
+    stage_planned(static_cast<int32_t>(i));
   }
+}
+
+// Depth first: rows that follow each other share most of their paths, whose keys and values then
+// are in cache still.
+void BeamSearch::stage_planned(int32_t index) {
+  for (const int32_t slot : planned_) known(slot).planned = true;
+  for (const int32_t slot : planned_) {
+    const int32_t parent = tree_.parent(slot);
+    if (parent == TokenTree::kNone || !known(parent).planned) stage(index, slot);
+  }
+  for (const int32_t slot : planned_) known(slot).planned = false;
 }
 
 void BeamSearch::stage(int32_t index, int32_t slot) {
   tree_.stage(index, slot);
   staged_slots_.push_back(slot);
+  for (int32_t child = tree_.first_child(slot); child != TokenTree::kNone;
+       child = tree_.next_sibling(child))
+    if (known(child).planned) stage(index, child);
 }
 
 // The recurrence of beam search on what is known, and on guesses where it is not. A hypothesis
@@ -116,7 +130,7 @@ void BeamSearch::look_ahead(int32_t index, Query& query) {
       if (node.evaluated || node.drafted || budget == 0) continue;
       node.drafted = true;
       --budget;
-      stage(index, entry.slot);
+      planned_.push_back(entry.slot);
     }
     if (!live) return;
   }
@@ -209,7 +223,11 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
   for (size_t i = 0; i < beam.size(); ++i) {
     const BeamEntry& entry = beam[i];
     const auto rank = static_cast<int32_t>(i);
-    if (entry.finished || entry.length >= options_.max_length) {
+    const bool guess = !known(entry.slot).evaluated;
+    // Looking ahead, what is unlikely to come by only keeps its place.
+    const bool stays = entry.finished || entry.length >= options_.max_length ||
+                       (guess && guessing && entry.confidence < options_.min_confidence);
+    if (stays) {
       choices_.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
                           entry.log_prob,
                           entry.confidence,
@@ -217,7 +235,6 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
                           entry.length});
       continue;
     }
-    const bool guess = !known(entry.slot).evaluated;
     if (guess && !guessing) continue;
     guessed |= guess;
     for (const Candidate& next : guess ? guesses(query, entry.slot) : known(entry.slot).best) {

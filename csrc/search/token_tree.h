@@ -35,6 +35,9 @@ class TokenTree {
   int32_t token_id(int32_t slot) const { return node(slot).token_id; }
   int32_t parent(int32_t slot) const { return node(slot).parent; }
   int32_t position(int32_t slot) const { return node(slot).position; }
+  // The nodes behind `slot`, or kNone: the first, and the next one of the same parent.
+  int32_t first_child(int32_t slot) const { return node(slot).first_child; }
+  int32_t next_sibling(int32_t slot) const { return node(slot).next_sibling; }
   // The node of a token behind `slot`, or kNone.
   int32_t child(int32_t slot, int32_t token_id) const;
   // Blocks that the cache must have for all slots in use.

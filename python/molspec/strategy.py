@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from molspec import _native, drafting
@@ -13,6 +13,9 @@ BeamKind = Literal["exact", "standard", "sbs"]
 #: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
 DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
+#: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
+#: saves is less than what it costs (docs/beams.md).
+_WIDEST_DRAFTED = 5
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,9 @@ class PredictOptions:
     beam: "exact" gives standard beam search's own list in fewer passes, "standard" is one pass a
         token, "sbs" the speculative beam search of Andronov et al.: approximate.
     drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
-        given the search's own: "tree", of sbs "windows". draft_length and draft_count belong to
-        "windows", node_budget (nodes a query and pass) to "tree".
+        given the search's own: "tree", of sbs "windows", and "none" for exact beams wider than 5
+        on the CPU's engine, where drafting costs more than it saves. draft_length and draft_count
+        belong to "windows", node_budget (nodes a query and pass) to "tree".
     length_penalty: hypotheses rank by log_prob / length ** length_penalty.
     batch_size: queries under way together.
     max_length: tokens of an answer at most, EOS counted.
@@ -104,6 +108,13 @@ class PredictOptions:
                 f"drafter is {self.drafter!r}: beam {kind!r} takes "
                 f"{' or '.join(item.__name__ for item in allowed)}"
             )
+
+    def on(self, device: str) -> PredictOptions:
+        """These options for molspec's own engine on a device: what is left to it is chosen."""
+        left_to_it = self.drafter is None and self.node_budget is None
+        if left_to_it and device == "cpu" and self.beam != "sbs" and self.width > _WIDEST_DRAFTED:
+            return replace(self, drafter="none")
+        return self
 
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.
