@@ -251,7 +251,7 @@ def test_what_the_parser_refuses_is_one_line_and_status_2(
     [
         ("--model prodcut", "prodcut"),
         ("--model broken", "config.json"),
-        ("--dtype float64", "dtype is 'float64': expected float32 or bfloat16"),
+        ("--dtype float64", "dtype is 'float64': expected float32, bfloat16"),
         ("--drafter guess", "guess"),
         ("--n-best 0", "n_best is 0: expected a whole number of at least 1"),
         ("--draft-length 0 --drafter windows", "draft_length is 0"),

@@ -30,7 +30,8 @@ const Kernels* choose(const char* wanted) {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");
-  if (fits(kernels_avx512_bf16, avx512 && __builtin_cpu_supports("avx512bf16")))
+  if (fits(kernels_avx512_bf16,
+           avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni")))
     return &kernels_avx512_bf16;
   if (fits(kernels_avx512, avx512)) return &kernels_avx512;
   if (fits(kernels_avx2, avx2)) return &kernels_avx2;

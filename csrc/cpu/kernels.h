@@ -23,13 +23,17 @@ struct LinearProblem {
   int panels;       // the output is panels * kPanelColumns wide
   const float* in;  // [rows, in_stride]
   int64_t in_stride;
-  const void* weights;    // float32 [panel, in_size, 64]; bfloat16 [panel, in_size / 2, 64, 2]
-  const float* bias;      // [panels * 64]
+  const void* weights;  // float32 [panel, in_size, 64]; bfloat16 [panel, in_size / 2, 64, 2];
+                        // int8 [panel, in_size / 4, 64, 4]
+  const float* bias;    // [panels * 64]
+  const float* scales;  // int8: [panels * 64], see ops/model.h
+  const int32_t* offsets;
   const float* residual;  // [rows, out_stride], or null
   Activation activation;
   float* out;  // [rows, out_stride], rounded up to whole panels
   int64_t out_stride;
-  uint16_t* scratch;  // [rows, in_size] where weights are bfloat16
+  uint8_t* rounded;   // [rows, in_size] as bfloat16 or as int8 with 128 added
+  float* row_scales;  // [rows], of int8
 };
 
 struct NormProblem {
@@ -90,6 +94,7 @@ struct Kernels {
   const char* instruction_set;
   void (*linear_float32)(const LinearProblem&);
   void (*linear_bfloat16)(const LinearProblem&);
+  void (*linear_int8)(const LinearProblem&);
   void (*layer_norm)(const NormProblem&);
   void (*attention)(const AttentionProblem&);
   void (*log_softmax)(const LogSoftmaxProblem&);

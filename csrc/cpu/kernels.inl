@@ -17,6 +17,7 @@ extern const Kernels MOLSPEC_SYMBOL(MOLSPEC_KERNELS);
 const Kernels MOLSPEC_SYMBOL(MOLSPEC_KERNELS) = {MOLSPEC_NAME(MOLSPEC_KERNELS),
                                                  linear_float32,
                                                  linear_bfloat16,
+                                                 linear_int8,
                                                  layer_norm,
                                                  attention,
                                                  log_softmax};

@@ -24,13 +24,22 @@ void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in
   problem.in_stride = in_stride;
   problem.weights = weights.weights;
   problem.bias = weights.bias;
+  problem.scales = weights.scales;
+  problem.offsets = weights.offsets;
   problem.residual = residual;
   problem.activation = activation;
   problem.out = out;
   problem.out_stride = out_stride;
-  problem.scratch = work_.rounded;
-  const bool bfloat16 = model_.weight_type == WeightType::kBfloat16;
-  (bfloat16 ? kernels_.linear_bfloat16 : kernels_.linear_float32)(problem);
+  problem.rounded = work_.rounded;
+  problem.row_scales = work_.row_scales;
+  switch (model_.weight_type) {
+    case WeightType::kBfloat16:
+      return kernels_.linear_bfloat16(problem);
+    case WeightType::kInt8:
+      return kernels_.linear_int8(problem);
+    default:
+      return kernels_.linear_float32(problem);
+  }
 }
 
 void Layers::norm(const LayerNorm& norm, int rows, const float* in, float* out) const {

@@ -36,14 +36,17 @@ f32x16 gelu(f32x16 a) {
 
 f32x16 silu(f32x16 a) { return a / (broadcast(1.0f) + exponential(broadcast(0.0f) - a)); }
 
-f32x16 relu(f32x16 a) { return max(a, broadcast(0.0f)); }
+f32x16 relu(f32x16 a) { return max(broadcast(0.0f), a); }
 
 f32x16 identity(f32x16 a) { return a; }
 
 struct Float32 {
   using Weight = float;
   using Input = float;
+  using Sum = f32x16;
   static constexpr int kStep = 1;  // inner positions a step consumes
+  static Sum zero() { return broadcast(0.0f); }
+  static f32x16 value(const LinearProblem&, int64_t, int64_t, f32x16 sum) { return sum; }
 
   static const float* input(const LinearProblem& problem, int64_t row) {
     return problem.in + row * problem.in_stride;
@@ -90,10 +93,13 @@ void round_row(const float* from, int size, uint16_t* to) {
 struct Bfloat16 {
   using Weight = uint16_t;
   using Input = uint16_t;
+  using Sum = f32x16;
   static constexpr int kStep = 2;
+  static Sum zero() { return broadcast(0.0f); }
+  static f32x16 value(const LinearProblem&, int64_t, int64_t, f32x16 sum) { return sum; }
 
   static const uint16_t* input(const LinearProblem& problem, int64_t row) {
-    return problem.scratch + row * problem.in_size;
+    return reinterpret_cast<const uint16_t*>(problem.rounded) + row * problem.in_size;
   }
   // sums += in[row][k] * weights[k][columns] + in[row][k + 1] * weights[k + 1][columns]
   template <int kRows>
@@ -125,16 +131,62 @@ struct Bfloat16 {
   }
 };
 
+// Inputs are rounded row by row to 255 steps of row_scale, weights were column by column. Sums of
+// bytes are exact, so their order does not matter. The processor multiplies unsigned by signed
+// bytes: inputs have 128 added, and `offsets` takes away what that adds.
+struct Int8 {
+  using Weight = int8_t;
+  using Input = uint8_t;
+  using Sum = i32x16;
+  static constexpr int kStep = 4;
+  static Sum zero() { return zeros(); }
+  static f32x16 value(const LinearProblem& problem, int64_t row, int64_t column, i32x16 sum) {
+    const f32x16 scale = broadcast(problem.row_scales[row]) * load(problem.scales + column);
+    return subtract(sum, problem.offsets + column) * scale;
+  }
+
+  static const uint8_t* input(const LinearProblem& problem, int64_t row) {
+    return problem.rounded + row * problem.in_size;
+  }
+  template <int kRows>
+  static void accumulate(const uint8_t* const* in, int k, const int8_t* weights,
+                         i32x16 (&sums)[kRows][kTileVectors]) {
+    i32x16 column[kTileVectors];
+    for (int v = 0; v < kTileVectors; ++v) column[v] = load_bytes(weights + v * 4 * kLanes);
+    for (int row = 0; row < kRows; ++row) {
+      const i32x16 value = broadcast_bytes(in[row] + k);
+      for (int v = 0; v < kTileVectors; ++v)
+        sums[row][v] = add_products(sums[row][v], value, column[v]);
+    }
+  }
+};
+
+// Returns the row's scale: a number only if all of the row are.
+float round_row_to_bytes(const float* from, int size, uint8_t* to) {
+  f32x16 largest = broadcast(0.0f), total = broadcast(0.0f);
+  for (int i = 0; i < size; i += kLanes) {
+    const f32x16 value = keep_first(load(from + i), size - i, 0.0f);
+    largest = max(largest, max(value, broadcast(0.0f) - value));
+    total = total + value;
+  }
+  const float most = max_of_lanes(largest);
+  const f32x16 steps = broadcast(most > 0 ? 127.0f / most : 0.0f);
+  for (int i = 0; i < size; i += kLanes)
+    store_bytes(to + i, nearest(load(from + i) * steps) + broadcast(128.0f));
+  return most / 127.0f + 0.0f * sum_of_lanes(total);
+}
+
 // out = activation(sums + bias) + residual
-template <f32x16 (*kActivation)(f32x16), int kRows>
+template <typename Type, f32x16 (*kActivation)(f32x16), int kRows>
 inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
-                        const f32x16 (&sums)[kRows][kTileVectors]) {
+                        const typename Type::Sum (&sums)[kRows][kTileVectors]) {
   f32x16 bias[kTileVectors];
   for (int v = 0; v < kTileVectors; ++v) bias[v] = load(problem.bias + column + v * kLanes);
   for (int i = 0; i < kRows; ++i) {
     const int64_t at = (row + i) * problem.out_stride + column;
     for (int v = 0; v < kTileVectors; ++v) {
-      f32x16 value = kActivation(sums[i][v] + bias[v]);
+      const f32x16 sum = Type::value(problem, row + i, column + v * kLanes, sums[i][v]);
+      f32x16 value = kActivation(sum + bias[v]);
       if (problem.residual) value = value + load(problem.residual + at + v * kLanes);
       store(problem.out + at + v * kLanes, value);
     }
@@ -151,9 +203,9 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   const typename Type::Input* in[kRows];
   for (int i = 0; i < kRows; ++i) in[i] = Type::input(problem, row + i);
 
-  f32x16 sums[kRows][kTileVectors];
+  typename Type::Sum sums[kRows][kTileVectors];
   for (int i = 0; i < kRows; ++i)
-    for (int v = 0; v < kTileVectors; ++v) sums[i][v] = broadcast(0.0f);
+    for (int v = 0; v < kTileVectors; ++v) sums[i][v] = Type::zero();
   for (int64_t step = 0; step < steps; ++step) {
     Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums);
     weights += kPanelColumns * Type::kStep;
@@ -162,13 +214,13 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   const int64_t column = static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes;
   switch (problem.activation) {
     case Activation::kNone:
-      return finish_tile<identity>(problem, row, column, sums);
+      return finish_tile<Type, identity>(problem, row, column, sums);
     case Activation::kRelu:
-      return finish_tile<relu>(problem, row, column, sums);
+      return finish_tile<Type, relu>(problem, row, column, sums);
     case Activation::kGelu:
-      return finish_tile<gelu>(problem, row, column, sums);
+      return finish_tile<Type, gelu>(problem, row, column, sums);
     case Activation::kSilu:
-      return finish_tile<silu>(problem, row, column, sums);
+      return finish_tile<Type, silu>(problem, row, column, sums);
   }
 }
 
@@ -195,9 +247,19 @@ void linear_float32(const LinearProblem& problem) { linear<Float32>(problem); }
 void linear_bfloat16(const LinearProblem& problem) {
   for (int64_t row = 0; row < problem.rows; ++row) {
     round_row(problem.in + row * problem.in_stride, problem.in_size,
-              problem.scratch + row * problem.in_size);
+              reinterpret_cast<uint16_t*>(problem.rounded) + row * problem.in_size);
   }
   linear<Bfloat16>(problem);
+}
+
+void linear_int8(const LinearProblem& problem) {
+  // A row's last bytes may be written over the next row's first ones, never the other way round.
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    problem.row_scales[row] =
+        round_row_to_bytes(problem.in + row * problem.in_stride, problem.in_size,
+                           problem.rounded + row * problem.in_size);
+  }
+  linear<Int8>(problem);
 }
 
 }  // namespace

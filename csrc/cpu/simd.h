@@ -55,6 +55,41 @@ inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd)
   odd->value = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)));
 }
 
+// Sixteen whole numbers, or sixteen times four bytes.
+struct i32x16 {
+  __m512i value;
+};
+inline i32x16 zeros() { return {_mm512_setzero_si512()}; }
+inline i32x16 load_bytes(const int8_t* from) { return {_mm512_loadu_si512(from)}; }
+inline i32x16 broadcast_bytes(const uint8_t* from) {
+  int32_t four;
+  memcpy(&four, from, sizeof(four));
+  return {_mm512_set1_epi32(four)};
+}
+// Lane by lane: the sum, and the products of four unsigned bytes of a and four signed ones of b.
+inline i32x16 add_products(i32x16 sum, i32x16 unsigned_bytes, i32x16 signed_bytes) {
+  const __m512i a = unsigned_bytes.value, b = signed_bytes.value;
+#if defined(__AVX512VNNI__)
+  // Not the intrinsic: gcc 12 copies the sums of a tile to and fro around it.
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.value) : "v"(a), "v"(b));
+  return sum;
+#else
+  const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(255)),
+                                         _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+  const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+  return {_mm512_add_epi32(sum.value, _mm512_add_epi32(even, odd))};
+#endif
+}
+// a - from[lane]
+inline f32x16 subtract(i32x16 a, const int32_t* from) {
+  return {_mm512_cvtepi32_ps(_mm512_sub_epi32(a.value, _mm512_loadu_si512(from)))};
+}
+// Whole-numbered lanes in [0, 255] as bytes.
+inline void store_bytes(uint8_t* to, f32x16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.value)));
+}
+
 #elif defined(__AVX2__)
 
 struct f32x16 {
@@ -111,6 +146,40 @@ inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd)
   even->high = _mm256_castsi256_ps(_mm256_slli_epi32(high, 16));
   odd->low = _mm256_castsi256_ps(_mm256_and_si256(low, upper));
   odd->high = _mm256_castsi256_ps(_mm256_and_si256(high, upper));
+}
+
+struct i32x16 {
+  __m256i low, high;
+};
+inline i32x16 zeros() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline __m256i add_products(__m256i sum, __m256i a, __m256i b) {
+  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)),
+                                         _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+  const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+  return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
+inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
+  return {add_products(sum.low, a.low, b.low), add_products(sum.high, a.high, b.high)};
+}
+inline i32x16 load_bytes(const int8_t* from) {
+  const __m256i* bytes = reinterpret_cast<const __m256i*>(from);
+  return {_mm256_loadu_si256(bytes), _mm256_loadu_si256(bytes + 1)};
+}
+inline i32x16 broadcast_bytes(const uint8_t* from) {
+  int32_t four;
+  memcpy(&four, from, sizeof(four));
+  return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)};
+}
+inline f32x16 subtract(i32x16 a, const int32_t* from) {
+  const __m256i* b = reinterpret_cast<const __m256i*>(from);
+  return {_mm256_cvtepi32_ps(_mm256_sub_epi32(a.low, _mm256_loadu_si256(b))),
+          _mm256_cvtepi32_ps(_mm256_sub_epi32(a.high, _mm256_loadu_si256(b + 1)))};
+}
+inline void store_bytes(uint8_t* to, f32x16 a) {
+  alignas(32) int32_t lanes[kLanes];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), _mm256_cvtps_epi32(a.low));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes + 8), _mm256_cvtps_epi32(a.high));
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(lanes[i]);
 }
 
 #else
@@ -171,7 +240,40 @@ inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd)
   *odd = each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i + 1]) << 16); });
 }
 
+struct i32x16 {
+  int32_t lane[kLanes];
+};
+inline i32x16 zeros() { return {}; }
+inline i32x16 load_bytes(const int8_t* from) {
+  i32x16 bytes;
+  memcpy(bytes.lane, from, sizeof(bytes.lane));
+  return bytes;
+}
+inline i32x16 broadcast_bytes(const uint8_t* from) {
+  i32x16 bytes;
+  for (int i = 0; i < kLanes; ++i) memcpy(&bytes.lane[i], from, sizeof(bytes.lane[i]));
+  return bytes;
+}
+inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
+  for (int i = 0; i < kLanes; ++i) {
+    uint8_t left[4];
+    int8_t right[4];
+    memcpy(left, &a.lane[i], sizeof(left));
+    memcpy(right, &b.lane[i], sizeof(right));
+    for (int k = 0; k < 4; ++k) sum.lane[i] += left[k] * right[k];
+  }
+  return sum;
+}
+inline f32x16 subtract(i32x16 a, const int32_t* from) {
+  return each_lane([&](int i) { return static_cast<float>(a.lane[i] - from[i]); });
+}
+inline void store_bytes(uint8_t* to, f32x16 a) {
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(a.lane[i]);
+}
+
 #endif
+
+// max and min give back their second argument where either is NaN: what may be NaN stands there.
 
 // Lanes are combined as a balanced tree: 0 with 8, 1 with 9, ..., then 0 with 4, 0 with 2, 0
 // with 1.
@@ -228,10 +330,11 @@ inline f32x16 nearest(f32x16 a) {
   return (a + magic) - magic;
 }
 
-// e^a for a clamped to [-87.3, 88], within two units in the last place. Cody-Waite reduction by
-// ln 2 in two parts, then a polynomial that is minimax on [-ln 2 / 2, ln 2 / 2] (Cephes, expf).
+// e^a for a clamped to [-87.3, 88], NaN for NaN, within two units in the last place. Cody-Waite
+// reduction by ln 2 in two parts, then a polynomial that is minimax on [-ln 2 / 2, ln 2 / 2]
+// (Cephes, expf).
 inline f32x16 exponential(f32x16 a) {
-  const f32x16 clamped = min(max(a, broadcast(-87.33654f)), broadcast(88.0f));
+  const f32x16 clamped = min(broadcast(88.0f), max(broadcast(-87.33654f), a));
   const f32x16 n = nearest(clamped * broadcast(1.44269504f));
   f32x16 r = multiply_add(n, broadcast(-0.693359375f), clamped);
   r = multiply_add(n, broadcast(2.12194440e-4f), r);

@@ -25,7 +25,8 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
   take(work.projected, rows * width);
   take(work.context, rows * model.attention_stride());
   take(work.inner, rows * model.feed_forward_stride());
-  take(work.rounded, rows * widest_input);
+  take(work.rounded, rows * widest_input * 2);
+  take(work.row_scales, rows);
   // A path may touch as many blocks as it has positions.
   take(work.attention, attention_scratch(static_cast<int>(model.head_count), positions, blocks));
   take(work.encoder_cache, blocks * model.block_size());
@@ -40,7 +41,7 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
 const Model& read_cpu_model(const Tensor& weights, const Tensor& table) {
   const Model& model = read_model(weights, table);
   check(model.weight_type != WeightType::kFloat16,
-        "weights are float16: expected float32 or bfloat16 on the CPU");
+        "weights are float16: expected float32, bfloat16 or int8 on the CPU");
   return model;
 }
 

@@ -17,7 +17,8 @@ struct Workspace {
   float* projected;      // [rows, widest linear but the feed-forward's]
   float* context;        // [rows, attention_stride]
   float* inner;          // [rows, feed_forward_stride]
-  uint16_t* rounded;     // [rows, widest linear input], bfloat16
+  uint8_t* rounded;      // [rows, widest linear input], bfloat16 or int8
+  float* row_scales;     // [rows], of int8
   float* attention;      // attention_scratch
   float* encoder_cache;  // [blocks of `positions`, block_size]
   RowKeys* self_keys;    // [rows]

@@ -9,13 +9,21 @@
 namespace molspec::cuda {
 namespace {
 
+// `read_model`, for the kernels of this folder: they have no int8.
+const Model& read_cuda_model(const Tensor& weights, const Tensor& table) {
+  const Model& model = read_model(weights, table);
+  check(model.weight_type != WeightType::kInt8,
+        "weights are int8: expected float32, bfloat16 or float16 on CUDA");
+  return model;
+}
+
 void encode_op(const Tensor& weights, const Tensor& table, const Tensor& source_ids,
                const Tensor& source_offsets, const Tensor& memories, const Tensor& memory_cache,
                const Tensor& workspace) {
   const Stream stream{
       {weights, "weights"},   {source_ids, "source_ids"},     {source_offsets, "source_offsets"},
       {memories, "memories"}, {memory_cache, "memory_cache"}, {workspace, "workspace"}};
-  encode(encode_check(read_model(weights, table), source_ids, source_offsets, memories,
+  encode(encode_check(read_cuda_model(weights, table), source_ids, source_offsets, memories,
                       memory_cache, workspace),
          stream);
 }
@@ -27,7 +35,7 @@ void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
                       {path_slots, "path_slots"},     {memories, "memories"},
                       {memory_cache, "memory_cache"}, {kv_cache, "kv_cache"},
                       {workspace, "workspace"},       {log_probs, "log_probs"}};
-  decoder_step(decoder_step_check(read_model(weights, table), nodes, path_slots, memories,
+  decoder_step(decoder_step_check(read_cuda_model(weights, table), nodes, path_slots, memories,
                                   memory_cache, kv_cache, workspace, log_probs),
                stream);
 }
@@ -35,7 +43,7 @@ void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
 int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t rows,
                           int64_t /*positions*/) {
   check(rows >= 1, "rows is ", rows, ": expected at least 1");
-  return workspace_size(read_model(weights, table), rows);
+  return workspace_size(read_cuda_model(weights, table), rows);
 }
 
 void refuse_fault_op(const Tensor& workspace) {

@@ -72,6 +72,8 @@ void Layers::launch_linear(const LinearProblem& problem) const {
       return launch_linear_of<PairedWeights<Bfloat16>>(problem, rows_, stream_);
     case WeightType::kFloat16:
       return launch_linear_of<PairedWeights<Float16>>(problem, rows_, stream_);
+    case WeightType::kInt8:
+      break;  // refused before: see engine.cpp
   }
 }
 

@@ -40,11 +40,18 @@ class Reader {
 
   Linear linear(int64_t in_size, int64_t out_size, WeightType type) {
     Linear result{};
-    result.in_size = round_up(in_size, 2);
+    const bool int8 = type == WeightType::kInt8;
+    result.in_size = round_up(in_size, int8 ? 4 : 2);
     result.panels = round_up(out_size, 64) / 64;
-    result.weights =
-        bytes(result.in_size * result.panels * 64 * (type == WeightType::kFloat32 ? 4 : 2));
+    result.weights = bytes(result.in_size * result.panels * 64 *
+                           (int8                           ? 1
+                            : type == WeightType::kFloat32 ? 4
+                                                           : 2));
     result.bias = floats(result.panels * 64);
+    if (int8) {
+      result.scales = floats(result.panels * 64);
+      result.offsets = static_cast<const int32_t*>(bytes(result.panels * 64 * 4));
+    }
     return result;
   }
 
@@ -74,7 +81,7 @@ class Reader {
 void read_sizes(Reader& reader, Model& model) {
   constexpr int64_t kMost = 1 << 20;
   reader.integer("packing version", kPackingVersion, kPackingVersion);
-  model.weight_type = static_cast<WeightType>(reader.integer("weight type", 0, 2));
+  model.weight_type = static_cast<WeightType>(reader.integer("weight type", 0, 3));
   model.d_model = reader.integer("d_model", 1, kMost);
   model.head_count = reader.integer("head_count", 1, kMostHeads);
   model.head_dim = reader.integer("head_dim", 1, kMost);

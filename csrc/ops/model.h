@@ -21,8 +21,11 @@ inline int64_t round_up(int64_t size, int64_t multiple) {
 struct Linear {
   const void* weights;
   const float* bias;
-  int64_t in_size;  // even
+  int64_t in_size;  // a multiple of 2, of 4 where weights are int8
   int64_t panels;
+  // Of int8: what a column's weights are to be multiplied by, and 128 times their sum.
+  const float* scales;
+  const int32_t* offsets;
 };
 
 struct LayerNorm {

@@ -23,7 +23,10 @@ class ModelFlags:
     ] = "product"
     device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu"
     dtype: Annotated[
-        str, typer.Option(help="float32, or bfloat16: faster, and rounded; float16 on cuda.")
+        str,
+        typer.Option(
+            help="float32; bfloat16: faster; int8: faster still, rougher; float16 on cuda."
+        ),
     ] = "float32"
 
 

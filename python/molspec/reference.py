@@ -20,6 +20,8 @@ from molspec.engine.packing import (
     HEAD_MULTIPLE,
     PANEL_COLUMNS,
     WEIGHT_TYPES,
+    inner_multiple,
+    inner_step,
     round_up,
 )
 
@@ -271,8 +273,11 @@ class Unpacked:
         return hidden if stack.norm is None else self.norm(hidden, stack.norm)
 
     def linear(self, hidden: Tensor, linear: Linear) -> Tensor:
-        """Matrix product and bias; inputs are rounded where weights have 16 bits."""
-        if self.matrix_dtype != torch.float32:
+        """Matrix product and bias; inputs are rounded as the weights are, int8 row by row."""
+        if self.matrix_dtype == torch.int8:
+            scale = hidden.abs().amax(dim=-1, keepdim=True) / 127
+            hidden = (hidden / scale.where(scale != 0, 1)).round() * scale
+        elif self.matrix_dtype != torch.float32:
             hidden = hidden.to(self.matrix_dtype).to(self.dtype)
         return F.linear(hidden, *linear)
 
@@ -315,16 +320,17 @@ class _Reader:
         return data.view(dtype).to(self._model.dtype)
 
     def linear(self, in_size: int, out_size: int) -> Linear:
-        inner, columns = round_up(in_size, 2), round_up(out_size, PANEL_COLUMNS)
-        matrix_dtype = self._model.matrix_dtype
-        if matrix_dtype != torch.float32:
-            data = self._take(inner * columns, matrix_dtype)
-            panels = data.reshape(-1, inner // 2, PANEL_COLUMNS, 2).transpose(2, 3)
-        else:
-            panels = self._take(inner * columns)
-        panels = panels.reshape(-1, inner, PANEL_COLUMNS)
-        weight = panels.transpose(1, 2).reshape(columns, inner)
-        return weight[:out_size, :in_size], self._take(columns)[:out_size]
+        dtype = self._model.matrix_dtype
+        inner, columns = round_up(in_size, inner_multiple(dtype)), round_up(out_size, PANEL_COLUMNS)
+        step = inner_step(dtype)
+        data = self._take(inner * columns, dtype)
+        panels = data.reshape(-1, inner // step, PANEL_COLUMNS, step).transpose(2, 3)
+        weight = panels.reshape(-1, inner, PANEL_COLUMNS).transpose(1, 2).reshape(columns, inner)
+        bias = self._take(columns)
+        if dtype == torch.int8:
+            weight = weight * self._take(columns)[:, None]
+            next(self._offsets)  # 128 times the columns' sums: of use to processors only
+        return weight[:out_size, :in_size], bias[:out_size]
 
     def _norm(self) -> Norm:
         return self._rows(1)[0], self._rows(1)[0]

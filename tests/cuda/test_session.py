@@ -91,5 +91,7 @@ def test_unknown_devices_are_refused(device: str) -> None:
 
 
 def test_float16_is_for_cuda() -> None:
-    with pytest.raises(ValueError, match="dtype is 'float16': expected float32 or bfloat16 on cpu"):
+    with pytest.raises(
+        ValueError, match="dtype is 'float16': expected float32, bfloat16, int8 on cpu"
+    ):
         predictor.load("product", dtype="float16")

@@ -184,5 +184,7 @@ def test_a_module_made_for_offsets() -> None:
 def test_dtypes() -> None:
     module = PlainTransformer(seed=14)
     assert compile(module, dtype="bfloat16").dtype == torch.bfloat16
-    with pytest.raises(ValueError, match="dtype is 'float16': expected float32 or bfloat16 on cpu"):
+    with pytest.raises(
+        ValueError, match="dtype is 'float16': expected float32, bfloat16, int8 on cpu"
+    ):
         compile(module, dtype="float16")

@@ -11,6 +11,7 @@ from molspec.model.transformer import Transformer
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 
+DTYPES = (torch.float32, torch.bfloat16, torch.int8)
 SHAPES = {
     "one token, one node": ([1], 1),
     "ragged": ([5, 17, 16, 33], 40),
@@ -43,6 +44,36 @@ def test_bfloat16_equals_reference_with_rounded_inputs(convention: str) -> None:
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
+def test_int8_equals_reference_with_rounded_inputs(convention: str) -> None:
+    batch = batch_of(convention, "ragged", torch.int8)
+    found, expected = batch.run(ops), batch.run(reference)
+    # A value between two steps may go either way; all else is exact.
+    torch.testing.assert_close(found, expected, atol=0.1, rtol=0)
+    assert (found - expected).abs().median() < 2e-3
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_int8_is_near_float32(convention: str) -> None:
+    exact = batch_of(convention, "ragged").run(reference)
+    rounded = batch_of(convention, "ragged", torch.int8).run(reference)
+    assert 0 < (rounded - exact).abs().max() < 0.3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_nothing_hides_what_is_not_a_number(convention: str, dtype: torch.dtype) -> None:
+    spec = spec_of(convention)
+    hidden = []
+    for name in spec.weight_shapes():
+        weights = random_weights(spec)
+        weights[name][..., 1] = float("nan")
+        batch = random_batch(pack(spec, weights, dtype), [5, 17], 12, seed=2)
+        if batch.run(ops).isfinite().any():
+            hidden.append(name)
+    assert hidden == []
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
 def test_reference_equals_the_training_twin_in_float64(convention: str) -> None:
     spec = spec_of(convention)
     weights = random_weights(spec)
@@ -62,7 +93,7 @@ def test_reference_equals_the_training_twin_in_float64(convention: str) -> None:
         torch.testing.assert_close(log_probs[row], expected, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_node_does_not_depend_on_the_others(dtype: torch.dtype) -> None:
     batch = batch_of("post-norm", "more nodes than a chunk", dtype)
     together = batch.run(ops)
@@ -70,7 +101,7 @@ def test_a_node_does_not_depend_on_the_others(dtype: torch.dtype) -> None:
         assert torch.equal(batch.alone(row).run(ops)[-1], together[row])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_steps_may_be_cut_anywhere(dtype: torch.dtype) -> None:
     batch = batch_of("pre-norm", "ragged", dtype)
     whole = batch.run(ops)

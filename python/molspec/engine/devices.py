@@ -12,8 +12,12 @@ from molspec.engine.cuda import CudaEngine
 from molspec.engine.native import NativeEngine
 from molspec.model.spec import ModelSpec
 
-_CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-_CUDA_DTYPES = {**_CPU_DTYPES, "float16": torch.float16}
+_CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
+_CUDA_DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 
 Engine = NativeEngine | CudaEngine
 
@@ -27,7 +31,7 @@ def check_device(device: str, dtype: str) -> None:
         _check_cuda(device, int(index or 0))
     dtypes = _CPU_DTYPES if kind == "cpu" else _CUDA_DTYPES
     if dtype not in dtypes:
-        raise ValueError(f"dtype is {dtype!r}: expected {' or '.join(dtypes)} on {kind}")
+        raise ValueError(f"dtype is {dtype!r}: expected {', '.join(dtypes)} on {kind}")
 
 
 def _check_cuda(device: str, index: int) -> None:

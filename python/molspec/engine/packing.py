@@ -1,9 +1,9 @@
 """Weights in the layout the native kernels read: one buffer, and a table of sizes and offsets.
 
-A linear layer becomes panels of 64 output columns, [panel, in, 64] in float32 and
-[panel, in / 2, 64, 2] in 16 bits, so that a kernel reads memory front to back. Every head is
-padded to a multiple of 16 columns and every row to a multiple of 64, with zeros that change no
-sum. csrc/ops/model.cpp reads the table in the order it is written here.
+A linear layer becomes panels of 64 output columns, [panel, in, 64] in float32, [panel, in / 2, 64,
+2] in 16 bits and [panel, in / 4, 64, 4] in int8, so that a kernel reads memory front to back. Every
+head is padded to a multiple of 16 columns and every row to a multiple of 64, with zeros that change
+no sum. csrc/ops/model.cpp reads the table in the order it is written here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PANEL_COLUMNS = 64
 HEAD_MULTIPLE = 16
 BLOCK_POSITIONS = 16
 
-#: As the table numbers them; float16 is for CUDA alone.
-WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+#: As the table numbers them; float16 is for CUDA alone, int8 for the CPU.
+WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
 
 _ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 
@@ -50,10 +50,21 @@ def round_up(size: int, multiple: int) -> int:
     return (size + multiple - 1) // multiple * multiple
 
 
+def inner_step(dtype: torch.dtype) -> int:
+    """Rows of a panel that lie side by side: as many as a kernel multiplies at once."""
+    return {torch.float32: 1, torch.int8: 4}.get(dtype, 2)
+
+
+def inner_multiple(dtype: torch.dtype) -> int:
+    """What a linear layer's inner size is padded to a multiple of."""
+    return max(2, inner_step(dtype))
+
+
 def pack(spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype) -> PackedModel:
     """Pack weights (names and shapes of `spec.weight_shapes()`) for matrices in `dtype`.
 
-    Embeddings, positions, norms and biases stay float32. Raises ValueError for a dtype that the
+    int8 rounds every output column of a matrix to 255 steps of its own. Embeddings, positions,
+    norms and biases stay float32. Raises ValueError for a dtype that the
     engine does not have.
     """
     if dtype not in WEIGHT_TYPES:
@@ -162,14 +173,18 @@ class _Packer:
     def _linear(self, weight: Tensor, bias: Tensor) -> None:
         out_size, in_size = weight.shape
         columns = round_up(out_size, PANEL_COLUMNS)
-        inner = round_up(in_size, 2)
+        inner = round_up(in_size, inner_multiple(self._dtype))
+        scales = weight.float().abs().amax(dim=1) / 127
+        if self._dtype == torch.int8:
+            weight = (weight.float() / scales.where(scales != 0, 1)[:, None]).round()
         padded = F.pad(weight.to(self._dtype), (0, inner - in_size, 0, columns - out_size))
         panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
-        if self._dtype != torch.float32:
-            pairs = panels.reshape(-1, inner // 2, 2, PANEL_COLUMNS)
-            panels = pairs.transpose(2, 3)
-        self._append(panels)
+        step = inner_step(self._dtype)
+        self._append(panels.reshape(-1, inner // step, step, PANEL_COLUMNS).transpose(2, 3))
         self._append(F.pad(bias.float(), (0, columns - out_size)))
+        if self._dtype == torch.int8:
+            self._append(F.pad(scales, (0, columns - out_size)))
+            self._append(128 * padded.sum(dim=1, dtype=torch.int32))
 
     def _norm(self, name: str) -> None:
         self._rows(self._weights[f"{name}.weight"])
