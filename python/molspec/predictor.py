@@ -10,11 +10,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import torch
+
 from molspec import checkpoints, drafting
 from molspec._native import Decoded
 from molspec.checkpoints import Checkpoint
 from molspec.decoding import QueryStatistics, Source, Statistics, decode
-from molspec.engine.devices import check_device, make_engine
+from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
 from molspec.text import canonicalise, check_smiles
@@ -80,7 +82,7 @@ class Model:
 
         queries are SMILES as the model was trained to read them. The options, all by name, are
         those of `PredictOptions`: beam_size, beam, drafter, draft_length, draft_count,
-        node_budget, length_penalty, batch_size, max_length, merge_duplicates.
+        node_budget, length_penalty, finished, batch_size, max_length, merge_duplicates.
 
         Raises ValueError, naming the option, where one makes no sense.
         """
@@ -211,15 +213,20 @@ def _log_sum(log_probs: Iterable[float]) -> float:
     return values[0] + math.log(sum(math.exp(value - values[0]) for value in values))
 
 
-def load(name_or_path: str | Path, device: str = "cpu", dtype: str = "float32") -> Model:
+def load(
+    name_or_path: str | Path,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = "float32",
+) -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
 
-    device: "cpu", "cuda" or "cuda:1".
+    device: "cpu", "cuda" or "cuda:1", or torch's own object, as for dtype.
     dtype: "float32" gives PyTorch's own answers; "bfloat16" (on CUDA "float16" too) is faster and
         rounds its matrices.
 
     Raises ValueError for an unknown device or dtype, CheckpointError (a ValueError) where there is
     no such model or it is broken.
     """
+    device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
     return Model(checkpoints.read(locate(name_or_path)), dtype, device)

@@ -71,6 +71,11 @@ def test_only_a_checkpoint_is_overwritten(checkpoint: Checkpoint, destination: P
     assert os.listdir(destination) == ["thesis.txt"]
 
 
+def test_a_place_that_cannot_be_written_is_named(checkpoint: Checkpoint) -> None:
+    with pytest.raises(OSError, match=r"'/proc/mine'$"):
+        write(checkpoint, "/proc/mine")
+
+
 def test_a_failed_write_leaves_what_was_there(
     checkpoint: Checkpoint, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

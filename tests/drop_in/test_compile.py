@@ -102,6 +102,10 @@ def test_a_vocabulary_makes_a_model_of_smiles() -> None:
     module = PlainTransformer(seed=14)
     model = compile(module, Vocabulary(tokens))
     assert isinstance(model, Model)
+    assert torch.equal(
+        decode(model, SOURCES, max_length=9, **IDS).sequences,
+        decode(model.engine, SOURCES, max_length=9, **IDS).sequences,
+    )
     source = [BOS, *model.vocabulary.encode("CC(=O)N"), EOS]
     own = decode(module, [source], max_length=9, **IDS)
     answer = model.predict(["CC(=O)N"], max_length=9)[0].predictions[0]
@@ -184,5 +188,7 @@ def test_a_module_made_for_offsets() -> None:
 def test_dtypes() -> None:
     module = PlainTransformer(seed=14)
     assert compile(module, dtype="bfloat16").dtype == torch.bfloat16
+    device = torch.device("cpu")
+    assert compile(module, dtype=torch.bfloat16, device=device).dtype == torch.bfloat16
     with pytest.raises(ValueError, match="dtype is 'float16': expected float32 or bfloat16 on cpu"):
         compile(module, dtype="float16")
