@@ -14,7 +14,7 @@ import torch
 
 from molspec import checkpoints, drafting
 from molspec._native import Decoded
-from molspec.checkpoints import Checkpoint
+from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
@@ -229,4 +229,9 @@ def load(
     """
     device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
-    return Model(checkpoints.read(locate(name_or_path)), dtype, device)
+    path = locate(name_or_path)
+    checkpoint = checkpoints.read(path)
+    try:
+        return Model(checkpoint, dtype, device)
+    except ValueError as error:  # of its n-gram model
+        raise CheckpointError(f"{path}: {error}") from error
