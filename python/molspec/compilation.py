@@ -63,6 +63,11 @@ def compile(  # noqa: A001
     """
     device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
+    if not isinstance(module, nn.Module):
+        raise ValueError(
+            f"module is a {type(module).__name__}: expected a torch.nn.Module; "
+            "molspec.decode takes a pair of callables"
+        )
     double: Any = copy.deepcopy(module).double()
     with evaluating(double):
         if is_hugging_face(double):

@@ -121,6 +121,7 @@ def decode(
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with evaluating(model):
         session, vocab_size = _open(model, special_ids, strategy.batch_size, sequences[0], device)
+        _check_lengths(model, session, sequences, max_length)
         copies = _Copies(special_ids, vocab_size, source_to_target, strategy)
         sources = [
             Source(index, copies.of(index, sequence), sequence)
@@ -233,6 +234,24 @@ def _open(
 
     opened = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
     return opened, opened.vocab_size
+
+
+def _check_lengths(
+    model: Any, session: Session, sequences: Sequence[Sequence[int]], max_length: int
+) -> None:
+    """Raise ValueError for what is longer than a model that says its positions has them."""
+    of_positions = model.spec if isinstance(model, _ENGINES) else session
+    most = getattr(of_positions, "max_positions", None)
+    if most is None:
+        return
+    if max_length > most:
+        raise ValueError(f"max_length is {max_length}: expected at most {most}, the model's own")
+    for index, sequence in enumerate(sequences):
+        if len(sequence) > most:
+            raise ValueError(
+                f"source_ids[{index}] has {len(sequence)} ids: "
+                f"expected at most {most}, the model's longest source"
+            )
 
 
 def _guess_model(

@@ -155,6 +155,7 @@ def mixed() -> nn.Module:
 
 UNFIT: dict[str, tuple[Any, str]] = {
     "no transformer": (lambda: nn.Linear(2, 2), "model is a Linear: expected a module with encod"),
+    "functions": (lambda: (len, len), "module is a tuple: expected a torch.nn.Module; molspec.de"),
     "another output": (Gated, "the logits are no linear layer of the module over the decoder's"),
     "something more": (Shifted, r"logits differ by .* from those of the layers found in it: it do"),
     "another input": (Squared, "input of nn.TransformerEncoder is not the sum of a row a token"),
@@ -179,6 +180,14 @@ def test_t5_is_for_decode() -> None:
         ValueError, match=r"have model_type 't5' .*; molspec.decode takes the model"
     ):
         compile(models.t5())
+
+
+def test_what_is_longer_than_the_positions_is_named() -> None:
+    engine = compile(PlainTransformer(seed=14), max_positions=8)
+    with pytest.raises(ValueError, match="max_length is 9: expected at most 8, the model's own"):
+        decode(engine, [[BOS, 5, EOS]], max_length=9, **IDS)
+    with pytest.raises(ValueError, match=r"source_ids\[0\] has 9 ids: expected at most 8"):
+        decode(engine, [[5] * 9], max_length=8, **IDS)
 
 
 def test_a_module_made_for_offsets() -> None:

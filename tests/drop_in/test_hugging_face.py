@@ -211,3 +211,21 @@ def test_generation_settings_are_not_passed_over_in_silence() -> None:
     model.generation_config.forced_bos_token_id = 0
     with pytest.warns(UserWarning, match=r"forced_bos_token_id, no_repeat_ngram_size: molspec"):
         decode(model, sources(model, 1), max_length=2, **ids_of(model))
+
+
+UNFIT = {
+    "max_length": ({"max_length": 65}, "max_length is 65: expected at most 64, the model's own"),
+    "source": (
+        {"source_ids": [[5, 2], [5] * 65]},
+        r"source_ids\[1\] has 65 ids: expected at most 64, the model's longest source",
+    ),
+    "no head": ({"model": bart().model}, "model is a BartModel: expected one with an output layer"),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_the_model_does_not_take_is_named(kind: str) -> None:
+    changes, message = UNFIT[kind]
+    arguments: dict[str, Any] = {"model": bart(), "source_ids": [[5, 2]], "max_length": 64}
+    with pytest.raises(ValueError, match=message):
+        decode(**{**arguments, **ids_of(bart()), **changes})

@@ -42,6 +42,8 @@ _PROCESSORS: dict[str, tuple[object, ...]] = {
     "no_repeat_ngram_size": (None, 0),
     "encoder_no_repeat_ngram_size": (None, 0),
     "repetition_penalty": (None, 1.0),
+    "exponential_decay_length_penalty": (None,),
+    "sequence_bias": (None,),
     "min_length": (None, 0),
     "min_new_tokens": (None, 0),
 }
@@ -72,9 +74,18 @@ class HuggingFaceSession:
 
     @property
     def vocab_size(self) -> int:
-        """Size of the target's vocabulary."""
-        size: int = self._model.get_output_embeddings().weight.shape[0]
+        """Size of the target's vocabulary. Raises ValueError for a model that gives no logits."""
+        output = self._model.get_output_embeddings()
+        if output is None:
+            kind = type(self._model).__name__
+            raise ValueError(f"model is a {kind}: expected one with an output layer")
+        size: int = output.weight.shape[0]
         return size
+
+    @property
+    def max_positions(self) -> int | None:
+        """Ids of the longest source and of the longest target, where the config says so."""
+        return getattr(self._model.config, "max_position_embeddings", None)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows, and the keys and values of their memories."""
