@@ -330,6 +330,11 @@ def test_help_and_version_need_no_torch() -> None:
         assert done.stderr == ""
 
 
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "molspec", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.startswith("molspec ")
+
+
 def start(*arguments: str, seconds: float = 0.0, **streams: Any) -> subprocess.Popen[str]:
     environment = {**os.environ, "FAKE_SECONDS": str(seconds)}
     return subprocess.Popen([*PROGRAM, *arguments], env=environment, cwd=ROOT, text=True, **streams)

@@ -19,7 +19,7 @@ from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
-from molspec.text import canonicalise, check_smiles
+from molspec.text import canonicalise, check_smiles, check_text
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Model:
 
         Raises ValueError, saying what is wrong with the query.
         """
-        ids = self.vocabulary.encode(check_smiles(query))
+        ids = self.vocabulary.encode(check_text(query))
         bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
         begin = [] if bos_id is None else [bos_id]
         end = [self.vocabulary.eos_id] if self.spec.source_eos else []
@@ -134,6 +134,7 @@ class Model:
             raise ValueError(
                 f"{len(ids)} tokens: expected at most {longest}, the model's longest source"
             )
+        check_smiles(query)  # last: deeply nested branches take RDKit the square of their depth
         return Source(index, ids, [*begin, *ids, *end])
 
     def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:

@@ -148,6 +148,12 @@ def test_sbs_without_drafts_is_standard_beam_search(model: Model) -> None:
     assert [answers(r) for r in sbs] == [answers(r) for r in standard]
 
 
+def test_what_is_too_long_is_refused_before_rdkit_reads_it(model: Model) -> None:
+    """Nested as deep as this, RDKit would take a quarter of an hour."""
+    query = "C(" * 50_000 + "C" + ")C" * 50_000
+    assert model.predict([query])[0].error.startswith("200001 tokens: expected at most 254, the m")
+
+
 STRATEGIES = (
     {"n_best": 1},
     {"n_best": 1, "drafter": "windows"},
