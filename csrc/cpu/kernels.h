@@ -67,11 +67,15 @@ struct AttentionProblem {
   float* scratch;  // attention_scratch floats
 };
 
-// Floats of scratch that attention needs for rows of at most `positions` positions in at most
-// `blocks` blocks.
-constexpr int64_t attention_scratch(int head_count, int64_t positions, int64_t blocks) {
-  const int64_t rounded = (positions + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
-  return head_count * (rounded + blocks * kBlockPositions);
+// Rows with equal keys that attention takes together.
+constexpr int kAttentionRows = 6;
+
+// Floats of scratch that attention needs for rows whose own positions lie in at most `own_blocks`
+// blocks, and for rows that share the positions of at most `shared_blocks` blocks.
+constexpr int64_t attention_scratch(int head_count, int64_t own_blocks, int64_t shared_blocks) {
+  const int64_t own = (head_count + 1) * own_blocks;
+  const int64_t shared = kAttentionRows * head_count * shared_blocks;
+  return (own > shared ? own : shared) * kBlockPositions;
 }
 
 struct LogSoftmaxProblem {

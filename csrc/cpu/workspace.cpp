@@ -27,7 +27,7 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
   take(work.inner, rows * model.feed_forward_stride());
   take(work.rounded, rows * widest_input);
   // A path may touch as many blocks as it has positions.
-  take(work.attention, attention_scratch(static_cast<int>(model.head_count), positions, positions));
+  take(work.attention, attention_scratch(static_cast<int>(model.head_count), positions, blocks));
   take(work.encoder_cache, blocks * model.block_size());
   take(work.self_keys, rows);
   take(work.memory_keys, rows);

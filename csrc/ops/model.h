@@ -11,7 +11,6 @@
 
 namespace molspec {
 
-constexpr int kMostHeads = 64;
 constexpr int64_t kPackingVersion = 1;
 
 inline int64_t round_up(int64_t size, int64_t multiple) {

@@ -63,7 +63,7 @@ int32_t BeamSearch::child_or_new(int32_t index, Query& query, int32_t parent, in
   const int32_t slot = query.nodes.add(tree_, index, parent, token_id);
   if (known_.size() <= static_cast<size_t>(slot)) known_.resize(static_cast<size_t>(slot) + 1);
   Known& fresh = known(slot);
-  fresh.evaluated = fresh.drafted = fresh.guessed = false;
+  fresh.evaluated = fresh.drafted = fresh.planned = fresh.guessed = false;
   return slot;
 }
 
@@ -85,46 +85,59 @@ void BeamSearch::plan() {
   for (size_t i = 0; i < queries_.size(); ++i) {
     Query& query = queries_[i];
     if (!query.live) continue;
-    const size_t begin = staged_slots_.size();
+    planned_.clear();
     for (const BeamEntry& entry : query.beam)
-      if (!entry.finished && !known(entry.slot).evaluated)
-        stage(static_cast<int32_t>(i), entry.slot);
-    const size_t needed = staged_slots_.size();
+      if (!entry.finished && !known(entry.slot).evaluated) planned_.push_back(entry.slot);
+    const size_t needed = planned_.size();
     if (options_.lookahead_steps > 0) look_ahead(static_cast<int32_t>(i), query);
-    query.staged_count = static_cast<int32_t>(staged_slots_.size() - begin);
+    query.staged_count = static_cast<int32_t>(planned_.size());
     SearchStatistics& statistics = query.decoded.statistics;
     ++statistics.steps;
     statistics.nodes += query.staged_count;
-    statistics.drafted_tokens += static_cast<int64_t>(staged_slots_.size() - needed);
+    statistics.drafted_tokens += static_cast<int64_t>(planned_.size() - needed);
+    stage_planned(static_cast<int32_t>(i));
   }
+}
+
+// Depth first: rows that follow each other share most of their paths, whose keys and values then
+// are in cache still.
+void BeamSearch::stage_planned(int32_t index) {
+  for (const int32_t slot : planned_) known(slot).planned = true;
+  for (const int32_t slot : planned_) {
+    const int32_t parent = tree_.parent(slot);
+    if (parent == TokenTree::kNone || !known(parent).planned) stage(index, slot);
+  }
+  for (const int32_t slot : planned_) known(slot).planned = false;
 }
 
 void BeamSearch::stage(int32_t index, int32_t slot) {
   tree_.stage(index, slot);
   staged_slots_.push_back(slot);
+  for (int32_t child = tree_.first_child(slot); child != TokenTree::kNone;
+       child = tree_.next_sibling(child))
+    if (known(child).planned) stage(index, child);
 }
 
 // The recurrence of beam search on what is known, and on guesses where it is not. A hypothesis
-// carries how likely beam search is to come by: the product of its guessed tokens' probabilities.
+// carries how likely beam search is to come by. An unlikely one is not drafted, but it keeps its
+// place in the beam: what it keeps out is unlikely too.
 void BeamSearch::look_ahead(int32_t index, Query& query) {
   int32_t budget = options_.node_budget;
   ahead_ = query.beam;
   for (int32_t step = 0; step < options_.lookahead_steps && budget > 0; ++step) {
     choose(query, ahead_, true);
-    const auto unlikely = [this](const BeamChoice& choice) {
-      return choice.confidence < options_.min_confidence;
-    };
-    choices_.erase(std::remove_if(choices_.begin(), choices_.end(), unlikely), choices_.end());
     extend(index, query, ahead_, nullptr);
     bool live = false;
     for (const BeamEntry& entry : ahead_) {
-      if (entry.finished || entry.length >= options_.max_length) continue;
+      if (entry.finished || entry.length >= options_.max_length ||
+          entry.confidence < options_.min_confidence)
+        continue;
       live = true;
       Known& node = known(entry.slot);
       if (node.evaluated || node.drafted || budget == 0) continue;
       node.drafted = true;
       --budget;
-      stage(index, entry.slot);
+      planned_.push_back(entry.slot);
     }
     if (!live) return;
   }
@@ -172,7 +185,7 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
     if (live(query)) {
       next_ = query.beam;
       next_.insert(next_.end(), query.finished.begin(), query.finished.end());
-      query.nodes.collect(tree_, index, next_);
+      query.nodes.collect(tree_, next_);
     } else {
       finish(index, query, done);
     }
@@ -221,13 +234,20 @@ bool BeamSearch::may_matter(const BeamEntry& entry) const {
 }
 
 // The best extensions of a beam, best first, into choices_. A hypothesis whose distribution is not
-// known is extended by guesses or not at all.
+// known is extended by guesses or not at all. Where there are guesses, a choice is the likelier to
+// be beam search's own the further it lies before the first one left out: at no distance the odds
+// are even, and they grow with the distance in nats.
 void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
   choices_.clear();
+  bool guessed = false;
   for (size_t i = 0; i < beam.size(); ++i) {
     const BeamEntry& entry = beam[i];
     const auto rank = static_cast<int32_t>(i);
-    if (entry.finished || entry.length >= options_.max_length) {
+    const bool guess = !known(entry.slot).evaluated;
+    // Looking ahead, what is unlikely to come by only keeps its place.
+    const bool stays = entry.finished || entry.length >= options_.max_length ||
+                       (guess && guessing && entry.confidence < options_.min_confidence);
+    if (stays) {
       choices_.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
                           entry.log_prob,
                           entry.confidence,
@@ -235,8 +255,8 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
                           entry.length});
       continue;
     }
-    const bool guess = !known(entry.slot).evaluated;
     if (guess && !guessing) continue;
+    guessed |= guess;
     for (const Candidate& next : guess ? guesses(query, entry.slot) : known(entry.slot).best) {
       const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
       const float confidence =
@@ -248,9 +268,16 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
                           entry.length + 1});
     }
   }
-  // Every hypothesis may finish, which leaves its place to another.
+  // With finished_apart every hypothesis may finish, which leaves its place to another.
   const int64_t count = int64_t{options_.beam_size} * (options_.finished_apart ? 2 : 1);
-  choices_.erase(select_best(choices_.begin(), choices_.end(), count, better), choices_.end());
+  const bool contested = guessed && static_cast<int64_t>(choices_.size()) > count;
+  choices_.erase(select_best(choices_.begin(), choices_.end(), count + (contested ? 1 : 0), better),
+                 choices_.end());
+  if (!contested) return;
+  const double left_out = choices_.back().score;
+  choices_.pop_back();
+  for (BeamChoice& choice : choices_)
+    choice.confidence *= 1 - 0.5F * std::exp(static_cast<float>(left_out - choice.score));
 }
 
 // Replaces a beam by the choices made from it. With finished_apart, hypotheses that end and are

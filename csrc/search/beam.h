@@ -58,6 +58,7 @@ class BeamSearch {
   struct Known {
     bool evaluated = false;
     bool drafted = false;            // staged by looking ahead
+    bool planned = false;            // to be staged, not yet at its place
     bool guessed = false;            // guesses and guess_state are there
     std::vector<Candidate> best;     // the model's likeliest tokens, candidate_count() of them
     std::vector<Candidate> guesses;  // the guess's
@@ -80,8 +81,9 @@ class BeamSearch {
   int32_t candidate_count() const;
   int32_t child_or_new(int32_t index, Query& query, int32_t parent, int32_t token_id);
 
-  void stage(int32_t index, int32_t slot);
   void look_ahead(int32_t index, Query& query);
+  void stage_planned(int32_t index);
+  void stage(int32_t index, int32_t slot);
   const std::vector<Candidate>& guesses(Query& query, int32_t slot);
 
   bool live(const Query& query) const;
@@ -98,6 +100,7 @@ class BeamSearch {
   TokenTree tree_;
   std::vector<Known> known_;  // by slot
   std::vector<Query> queries_;
+  std::vector<int32_t> planned_;  // slots of one query
   std::vector<int32_t> staged_slots_;
   int32_t live_count_ = 0;
   // Scratch.

@@ -9,7 +9,7 @@ int32_t BeamNodes::add(TokenTree& tree, int32_t query, int32_t parent, int32_t t
   return slots_.back();
 }
 
-void BeamNodes::collect(TokenTree& tree, int32_t query, const Beam& beam) {
+void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
   enum : char { kDrop, kBefore, kBehind };
   marks_.resize(static_cast<size_t>(tree.block_count()) * TokenTree::kBlockPositions);
   const auto mark = [this](int32_t slot) -> char& { return marks_[static_cast<size_t>(slot)]; };
@@ -30,7 +30,7 @@ void BeamNodes::collect(TokenTree& tree, int32_t query, const Beam& beam) {
     if (parent != TokenTree::kNone && mark(parent) == kBehind) mark(slot) = kBehind;
   }
   for (const int32_t slot : slots_)
-    if (mark(slot) == kDrop) tree.remove(query, slot);
+    if (mark(slot) == kDrop) tree.remove(slot);
   slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
                               [&](int32_t slot) { return mark(slot) == kDrop; }),
                slots_.end());
@@ -43,12 +43,17 @@ double beam_score(double log_prob, int32_t length, double length_penalty) {
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out) {
   out.clear();
-  for (int32_t token = 0; token < vocab_size; ++token) out.push_back({token, log_probs[token]});
-  const auto likelier = [](const Candidate& left, const Candidate& right) {
-    return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
-                                           : left.token < right.token;
-  };
-  out.erase(select_best(out.begin(), out.end(), count, likelier), out.end());
+  const auto size = static_cast<size_t>(count);
+  for (int32_t token = 0; token < vocab_size; ++token) {
+    const float log_prob = log_probs[token];
+    if (out.size() == size) {
+      if (!(log_prob > out.back().log_prob)) continue;  // of equals the first one stays
+      out.pop_back();
+    }
+    auto place = out.end();
+    while (place != out.begin() && log_prob > std::prev(place)->log_prob) --place;
+    out.insert(place, {token, log_prob});
+  }
 }
 
 std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {

@@ -39,7 +39,7 @@ class BeamNodes {
   void clear() { slots_.clear(); }
   int32_t add(TokenTree& tree, int32_t query, int32_t parent, int32_t token_id);
   // Gives back the nodes that no hypothesis of the beam has before it or behind it.
-  void collect(TokenTree& tree, int32_t query, const Beam& beam);
+  void collect(TokenTree& tree, const Beam& beam);
 
  private:
   std::vector<int32_t> slots_;

@@ -116,7 +116,7 @@ bool GreedySearch::emit(Query& query, int32_t token_id, float log_prob) {
 
 void GreedySearch::keep_path(int32_t index, Query& query) {
   for (const int32_t slot : query.slots)
-    if (std::find(path_.begin(), path_.end(), slot) == path_.end()) tree_.remove(index, slot);
+    if (std::find(path_.begin(), path_.end(), slot) == path_.end()) tree_.remove(slot);
   const std::vector<int32_t>& tokens = query.decoded.hypotheses.front().token_ids;
   query.drafter->advance(tokens.data() + tokens.size() - path_.size(),
                          static_cast<int>(path_.size()));

@@ -131,7 +131,7 @@ void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
     }
     if (std::any_of(query.beam.begin(), query.beam.end(),
                     [this](const BeamEntry& entry) { return is_open(entry); })) {
-      query.nodes.collect(tree_, index, query.beam);
+      query.nodes.collect(tree_, query.beam);
       continue;
     }
     query.decoded.hypotheses = ranked_hypotheses(tree_, query.beam, options_.n_best);

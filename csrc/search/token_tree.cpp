@@ -2,24 +2,41 @@
 
 namespace molspec {
 
-void TokenTree::take_block(Query& query) {
+namespace {
+
+constexpr uint32_t kAllFree = (1u << TokenTree::kBlockPositions) - 1;
+
+int32_t lowest_bit(uint32_t bits) {
+  int32_t at = 0;
+  while ((bits >> at & 1) == 0) ++at;
+  return at;
+}
+
+}  // namespace
+
+// The parent's block; where it is full an empty one, for this node's descendants to have room.
+int32_t TokenTree::block_for(Query& query, int32_t parent) {
+  if (parent != kNone && free_slots_[static_cast<size_t>(parent / kBlockPositions)] != 0)
+    return parent / kBlockPositions;
+  for (const int32_t block : query.blocks)
+    if (free_slots_[static_cast<size_t>(block)] == kAllFree) return block;
   int32_t block = block_count();
   if (free_blocks_.empty()) {
     nodes_.resize(nodes_.size() + kBlockPositions);
+    free_slots_.push_back(kAllFree);
   } else {
     block = free_blocks_.back();
     free_blocks_.pop_back();
   }
   query.blocks.push_back(block);
-  for (int32_t lane = kBlockPositions; lane-- > 0;)
-    query.free_slots.push_back(block * kBlockPositions + lane);
+  return block;
 }
 
 int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
-  Query& owner = queries_[static_cast<size_t>(query)];
-  if (owner.free_slots.empty()) take_block(owner);
-  const int32_t slot = owner.free_slots.back();
-  owner.free_slots.pop_back();
+  const int32_t block = block_for(queries_[static_cast<size_t>(query)], parent);
+  uint32_t& free = free_slots_[static_cast<size_t>(block)];
+  const int32_t slot = block * kBlockPositions + lowest_bit(free);
+  free &= free - 1;
   node(slot) = {token_id, parent, 0, kNone, kNone};
   if (parent != kNone) {
     node(slot).position = node(parent).position + 1;
@@ -35,20 +52,22 @@ int32_t TokenTree::child(int32_t slot, int32_t token_id) const {
   return child;
 }
 
-void TokenTree::remove(int32_t query, int32_t slot) {
+void TokenTree::remove(int32_t slot) {
   if (const int32_t parent = node(slot).parent; parent != kNone) {
     int32_t* link = &node(parent).first_child;
     while (*link != kNone && *link != slot) link = &node(*link).next_sibling;
     if (*link == slot) *link = node(slot).next_sibling;
   }
-  queries_[static_cast<size_t>(query)].free_slots.push_back(slot);
+  free_slots_[static_cast<size_t>(slot / kBlockPositions)] |= 1u << slot % kBlockPositions;
 }
 
 void TokenTree::clear(int32_t query) {
   Query& owner = queries_[static_cast<size_t>(query)];
-  free_blocks_.insert(free_blocks_.end(), owner.blocks.begin(), owner.blocks.end());
+  for (const int32_t block : owner.blocks) {
+    free_slots_[static_cast<size_t>(block)] = kAllFree;
+    free_blocks_.push_back(block);
+  }
   owner.blocks.clear();
-  owner.free_slots.clear();
 }
 
 void TokenTree::stage(int32_t query, int32_t slot) {

@@ -1,8 +1,9 @@
 // The tokens of a batch of queries as trees: what has been decoded, what is drafted, and where in
 // the key-value cache each token's keys and values lie.
 //
-// A node is its slot: block * 16 + position in the block. A query owns whole blocks, so the slots
-// of its nodes lie close together; reordering hypotheses moves indices, never keys and values.
+// A node is its slot: block * 16 + position in the block. A query owns whole blocks, and a node
+// lies in its parent's block while there is room, so a path touches few blocks: attention reads
+// blocks whole. Reordering hypotheses moves indices, never keys and values.
 
 #pragma once
 
@@ -27,13 +28,16 @@ class TokenTree {
   // A new node behind `parent`, or BOS of a query where parent is kNone.
   int32_t add(int32_t query, int32_t parent, int32_t token_id);
   // Gives back one slot. The nodes behind it must go too, before the next `add`.
-  void remove(int32_t query, int32_t slot);
+  void remove(int32_t slot);
   // Gives back all slots of a query.
   void clear(int32_t query);
 
   int32_t token_id(int32_t slot) const { return node(slot).token_id; }
   int32_t parent(int32_t slot) const { return node(slot).parent; }
   int32_t position(int32_t slot) const { return node(slot).position; }
+  // The nodes behind `slot`, or kNone: the first, and the next one of the same parent.
+  int32_t first_child(int32_t slot) const { return node(slot).first_child; }
+  int32_t next_sibling(int32_t slot) const { return node(slot).next_sibling; }
   // The node of a token behind `slot`, or kNone.
   int32_t child(int32_t slot, int32_t token_id) const;
   // Blocks that the cache must have for all slots in use.
@@ -52,14 +56,14 @@ class TokenTree {
   };
   struct Query {
     std::vector<int32_t> blocks;
-    std::vector<int32_t> free_slots;  // lowest last
   };
   const Node& node(int32_t slot) const { return nodes_[static_cast<size_t>(slot)]; }
   Node& node(int32_t slot) { return nodes_[static_cast<size_t>(slot)]; }
-  void take_block(Query& query);
+  int32_t block_for(Query& query, int32_t parent);
 
-  std::vector<Node> nodes_;  // by slot
-  std::vector<int32_t> free_blocks_;
+  std::vector<Node> nodes_;           // by slot
+  std::vector<uint32_t> free_slots_;  // by block: a bit for each free slot
+  std::vector<int32_t> free_blocks_;  // of no query
   std::vector<Query> queries_;
   std::vector<StagedNode> staged_;
   std::vector<int32_t> path_slots_;

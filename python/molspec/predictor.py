@@ -102,7 +102,7 @@ class Model:
 
         `statistics`, where given, is kept up to date. Raises ValueError as `predict` does.
         """
-        options = options or PredictOptions()
+        options = (options or PredictOptions()).on(self.device)
         search = options.search(self._guess, options.length_limit(self.spec.max_positions))
         return self._stream(queries, options, search, statistics or Statistics())
 

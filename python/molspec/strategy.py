@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from molspec import _native, drafting
@@ -16,6 +16,9 @@ DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
 #: What is larger is a slip of the hand, and more than memory has room for.
 LARGEST = {"n_best": 1000, "beam_size": 1000, "batch_size": 65536, "max_length": 1_000_000}
+#: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
+#: saves is less than what it costs (docs/beams.md).
+_WIDEST_DRAFTED = 5
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,9 @@ class PredictOptions:
     beam: "exact" gives standard beam search's own list in fewer passes, "standard" is one pass a
         token, "sbs" the speculative beam search of Andronov et al.: approximate.
     drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
-        given the search's own: "tree", of sbs "windows". draft_length and draft_count belong to
-        "windows", node_budget (nodes a query and pass) to "tree".
+        given the search's own: "tree", of sbs "windows", and "none" for exact beams wider than 5
+        on the CPU's engine, where drafting costs more than it saves. draft_length and draft_count
+        belong to "windows", node_budget (nodes a query and pass) to "tree".
     length_penalty: hypotheses rank by log_prob / length ** length_penalty.
     finished: where a beam keeps finished hypotheses. In the "beam" they compete with the others;
         "apart" they leave their place to others, as in `generate` of Hugging Face: likelier answers
@@ -117,6 +121,13 @@ class PredictOptions:
                 f"{' or '.join(item.__name__ for item in allowed)}"
             )
 
+    def on(self, device: str) -> PredictOptions:
+        """These options for molspec's own engine on a device: what is left to it is chosen."""
+        left_to_it = self.drafter is None and self.node_budget is None
+        if left_to_it and device == "cpu" and self.beam != "sbs" and self.width > _WIDEST_DRAFTED:
+            return replace(self, drafter="none")
+        return self
+
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.
 
@@ -168,13 +179,10 @@ class PredictOptions:
 def lookahead(beam_size: int, node_budget: int | None = None) -> TreeDraft:
     """How exact beam search drafts where nothing else is asked for.
 
-    A wrong node costs a row of a pass, a right one saves a part of a pass. A pass of a narrow beam
-    is worth several rows; of a wide one, which must guess all its hypotheses right, it is not, so
-    wide beams draft only what is very likely. docs/beams.md has the figures.
+    A wrong node costs a row of a pass, a right one saves a part of a pass, which is worth more
+    where passes are narrow. docs/beams.md has the figures.
     """
-    if beam_size > 10:
-        return TreeDraft(node_budget or 2 * beam_size, max_depth=6, min_probability=0.7)
-    return TreeDraft(node_budget or 5 * beam_size, max_depth=12, min_probability=0.25)
+    return TreeDraft(node_budget or 5 * beam_size, max_depth=12, min_probability=0.4)
 
 
 Search = _native.GreedySearch | _native.BeamSearch | _native.SpeculativeBeamSearch

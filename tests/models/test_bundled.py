@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from molspec import load
 from molspec.checkpoints import Checkpoint, read
 from molspec.models import bundled_names, locate
 from molspec.text import check_smiles, tokenize
@@ -51,3 +52,25 @@ def test_product_reads_real_smiles_up_to_rare_tokens() -> None:
     assert len(readable) >= 0.95 * len(SMILES)
     for smiles in readable:
         assert vocabulary.decode(vocabulary.encode(smiles)) == smiles
+
+
+@pytest.mark.parametrize("beam_size", [5, 10])
+def test_exact_beams_save_passes_for_few_nodes(beam_size: int) -> None:
+    model = load("retro")
+    known = set(model.vocabulary.tokens)
+    queries = [s for s in SMILES if "." not in s and known.issuperset(tokenize(s))][:8]
+    standard = model.predict(queries, n_best=beam_size, beam="standard")
+    exact = model.predict(queries, n_best=beam_size, drafter="tree")
+    assert [result.predictions for result in exact] == [r.predictions for r in standard]
+    assert exact.statistics.query_calls < 0.45 * standard.statistics.query_calls
+    assert exact.statistics.nodes < 1.2 * standard.statistics.nodes
+
+
+def test_wide_beams_draft_on_the_cpu_where_asked_to() -> None:
+    model = load("retro")
+    drafted = {
+        options: model.predict(["CC(=O)OCC"], n_best=6, **dict(options)).statistics.drafted_tokens
+        for options in [(), (("drafter", "tree"),), (("node_budget", 30),)]
+    }
+    assert [count > 0 for count in drafted.values()] == [False, True, True]
+    assert model.predict(["CC(=O)OCC"], n_best=5).statistics.drafted_tokens > 0

@@ -1,0 +1,204 @@
+// out = activation(in . weights + bias) + residual: tiles of rows and columns whose sums stay in
+// registers.
+
+#include "cpu/constant.h"
+#include "cpu/kernels.h"
+#include "cpu/simd.h"
+
+namespace molspec::cpu {
+namespace {
+
+// Rows and columns (in units of 16) whose sums stay in registers.
+constexpr int kTileRows = 6;
+#if defined(__AVX512F__)
+constexpr int kTileVectors = 4;
+#else
+constexpr int kTileVectors = 1;
+#endif
+constexpr int kPanelVectors = kPanelColumns / kLanes;
+
+f32x16 gelu(f32x16 a) {
+  // x * (1 + erf(x / sqrt 2)) / 2 with erf of Abramowitz and Stegun 7.1.26 (error below 1.5e-7).
+  const f32x16 one = broadcast(1.0f);
+  const f32x16 x = a * broadcast(0.70710678f);
+  const f32x16 magnitude = max(x, broadcast(0.0f) - x);
+  const f32x16 t = one / multiply_add(broadcast(0.3275911f), magnitude, one);
+  f32x16 p = broadcast(1.061405429f);
+  p = multiply_add(p, t, broadcast(-1.453152027f));
+  p = multiply_add(p, t, broadcast(1.421413741f));
+  p = multiply_add(p, t, broadcast(-0.284496736f));
+  p = multiply_add(p, t, broadcast(0.254829592f));
+  const f32x16 tail = p * t * exponential(broadcast(0.0f) - magnitude * magnitude);
+  // erfc(|x|) / 2 = tail / 2 is the weight of the negative side.
+  const f32x16 half_tail = tail * broadcast(0.5f);
+  return max(a, broadcast(0.0f)) - max(a, broadcast(0.0f) - a) * half_tail;
+}
+
+f32x16 silu(f32x16 a) { return a / (broadcast(1.0f) + exponential(broadcast(0.0f) - a)); }
+
+f32x16 relu(f32x16 a) { return max(a, broadcast(0.0f)); }
+
+f32x16 identity(f32x16 a) { return a; }
+
+struct Float32 {
+  using Weight = float;
+  using Input = float;
+  static constexpr int kStep = 1;  // inner positions a step consumes
+
+  static const float* input(const LinearProblem& problem, int64_t row) {
+    return problem.in + row * problem.in_stride;
+  }
+  // sums += in[row][k] * weights[k][columns]
+  template <int kRows>
+  static void accumulate(const float* const* in, int k, const float* weights,
+                         f32x16 (&sums)[kRows][kTileVectors]) {
+    f32x16 column[kTileVectors];
+    for (int v = 0; v < kTileVectors; ++v) column[v] = load(weights + v * kLanes);
+    for (int row = 0; row < kRows; ++row) {
+      const f32x16 value = broadcast(in[row][k]);
+      for (int v = 0; v < kTileVectors; ++v)
+        sums[row][v] = multiply_add(value, column[v], sums[row][v]);
+    }
+  }
+};
+
+uint16_t to_bfloat16(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+[[maybe_unused]] float from_bfloat16(uint16_t value) {
+  const uint32_t bits = static_cast<uint32_t>(value) << 16;
+  float wide;
+  memcpy(&wide, &bits, sizeof(wide));
+  return wide;
+}
+
+void round_row(const float* from, int size, uint16_t* to) {
+  int i = 0;
+#if defined(__AVX512BF16__)
+  for (; i + 32 <= size; i += 32) {
+    const __m512bh pair =
+        _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + 16), _mm512_loadu_ps(from + i));
+    memcpy(to + i, &pair, sizeof(pair));
+  }
+#endif
+  for (; i < size; ++i) to[i] = to_bfloat16(from[i]);
+}
+
+struct Bfloat16 {
+  using Weight = uint16_t;
+  using Input = uint16_t;
+  static constexpr int kStep = 2;
+
+  static const uint16_t* input(const LinearProblem& problem, int64_t row) {
+    return problem.scratch + row * problem.in_size;
+  }
+  // sums += in[row][k] * weights[k][columns] + in[row][k + 1] * weights[k + 1][columns]
+  template <int kRows>
+  static void accumulate(const uint16_t* const* in, int k, const uint16_t* weights,
+                         f32x16 (&sums)[kRows][kTileVectors]) {
+#if defined(__AVX512BF16__)
+    __m512bh column[kTileVectors];
+    for (int v = 0; v < kTileVectors; ++v)
+      memcpy(&column[v], weights + v * 2 * kLanes, sizeof(column[v]));
+    for (int row = 0; row < kRows; ++row) {
+      int32_t pair;
+      memcpy(&pair, in[row] + k, sizeof(pair));
+      const __m512i value = _mm512_set1_epi32(pair);
+      for (int v = 0; v < kTileVectors; ++v)
+        sums[row][v].value = _mm512_dpbf16_ps(sums[row][v].value,
+                                              reinterpret_cast<const __m512bh&>(value), column[v]);
+    }
+#else
+    f32x16 even[kTileVectors], odd[kTileVectors];
+    for (int v = 0; v < kTileVectors; ++v)
+      load_bfloat16_pairs(weights + v * 2 * kLanes, &even[v], &odd[v]);
+    for (int row = 0; row < kRows; ++row) {
+      const f32x16 first = broadcast(from_bfloat16(in[row][k]));
+      const f32x16 second = broadcast(from_bfloat16(in[row][k + 1]));
+      for (int v = 0; v < kTileVectors; ++v)
+        sums[row][v] = multiply_add(second, odd[v], multiply_add(first, even[v], sums[row][v]));
+    }
+#endif
+  }
+};
+
+// out = activation(sums + bias) + residual
+template <f32x16 (*kActivation)(f32x16), int kRows>
+inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
+                        const f32x16 (&sums)[kRows][kTileVectors]) {
+  f32x16 bias[kTileVectors];
+  for (int v = 0; v < kTileVectors; ++v) bias[v] = load(problem.bias + column + v * kLanes);
+  for (int i = 0; i < kRows; ++i) {
+    const int64_t at = (row + i) * problem.out_stride + column;
+    for (int v = 0; v < kTileVectors; ++v) {
+      f32x16 value = kActivation(sums[i][v] + bias[v]);
+      if (problem.residual) value = value + load(problem.residual + at + v * kLanes);
+      store(problem.out + at + v * kLanes, value);
+    }
+  }
+}
+
+// Rows [row, row + kRows) of one panel's columns [vector * 16, (vector + kTileVectors) * 16).
+template <typename Type, int kRows>
+void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t row) {
+  const int64_t steps = (problem.in_size + Type::kStep - 1) / Type::kStep;
+  const typename Type::Weight* weights =
+      static_cast<const typename Type::Weight*>(problem.weights) +
+      (panel * steps * kPanelColumns + vector * kLanes) * Type::kStep;
+  const typename Type::Input* in[kRows];
+  for (int i = 0; i < kRows; ++i) in[i] = Type::input(problem, row + i);
+
+  f32x16 sums[kRows][kTileVectors];
+  for (int i = 0; i < kRows; ++i)
+    for (int v = 0; v < kTileVectors; ++v) sums[i][v] = broadcast(0.0f);
+  for (int64_t step = 0; step < steps; ++step) {
+    Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums);
+    weights += kPanelColumns * Type::kStep;
+  }
+
+  const int64_t column = static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes;
+  switch (problem.activation) {
+    case Activation::kNone:
+      return finish_tile<identity>(problem, row, column, sums);
+    case Activation::kRelu:
+      return finish_tile<relu>(problem, row, column, sums);
+    case Activation::kGelu:
+      return finish_tile<gelu>(problem, row, column, sums);
+    case Activation::kSilu:
+      return finish_tile<silu>(problem, row, column, sums);
+  }
+}
+
+// Panels outside, rows inside: a panel of weights is read from memory once and stays in cache.
+template <typename Type>
+void linear(const LinearProblem& problem) {
+  const int tiles = (problem.rows + kTileRows - 1) / kTileRows;
+  for (int panel = 0; panel < problem.panels; ++panel) {
+    for (int vector = 0; vector < kPanelVectors; vector += kTileVectors) {
+      int row = 0;
+      for (int tile = 0; tile < tiles; ++tile) {  // as even as can be: 8 rows are 4 + 4
+        const int rows = (problem.rows - row + tiles - tile - 1) / (tiles - tile);
+        with_constant<kTileRows>(rows, [&](auto count) {
+          linear_tile<Type, decltype(count)::value>(problem, panel, vector, row);
+        });
+        row += rows;
+      }
+    }
+  }
+}
+
+void linear_float32(const LinearProblem& problem) { linear<Float32>(problem); }
+
+void linear_bfloat16(const LinearProblem& problem) {
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    round_row(problem.in + row * problem.in_stride, problem.in_size,
+              problem.scratch + row * problem.in_size);
+  }
+  linear<Bfloat16>(problem);
+}
+
+}  // namespace
+}  // namespace molspec::cpu
