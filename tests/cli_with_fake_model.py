@@ -4,6 +4,7 @@ Runs as a process of its own, for what only a process shows; FAKE_SECONDS is wha
 """
 
 import os
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -32,5 +33,7 @@ class FakeModel:
 
 
 if __name__ == "__main__":
+    # A shell that runs the tests in the background has its children ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cli._load = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
     cli.main()

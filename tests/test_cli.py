@@ -86,12 +86,14 @@ def test_a_failed_query_leaves_the_others_and_status_1(
         ),
         ("--drafter tree --node-budget 9", {"drafter": "tree", "node_budget": 9}),
         (
-            "--n-best 3 --beam-size 4 --beam exact --length-penalty 0.5 --merge-duplicates",
+            "--n-best 3 --beam-size 4 --beam exact --length-penalty 0.5 --finished apart "
+            "--merge-duplicates",
             {
                 "n_best": 3,
                 "beam_size": 4,
                 "beam": "exact",
                 "length_penalty": 0.5,
+                "finished": "apart",
                 "merge_duplicates": True,
             },
         ),
@@ -204,6 +206,10 @@ WRONG_USE = {
     "predict C --output .": ".: Is a directory",
     "predict C --output /dev/full": "No space left on device",
     "predict C --batch-size 0": "batch_size is 0: expected a whole number of at least 1",
+    "predict C --batch-size 100000": "batch_size is 100000: expected at most 65536",
+    "predict C --n-best 1001": "n_best is 1001: expected at most 1000",
+    "predict C --node-budget 2147483648": "node_budget is 2147483648: expected at most 10000",
+    "predict C --drafter windows --draft-count 1001": "draft_count is 1001: expected at most 1000",
     "predict C --max-length -3": "max_length is -3: expected a whole number of at least 1",
 }
 
@@ -322,6 +328,11 @@ def test_help_and_version_need_no_torch() -> None:
         assert done.returncode == 0
         assert "molspec" in done.stdout
         assert done.stderr == ""
+
+
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "molspec", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.startswith("molspec ")
 
 
 def start(*arguments: str, seconds: float = 0.0, **streams: Any) -> subprocess.Popen[str]:

@@ -49,6 +49,7 @@ void BeamSearch::start(int32_t index, const std::vector<int32_t>& source_ids) {
   query.decoded = {};
   query.decoded.query = index;
   query.nodes.clear();
+  query.finished.clear();
   query.beam.assign(1, {});
   query.beam.front().slot =
       child_or_new(index, query, TokenTree::kNone, guess_model_->roles().special().bos);
@@ -68,6 +69,12 @@ int32_t BeamSearch::child_or_new(int32_t index, Query& query, int32_t parent, in
 
 double BeamSearch::score(double log_prob, int32_t length) const {
   return beam_score(log_prob, length, options_.length_penalty);
+}
+
+// Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no
+// place.
+int32_t BeamSearch::candidate_count() const {
+  return options_.beam_size + (options_.finished_apart ? 1 : 0);
 }
 
 // ---------------------------------------------------------------------------------------- plan
@@ -119,7 +126,7 @@ void BeamSearch::look_ahead(int32_t index, Query& query) {
   ahead_ = query.beam;
   for (int32_t step = 0; step < options_.lookahead_steps && budget > 0; ++step) {
     choose(query, ahead_, true);
-    extend(index, query, ahead_);
+    extend(index, query, ahead_, nullptr);
     bool live = false;
     for (const BeamEntry& entry : ahead_) {
       if (entry.finished || entry.length >= options_.max_length ||
@@ -146,7 +153,7 @@ const std::vector<Candidate>& BeamSearch::guesses(Query& query, int32_t slot) {
       guesses(query, parent);
       query.guess->advance(known(parent).guess_state, tree_.token_id(slot), node.guess_state);
     }
-    query.guess->candidates(node.guess_state, options_.beam_size, node.guesses);
+    query.guess->candidates(node.guess_state, candidate_count(), node.guesses);
     node.guessed = true;
   }
   return node.guesses;
@@ -164,7 +171,7 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
     for (int32_t row = 0; row < query.staged_count; ++row, ++staged) {
       Known& node = known(staged_slots_[staged]);
       best_tokens(log_probs + static_cast<int64_t>(staged) * vocab_size, vocab_size,
-                  options_.beam_size, node.best);
+                  candidate_count(), node.best);
       node.evaluated = true;
       numbers = numbers && std::isfinite(node.best.front().log_prob);
     }
@@ -173,9 +180,12 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
     if (!numbers) {
       query.decoded.error = "the model's log-probabilities are not numbers";
       query.beam.clear();
+      query.finished.clear();
     }
     if (live(query)) {
-      query.nodes.collect(tree_, query.beam);
+      next_ = query.beam;
+      next_.insert(next_.end(), query.finished.begin(), query.finished.end());
+      query.nodes.collect(tree_, next_);
     } else {
       finish(index, query, done);
     }
@@ -183,6 +193,11 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
 }
 
 bool BeamSearch::live(const Query& query) const {
+  if (options_.finished_apart) {
+    const bool full = query.finished.size() == static_cast<size_t>(options_.beam_size);
+    return !query.beam.empty() &&
+           !(full && score(query.beam.front()) <= score(query.finished.back()));
+  }
   return std::any_of(query.beam.begin(), query.beam.end(), [this](const BeamEntry& entry) {
     return !entry.finished && entry.length < options_.max_length;
   });
@@ -198,7 +213,7 @@ bool BeamSearch::replay_step(int32_t index, Query& query) {
     ++statistics.emitted_tokens;
     statistics.accepted_tokens += known(entry.slot).drafted ? 1 : 0;
   }
-  extend(index, query, query.beam);
+  extend(index, query, query.beam, &query.finished);
   return true;
 }
 
@@ -209,8 +224,13 @@ bool BeamSearch::is_missing(const BeamEntry& entry) const {
 // A hypothesis whose distribution is not known may still be left out where no extension of it,
 // not even one of log-probability 0, would be among the choices made without it.
 bool BeamSearch::may_matter(const BeamEntry& entry) const {
-  return choices_.size() < static_cast<size_t>(options_.beam_size) ||
-         choices_.back().score <= score(entry.log_prob, entry.length + 1);
+  const int32_t eos = guess_model_->roles().special().eos;
+  int32_t places = options_.beam_size;
+  const auto last = std::find_if(choices_.begin(), choices_.end(), [&](const BeamChoice& choice) {
+    places -= options_.finished_apart && choice.token_id == eos ? 0 : 1;
+    return places == 0;
+  });
+  return last == choices_.end() || last->score <= score(entry.log_prob, entry.length + 1);
 }
 
 // The best extensions of a beam, best first, into choices_. A hypothesis whose distribution is not
@@ -248,10 +268,10 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
                           entry.length + 1});
     }
   }
-  const auto size = static_cast<size_t>(options_.beam_size);
-  const bool contested = guessed && choices_.size() > size;
-  choices_.erase(select_best(choices_.begin(), choices_.end(),
-                             options_.beam_size + (contested ? 1 : 0), better),
+  // With finished_apart every hypothesis may finish, which leaves its place to another.
+  const int64_t count = int64_t{options_.beam_size} * (options_.finished_apart ? 2 : 1);
+  const bool contested = guessed && static_cast<int64_t>(choices_.size()) > count;
+  choices_.erase(select_best(choices_.begin(), choices_.end(), count + (contested ? 1 : 0), better),
                  choices_.end());
   if (!contested) return;
   const double left_out = choices_.back().score;
@@ -260,11 +280,17 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
     choice.confidence *= 1 - 0.5F * std::exp(static_cast<float>(left_out - choice.score));
 }
 
-// Replaces a beam by the choices made from it.
-void BeamSearch::extend(int32_t index, Query& query, Beam& beam) {
+// Replaces a beam by the choices made from it. With finished_apart, hypotheses that end and are
+// among the first beam_size choices go to `finished`, where there is such.
+void BeamSearch::extend(int32_t index, Query& query, Beam& beam, Beam* finished) {
   const int32_t eos = guess_model_->roles().special().eos;
+  const auto beam_size = static_cast<size_t>(options_.beam_size);
   next_.clear();
-  for (const BeamChoice& choice : choices_) {
+  for (size_t rank = 0; rank < choices_.size(); ++rank) {
+    const BeamChoice& choice = choices_[rank];
+    const bool ends = choice.token_id == eos || choice.length == options_.max_length;
+    const bool leaves = options_.finished_apart && ends;
+    if (leaves ? finished == nullptr || rank >= beam_size : next_.size() == beam_size) continue;
     BeamEntry entry = beam[static_cast<size_t>(choice.parent_rank)];
     if (choice.token_id != BeamChoice::kCarried) {
       entry.finished = choice.token_id == eos;  // nothing follows EOS: it needs no node
@@ -273,13 +299,27 @@ void BeamSearch::extend(int32_t index, Query& query, Beam& beam) {
     entry.length = choice.length;
     entry.log_prob = choice.log_prob;
     entry.confidence = choice.confidence;
-    next_.push_back(entry);
+    if (leaves) {
+      keep_finished(*finished, entry);
+    } else {
+      next_.push_back(entry);
+    }
   }
   beam.swap(next_);
 }
 
+// The best beam_size stay; among equals, who came first.
+void BeamSearch::keep_finished(Beam& finished, const BeamEntry& entry) const {
+  const auto place = std::upper_bound(
+      finished.begin(), finished.end(), entry,
+      [this](const BeamEntry& left, const BeamEntry& right) { return score(left) > score(right); });
+  finished.insert(place, entry);
+  if (finished.size() > static_cast<size_t>(options_.beam_size)) finished.pop_back();
+}
+
 void BeamSearch::finish(int32_t index, Query& query, std::vector<Decoded>& done) {
-  query.decoded.hypotheses = ranked_hypotheses(tree_, query.beam, options_.n_best);
+  const Beam& best = options_.finished_apart ? query.finished : query.beam;
+  query.decoded.hypotheses = ranked_hypotheses(tree_, best, options_.n_best);
   query.live = false;
   --live_count_;
   tree_.clear(index);

@@ -9,7 +9,9 @@
 //   bit where a node's distribution does not depend on the other nodes.
 //
 // Hypotheses rank by score (log_prob / length^length_penalty), ties as in ops/candidate.h.
-// Finished ones stay and compete; a query is done once no live one is left.
+// A finished one stays in the beam and competes, and a query is done once no live one is left; or,
+// with finished_apart, it leaves for a list of beam_size finished ones and the beam is filled up,
+// and a query is done once the best live one scores no better than the last of a full list.
 
 #pragma once
 
@@ -27,6 +29,7 @@ struct BeamOptions {
   int32_t n_best = 5;
   int32_t max_length = 200;  // tokens of a hypothesis, EOS counted
   double length_penalty = 0.0;
+  bool finished_apart = false;  // as `generate` of Hugging Face keeps them
   // Looking ahead: 0 steps make standard beam search.
   int32_t lookahead_steps = 0;
   int32_t node_budget = 0;  // drafted nodes a query and pass
@@ -57,7 +60,7 @@ class BeamSearch {
     bool drafted = false;            // staged by looking ahead
     bool planned = false;            // to be staged, not yet at its place
     bool guessed = false;            // guesses and guess_state are there
-    std::vector<Candidate> best;     // the model's likeliest tokens, beam_size of them
+    std::vector<Candidate> best;     // the model's likeliest tokens, candidate_count() of them
     std::vector<Candidate> guesses;  // the guess's
     GuessState guess_state;
   };
@@ -66,6 +69,7 @@ class BeamSearch {
     bool live = false;
     std::optional<Guess> guess;
     Beam beam;
+    Beam finished;  // apart; best first
     BeamNodes nodes;
     int32_t staged_count = 0;
     Decoded decoded;
@@ -73,6 +77,8 @@ class BeamSearch {
 
   Known& known(int32_t slot) { return known_[static_cast<size_t>(slot)]; }
   double score(double log_prob, int32_t length) const;
+  double score(const BeamEntry& entry) const { return score(entry.log_prob, entry.length); }
+  int32_t candidate_count() const;
   int32_t child_or_new(int32_t index, Query& query, int32_t parent, int32_t token_id);
 
   void look_ahead(int32_t index, Query& query);
@@ -85,7 +91,8 @@ class BeamSearch {
   bool is_missing(const BeamEntry& entry) const;
   bool may_matter(const BeamEntry& entry) const;
   void choose(Query& query, const Beam& beam, bool guessing);
-  void extend(int32_t index, Query& query, Beam& beam);
+  void extend(int32_t index, Query& query, Beam& beam, Beam* finished);
+  void keep_finished(Beam& finished, const BeamEntry& entry) const;
   void finish(int32_t index, Query& query, std::vector<Decoded>& done);
 
   BeamOptions options_;

@@ -85,15 +85,17 @@ void bind_search(py::module_& module) {
 
   py::class_<BeamOptions>(module, "BeamOptions")
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
-                       int32_t lookahead_steps, int32_t node_budget, float min_confidence) {
-             const BeamOptions options{beam_size,       n_best,      max_length,    length_penalty,
-                                       lookahead_steps, node_budget, min_confidence};
+                       bool finished_apart, int32_t lookahead_steps, int32_t node_budget,
+                       float min_confidence) {
+             const BeamOptions options{beam_size,      n_best,         max_length,
+                                       length_penalty, finished_apart, lookahead_steps,
+                                       node_budget,    min_confidence};
              check(options);
              return options;
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
-           py::arg("length_penalty"), py::arg("lookahead_steps"), py::arg("node_budget"),
-           py::arg("min_confidence"));
+           py::arg("length_penalty"), py::arg("finished_apart"), py::arg("lookahead_steps"),
+           py::arg("node_budget"), py::arg("min_confidence"));
   py::class_<BeamSearch> beam(module, "BeamSearch");
   beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
            py::arg("options"), py::arg("guess_model"), py::arg("query_count"));

@@ -116,6 +116,7 @@ class BeamOptions:
         n_best: int,
         max_length: int,
         length_penalty: float,
+        finished_apart: bool,
         lookahead_steps: int,
         node_budget: int,
         min_confidence: float,

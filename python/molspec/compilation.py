@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint, hugging_face
 from molspec.engine.adapters import adapt, evaluating, is_hugging_face
-from molspec.engine.devices import Engine, check_device, make_engine
+from molspec.engine.devices import Engine, by_name, check_device, make_engine
 from molspec.engine.module import EncoderDecoder
 from molspec.measurement import measure
 from molspec.model.spec import ModelSpec
@@ -29,23 +29,23 @@ _TOLERANCE = 1e-7
 def compile(  # noqa: A001 - named as torch.compile is
     module: nn.Module,
     vocabulary: None = None,
-    dtype: str = ...,
-    device: str = ...,
+    dtype: str | torch.dtype = ...,
+    device: str | torch.device = ...,
     max_positions: int = ...,
 ) -> Engine: ...
 @overload
 def compile(  # noqa: A001
     module: nn.Module,
     vocabulary: Vocabulary,
-    dtype: str = ...,
-    device: str = ...,
+    dtype: str | torch.dtype = ...,
+    device: str | torch.device = ...,
     max_positions: int = ...,
 ) -> Model: ...
 def compile(  # noqa: A001
     module: nn.Module,
     vocabulary: Vocabulary | None = None,
-    dtype: str = "float32",
-    device: str = "cpu",
+    dtype: str | torch.dtype = "float32",
+    device: str | torch.device = "cpu",
     max_positions: int = 512,
 ) -> Engine | Model:
     """Turn a module into a model of the native engine, with the same outputs.
@@ -61,7 +61,13 @@ def compile(  # noqa: A001
     Raises ValueError, naming what of the module the engine does not have; `molspec.decode` takes
     such a module as it is.
     """
+    device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
+    if not isinstance(module, nn.Module):
+        raise ValueError(
+            f"module is a {type(module).__name__}: expected a torch.nn.Module; "
+            "molspec.decode takes a pair of callables"
+        )
     double: Any = copy.deepcopy(module).double()
     with evaluating(double):
         if is_hugging_face(double):

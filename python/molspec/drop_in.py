@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,13 +13,15 @@ from torch import Tensor, nn
 from molspec._native import Decoded, GuessModel
 from molspec.decoding import Session, Source, Statistics
 from molspec.decoding import decode as run
-from molspec.drafting import NoDraft, TreeDraft
+from molspec.drafting import NoDraft, TreeDraft, check_count
 from molspec.engine.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.cuda import CudaEngine
 from molspec.engine.module import ModuleSession
 from molspec.engine.native import NativeEngine
-from molspec.strategy import PredictOptions
+from molspec.predictor import Model
+from molspec.strategy import LARGEST, PredictOptions
 
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _ENGINES = (NativeEngine, CudaEngine)
 #: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
 #: length, so it gets few and likely ones; other devices pay for calls.
@@ -102,7 +105,7 @@ def decode(
     source_to_target: target id of every source id that has one, where the vocabularies differ.
     options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
         drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
-        draft_length, draft_count, node_budget, length_penalty, batch_size.
+        draft_length, draft_count, node_budget, length_penalty, finished, batch_size.
 
     Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
     differ by less than that, a batch of another shape may prefer the other one.
@@ -110,12 +113,15 @@ def decode(
     Raises ValueError, naming the argument, where one makes no sense or the model gives tensors of
     another shape than expected or log-probabilities that are not numbers.
     """
+    if isinstance(model, Model):
+        model = model.engine
     strategy = _strategy(model, max_length, options)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
     sequences = _sequences(source_ids, pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with evaluating(model):
         session, vocab_size = _open(model, special_ids, strategy.batch_size, sequences[0], device)
+        _check_lengths(model, session, sequences, max_length)
         copies = _Copies(special_ids, vocab_size, source_to_target, strategy)
         sources = [
             Source(index, copies.of(index, sequence), sequence)
@@ -129,6 +135,7 @@ def decode(
 
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
+    check_count("max_length", max_length, LARGEST["max_length"])
     if options.get("merge_duplicates"):
         raise ValueError("merge_duplicates is True: token ids have no canonical form")
     strategy = PredictOptions(max_length=max_length, **options)
@@ -142,7 +149,7 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
 def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> list[list[int]]:
     """Sources without their padding."""
     if isinstance(source_ids, Tensor):
-        if source_ids.dim() != 2 or source_ids.is_floating_point() or source_ids.is_complex():
+        if source_ids.dim() != 2 or source_ids.dtype not in _WHOLE:
             raise ValueError(
                 f"source_ids is a {source_ids.dtype} tensor of shape {tuple(source_ids.shape)}: "
                 "expected whole numbers [batch, length]"
@@ -150,10 +157,14 @@ def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> lis
         source_ids = source_ids.tolist()
     sequences = []
     for index, row in enumerate(source_ids):
-        length = len(row)
-        while length and row[length - 1] == pad_id:
-            length -= 1
-        sequence = [int(token_id) for token_id in row[:length]]
+        try:
+            sequence = [operator.index(token_id) for token_id in row]
+        except TypeError as error:
+            raise ValueError(
+                f"source_ids[{index}] is {row!r}: expected a list of whole numbers"
+            ) from error
+        while sequence and sequence[-1] == pad_id:
+            sequence.pop()
         if not sequence or pad_id in sequence or min(sequence) < 0:
             raise ValueError(
                 f"source_ids[{index}] is {sequence or 'empty'}: "
@@ -223,6 +234,24 @@ def _open(
 
     opened = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
     return opened, opened.vocab_size
+
+
+def _check_lengths(
+    model: Any, session: Session, sequences: Sequence[Sequence[int]], max_length: int
+) -> None:
+    """Raise ValueError for what is longer than a model that says its positions has them."""
+    of_positions = model.spec if isinstance(model, _ENGINES) else session
+    most = getattr(of_positions, "max_positions", None)
+    if most is None:
+        return
+    if max_length > most:
+        raise ValueError(f"max_length is {max_length}: expected at most {most}, the model's own")
+    for index, sequence in enumerate(sequences):
+        if len(sequence) > most:
+            raise ValueError(
+                f"source_ids[{index}] has {len(sequence)} ids: "
+                f"expected at most {most}, the model's longest source"
+            )
 
 
 def _guess_model(

@@ -50,6 +50,10 @@ class DecodingFlags:
     draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None
     node_budget: Annotated[int | None, typer.Option(help="Nodes of a tree.")] = None
     length_penalty: Annotated[float, typer.Option(help="Rank by log_prob / length ** this.")] = 0.0
+    finished: Annotated[
+        str,
+        typer.Option(help="Finished hypotheses keep their place in the beam, or apart."),
+    ] = "beam"
     batch_size: Annotated[int, typer.Option(help="Queries under way together.")] = 32
     max_length: Annotated[
         int | None, typer.Option(help="Tokens of an answer at most; 200 or the model's limit.")

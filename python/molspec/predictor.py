@@ -10,14 +10,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import torch
+
 from molspec import checkpoints, drafting
 from molspec._native import Decoded
-from molspec.checkpoints import Checkpoint
+from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoding import QueryStatistics, Source, Statistics, decode
-from molspec.engine.devices import check_device, make_engine
+from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
-from molspec.text import canonicalise, check_smiles
+from molspec.text import canonicalise, check_smiles, check_text
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Model:
 
         queries are SMILES as the model was trained to read them. The options, all by name, are
         those of `PredictOptions`: beam_size, beam, drafter, draft_length, draft_count,
-        node_budget, length_penalty, batch_size, max_length, merge_duplicates.
+        node_budget, length_penalty, finished, batch_size, max_length, merge_duplicates.
 
         Raises ValueError, naming the option, where one makes no sense.
         """
@@ -123,7 +125,7 @@ class Model:
 
         Raises ValueError, saying what is wrong with the query.
         """
-        ids = self.vocabulary.encode(check_smiles(query))
+        ids = self.vocabulary.encode(check_text(query))
         bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
         begin = [] if bos_id is None else [bos_id]
         end = [self.vocabulary.eos_id] if self.spec.source_eos else []
@@ -132,6 +134,7 @@ class Model:
             raise ValueError(
                 f"{len(ids)} tokens: expected at most {longest}, the model's longest source"
             )
+        check_smiles(query)  # last: deeply nested branches take RDKit the square of their depth
         return Source(index, ids, [*begin, *ids, *end])
 
     def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:
@@ -211,15 +214,25 @@ def _log_sum(log_probs: Iterable[float]) -> float:
     return values[0] + math.log(sum(math.exp(value - values[0]) for value in values))
 
 
-def load(name_or_path: str | Path, device: str = "cpu", dtype: str = "float32") -> Model:
+def load(
+    name_or_path: str | Path,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = "float32",
+) -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
 
-    device: "cpu", "cuda" or "cuda:1".
+    device: "cpu", "cuda" or "cuda:1", or torch's own object, as for dtype.
     dtype: "float32" gives PyTorch's own answers; "bfloat16" (on CUDA "float16" too) is faster and
         rounds its matrices; "int8", on the CPU, is faster still and rounds them to 255 steps.
 
     Raises ValueError for an unknown device or dtype, CheckpointError (a ValueError) where there is
     no such model or it is broken.
     """
+    device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
-    return Model(checkpoints.read(locate(name_or_path)), dtype, device)
+    path = locate(name_or_path)
+    checkpoint = checkpoints.read(path)
+    try:
+        return Model(checkpoint, dtype, device)
+    except ValueError as error:  # of its n-gram model
+        raise CheckpointError(f"{path}: {error}") from error

@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from molspec import _native, drafting
-from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, check_count
 
 BeamKind = Literal["exact", "standard", "sbs"]
+FinishedPlace = Literal["beam", "apart"]
 
 #: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
 DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
+#: What is larger is a slip of the hand, and more than memory has room for.
+LARGEST = {"n_best": 1000, "beam_size": 1000, "batch_size": 65536, "max_length": 1_000_000}
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
@@ -31,6 +34,9 @@ class PredictOptions:
         on the CPU's engine, where drafting costs more than it saves. draft_length and draft_count
         belong to "windows", node_budget (nodes a query and pass) to "tree".
     length_penalty: hypotheses rank by log_prob / length ** length_penalty.
+    finished: where a beam keeps finished hypotheses. In the "beam" they compete with the others;
+        "apart" they leave their place to others, as in `generate` of Hugging Face: likelier answers
+        at the lower ranks for more nodes, the search going on until no better one can come.
     batch_size: queries under way together.
     max_length: tokens of an answer at most, EOS counted.
     merge_duplicates: answers that are one molecule to RDKit become one, their probabilities added.
@@ -46,27 +52,33 @@ class PredictOptions:
     draft_count: int | None = None
     node_budget: int | None = None
     length_penalty: float = 0.0
+    finished: FinishedPlace = "beam"
     batch_size: int = DEFAULT_BATCH_SIZE
     max_length: int | None = None
     merge_duplicates: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("n_best", "beam_size", "batch_size", "max_length"):
+        for name, most in LARGEST.items():
             value = getattr(self, name)
-            if value is None and name in ("beam_size", "max_length"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} is {value!r}: expected a whole number of at least 1")
-        if self.beam is not None and self.beam not in get_args(BeamKind):
-            raise ValueError(
-                f"beam is {self.beam!r}: expected one of {', '.join(get_args(BeamKind))}"
-            )
+            if value is not None or name not in ("beam_size", "max_length"):
+                check_count(name, value, most)
+        for name, known in (
+            ("beam", (None, *get_args(BeamKind))),
+            ("finished", get_args(FinishedPlace)),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}: "
+                    f"expected one of {', '.join(filter(None, known))}"
+                )
         if self.beam_size is not None and self.beam_size < self.n_best:
             raise ValueError(
                 f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
             )
         if not 0 <= self.length_penalty < float("inf"):
             raise ValueError(f"length_penalty is {self.length_penalty}: expected at least 0")
+        if self.beam == "sbs" and self.finished != "beam":
+            raise ValueError(f"finished is {self.finished!r}: beam 'sbs' keeps them in the beam")
         self._check_drafting()
 
     @property
@@ -143,6 +155,7 @@ class PredictOptions:
             n_best=self.n_best,
             max_length=max_length,
             length_penalty=self.length_penalty,
+            finished_apart=self.finished == "apart",
             lookahead_steps=tree.max_depth if tree else 0,
             node_budget=tree.node_budget if tree else 0,
             min_confidence=tree.min_probability if tree else 1.0,

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, folder, read, write
 
 
@@ -69,6 +70,19 @@ def test_only_a_checkpoint_is_overwritten(checkpoint: Checkpoint, destination: P
     with pytest.raises(CheckpointError, match="exists already"):
         write(checkpoint, destination, overwrite=True)
     assert os.listdir(destination) == ["thesis.txt"]
+
+
+def test_a_damaged_ngram_model_is_named_with_the_path(
+    checkpoint: Checkpoint, destination: Path
+) -> None:
+    write(checkpoint, destination)
+    with pytest.raises(CheckpointError, match=rf"^{destination}: n-gram model: the file does not"):
+        load(destination)
+
+
+def test_a_place_that_cannot_be_written_is_named(checkpoint: Checkpoint) -> None:
+    with pytest.raises(OSError, match=r"'/proc/mine'$"):
+        write(checkpoint, "/proc/mine")
 
 
 def test_a_failed_write_leaves_what_was_there(
@@ -144,7 +158,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (change_spec(heads=2), "unknown model fields: heads"),
     (change_spec(head_count=3), "d_model is 8: expected a multiple of head_count 3"),
     (change_spec(feed_forward=13), r"has shape \(12, 8\): expected \(13, 8\)"),
-    (without_vocabulary, "No such file or directory: '.*vocabulary.json'"),
+    (without_vocabulary, "vocabulary.json: No such file or directory$"),
     (shorter_vocabulary, "the vocabulary has 6 tokens, but the source embedding has 7 rows"),
     (truncated_weights, "model.safetensors is damaged: "),
     (nan_weight, "weight output.bias holds NaN or infinity"),

@@ -13,7 +13,15 @@ from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read
 from molspec.model.transformer import Transformer
 
-models = pytest.importorskip("tests.drop_in.hugging_face_models")
+pytest.importorskip("transformers")
+
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
+
+from tests.drop_in import hugging_face_models as models
 
 TOKENS = (
     *("<s>", "<pad>", "</s>", "<unk>", "C", "c", "O", "N", "1", "2", "(", ")", "=", "Cl", "Br"),
@@ -121,6 +129,33 @@ def test_predictions_are_those_of_generate(tmp_path: Path, kind: str) -> None:
         source = torch.tensor([ids if kind == "marian" else [0, *ids]])
         own = model.generate(source, num_beams=1, do_sample=False, max_new_tokens=12)[0, 1:]
         assert result.predictions[0].smiles == loaded.vocabulary.decode(own.tolist())
+
+
+def test_the_tokenizers_library_writes_what_is_read(tmp_path: Path) -> None:
+    """A folder as its owner saves it: his tokenizer's ids, and the beams that `generate` gives."""
+    tokenizer = Tokenizer(WordLevel({token: i for i, token in enumerate(TOKENS)}, "<unk>"))
+    tokenizer.pre_tokenizer = Split(Regex(r"\[[^]]+]|Br|Cl|."), "isolated")
+    ends = [("<s>", 0), ("</s>", 2)]
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    model = models.bart().float()
+    model.save_pretrained(tmp_path)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(tmp_path)
+    loaded = load(tmp_path)
+    for query in ("CCO", "c1cc[nH]c1", "C(Cl)(Br)=O"):
+        source_ids = tokenizer.encode(query).ids
+        assert loaded.source(0, query).encoder_ids == source_ids
+        options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
+        own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
+        (result,) = loaded.predict([query], n_best=5, max_length=12, finished="apart")
+        decoded = [loaded.vocabulary.decode(row) for row in own[:, 1:].tolist()]
+        assert [prediction.smiles for prediction in result.predictions] == decoded
+
+
+def test_generation_settings_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+    folder = write(tmp_path, models.bart())
+    (folder / "generation_config.json").write_text('{"no_repeat_ngram_size": 3}')
+    with pytest.warns(UserWarning, match="sets no_repeat_ngram_size: molspec ranks by the model"):
+        read(folder)
 
 
 def config(key: str, value: Any) -> Callable[[Path], None]:

@@ -102,6 +102,10 @@ def test_a_vocabulary_makes_a_model_of_smiles() -> None:
     module = PlainTransformer(seed=14)
     model = compile(module, Vocabulary(tokens))
     assert isinstance(model, Model)
+    assert torch.equal(
+        decode(model, SOURCES, max_length=9, **IDS).sequences,
+        decode(model.engine, SOURCES, max_length=9, **IDS).sequences,
+    )
     source = [BOS, *model.vocabulary.encode("CC(=O)N"), EOS]
     own = decode(module, [source], max_length=9, **IDS)
     answer = model.predict(["CC(=O)N"], max_length=9)[0].predictions[0]
@@ -151,6 +155,7 @@ def mixed() -> nn.Module:
 
 UNFIT: dict[str, tuple[Any, str]] = {
     "no transformer": (lambda: nn.Linear(2, 2), "model is a Linear: expected a module with encod"),
+    "functions": (lambda: (len, len), "module is a tuple: expected a torch.nn.Module; molspec.de"),
     "another output": (Gated, "the logits are no linear layer of the module over the decoder's"),
     "something more": (Shifted, r"logits differ by .* from those of the layers found in it: it do"),
     "another input": (Squared, "input of nn.TransformerEncoder is not the sum of a row a token"),
@@ -177,6 +182,14 @@ def test_t5_is_for_decode() -> None:
         compile(models.t5())
 
 
+def test_what_is_longer_than_the_positions_is_named() -> None:
+    engine = compile(PlainTransformer(seed=14), max_positions=8)
+    with pytest.raises(ValueError, match="max_length is 9: expected at most 8, the model's own"):
+        decode(engine, [[BOS, 5, EOS]], max_length=9, **IDS)
+    with pytest.raises(ValueError, match=r"source_ids\[0\] has 9 ids: expected at most 8"):
+        decode(engine, [[5] * 9], max_length=8, **IDS)
+
+
 def test_a_module_made_for_offsets() -> None:
     check(OffsetTransformer(seed=14))
 
@@ -184,6 +197,8 @@ def test_a_module_made_for_offsets() -> None:
 def test_dtypes() -> None:
     module = PlainTransformer(seed=14)
     assert compile(module, dtype="bfloat16").dtype == torch.bfloat16
+    device = torch.device("cpu")
+    assert compile(module, dtype=torch.bfloat16, device=device).dtype == torch.bfloat16
     with pytest.raises(
         ValueError, match="dtype is 'float16': expected float32, bfloat16, int8 on cpu"
     ):

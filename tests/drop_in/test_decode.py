@@ -153,6 +153,20 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"model": (lambda ids: torch.zeros(ids.shape[1], 1, 4), silent)},
         r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\): expected a",
     ),
+    "one source": ({"source_ids": [1, 5, 2]}, r"source_ids\[0\] is 1: expected a list of whole"),
+    "fractions": ({"source_ids": [[1, 5.5]]}, r"source_ids\[0\] is \[1, 5.5\]: expected a list"),
+    "text": ({"source_ids": ["CCO"]}, r"source_ids\[0\] is 'CCO': expected a list of whole num"),
+    "no length": ({"max_length": None}, "max_length is None: expected a whole number of at least"),
+    "an endless length": ({"max_length": 2**40}, "max_length is 1099511627776: expected at most"),
+    "a drafter": ({"drafter": 5}, "drafter is 5: expected one of none, windows, tree, or a config"),
+    "finished": (
+        {"n_best": 2, "finished": "off"},
+        "finished is 'off': expected one of beam",
+    ),
+    "sbs apart": (
+        {"beam": "sbs", "finished": "apart"},
+        "finished is 'apart': beam 'sbs' keeps them in the beam",
+    ),
     "logits": (
         {"model": (lambda ids: torch.zeros(*ids.shape, 4), lambda *_: torch.zeros(3))},
         r"decode gave a tensor of shape \(3,\) for target_ids of shape \(1, 1\): expected log",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from molspec import decode
+from molspec.checkpoints import read
+from molspec.models import locate
 from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of
 from tests.drop_in.loops import NextTokens, beam_search
 
@@ -123,30 +126,71 @@ def test_beams_are_those_of_a_plain_loop(kind: str, beam: str) -> None:
         torch.testing.assert_close(found.log_probs[index], expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 @pytest.mark.parametrize("kind", list(MODELS))
-def test_beams_are_generates(kind: str) -> None:
-    """Where nothing ends early: `generate` keeps as many beams again beside finished ones."""
+def test_beams_are_generates(kind: str, length_penalty: float) -> None:
     model = MODELS[kind]()
-    ids = ids_of(model)
-    source_ids = sources(model, 4)
+    eos_id = model.config.eos_token_id
 
-    def silence(_: nn.Module, __: Any, output: Any) -> None:
-        output.logits[..., ids["eos_id"]] = -1e4
+    def end_more(_: nn.Module, __: Any, output: Any) -> None:
+        output.logits[..., eos_id] += 4.0
 
-    model.register_forward_hook(silence)
-    own = generate(
-        model,
-        source_ids,
-        num_beams=5,
-        num_return_sequences=5,
-        length_penalty=0.0,
-        early_stopping="never",
-    )
-    found = decode(model, source_ids, max_length=MAX_LENGTH, n_best=5, **ids)
-    assert found.sequences.flatten(0, 1).tolist() == own.sequences[:, 1:].tolist()
-    torch.testing.assert_close(
-        found.log_probs.flatten().float(), own.sequences_scores, atol=1e-4, rtol=0
-    )
+    model.register_forward_hook(end_more)
+    compare_beams(model, sources(model, 4), length_penalty=length_penalty)
+
+
+def compare_beams(model: Any, source_ids: Tensor, length_penalty: float = 0.0, **more: Any) -> None:
+    """Both beams, whatever the batch, are generate(num_beams=5)'s: sequences, order, log-probs."""
+    eos_id, count = model.config.eos_token_id, 5
+    options = {"num_beams": count, "num_return_sequences": count, "length_penalty": length_penalty}
+    own = generate(model, source_ids, **options)
+    sequences = [end(row, eos_id) for row in own.sequences[:, 1:].tolist()]
+    for beam, batch_size in (("standard", 3), ("exact", 1), ("exact", 3)):
+        found = decode(
+            model,
+            source_ids,
+            max_length=MAX_LENGTH,
+            n_best=count,
+            beam=beam,
+            finished="apart",
+            length_penalty=length_penalty,
+            batch_size=batch_size,
+            **ids_of(model),
+            **more,
+        )
+        lengths = found.lengths.flatten().tolist()
+        rows = found.sequences.flatten(0, 1).tolist()
+        assert [row[:length] for row, length in zip(rows, lengths, strict=True)] == sequences
+        scores = found.log_probs.flatten() / found.lengths.flatten() ** length_penalty
+        torch.testing.assert_close(scores.float(), own.sequences_scores, atol=1e-4, rtol=0)
+    assert bool(found.finished.any())  # early enough that others go on beside it
+
+
+@pytest.mark.parametrize("name", ["product", "retro"])
+def test_real_queries(name: str, tmp_path: Path) -> None:
+    """The bundled weights as a model of transformers, greedy with every drafter and in beams."""
+    from peering.marian import load  # needs transformers
+
+    (tmp_path / "molspec").symlink_to(locate(name))
+    model, vocabulary = load(tmp_path).double(), read(locate(name)).vocabulary
+    queries = Path("tests/data/smiles.txt").read_text().split()
+    rows = [
+        torch.tensor([vocabulary.bos_id, *vocabulary.encode(query), vocabulary.eos_id])
+        for query in sorted(queries, key=len)[2:6]
+    ]
+    source_ids = nn.utils.rnn.pad_sequence(rows, True, vocabulary.pad_id)
+    own = generate(model, source_ids, num_beams=1).sequences[:, 1:].tolist()
+    more: dict[str, Any] = {**ids_of(model), "tokens": vocabulary.tokens}
+    for drafter in ("none", "windows", "tree", None):
+        found = decode(model, source_ids, max_length=MAX_LENGTH, drafter=drafter, **more)
+        lengths = found.lengths[:, 0].tolist()
+        ours = [
+            row[:length]
+            for row, length in zip(found.sequences[:, 0].tolist(), lengths, strict=True)
+        ]
+        assert ours == [end(row, vocabulary.eos_id) for row in own]
+    assert found.statistics.accepted_tokens > 0
+    compare_beams(model, source_ids, tokens=vocabulary.tokens)
 
 
 def test_only_new_tokens_go_through_the_decoder() -> None:
@@ -167,3 +211,21 @@ def test_generation_settings_are_not_passed_over_in_silence() -> None:
     model.generation_config.forced_bos_token_id = 0
     with pytest.warns(UserWarning, match=r"forced_bos_token_id, no_repeat_ngram_size: molspec"):
         decode(model, sources(model, 1), max_length=2, **ids_of(model))
+
+
+UNFIT = {
+    "max_length": ({"max_length": 65}, "max_length is 65: expected at most 64, the model's own"),
+    "source": (
+        {"source_ids": [[5, 2], [5] * 65]},
+        r"source_ids\[1\] has 65 ids: expected at most 64, the model's longest source",
+    ),
+    "no head": ({"model": bart().model}, "model is a BartModel: expected one with an output layer"),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_the_model_does_not_take_is_named(kind: str) -> None:
+    changes, message = UNFIT[kind]
+    arguments: dict[str, Any] = {"model": bart(), "source_ids": [[5, 2]], "max_length": 64}
+    with pytest.raises(ValueError, match=message):
+        decode(**{**arguments, **ids_of(bart()), **changes})

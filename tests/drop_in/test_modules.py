@@ -72,7 +72,7 @@ def test_speculative_greedy_is_the_models_own(
     model, answers = own
     plain = PlainTransformer(norm_first=model.transformer.encoder.layers[0].norm_first).double()
     plain.load_state_dict(model.state_dict())
-    given = {"plain": plain, "offsets": model, "callables": callables(model.eval())}[kind]
+    given = {"plain": plain, "offsets": model, "callables": [*callables(model.eval())]}[kind]
     found = decode(given, sources(6), max_length=18, drafter=drafter, batch_size=4, **IDS)
     check(found, answers)
 

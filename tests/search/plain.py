@@ -85,6 +85,32 @@ def beam_search(
     return beam
 
 
+def beam_search_apart(
+    next_log_probs: NextLogProbs, beam_size: int, max_length: int, length_penalty: float = 0.0
+) -> list[Hypothesis]:
+    """The same with a list beside the beam for what ends among the best beam_size extensions."""
+
+    def score(hypothesis: Hypothesis) -> float:
+        return hypothesis.log_prob / (len(hypothesis.token_ids) + hypothesis.finished) ** penalty
+
+    penalty = length_penalty
+    beam, ended = [Hypothesis()], []
+    while beam:
+        candidates = []
+        for rank, hypothesis in enumerate(beam):
+            row = next_log_probs([VOCABULARY.bos_id, *hypothesis.token_ids])
+            for token_id, log_prob in enumerate(row):
+                longer = hypothesis.extend(token_id, log_prob)
+                candidates.append((-score(longer), rank, token_id, longer))
+        longer_ones = [entry[3] for entry in sorted(candidates, key=lambda c: c[:3])]
+        ended += [h for h in longer_ones[:beam_size] if not h.is_open(max_length)]
+        ended = sorted(ended, key=lambda h: -score(h))[:beam_size]
+        beam = [h for h in longer_ones if h.is_open(max_length)][:beam_size]
+        if beam and len(ended) == beam_size and score(beam[0]) <= score(ended[-1]):
+            break
+    return ended
+
+
 def accepted(row: list[float], token_id: int, beam_size: int, nucleus: float) -> bool:
     """Andronov et al.: among the likeliest beam_size, and little mass above it."""
     ranked = sorted(range(len(row)), key=lambda token: (-row[token], token))

@@ -72,6 +72,30 @@ def test_standard_and_exact_beams_are_beam_search(
             assert answers(result) == stated(expected)
 
 
+@pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
+@pytest.mark.parametrize("length_penalty", [0.0, 0.7])
+def test_beams_with_finished_hypotheses_apart(
+    model: Model, beam_size: int, length_penalty: float
+) -> None:
+    options = {"max_length": 14, "length_penalty": length_penalty, "finished": "apart"}
+    eager = TreeDraft(node_budget=40, max_depth=5, min_probability=0.0)
+    for choice in ({"beam": "standard"}, {"beam": "exact"}, {"beam": "exact", "drafter": eager}):
+        results = model.predict(SHORT, beam_size, **choice, **options)
+        for query, result in zip(SHORT, results, strict=True):
+            expected = plain.beam_search_apart(
+                next_log_probs(model, query), beam_size, 14, length_penalty
+            )
+            assert answers(result) == stated(expected)
+
+
+def test_finished_hypotheses_apart_leave_room_for_likelier_ones(model: Model) -> None:
+    def total(finished: str) -> float:
+        results = model.predict(SHORT, 5, max_length=MAX_LENGTH, finished=finished)
+        return sum(prediction.log_prob for result in results for prediction in result.predictions)
+
+    assert total("apart") > total("beam")
+
+
 def test_exact_beams_take_fewer_passes(model: Model) -> None:
     options = {"max_length": MAX_LENGTH, "batch_size": 1}
     standard = model.predict(SHORT, 5, beam="standard", **options)
@@ -124,11 +148,18 @@ def test_sbs_without_drafts_is_standard_beam_search(model: Model) -> None:
     assert [answers(r) for r in sbs] == [answers(r) for r in standard]
 
 
+def test_what_is_too_long_is_refused_before_rdkit_reads_it(model: Model) -> None:
+    """Nested as deep as this, RDKit would take a quarter of an hour."""
+    query = "C(" * 50_000 + "C" + ")C" * 50_000
+    assert model.predict([query])[0].error.startswith("200001 tokens: expected at most 254, the m")
+
+
 STRATEGIES = (
     {"n_best": 1},
     {"n_best": 1, "drafter": "windows"},
     {"n_best": 4, "beam": "standard"},
     {"n_best": 4, "beam": "exact"},
+    {"n_best": 4, "finished": "apart"},
     {"n_best": 2, "beam_size": 4, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
 )
 

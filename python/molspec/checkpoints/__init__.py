@@ -41,7 +41,10 @@ def read(path: str | Path) -> Checkpoint:
         if form.recognises(path):
             try:
                 return form.read(path)
-            except (OSError, ValueError) as error:
+            except OSError as error:
+                name = Path(error.filename).name if error.filename else path.name
+                raise CheckpointError(f"{path}: {name}: {error.strerror}") from error
+            except ValueError as error:
                 raise CheckpointError(f"{path}: {error}") from error
     looked_for = "; ".join(form.LOOKS_FOR for form in _FORMATS)
     raise CheckpointError(f"{path}: no checkpoint in it; looked for {looked_for}")

@@ -111,6 +111,8 @@ def write(
         if destination.exists():
             destination.rename(replaced)
         unfinished.rename(destination)
+    except OSError as error:  # of a file that is not there any more
+        raise OSError(error.errno, error.strerror, str(destination)) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     shutil.rmtree(replaced, ignore_errors=True)

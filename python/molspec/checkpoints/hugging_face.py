@@ -21,11 +21,13 @@ from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.json_file import read_object
 from molspec.checkpoints.names import Rules, take
+from molspec.engine.generation import warn_of_processors
 from molspec.model.spec import Activation, ModelSpec
 
 LOOKS_FOR = "a Hugging Face folder with config.json and weights"
 
 _CONFIG = "config.json"
+_GENERATION = "generation_config.json"
 _BINARY = "pytorch_model.bin"
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
@@ -74,6 +76,9 @@ def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     config = read_object(path / _CONFIG)
     spec, weights = convert(config, _read_state(path))
+    generation = path / _GENERATION  # older folders have its settings in config.json
+    settings = read_object(generation) if generation.is_file() else {}
+    warn_of_processors({**config, **settings}, "molspec", 4)
     vocabulary, wrapping = read_vocabulary(path, config, spec.target_vocab_size)
     if wrapping is not None:
         spec = replace(spec, source_bos=wrapping[0], source_eos=wrapping[1])

@@ -7,6 +7,7 @@ from molspec.drafting.configurations import (
     NoDraft,
     TreeDraft,
     WindowDrafts,
+    check_count,
     factory,
     resolve,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "TreeDraft",
     "WindowDrafts",
     "build_ngram",
+    "check_count",
     "factory",
     "guess_model",
     "resolve",

@@ -38,8 +38,8 @@ class WindowDrafts:
     smart: bool = False
 
     def __post_init__(self) -> None:
-        _check_count("draft_length", self.draft_length)
-        _check_count("draft_count", self.draft_count)
+        check_count("draft_length", self.draft_length)
+        check_count("draft_count", self.draft_count)
         if self.choice not in ("even", "first"):
             raise ValueError(f"choice is {self.choice!r}: expected 'even' or 'first'")
 
@@ -71,8 +71,8 @@ class TreeDraft:
     min_probability: float = 0.01
 
     def __post_init__(self) -> None:
-        _check_count("node_budget", self.node_budget)
-        _check_count("max_depth", self.max_depth)
+        check_count("node_budget", self.node_budget, 10_000)
+        check_count("max_depth", self.max_depth)
         if not 0 <= self.min_probability <= 1:
             raise ValueError(f"min_probability is {self.min_probability}: expected 0 to 1")
 
@@ -111,6 +111,11 @@ def resolve(
         if value is not None
     }
     if not isinstance(drafter, str):
+        if not isinstance(drafter, Drafting):
+            raise ValueError(
+                f"drafter is {drafter!r}: expected one of {', '.join(_NAMES)}, "
+                "or a configuration of molspec.drafting"
+            )
         if options:
             raise ValueError(
                 f"{next(iter(options))} is given beside a configuration of the drafter"
@@ -131,6 +136,9 @@ def factory(drafting: Drafting, guess: _native.GuessModel) -> _native.DrafterFac
     return _native.DrafterFactory(drafting.native(), guess)
 
 
-def _check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object, most: int = 1000) -> None:
+    """Raise ValueError, naming the option, unless its value is a whole number from 1 to `most`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} is {value!r}: expected a whole number of at least 1")
+    if value > most:
+        raise ValueError(f"{name} is {value}: expected at most {most}")

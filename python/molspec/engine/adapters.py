@@ -32,8 +32,9 @@ def adapt(model: object, pad_id: int, device: torch.device | None) -> EncoderDec
     `device` is where callables want their tensors; a module's is where its parameters are. Raises
     ValueError where the model is none of `LOOKED_FOR`.
     """
-    if isinstance(model, tuple) and len(model) == 2 and all(map(callable, model)):
-        return _from_callables(*model, pad_id=pad_id, device=device or torch.device("cpu"))
+    if isinstance(model, tuple | list) and len(model) == 2 and all(map(callable, model)):
+        encode, decode = model
+        return _from_callables(encode, decode, pad_id, device or torch.device("cpu"))
     if isinstance(model, Transformer):
         return _from_twin(model, pad_id)
     if (
@@ -110,7 +111,7 @@ def _offset_name(decode: Callable[..., Any]) -> str | None:
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:
     """Put modules into evaluation mode, without gradients; every submodule's mode comes back."""
-    parts = model if isinstance(model, tuple) else (model,)
+    parts = model if isinstance(model, tuple | list) else (model,)
     owners = [getattr(part, "__self__", part) for part in parts]  # of a bound method
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
     modes = [module.training for module in modules]

@@ -22,6 +22,11 @@ _CUDA_DTYPES = {
 Engine = NativeEngine | CudaEngine
 
 
+def by_name(value: str | torch.device | torch.dtype) -> str:
+    """A device's or a dtype's name, as `check_device` takes it: torch's own objects will do."""
+    return str(value).removeprefix("torch.")
+
+
 def check_device(device: str, dtype: str) -> None:
     """Raise ValueError, naming the argument, where this machine cannot run them."""
     kind, _, index = device.partition(":")

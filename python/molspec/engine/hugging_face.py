@@ -7,7 +7,6 @@ only new tokens go through the decoder. Keys and values of the memory are comput
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from molspec.engine.adapters import device_of
+from molspec.engine.generation import warn_of_processors
 from molspec.engine.memories import Memories
 from molspec.engine.module import (
     PickedNodes,
@@ -32,19 +32,6 @@ from molspec.engine.module import (
 )
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.rows import IntArray, Rows, TokenPaths, split
-
-#: What `generate` does to distributions where a generation config says so, and its value for not.
-_PROCESSORS: dict[str, tuple[object, ...]] = {
-    "forced_bos_token_id": (None,),
-    "bad_words_ids": (None,),
-    "suppress_tokens": (None,),
-    "begin_suppress_tokens": (None,),
-    "no_repeat_ngram_size": (None, 0),
-    "encoder_no_repeat_ngram_size": (None, 0),
-    "repetition_penalty": (None, 1.0),
-    "min_length": (None, 0),
-    "min_new_tokens": (None, 0),
-}
 
 
 class HuggingFaceSession:
@@ -68,13 +55,23 @@ class HuggingFaceSession:
         self._cross_cache: tuple[Tensor, DynamicCache] | None = None
         #: Keys and values of nodes [slot, layer, 2, head, head_dim].
         self._pool = torch.empty(0)
-        _warn_of_processors(model)
+        config = getattr(model, "generation_config", None)
+        warn_of_processors({} if config is None else config.to_dict(), "molspec.decode", 4)
 
     @property
     def vocab_size(self) -> int:
-        """Size of the target's vocabulary."""
-        size: int = self._model.get_output_embeddings().weight.shape[0]
+        """Size of the target's vocabulary. Raises ValueError for a model that gives no logits."""
+        output = self._model.get_output_embeddings()
+        if output is None:
+            kind = type(self._model).__name__
+            raise ValueError(f"model is a {kind}: expected one with an output layer")
+        size: int = output.weight.shape[0]
         return size
+
+    @property
+    def max_positions(self) -> int | None:
+        """Ids of the longest source and of the longest target, where the config says so."""
+        return getattr(self._model.config, "max_position_embeddings", None)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows, and the keys and values of their memories."""
@@ -168,14 +165,3 @@ def _filled(keys_values: Tensor) -> DynamicCache:
         for index, layer in enumerate(keys_values.permute(2, 3, 0, 4, 1, 5)):
             cache.update(layer[0], layer[1], index)
     return cache
-
-
-def _warn_of_processors(model: Any) -> None:
-    config = getattr(model, "generation_config", None)
-    found = [name for name, off in _PROCESSORS.items() if getattr(config, name, None) not in off]
-    if found:
-        warnings.warn(
-            f"generation_config sets {', '.join(found)}: molspec.decode ranks by the model's own "
-            "distributions and does not apply that",
-            stacklevel=4,
-        )

@@ -21,7 +21,7 @@ def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
     yield f"model        {settings['model']}, {where}; molspec {settings['molspec']}"
     columns = f"{settings['query_column']} -> {settings['target_column']}"
     yield f"table        {settings['table']}, {columns}, from row {settings['offset'] + 1} on"
-    names = ("beam", "n_best", "beam_size", "length_penalty")
+    names = ("beam", "n_best", "beam_size", "length_penalty", "finished")
     yield f"search       {_named(settings, names)}"
     yield f"             {_named(settings, ('batch_size', 'max_length', 'merge_duplicates'))}"
     yield f"drafter      {kind}{': ' if drafter else ''}{_named(drafter, tuple(drafter))}"

@@ -1,7 +1,7 @@
 """Text: SMILES, their atomwise tokens, and the tokens' ids."""
 
 from molspec._native import TokenizationError, tokenize
-from molspec.text.smiles import InvalidSmilesError, canonicalise, check_smiles
+from molspec.text.smiles import InvalidSmilesError, canonicalise, check_smiles, check_text
 from molspec.text.vocabulary import Vocabulary
 
 __all__ = [
@@ -10,5 +10,6 @@ __all__ = [
     "Vocabulary",
     "canonicalise",
     "check_smiles",
+    "check_text",
     "tokenize",
 ]

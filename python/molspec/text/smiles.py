@@ -27,10 +27,8 @@ def canonicalise(smiles: str) -> str | None:
     return None if molecule is None else str(Chem.MolToSmiles(molecule))
 
 
-def check_smiles(smiles: object) -> str:
-    """Give back `smiles` as it is: a string, atomwise tokens without a rest, a molecule to RDKit.
-
-    A query is not made canonical: models may want their sources rooted at a chosen atom.
+def check_text(smiles: object) -> str:
+    """Give back `smiles` as it is: a string of atomwise tokens without a rest.
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
@@ -39,10 +37,21 @@ def check_smiles(smiles: object) -> str:
     if not smiles.strip():
         raise InvalidSmilesError("empty: expected a SMILES string")
     tokenize(smiles)
-    molecule, log = _parse(smiles)
+    return smiles
+
+
+def check_smiles(smiles: object) -> str:
+    """Give back `smiles` as it is: a string, atomwise tokens without a rest, a molecule to RDKit.
+
+    A query is not made canonical: models may want their sources rooted at a chosen atom.
+
+    Raises InvalidSmilesError or TokenizationError, saying why.
+    """
+    text = check_text(smiles)
+    molecule, log = _parse(text)
     if molecule is None:
         raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
-    return smiles
+    return text
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:

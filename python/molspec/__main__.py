@@ -1,0 +1,5 @@
+"""`python -m molspec`: the command line where its script is not on the path."""
+
+from molspec.cli import main
+
+main()

@@ -1,0 +1,36 @@
+"""Generation settings of Hugging Face that change a model's distributions: named, not applied."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+#: What `generate` does to distributions where a generation config says so, and its value for not.
+_PROCESSORS: dict[str, tuple[object, ...]] = {
+    "forced_bos_token_id": (None,),
+    "bad_words_ids": (None,),
+    "suppress_tokens": (None,),
+    "begin_suppress_tokens": (None,),
+    "no_repeat_ngram_size": (None, 0),
+    "encoder_no_repeat_ngram_size": (None, 0),
+    "repetition_penalty": (None, 1.0),
+    "exponential_decay_length_penalty": (None,),
+    "sequence_bias": (None,),
+    "min_length": (None, 0),
+    "min_new_tokens": (None, 0),
+}
+
+
+def warn_of_processors(settings: Mapping[str, Any], who: str, depth: int) -> None:
+    """Warn where a generation config asks `generate` for more than the model's distributions.
+
+    `who` passes that over; `depth` calls lie between the warning and who called that.
+    """
+    found = [name for name, off in _PROCESSORS.items() if settings.get(name) not in off]
+    if found:
+        warnings.warn(
+            f"generation_config sets {', '.join(found)}: {who} ranks by the model's own "
+            "distributions and does not apply that",
+            stacklevel=depth + 1,
+        )
