@@ -43,11 +43,11 @@ class Scenario:
 
 
 SCENARIOS = {
-    "product greedy, batch 1": Scenario("product", 12),
+    "product greedy, batch 1": Scenario("product", 24),
     "product greedy, batch 32": Scenario("product", 32, batch_size=32),
-    "retro n = 5": Scenario("retro", 6, n_best=5),
-    "retro n = 10": Scenario("retro", 5, n_best=10),
-    "retro n = 25": Scenario("retro", 3, n_best=25),
+    "retro n = 5": Scenario("retro", 10, n_best=5),
+    "retro n = 10": Scenario("retro", 8, n_best=10),
+    "retro n = 25": Scenario("retro", 5, n_best=25),
     **{
         f"retro greedy, {length} tokens": Scenario("retro", 4, length=length)
         for length in (20, 40, 80, 140)

@@ -285,7 +285,7 @@ class Transformers(Peer):
 
 #: The peers, and of each the settings and the environment that a setting needs.
 SETTINGS: dict[str, dict[str, dict[str, str]]] = {
-    "molspec": {"float32": {}, "bfloat16": {}, "float32 none": {}, "bfloat16 none": {}},
+    "molspec": {"float32": {}, "bfloat16": {}, "int8": {}, "float32 none": {}, "bfloat16 none": {}},
     "CTranslate2": {
         "float32": {},
         "int8": {},
