@@ -36,7 +36,7 @@ class Settings:
         options = asdict(self.options)
         for name in ("draft_length", "draft_count", "node_budget"):
             del options[name]
-        drafter = self.options.drafting
+        drafter = self.options.on(self.device).drafting
         return {
             "molspec": molspec.__version__,
             "model": self.model,
