@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__AVX512VNNI__)
 #include <immintrin.h>
 #endif
 
@@ -72,6 +72,30 @@ float bfloat16_products(float factor, int64_t repeats) {
 
 int64_t bfloat16_operations() { return float32_operations(); }
 float bfloat16_products(float factor, int64_t repeats) { return float32_products(factor, repeats); }
+
+#endif
+
+#if defined(__AVX512VNNI__)
+
+// A lane takes four products of int8.
+int64_t int8_operations() { return kChains * 16 * 8; }
+
+float int8_products(float factor, int64_t repeats) {
+  __m512i chains[kChains];
+  for (int i = 0; i < kChains; ++i) chains[i] = _mm512_set1_epi32(i);
+  const __m512i factors = _mm512_set1_epi8(static_cast<char>(factor * 4));
+  for (int64_t repeat = 0; repeat < repeats; ++repeat)
+    for (int i = 0; i < kChains; ++i)
+      chains[i] = _mm512_dpbusd_epi32(chains[i], factors, factors);
+  Vector totals[kChains];
+  std::memcpy(totals, chains, sizeof(totals));
+  return sum(totals);
+}
+
+#else  // Without such an instruction the ceiling is float32's.
+
+int64_t int8_operations() { return float32_operations(); }
+float int8_products(float factor, int64_t repeats) { return float32_products(factor, repeats); }
 
 #endif
 }

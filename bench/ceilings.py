@@ -40,7 +40,7 @@ def reader(byte_count: int) -> tuple[int, Call]:
 
 def multiplier(dtype: torch.dtype) -> tuple[int, Call]:
     """Operations (a product is one, a sum another), and a call that does so many."""
-    name = "bfloat16" if dtype == torch.bfloat16 else "float32"
+    name = str(dtype).removeprefix("torch.")
     library = _library()
     products = getattr(library, f"{name}_products")
     operations = getattr(library, f"{name}_operations")() * _PRODUCT_REPEATS
@@ -60,8 +60,8 @@ def _library() -> ctypes.CDLL:
             reason = getattr(error, "stderr", None) or error
             raise RuntimeError(f"{' '.join(command)}: {reason}") from error
         library = ctypes.CDLL(str(built))
-    for name in ("read_bytes", "float32_products", "bfloat16_products"):
+    for name in ("read_bytes", "float32_products", "bfloat16_products", "int8_products"):
         getattr(library, name).restype = ctypes.c_float
-    for name in ("float32_operations", "bfloat16_operations"):
+    for name in ("float32_operations", "bfloat16_operations", "int8_operations"):
         getattr(library, name).restype = ctypes.c_int64
     return library

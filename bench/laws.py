@@ -40,7 +40,7 @@ from molspec.models import locate
 from molspec.predictor import Model
 from molspec.strategy import PredictOptions
 
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("float32", "bfloat16", "int8")
 BATCH_SIZES = (1, 7, 32)
 DRAFTERS: dict[str, Drafting] = {
     "none": NoDraft(),

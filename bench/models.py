@@ -16,7 +16,7 @@ from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.models import bundled_names, locate
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 #: Of a query in the middle of its decoding: tokens of the source, and decoded so far.
 SOURCE_LENGTH = 65
 PREFIX_LENGTH = 25

@@ -29,8 +29,8 @@ def test_laws_hold(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert laws.main(arguments) == 0
     text = capsys.readouterr().out
     assert "model: 4 of 7 from 0, 0 violations" in text
-    assert "model bfloat16 tree batch 7: 6 answers" in text
-    assert "102 answers checked, 0 violations, 0 ties that rounding decides, 1 queries" in text
+    assert "model int8 tree batch 7: 6 answers" in text
+    assert "150 answers checked, 0 violations, 0 ties that rounding decides, 1 queries" in text
 
 
 def test_a_drafter_that_changes_an_answer_is_seen(
