@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from molspec import drafting
+from molspec import drafting, ops
 from molspec._native import GreedySearch
 from molspec.decoding import Source, Statistics, decode
 from molspec.drafting import Drafting, NoDraft, WindowDrafts
@@ -143,6 +144,13 @@ def test_rounds_on_the_device_are_the_host_s(
             assert device.decoder_calls == host.decoder_calls
     if drafter == DRAFTERS[1] and max_length > 2:
         assert host.accepted_tokens > 0
+
+
+@pytest.mark.parametrize("name", ["propose_windows", "stage_nodes", "verify_nodes"])
+def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
+    schema = getattr(cuda.ops, name).default._schema
+    names = list(inspect.signature(getattr(ops, name)).parameters)
+    assert names == [argument.name for argument in schema.arguments]
 
 
 def test_another_vocabulary_is_refused(cuda: Emulator) -> None:

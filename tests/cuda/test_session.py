@@ -33,14 +33,17 @@ class Recorder(Graphs):
 class EmulatedEngine:
     """What CudaEngine is, on the emulated machine."""
 
-    def __init__(self, cuda: Emulator, dtype: torch.dtype) -> None:
+    def __init__(self, cuda: Emulator, dtype: torch.dtype, rounds_on_device: bool = True) -> None:
         checkpoint = tiny.checkpoint()
         self._packed = pack(checkpoint.spec, checkpoint.weights, dtype)
         self._cuda = cuda
+        self._rounds_on_device = rounds_on_device
         self.graphs = Recorder()
 
     def session(self, query_count: int) -> CudaSession:
-        return CudaSession(self._packed, query_count, self._cuda.ops, self.graphs)
+        return CudaSession(
+            self._packed, query_count, self._cuda.ops, self.graphs, self._rounds_on_device
+        )
 
 
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:
@@ -55,6 +58,20 @@ def test_drafts_and_batches_change_nothing(cuda: Emulator, dtype: torch.dtype) -
     assert any(result.predictions[0].smiles for result in plain)
     assert predict(cuda, dtype, "tree", batch_size=4) == plain
     assert predict(cuda, dtype, "windows", batch_size=1) == plain
+
+
+@pytest.mark.parametrize("drafter", ["none", "windows"])
+def test_rounds_on_the_device_change_nothing(cuda: Emulator, drafter: str) -> None:
+    found = []
+    for on_device in (True, False):
+        model = tiny.model()
+        engine = EmulatedEngine(cuda, torch.float32, on_device)
+        model.engine = engine  # type: ignore[assignment]
+        results = model.predict(tiny.QUERIES[:5], drafter=drafter, batch_size=2, max_length=7)
+        assert any(isinstance(size, tuple) for size in engine.graphs.sizes) == on_device
+        statistics = results.statistics
+        found.append((list(results), statistics.nodes, statistics.accepted_tokens))
+    assert found[0] == found[1]
 
 
 def test_answers_are_the_cpu_s(cuda: Emulator) -> None:
