@@ -92,10 +92,12 @@ def test_steps_come_in_few_sizes(cuda: Emulator) -> None:
     assert set(engine.graphs.sizes) <= {8, 16, 32, 64}
 
 
-def test_a_source_that_is_too_long_is_refused(cuda: Emulator) -> None:
+def test_bad_sources_are_refused(cuda: Emulator) -> None:
     session = EmulatedEngine(cuda, torch.float32).session(1)
     with pytest.raises(RuntimeError, match="source has 300 ids: expected 1 to 256"):
         session.encode([0], [[4] * 300])
+    with pytest.raises(RuntimeError, match="source id 13: expected 0 to 12"):
+        session.encode([0], [[4, 13]])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")

@@ -131,19 +131,31 @@ class CudaSession:
         lengths = [len(source) for source in sources]
         for row, length in zip(rows, lengths, strict=True):
             self._allocate(row, length)
-        self._memories.copy_(self._host_memories)
-        self.reserve(sum(lengths))
-        offsets = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
         source_ids = torch.tensor([i for source in sources for i in source], dtype=torch.int32)
+        self._check_source(source_ids)
+        self._memories.copy_(self.send(self._host_memories))
+        self.reserve(sum(lengths))
         self.library.encode(
             *self._model,
-            source_ids.to(self.device),
-            offsets.to(self.device),
-            self._host_memories[torch.tensor(rows)].to(self.device),
+            self.send(source_ids),
+            self.send(torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)),
+            self.send(self._host_memories[torch.tensor(rows)]),
             self._memory_cache,
             self._workspace,
         )
-        self.library.refuse_fault(self._workspace)
+
+    def send(self, values: Tensor) -> Tensor:
+        """Values on their way to the device; torch keeps the host's copy until they are there."""
+        if self.device.type == "cpu":
+            return values
+        return values.pin_memory().to(self.device, non_blocking=True)
+
+    def _check_source(self, source_ids: Tensor) -> None:
+        """What the device finds too: to read that back, the host would have to wait."""
+        most = self.spec.source_vocab_size - 1
+        wrong = source_ids[(source_ids < 0) | (source_ids > most)]
+        if len(wrong):
+            raise RuntimeError(f"source id {int(wrong[0])}: expected 0 to {most}")
 
     def _allocate(self, row: int, length: int) -> None:
         longest = self._packed.spec.max_positions

@@ -135,8 +135,9 @@ class GreedyRounds:
             if self._windows:
                 trees = self._guess.window_trees(source_ids, self._windows)
                 most_drafts = max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
-                self._trees[row, : len(trees)] = torch.tensor(trees, dtype=torch.int32)
-            self._answers[row, : len(fresh)] = fresh.to(self._answers.device)
+                sent = self._session.send(torch.tensor(trees, dtype=torch.int32))
+                self._trees[row, : len(trees)] = sent
+            self._answers[row, : len(fresh)] = self._session.send(fresh)
             self._live[row] = first_round, 1 + most_drafts
 
     def release(self, row: int) -> None:
