@@ -87,11 +87,11 @@ class DeviceSession(FakeModel):
         super().__init__(rows)
         self.library = cuda.ops
         self.graphs = Recorder()
-        self._rows = rows
+        self.query_count = rows
         self._rounds_ahead = rounds_ahead
 
     def rounds(self, search: GreedySearch) -> GreedyRounds:
-        return GreedyRounds(self, search, self._rows, self._rounds_ahead)  # type: ignore[arg-type]
+        return GreedyRounds(self, search, self._rounds_ahead)  # type: ignore[arg-type]
 
     def cache(self, blocks: int) -> Tensor:
         return torch.zeros(blocks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -42,10 +43,51 @@ class CudaEngine:
         packed = pack(spec, weights, dtype)
         self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
         self.rounds_on_device = rounds_on_device
+        self._idle: list[CudaSession] = []  # the last one given back
 
-    def session(self, query_count: int) -> CudaSession:
-        """Caches for a batch of at most `query_count` queries."""
-        return CudaSession(self.packed, query_count, rounds_on_device=self.rounds_on_device)
+    def session(self, query_count: int) -> Lease:
+        """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
+        return Lease(self._take(query_count), self.rounds_on_device, self._give_back)
+
+    def _take(self, query_count: int) -> CudaSession:
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            return self._make(query_count)
+        if session.query_count != query_count:
+            return self._make(query_count)
+        session.reset()
+        return session
+
+    def _make(self, query_count: int) -> CudaSession:
+        return CudaSession(self.packed, query_count)
+
+    def _give_back(self, session: CudaSession) -> None:
+        self._idle[:] = [session]
+
+
+class Lease:
+    """A session in use by one decode loop; it is idle again where nobody holds the lease any more.
+
+    Buffers and captured graphs so outlive a call: a query that comes alone finds them warm.
+    """
+
+    def __init__(
+        self,
+        session: CudaSession,
+        rounds_on_device: bool,
+        give_back: Callable[[CudaSession], None],
+    ) -> None:
+        self._session = session
+        self._rounds_on_device = rounds_on_device
+        self.encode = session.encode
+        self.step = session.step
+        self.release = session.release
+        weakref.finalize(self, give_back, session).atexit = False
+
+    def rounds(self, search: object) -> GreedyRounds | None:
+        """The decode loop of a search whose rounds can stay on the device; None for all others."""
+        return self._session.rounds(search) if self._rounds_on_device else None
 
 
 class Graphs:
@@ -95,12 +137,10 @@ class CudaSession:
         query_count: int,
         library: Any = ops,
         graphs: Graphs | None = None,
-        rounds_on_device: bool = True,
     ) -> None:
         self._packed = packed
         self._model = (packed.weights, packed.table)
-        self._query_count = query_count
-        self._rounds_on_device = rounds_on_device
+        self.query_count = query_count
         self.spec = packed.spec
         self.library = library
         self.device = packed.weights.device
@@ -115,6 +155,12 @@ class CudaSession:
         self._nodes = _Staged((4,), torch.int32, self.device)
         self._path_slots = _Staged((), torch.int32, self.device)
         self._log_probs = _Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
+        self._greedy: GreedyRounds | None = None
+
+    def reset(self) -> None:
+        """Free all rows: a loop that was left early has some."""
+        for row in self._host_memories[:, 0].nonzero().flatten().tolist():
+            self.release(row)
 
     def cache(self, blocks: int) -> Tensor:
         """Keys and values of so many blocks."""
@@ -192,11 +238,13 @@ class CudaSession:
 
     def rounds(self, search: object) -> GreedyRounds | None:
         """The decode loop of a search whose rounds can stay on the device; None for all others."""
-        if not self._rounds_on_device or not isinstance(search, GreedySearch):
+        if not isinstance(search, GreedySearch) or not GreedyRounds.takes(search):
             return None
-        if not GreedyRounds.takes(search):
-            return None
-        return GreedyRounds(self, search, self._query_count)
+        if self._greedy is None or not self._greedy.fits(search):
+            self.graphs.clear()  # those of other buffers
+            self._greedy = GreedyRounds(self, search)
+        self._greedy.begin(search)
+        return self._greedy
 
     def step_size(self, node_count: int) -> int:
         """Nodes that the graph of a step of `node_count` is captured for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,8 +54,29 @@ _LIVE, _NO_NUMBERS = 1, 3
 _COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """What the buffers of a search depend on, and the numbers that its graphs hold."""
+
+    #: Token ids in a row of answers: a row has a multiple of 8 bytes, as it begins with a double.
+    capacity: int
+    most_drafts: int
+    tree_entries: int
+    drafts: bool
+    special_ids: tuple[int, int]
+
+    @classmethod
+    def of(cls, search: GreedySearch, longest: int) -> _Sizes:
+        options, guess = search.drafters.options, search.drafters.model
+        special_ids = guess.bos, guess.eos
+        capacity = -(-search.max_length // 2) * 2
+        if isinstance(options, WindowOptions):
+            return cls(capacity, *options.tree_limits(longest), True, special_ids)
+        return cls(capacity, 0, 1, False, special_ids)
+
+
 class GreedyRounds:
-    """One decode loop of greedy search on a session's device.
+    """Greedy search on a session's device: buffers and graphs, for one decode loop after another.
 
     Raises ValueError where the drafters' vocabulary is not the model's.
     """
@@ -65,47 +87,47 @@ class GreedyRounds:
         return isinstance(search.drafters.options, (NoDraftOptions, WindowOptions))
 
     def __init__(
-        self,
-        session: CudaSession,
-        search: GreedySearch,
-        query_count: int,
-        rounds_ahead: int = ROUNDS_AHEAD,
+        self, session: CudaSession, search: GreedySearch, rounds_ahead: int = ROUNDS_AHEAD
     ) -> None:
         self._session = session
-        self._guess = search.drafters.model
-        spec, device = session.spec, session.device
-        if self._guess.vocab_size < spec.target_vocab_size:
-            raise ValueError(
-                f"the drafters know {self._guess.vocab_size} tokens: "
-                f"expected the model's {spec.target_vocab_size}"
-            )
-        options = search.drafters.options
-        self._windows = options if isinstance(options, WindowOptions) else None
-        limit, entries = 0, 1
-        if self._windows:
-            limit, entries = self._windows.tree_limits(spec.max_positions)
-        max_length = search.max_length
-        blocks = -(-(max_length + 2 + limit) // BLOCK_POSITIONS)
-        slots = query_count * blocks * BLOCK_POSITIONS
+        self._sizes = sizes = _Sizes.of(search, session.spec.max_positions)
+        spec, device, rows = session.spec, session.device, session.query_count
+        blocks = -(-(sizes.capacity + 1 + sizes.most_drafts) // BLOCK_POSITIONS)
 
         def zeros(*shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
 
-        #: A row of answers; of 8 bytes a multiple, as the head begins with a double.
-        self._row = np.dtype([("head", _HEAD), ("token_ids", "<i4", (-(-max_length // 2) * 2,))])
-        self._max_length = max_length
-        self._answers = zeros(query_count, self._row.itemsize, dtype=torch.uint8)
-        self._slots = torch.arange(slots, dtype=torch.int32, device=device).view(query_count, -1)
-        self._drafts = zeros(query_count, 1 + 2 * limit)
-        self._trees = zeros(query_count, entries)
-        self._kv_cache = session.cache(query_count * blocks)
+        self._row = np.dtype([("head", _HEAD), ("token_ids", "<i4", (sizes.capacity,))])
+        self._answers = zeros(rows, self._row.itemsize, dtype=torch.uint8)
+        slots = torch.arange(rows * blocks * BLOCK_POSITIONS, dtype=torch.int32, device=device)
+        self._slots = slots.view(rows, -1)
+        self._drafts = zeros(rows, 1 + 2 * sizes.most_drafts)
+        self._trees = zeros(rows, sizes.tree_entries)
+        self._kv_cache = session.cache(rows * blocks)
         self._nodes, self._path_slots = zeros(0, 4), zeros(0)
         self._log_probs = zeros(0, spec.target_vocab_size, dtype=torch.float32)
-
         self._images = [
             torch.zeros(self._answers.shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
             for _ in range(rounds_ahead)
         ]
+        self.begin(search)
+
+    def fits(self, search: GreedySearch) -> bool:
+        """Whether the buffers, and the graphs on them, are those of another search."""
+        return self._sizes == _Sizes.of(search, self._session.spec.max_positions)
+
+    def begin(self, search: GreedySearch) -> None:
+        """Forget all queries, for a decode loop of `search`."""
+        self._guess = search.drafters.model
+        most = self._session.spec.target_vocab_size
+        if self._guess.vocab_size < most:
+            raise ValueError(
+                f"the drafters know {self._guess.vocab_size} tokens: expected the model's {most}"
+            )
+        options = search.drafters.options
+        self._windows = options if isinstance(options, WindowOptions) else None
+        self._max_length = search.max_length
+        self._answers.zero_()
         #: Rounds that the host has not looked at: how to wait for each, and where its answers are.
         self._under_way: deque[tuple[Callable[[], None], Tensor]] = deque()
         self._looked_count = 0
@@ -166,7 +188,7 @@ class GreedyRounds:
     def _grow(self, size: int) -> None:
         if size > len(self._nodes):
             self._nodes = self._nodes.new_zeros(size, 4)
-            self._path_slots = self._path_slots.new_zeros(size * self._row["token_ids"].shape[0])
+            self._path_slots = self._path_slots.new_zeros(size * self._sizes.capacity)
             self._log_probs = self._log_probs.new_zeros(size, self._log_probs.shape[1])
             self._session.graphs.clear()
         self._session.reserve(size)
