@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one call of under ten minutes and without a network: build, check all
-# kernels against their references, the laws on real queries, compute-sanitizer, and times as JSON.
+# kernels against their references, the laws on real queries (with rounds on the host and on the
+# device), compute-sanitizer, and times as JSON.
 #
 # usage: bench/gpu.sh [FOLDER]     results go there; $OUT or build/gpu if not given
 # PYTHON names the interpreter (torch, scikit-build-core, pybind11, cmake and ninja beside it).

@@ -16,6 +16,15 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   library.def("refuse_fault(Tensor workspace) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");
 
+  // Greedy decoding that stays on a device: a round is these around decoder_step.
+  library.def("propose_windows(Tensor answers, Tensor(a!) drafts, Tensor trees, int bos_id) -> ()");
+  library.def(
+      "stage_nodes(Tensor(a!) answers, Tensor slots, Tensor drafts, Tensor(b!) nodes, "
+      "Tensor(c!) path_slots, int bos_id) -> ()");
+  library.def(
+      "verify_nodes(Tensor(a!) answers, Tensor(b!) slots, Tensor drafts, Tensor log_probs, "
+      "int eos_id) -> ()");
+
   // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
   library.def("instruction_set() -> str");
 

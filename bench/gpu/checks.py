@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from tests import tiny
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 from torch import Tensor
 
 from molspec import ops, reference
 from molspec.engine.packing import PackedModel, pack
+from molspec.predictor import Model
 
 #: Largest difference of log-probs from the reference that rounds the same inputs.
 _TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 0.06, torch.float16: 0.01}
@@ -116,4 +118,8 @@ def small(device: str, few: bool) -> dict[str, Any]:
         for node_count in (20, 60):  # narrow and wide linears
             log_probs = on_device(_batch("pre-norm", dtype, node_count), device)
             results.append({"what": f"{dtype}", "ok": bool(log_probs.isfinite().all())})
+    rounds = Model(tiny.checkpoint(), "float32", device).predict(
+        tiny.QUERIES[:3], drafter="windows", batch_size=2, max_length=5
+    )
+    results.append({"what": "rounds", "ok": not any(result.error for result in rounds)})
     return {"ok": all(result["ok"] for result in results), "checks": results}

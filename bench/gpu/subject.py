@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from tests import tiny
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.engine.cuda import CudaEngine
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.models import locate
+from molspec.predictor import Model
 from molspec.text import TokenizationError, Vocabulary
 
 PAPER_FEED_FORWARD = 2048
@@ -58,3 +61,16 @@ def queries(subject: Checkpoint, count: int) -> list[str]:
             subject.vocabulary.encode(smiles)
             spelled.append(smiles)
     return spelled[:count]
+
+
+@contextmanager
+def rounds_on_host(model: Model) -> Iterator[None]:
+    """The host drafts and selects between steps, as it does on the CPU."""
+    if not isinstance(model.engine, CudaEngine):
+        yield
+        return
+    model.engine.rounds_on_device = False
+    try:
+        yield
+    finally:
+        model.engine.rounds_on_device = True

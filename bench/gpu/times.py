@@ -61,6 +61,7 @@ def _queries(device: str, dtype: str, few: bool) -> list[dict[str, Any]]:
     cases: list[tuple[str, dict[str, Any]]] = [
         ("product", {"drafter": "none"}),
         ("product", {"drafter": "tree"}),
+        ("product", {"drafter": "windows"}),
         *(("retro", {"n_best": n}) for n in (5, 10, 25)),
     ]
     for name, options in cases[: 2 if few else None]:
@@ -73,7 +74,12 @@ def _queries(device: str, dtype: str, few: bool) -> list[dict[str, Any]]:
             run = partial(model.predict, queries, **limits, **options)
             seconds = _seconds(device, run, 1 if few else 3) / len(queries)
             row = {"model": name, **options, "batch_size": batch_size}
-            results.append({**row, "milliseconds_a_query": 1e3 * seconds})
+            row["milliseconds_a_query"] = 1e3 * seconds
+            if options.get("drafter") in ("none", "windows"):  # otherwise it always is the host
+                with subject.rounds_on_host(model):
+                    seconds = _seconds(device, run, 1 if few else 3) / len(queries)
+                row["milliseconds_with_rounds_on_host"] = 1e3 * seconds
+            results.append(row)
     return results
 
 

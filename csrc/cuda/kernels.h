@@ -11,7 +11,10 @@
 #include "ops/encode.h"
 #include "ops/expand_drafts.h"
 #include "ops/left_pad.h"
+#include "ops/propose_windows.h"
 #include "ops/select_hypotheses.h"
+#include "ops/stage_nodes.h"
+#include "ops/verify_nodes.h"
 
 namespace molspec::cuda {
 
@@ -21,6 +24,11 @@ int64_t workspace_size(const Model& model, int64_t rows);
 void encode(const EncodeProblem& problem, cudaStream_t stream);
 void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream);
 Fault read_fault(const uint8_t* workspace, cudaStream_t stream);
+
+// The rest of a round of greedy decoding that stays on the device, see ops/greedy_rows.h.
+void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream);
+void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream);
+void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream);
 
 // What the lengths of left_pad add up to.
 struct RowMeasure {

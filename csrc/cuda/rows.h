@@ -15,7 +15,6 @@ struct Row {
   Node node;
   int32_t slot;  // where its keys and values go
 };
-constexpr int32_t kAbsent = -1;
 
 // The head of every workspace.
 struct Status {

@@ -18,6 +18,8 @@ struct Node {
   int32_t memory;      // row of the memory table
 };
 static_assert(sizeof(Node) == 16, "a row of the nodes tensor");
+// The memory of a node that is none: a gap, which a device passes over.
+constexpr int32_t kAbsent = -1;
 
 struct DecoderStepProblem {
   const Model* model;

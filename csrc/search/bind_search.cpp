@@ -58,16 +58,32 @@ void bind_loop(py::class_<Search>& search) {
 
 void bind_decoded(py::module_& module) {
   py::class_<Hypothesis>(module, "Hypothesis")
+      .def(py::init([](std::vector<int32_t> token_ids, double log_prob, bool finished) {
+             return Hypothesis{std::move(token_ids), log_prob, finished};
+           }),
+           py::kw_only(), py::arg("token_ids"), py::arg("log_prob"), py::arg("finished"))
       .def_readonly("token_ids", &Hypothesis::token_ids)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("finished", &Hypothesis::finished);
   py::class_<SearchStatistics>(module, "SearchStatistics")
+      .def(py::init([](int64_t steps, int64_t nodes, int64_t drafted_tokens,
+                       int64_t accepted_tokens, int64_t emitted_tokens) {
+             return SearchStatistics{steps, nodes, drafted_tokens, accepted_tokens, emitted_tokens};
+           }),
+           py::kw_only(), py::arg("steps"), py::arg("nodes"), py::arg("drafted_tokens"),
+           py::arg("accepted_tokens"), py::arg("emitted_tokens"))
       .def_readonly("steps", &SearchStatistics::steps)
       .def_readonly("nodes", &SearchStatistics::nodes)
       .def_readonly("drafted_tokens", &SearchStatistics::drafted_tokens)
       .def_readonly("accepted_tokens", &SearchStatistics::accepted_tokens)
       .def_readonly("emitted_tokens", &SearchStatistics::emitted_tokens);
   py::class_<Decoded>(module, "Decoded")
+      .def(py::init([](int32_t query, std::vector<Hypothesis> hypotheses,
+                       const SearchStatistics& statistics, std::string error) {
+             return Decoded{query, std::move(hypotheses), statistics, std::move(error)};
+           }),
+           py::kw_only(), py::arg("query"), py::arg("hypotheses"), py::arg("statistics"),
+           py::arg("error") = "")
       .def_readonly("query", &Decoded::query)
       .def_readonly("hypotheses", &Decoded::hypotheses)
       .def_readonly("statistics", &Decoded::statistics)
@@ -79,8 +95,14 @@ void bind_decoded(py::module_& module) {
 void bind_search(py::module_& module) {
   bind_decoded(module);
   py::class_<GreedySearch> greedy(module, "GreedySearch");
-  greedy.def(py::init<std::shared_ptr<const DrafterFactory>, int32_t, int32_t>(),
-             py::arg("drafters"), py::arg("query_count"), py::arg("max_length"));
+  greedy
+      .def(py::init<std::shared_ptr<const DrafterFactory>, int32_t, int32_t>(), py::arg("drafters"),
+           py::arg("query_count"), py::arg("max_length"))
+      .def_property_readonly("drafters",
+                             [](const GreedySearch& search) {
+                               return std::const_pointer_cast<DrafterFactory>(search.drafters());
+                             })
+      .def_property_readonly("max_length", &GreedySearch::max_length);
   bind_loop(greedy);
 
   py::class_<BeamOptions>(module, "BeamOptions")

@@ -31,6 +31,8 @@ class GreedySearch {
   // rows are free again.
   void advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done);
 
+  const std::shared_ptr<const DrafterFactory>& drafters() const { return drafters_; }
+  int32_t max_length() const { return max_length_; }
   const TokenTree& tree() const { return tree_; }
   int32_t live_count() const { return live_count_; }
 

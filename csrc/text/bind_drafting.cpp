@@ -6,6 +6,7 @@
 #include "text/drafter.h"
 #include "text/guess_trainer.h"
 #include "text/ngram_builder.h"
+#include "text/window_trees.h"
 
 namespace py = pybind11;
 
@@ -64,7 +65,14 @@ void bind_options(py::module_& module) {
              return WindowOptions{draft_length, draft_count, even, dilution, smart};
            }),
            py::kw_only(), py::arg("draft_length"), py::arg("draft_count"), py::arg("even"),
-           py::arg("dilution"), py::arg("smart"));
+           py::arg("dilution"), py::arg("smart"))
+      .def(
+          "tree_limits",
+          [](const WindowOptions& options, int longest) {
+            const WindowTreeLimits limits = window_tree_limits(options, longest);
+            return std::make_pair(limits.nodes, limits.entries);
+          },
+          py::arg("longest"));
   py::class_<TreeOptions>(module, "TreeOptions")
       .def(py::init([](int node_budget, int max_depth, float min_probability) {
              return TreeOptions{node_budget, max_depth, min_probability};
@@ -80,7 +88,18 @@ void bind_drafting(py::module_& module) {
   py::class_<GuessModel, std::shared_ptr<GuessModel>>(module, "GuessModel")
       .def(py::init(&make_guess_model), py::kw_only(), py::arg("tokens"), py::arg("pad"),
            py::arg("bos"), py::arg("eos"), py::arg("unk"), py::arg("ngram"))
-      .def("copy_text", &copy_text);
+      .def("copy_text", &copy_text)
+      .def("window_trees",
+           [](const GuessModel& model, const Ids& source_ids, const WindowOptions& options) {
+             return window_trees(source_ids.data(), static_cast<int>(source_ids.size()),
+                                 model.roles(), options);
+           })
+      .def_property_readonly("vocab_size",
+                             [](const GuessModel& model) { return model.roles().vocab_size(); })
+      .def_property_readonly("bos",
+                             [](const GuessModel& model) { return model.roles().special().bos; })
+      .def_property_readonly("eos",
+                             [](const GuessModel& model) { return model.roles().special().eos; });
   py::class_<GuessTrainer>(module, "GuessTrainer")
       .def(py::init([](const std::vector<std::string>& tokens, int32_t pad, int32_t bos,
                        int32_t eos, int32_t unk, bool rewrites) {
@@ -119,6 +138,8 @@ void bind_drafting(py::module_& module) {
              return std::make_shared<DrafterFactory>(options, std::move(model));
            }),
            py::arg("options"), py::arg("model"))
+      .def_property_readonly("options", &DrafterFactory::options)
+      .def_property_readonly("model", &DrafterFactory::model)
       .def("start", [](const DrafterFactory& factory, const Ids& source_ids) {
         return factory.start(source_ids.data(), static_cast<int>(source_ids.size()));
       });

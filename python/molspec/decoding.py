@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,40 @@ class Session(Protocol):
 
     def release(self, row: int) -> None:
         """Free a row."""
+
+
+class Rounds(Protocol):
+    """What the loop runs: queries in rows of a batch, a round of all of them at a time."""
+
+    @property
+    def live_count(self) -> int:
+        """Queries that are not known to be done."""
+
+    @property
+    def decoder_calls(self) -> int:
+        """Passes of the decoder so far."""
+
+    def start(
+        self,
+        rows: Sequence[int],
+        encoder_ids: Sequence[Sequence[int]],
+        token_ids: Sequence[Sequence[int]],
+    ) -> None:
+        """Encode sources into free rows and begin their queries."""
+
+    def run(self) -> list[Decoded]:
+        """Do a round; return the queries that are done."""
+
+    def release(self, row: int) -> None:
+        """Free a row."""
+
+
+@runtime_checkable
+class RoundsMaker(Protocol):
+    """A session that can run some searches by itself."""
+
+    def rounds(self, search: Search) -> Rounds | None:
+        """The rounds of a search; None where the host must run it."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +185,52 @@ class _Stopwatch:
         self._last = now
 
 
+class HostRounds:
+    """Rounds of a search that drafts, verifies and selects on the host, between a session's steps.
+
+    Time is charged to their stages.
+    """
+
+    def __init__(self, session: Session, search: Search, watch: _Stopwatch) -> None:
+        self._session = session
+        self._search = search
+        self._watch = watch
+        self.decoder_calls = 0
+
+    @property
+    def live_count(self) -> int:
+        """Queries that are not done."""
+        return self._search.live_count
+
+    def start(
+        self,
+        rows: Sequence[int],
+        encoder_ids: Sequence[Sequence[int]],
+        token_ids: Sequence[Sequence[int]],
+    ) -> None:
+        """Encode sources into free rows and begin their queries."""
+        self._session.encode(rows, encoder_ids)
+        self._watch.charge("encode")
+        for row, source_ids in zip(rows, token_ids, strict=True):
+            self._search.start(row, source_ids)
+
+    def run(self) -> list[Decoded]:
+        """Draft, step, verify."""
+        search, watch = self._search, self._watch
+        search.plan()
+        watch.charge("draft")
+        log_probs = self._session.step(search.nodes, search.path_slots, search.block_count)
+        self.decoder_calls += 1
+        watch.charge("step")
+        done = search.advance(log_probs)
+        watch.charge("verify")
+        return done
+
+    def release(self, row: int) -> None:
+        """Free a row."""
+        self._session.release(row)
+
+
 def decode(
     session: Session,
     search: Search,
@@ -161,32 +241,33 @@ def decode(
     """Decode sources, read as rows become free, and yield each as it is done: (index, Decoded).
 
     At most `batch_size` queries are under way; a query that is done leaves at once and the next
-    one takes its row. What is yielded for a query does not depend on the others.
+    one takes its row. What is yielded for a query does not depend on the others. A session that
+    can run the search by itself does; its rounds count as steps.
     """
     waiting = iter(sources)
     free_rows = list(range(batch_size))
     indices: dict[int, int] = {}
     watch = _Stopwatch(statistics.seconds)
+    own = session.rounds(search) if isinstance(session, RoundsMaker) else None
+    rounds: Rounds = HostRounds(session, search, watch) if own is None else own
+    calls_before = statistics.decoder_calls
     while True:
         admitted = _admit(waiting, free_rows)
         watch.charge("text")
         if admitted:
-            session.encode(list(admitted), [source.encoder_ids for source in admitted.values()])
-            watch.charge("encode")
-            for row, source in admitted.items():
-                search.start(row, source.token_ids)
-                indices[row] = source.index
-        if not search.live_count:
+            encoder_ids = [source.encoder_ids for source in admitted.values()]
+            token_ids = [source.token_ids for source in admitted.values()]
+            rounds.start(list(admitted), encoder_ids, token_ids)
+            if own is not None:
+                watch.charge("encode")
+            indices.update((row, source.index) for row, source in admitted.items())
+        if not rounds.live_count:
             return
-        search.plan()
-        watch.charge("draft")
-        log_probs = session.step(search.nodes, search.path_slots, search.block_count)
-        statistics.decoder_calls += 1
+        done = rounds.run()
         watch.charge("step")
-        done = search.advance(log_probs)
-        watch.charge("verify")
+        statistics.decoder_calls = calls_before + rounds.decoder_calls
         for decoded in done:
-            session.release(decoded.query)
+            rounds.release(decoded.query)
             free_rows.append(decoded.query)
             statistics.add(decoded)
             yield indices.pop(decoded.query), decoded

@@ -1,4 +1,8 @@
-"""The native operators: one typed function each, whose twin of the same name is in `reference`."""
+"""The native operators: one typed function each, whose twin of the same name is in `reference`.
+
+Those of rounds on a device, `propose_windows`, `stage_nodes` and `verify_nodes`, are for CUDA
+tensors alone; their twin is the host's search, `_native.GreedySearch`.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +89,45 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
     """Bytes of workspace for a call of `rows` source positions or nodes over `positions`."""
     size: int = _library.workspace_size(weights, table, rows, positions)
     return size
+
+
+def propose_windows(answers: Tensor, drafts: Tensor, trees: Tensor, bos_id: int) -> None:
+    """Draft behind the last token of every live query: the tree of its windows that fits.
+
+    answers uint8 [query, bytes], drafts int32 [query, 1 + 2 * most nodes] (written): see
+    csrc/ops/greedy_rows.h. trees int32 [query, entries]: see csrc/ops/propose_windows.h; a tree
+    that lies outside of its row is none. Raises RuntimeError where shapes disagree.
+    """
+    _library.propose_windows(answers, drafts, trees, bos_id)
+
+
+def stage_nodes(
+    answers: Tensor,
+    slots: Tensor,
+    drafts: Tensor,
+    nodes: Tensor,
+    path_slots: Tensor,
+    bos_id: int,
+) -> None:
+    """Stage the last token of every live query and its drafts for the next `decoder_step`.
+
+    answers, drafts as for `propose_windows`; slots int32 [query, slot] are the slots that a query
+    owns, those of its path first. nodes int32 [node, 4] and path_slots int32 [at least node *
+    tokens of an answer] are written; what no query fills becomes gaps.
+    Raises RuntimeError where shapes disagree.
+    """
+    _library.stage_nodes(answers, slots, drafts, nodes, path_slots, bos_id)
+
+
+def verify_nodes(
+    answers: Tensor, slots: Tensor, drafts: Tensor, log_probs: Tensor, eos_id: int
+) -> None:
+    """Emit the model's tokens from log_probs float32 [node, vocab] of the staged nodes.
+
+    The rest as for `stage_nodes`; answers and slots are written.
+    Raises RuntimeError where shapes disagree.
+    """
+    _library.verify_nodes(answers, slots, drafts, log_probs, eos_id)
 
 
 def instruction_set() -> str:

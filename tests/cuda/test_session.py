@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from molspec import predictor
-from molspec.engine.cuda import CudaSession, Graphs
+from molspec.engine.cuda import CudaEngine, CudaSession, Graphs
 from molspec.engine.packing import pack
 from molspec.predictor import Results
+from molspec.strategy import PredictOptions
 from tests import tiny
 from tests.cuda.emulator import Emulator
 
@@ -26,23 +27,30 @@ class Recorder(Graphs):
         self.sizes.append(key)
         work()
 
+    def mark(self) -> Callable[[], None]:
+        return lambda: None
 
-class EmulatedEngine:
-    """What CudaEngine is, on the emulated machine."""
 
-    def __init__(self, cuda: Emulator, dtype: torch.dtype) -> None:
+class EmulatedEngine(CudaEngine):
+    """CudaEngine on the emulated machine."""
+
+    def __init__(self, cuda: Emulator, dtype: torch.dtype, rounds_on_device: bool = True) -> None:
         checkpoint = tiny.checkpoint()
-        self._packed = pack(checkpoint.spec, checkpoint.weights, dtype)
+        self.packed = pack(checkpoint.spec, checkpoint.weights, dtype)
         self._cuda = cuda
+        self.rounds_on_device = rounds_on_device
         self.graphs = Recorder()
+        self._idle: list[CudaSession] = []
+        self.made_count = 0
 
-    def session(self, query_count: int) -> CudaSession:
-        return CudaSession(self._packed, query_count, self._cuda.ops, self.graphs)
+    def _make(self, query_count: int) -> CudaSession:
+        self.made_count += 1
+        return CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
 
 
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:
     model = tiny.model()
-    model.engine = EmulatedEngine(cuda, dtype)  # type: ignore[assignment]
+    model.engine = EmulatedEngine(cuda, dtype)
     return model.predict(tiny.QUERIES[:5], drafter=drafter, batch_size=batch_size, max_length=8)
 
 
@@ -52,6 +60,42 @@ def test_drafts_and_batches_change_nothing(cuda: Emulator, dtype: torch.dtype) -
     assert any(result.predictions[0].smiles for result in plain)
     assert predict(cuda, dtype, "tree", batch_size=4) == plain
     assert predict(cuda, dtype, "windows", batch_size=1) == plain
+
+
+@pytest.mark.parametrize("drafter", ["none", "windows"])
+def test_rounds_on_the_device_change_nothing(cuda: Emulator, drafter: str) -> None:
+    found = []
+    for on_device in (True, False):
+        model = tiny.model()
+        engine = EmulatedEngine(cuda, torch.float32, on_device)
+        model.engine = engine
+        results = model.predict(tiny.QUERIES[:5], drafter=drafter, batch_size=2, max_length=7)
+        assert any(isinstance(size, tuple) for size in engine.graphs.sizes) == on_device
+        statistics = results.statistics
+        found.append((list(results), statistics.nodes, statistics.accepted_tokens))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("drafter", ["windows", "tree"])
+def test_a_session_is_used_again(cuda: Emulator, drafter: str) -> None:
+    model = tiny.model()
+    engine = EmulatedEngine(cuda, torch.float32)
+    model.engine = engine
+    options = {"max_length": 6, "batch_size": 2}
+    expected = model.predict(tiny.QUERIES[:3], drafter=drafter, **options)
+    stream = model.predict_stream(tiny.QUERIES[1:5], PredictOptions(drafter=drafter, **options))
+    next(stream)
+    stream.close()  # with queries under way
+    assert model.predict(tiny.QUERIES[:3], drafter=drafter, **options) == expected
+    assert engine.made_count == 1
+    both = [
+        model.predict_stream(tiny.QUERIES[:3], PredictOptions(drafter=drafter, **options))
+        for _ in range(2)
+    ]
+    assert [first for first, second in zip(*both, strict=True) if first == second] == expected
+    assert engine.made_count == 2
+    windows = model.predict(tiny.QUERIES[:3], drafter="windows", draft_length=2, **options)
+    assert windows == expected
 
 
 def test_answers_are_the_cpu_s(cuda: Emulator) -> None:
@@ -67,15 +111,17 @@ def test_answers_are_the_cpu_s(cuda: Emulator) -> None:
 def test_steps_come_in_few_sizes(cuda: Emulator) -> None:
     model = tiny.model()
     engine = EmulatedEngine(cuda, torch.float32)
-    model.engine = engine  # type: ignore[assignment]
+    model.engine = engine
     model.predict(tiny.QUERIES[:3], max_length=6)
     assert set(engine.graphs.sizes) <= {8, 16, 32, 64}
 
 
-def test_a_source_that_is_too_long_is_refused(cuda: Emulator) -> None:
+def test_bad_sources_are_refused(cuda: Emulator) -> None:
     session = EmulatedEngine(cuda, torch.float32).session(1)
     with pytest.raises(RuntimeError, match="source has 300 ids: expected 1 to 256"):
         session.encode([0], [[4] * 300])
+    with pytest.raises(RuntimeError, match="source id 13: expected 0 to 12"):
+        session.encode([0], [[4, 13]])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")

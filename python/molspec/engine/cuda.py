@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor
 
 from molspec import ops
+from molspec._native import GreedySearch
+from molspec.engine.greedy import GreedyRounds
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.model.spec import ModelSpec
 
@@ -22,7 +25,9 @@ _GAP = (0, 0, 0, -1)
 class CudaEngine:
     """Encodes queries and evaluates nodes of the token tree on one device.
 
-    The weights may be shared: `session` makes the caches for one decode loop.
+    The weights may be shared: `session` makes the caches for one decode loop. With
+    `rounds_on_device` off the host drafts and selects between steps for every search, as it does
+    for those that have no rounds on the device: to compare the two.
     """
 
     def __init__(
@@ -31,15 +36,58 @@ class CudaEngine:
         weights: Mapping[str, Tensor],
         dtype: torch.dtype,
         device: torch.device,
+        rounds_on_device: bool = True,
     ) -> None:
         self.spec = spec
         self.dtype = dtype
         packed = pack(spec, weights, dtype)
         self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
+        self.rounds_on_device = rounds_on_device
+        self._idle: list[CudaSession] = []  # the last one given back
 
-    def session(self, query_count: int) -> CudaSession:
-        """Caches for a batch of at most `query_count` queries."""
+    def session(self, query_count: int) -> Lease:
+        """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
+        return Lease(self._take(query_count), self.rounds_on_device, self._give_back)
+
+    def _take(self, query_count: int) -> CudaSession:
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            return self._make(query_count)
+        if session.query_count != query_count:
+            return self._make(query_count)
+        session.reset()
+        return session
+
+    def _make(self, query_count: int) -> CudaSession:
         return CudaSession(self.packed, query_count)
+
+    def _give_back(self, session: CudaSession) -> None:
+        self._idle[:] = [session]
+
+
+class Lease:
+    """A session in use by one decode loop; it is idle again where nobody holds the lease any more.
+
+    Buffers and captured graphs so outlive a call: a query that comes alone finds them warm.
+    """
+
+    def __init__(
+        self,
+        session: CudaSession,
+        rounds_on_device: bool,
+        give_back: Callable[[CudaSession], None],
+    ) -> None:
+        self._session = session
+        self._rounds_on_device = rounds_on_device
+        self.encode = session.encode
+        self.step = session.step
+        self.release = session.release
+        weakref.finalize(self, give_back, session).atexit = False
+
+    def rounds(self, search: object) -> GreedyRounds | None:
+        """The decode loop of a search whose rounds can stay on the device; None for all others."""
+        return self._session.rounds(search) if self._rounds_on_device else None
 
 
 class Graphs:
@@ -61,6 +109,13 @@ class Graphs:
             with torch.cuda.graph(graph):
                 work()
             self._graphs[key] = graph
+
+    def mark(self) -> Callable[[], None]:
+        """A function that waits until all that has been queued so far is done."""
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(self._device))
+        wait: Callable[[], None] = event.synchronize
+        return wait
 
     def clear(self) -> None:
         """Forget all graphs: a buffer has moved."""
@@ -85,23 +140,32 @@ class CudaSession:
     ) -> None:
         self._packed = packed
         self._model = (packed.weights, packed.table)
-        self._library = library
-        self._device = packed.weights.device
-        self._graphs = Graphs(self._device) if graphs is None else graphs
+        self.query_count = query_count
+        self.spec = packed.spec
+        self.library = library
+        self.device = packed.weights.device
+        self.graphs = Graphs(self.device) if graphs is None else graphs
         blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
         self._host_memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32)
-        self._memories = self._host_memories.to(self._device)
+        self._memories = self._host_memories.to(self.device)
         self._free_blocks = list(reversed(range(query_count * blocks)))
-        self._memory_cache = self._cache(query_count * blocks)
-        self._kv_cache = self._cache(0)
-        self._workspace = torch.empty(0, dtype=torch.uint8, device=self._device)
-        self._nodes = _Staged((4,), torch.int32, self._device)
-        self._path_slots = _Staged((), torch.int32, self._device)
-        self._log_probs = _Staged((packed.spec.target_vocab_size,), torch.float32, self._device)
+        self._memory_cache = self.cache(query_count * blocks)
+        self._kv_cache = self.cache(0)
+        self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
+        self._nodes = _Staged((4,), torch.int32, self.device)
+        self._path_slots = _Staged((), torch.int32, self.device)
+        self._log_probs = _Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
+        self._greedy: GreedyRounds | None = None
 
-    def _cache(self, blocks: int) -> Tensor:
+    def reset(self) -> None:
+        """Free all rows: a loop that was left early has some."""
+        for row in self._host_memories[:, 0].nonzero().flatten().tolist():
+            self.release(row)
+
+    def cache(self, blocks: int) -> Tensor:
+        """Keys and values of so many blocks."""
         shape = (blocks, self._packed.spec.decoder_layers, self._packed.block_size)
-        return torch.zeros(shape, device=self._device)
+        return torch.zeros(shape, device=self.device)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -113,19 +177,31 @@ class CudaSession:
         lengths = [len(source) for source in sources]
         for row, length in zip(rows, lengths, strict=True):
             self._allocate(row, length)
-        self._memories.copy_(self._host_memories)
-        self._reserve(sum(lengths))
-        offsets = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
         source_ids = torch.tensor([i for source in sources for i in source], dtype=torch.int32)
-        self._library.encode(
+        self._check_source(source_ids)
+        self._memories.copy_(self.send(self._host_memories))
+        self.reserve(sum(lengths))
+        self.library.encode(
             *self._model,
-            source_ids.to(self._device),
-            offsets.to(self._device),
-            self._host_memories[torch.tensor(rows)].to(self._device),
+            self.send(source_ids),
+            self.send(torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)),
+            self.send(self._host_memories[torch.tensor(rows)]),
             self._memory_cache,
             self._workspace,
         )
-        self._library.refuse_fault(self._workspace)
+
+    def send(self, values: Tensor) -> Tensor:
+        """Values on their way to the device; torch keeps the host's copy until they are there."""
+        if self.device.type == "cpu":
+            return values
+        return values.pin_memory().to(self.device, non_blocking=True)
+
+    def _check_source(self, source_ids: Tensor) -> None:
+        """What the device finds too: to read that back, the host would have to wait."""
+        most = self.spec.source_vocab_size - 1
+        wrong = source_ids[(source_ids < 0) | (source_ids > most)]
+        if len(wrong):
+            raise RuntimeError(f"source id {int(wrong[0])}: expected 0 to {most}")
 
     def _allocate(self, row: int, length: int) -> None:
         longest = self._packed.spec.max_positions
@@ -148,48 +224,69 @@ class CudaSession:
         result is overwritten by the next call.
         """
         count = len(nodes)
-        size = _power_of_two(max(count, _FEWEST_NODES))
+        size = self.step_size(count)
         self._grow(size, len(path_slots), block_count)
         self._nodes.host[:count] = torch.from_numpy(nodes)
         self._nodes.host[count:size] = torch.tensor(_GAP, dtype=torch.int32)
         self._nodes.upload(size)
         self._path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
         self._path_slots.upload(len(path_slots))
-        self._graphs.run(size, lambda: self._launch(size))
+        self.graphs.run(size, lambda: self._launch(size))
         self._log_probs.download(count)
-        self._library.refuse_fault(self._workspace)  # waits
+        self.library.refuse_fault(self._workspace)  # waits
         return self._log_probs.host.numpy()
 
-    def _launch(self, size: int) -> None:
-        self._library.decoder_step(
+    def rounds(self, search: object) -> GreedyRounds | None:
+        """The decode loop of a search whose rounds can stay on the device; None for all others."""
+        if not isinstance(search, GreedySearch) or not GreedyRounds.takes(search):
+            return None
+        if self._greedy is None or not self._greedy.fits(search):
+            self.graphs.clear()  # those of other buffers
+            self._greedy = GreedyRounds(self, search)
+        self._greedy.begin(search)
+        return self._greedy
+
+    def step_size(self, node_count: int) -> int:
+        """Nodes that the graph of a step of `node_count` is captured for."""
+        return _power_of_two(max(node_count, _FEWEST_NODES))
+
+    def launch(
+        self, nodes: Tensor, path_slots: Tensor, kv_cache: Tensor, log_probs: Tensor
+    ) -> None:
+        """Queue one pass of the decoder over nodes on the device."""
+        self.library.decoder_step(
             *self._model,
-            self._nodes.device[:size],
-            self._path_slots.device,
+            nodes,
+            path_slots,
             self._memories,
             self._memory_cache,
-            self._kv_cache,
+            kv_cache,
             self._workspace,
-            self._log_probs.device[:size],
+            log_probs,
         )
+
+    def _launch(self, size: int) -> None:
+        nodes, log_probs = self._nodes.device[:size], self._log_probs.device[:size]
+        self.launch(nodes, self._path_slots.device, self._kv_cache, log_probs)
 
     def _grow(self, size: int, path_slot_count: int, block_count: int) -> None:
         moved = self._nodes.grow(size) | self._log_probs.grow(size)
         moved |= self._path_slots.grow(_power_of_two(path_slot_count))
         if block_count > len(self._kv_cache):
             old = self._kv_cache
-            self._kv_cache = self._cache(max(2 * len(old), block_count))
+            self._kv_cache = self.cache(max(2 * len(old), block_count))
             self._kv_cache[: len(old)] = old
             moved = True
-        if self._reserve(size) or moved:
-            self._graphs.clear()
+        if self.reserve(size) or moved:
+            self.graphs.clear()
 
-    def _reserve(self, rows: int) -> bool:
+    def reserve(self, rows: int) -> bool:
         """Room for a call of so many rows; whether the workspace has moved."""
-        size = self._library.workspace_size(*self._model, rows, 1)
+        size = self.library.workspace_size(*self._model, rows, 1)
         if size <= len(self._workspace):
             return False
-        self._workspace = torch.empty(size, dtype=torch.uint8, device=self._device)
-        self._graphs.clear()
+        self._workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
+        self.graphs.clear()
         return True
 
 

@@ -40,6 +40,7 @@ struct alignas(16) float4 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
+using std::isfinite;
 using std::isnan;
 using std::max;
 using std::min;

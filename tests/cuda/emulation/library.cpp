@@ -10,6 +10,8 @@
 #include "cuda/engine.cu"
 #include "cuda/expand_drafts.cpp"
 #include "cuda/expand_drafts.cu"
+#include "cuda/greedy_rows.cpp"
+#include "cuda/greedy_rows.cu"
 #include "cuda/layers.cu"
 #include "cuda/left_pad.cpp"
 #include "cuda/left_pad.cu"
@@ -20,10 +22,14 @@
 #include "ops/encode.cpp"
 #include "ops/expand_drafts.cpp"
 #include "ops/fault.cpp"
+#include "ops/greedy_rows.cpp"
 #include "ops/left_pad.cpp"
 #include "ops/memory.cpp"
 #include "ops/model.cpp"
+#include "ops/propose_windows.cpp"
 #include "ops/select_hypotheses.cpp"
+#include "ops/stage_nodes.cpp"
+#include "ops/verify_nodes.cpp"
 
 // Another order of threads and blocks; a barrier of every block to leave out, -1 for none.
 extern "C" __attribute__((visibility("default"))) void emulation_set(unsigned seed,

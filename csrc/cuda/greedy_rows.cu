@@ -1,0 +1,23 @@
+#include "cuda/launch.h"
+#include "cuda/propose_windows.cuh"
+#include "cuda/stage_nodes.cuh"
+#include "cuda/verify_nodes.cuh"
+
+namespace molspec::cuda {
+
+void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream) {
+  launch("propose_windows", propose_windows_kernel,
+         static_cast<unsigned>(problem.answers.query_count), kWarp, stream, problem);
+}
+
+void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {
+  launch("stage_nodes", stage_nodes_kernel, static_cast<unsigned>(problem.answers.query_count),
+         kStageThreads, stream, problem);
+}
+
+void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream) {
+  launch("verify_nodes", verify_nodes_kernel, static_cast<unsigned>(problem.answers.query_count),
+         kWarp, stream, problem);
+}
+
+}  // namespace molspec::cuda

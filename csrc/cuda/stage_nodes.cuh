@@ -1,0 +1,84 @@
+// stage_nodes on the GPU: a block a query.
+
+#pragma once
+
+#include "cuda/kernels.h"
+#include "cuda/warp.cuh"
+
+namespace molspec::cuda {
+
+constexpr int kStageThreads = 128;
+
+inline __device__ int32_t node_count_of(const StageNodesProblem& problem, int query) {
+  const bool live = problem.answers.head(query).state == GreedyAnswer::kLive;
+  return live ? 1 + problem.drafts.count(query) : 0;
+}
+
+// What the threads that own the nodes of a query share. Node 0 is the last token, node i draft
+// i - 1.
+struct StagedQuery {
+  const StageNodesProblem& problem;
+  int query;
+  int32_t first;     // its first node
+  int32_t position;  // of node 0
+
+  __device__ int32_t parent(int32_t node) const {
+    return problem.drafts.parents(query)[node - 1] + 1;
+  }
+  __device__ int32_t* path(int32_t node) const {
+    return problem.path_slots + (first + node) * problem.answers.capacity;
+  }
+
+  // Writes a node and the part of its path that it does not share with all others; returns whether
+  // it is no gap.
+  __device__ bool stage(int32_t node) const {
+    int32_t at = position;
+    for (int32_t n = node; n > 0; n = parent(n)) ++at;
+    if (at >= problem.answers.max_length(query)) {
+      problem.nodes[first + node] = {0, 0, 0, kAbsent};
+      return false;
+    }
+    const int32_t token = node ? problem.drafts.token_ids(query)[node - 1]
+                               : problem.answers.last_token(query, problem.bos_id);
+    const auto begin = static_cast<int32_t>((first + node) * problem.answers.capacity);
+    problem.nodes[first + node] = {token, at, begin, query};
+    const int32_t* slots = problem.slots.row(query) + position;
+    for (int32_t n = node; n > 0; n = parent(n)) path(node)[at--] = slots[n];
+    path(node)[at] = slots[0];
+    return true;
+  }
+};
+
+// Threads stride over the nodes of their query. Counts are sums of whole numbers: whatever the
+// order of the threads, they are the same.
+inline __global__ void stage_nodes_kernel(StageNodesProblem problem) {
+  __shared__ int32_t before;
+  const int query = blockIdx.x;
+  GreedyAnswer& answer = problem.answers.head(query);
+  if (threadIdx.x == 0) before = 0;
+  __syncthreads();
+  for (int other = threadIdx.x; other < query; other += blockDim.x)
+    atomicAdd(&before, node_count_of(problem, other));
+  __syncthreads();
+  const int32_t first = before, count = node_count_of(problem, query);
+  const bool fits = first + count <= problem.node_count;
+  if (threadIdx.x == 0) answer.first_node = fits && count ? first : GreedyAnswer::kNotStaged;
+  if (fits && count) {
+    const StagedQuery staged{problem, query, first, answer.token_count};
+    for (int32_t node = threadIdx.x; node < count; node += blockDim.x) {
+      if (!staged.stage(node)) continue;
+      atomicAdd(&answer.nodes, 1);
+      atomicAdd(node ? &answer.drafted_tokens : &answer.steps, 1);
+    }
+    const int32_t* slots = problem.slots.row(query);
+    for (int32_t i = threadIdx.x; i < count * staged.position; i += blockDim.x)
+      staged.path(i / staged.position)[i % staged.position] = slots[i % staged.position];
+  }
+  // Behind the last query that fits come gaps: one block finds that it is the one to write them.
+  if (fits && query + 1 < problem.answers.query_count) return;
+  for (int64_t node = first + (fits ? count : 0) + threadIdx.x; node < problem.node_count;
+       node += blockDim.x)
+    problem.nodes[node] = {0, 0, 0, kAbsent};
+}
+
+}  // namespace molspec::cuda

@@ -1,0 +1,55 @@
+#include "text/window_trees.h"
+
+#include <algorithm>
+#include <set>
+
+namespace molspec {
+namespace {
+
+constexpr int32_t kAnyToken = -1;
+
+struct Trees {
+  std::vector<int32_t> heads, nodes;
+
+  void add(int32_t last_token, const DraftTree& tree) {
+    const auto first = static_cast<int32_t>(nodes.size() / 2);
+    heads.insert(heads.end(), {last_token, first, tree.size()});
+    for (size_t i = 0; i < tree.token_ids.size(); ++i)
+      nodes.insert(nodes.end(), {tree.token_ids[i], tree.parents[i]});
+  }
+};
+
+}  // namespace
+
+std::vector<int32_t> window_trees(const int32_t* source_ids, int source_length,
+                                  const TokenRoles& roles, const WindowOptions& options) {
+  for (int i = 0; i < source_length; ++i) roles.check_token(source_ids[i]);
+  Trees trees;
+  DraftTree tree;
+  if (options.smart) {
+    std::set<int32_t> last_tokens(source_ids, source_ids + source_length);
+    last_tokens.insert(roles.special().bos);
+    for (const int32_t last_token : last_tokens) {
+      merge_drafts(smart_window_drafts(source_ids, source_length, last_token, roles, options),
+                   roles, tree);
+      if (tree.size() > 0) trees.add(last_token, tree);
+    }
+  } else {
+    merge_drafts(window_drafts(source_ids, source_length, roles, options), roles, tree);
+    trees.add(kAnyToken, tree);
+  }
+  std::vector<int32_t> row = {static_cast<int32_t>(trees.heads.size() / 3)};
+  row.insert(row.end(), trees.heads.begin(), trees.heads.end());
+  row.insert(row.end(), trees.nodes.begin(), trees.nodes.end());
+  return row;
+}
+
+WindowTreeLimits window_tree_limits(const WindowOptions& options, int longest) {
+  const int64_t drafts = options.dilution ? options.draft_length : 1;  // of a window
+  const int64_t window_nodes = drafts * options.draft_length;
+  const int64_t nodes = window_nodes * options.draft_count;
+  if (!options.smart) return {nodes, 1 + 3 + 2 * nodes};
+  return {nodes, 1 + 3 * int64_t{longest + 1} + 2 * window_nodes * longest};
+}
+
+}  // namespace molspec
