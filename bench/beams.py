@@ -190,7 +190,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _equal_ones(flags: argparse.Namespace) -> str:
     names = [search.name for search in searches(flags.n[0], flags) if search.is_base_list]
-    return f"{' and '.join(names[1:])} gave the lists of {BASE} to the bit"
+    equal = f"; {' and '.join(names[1:])} gave the lists of {BASE} to the bit"
+    return equal if names[1:] else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -228,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in wrong:
         print(f"\nVIOLATED: {line}")
     if not wrong:
-        print(f"\nNo list depends on its batch, 1 or {flags.batch_size}; {_equal_ones(flags)}.")
+        print(f"\nNo list depends on its batch, 1 or {flags.batch_size}{_equal_ones(flags)}.")
     return 1 if wrong else 0
 
 
