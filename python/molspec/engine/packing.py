@@ -174,8 +174,8 @@ class _Packer:
         out_size, in_size = weight.shape
         columns = round_up(out_size, PANEL_COLUMNS)
         inner = round_up(in_size, inner_multiple(self._dtype))
-        scales = weight.float().abs().amax(dim=1) / 127
         if self._dtype == torch.int8:
+            scales = weight.float().abs().amax(dim=1) / 127
             weight = (weight.float() / scales.where(scales != 0, 1)[:, None]).round()
         padded = F.pad(weight.to(self._dtype), (0, inner - in_size, 0, columns - out_size))
         panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
