@@ -53,17 +53,10 @@ void score_blocks(const AttentionProblem& problem, const float* query, int64_t h
 template <int kRows>
 void score_head(const AttentionProblem& problem, const float* query, int64_t head_offset,
                 const RowKeys& keys, float* scores, int64_t scores_stride) {
-  constexpr int kMost = blocks_together(kRows);
-  const int groups = (keys.block_count + kMost - 1) / kMost;
-  int block = 0;
-  for (int group = 0; group < groups; ++group) {  // as even as can be
-    const int count = (keys.block_count - block + groups - group - 1) / (groups - group);
-    with_constant<kMost>(count, [&](auto blocks) {
-      score_blocks<kRows, decltype(blocks)::value>(problem, query, head_offset, keys.blocks + block,
-                                                   scores + block * kLanes, scores_stride);
-    });
-    block += count;
-  }
+  in_tiles<blocks_together(kRows)>(keys.block_count, [&](int block, auto count) {
+    score_blocks<kRows, decltype(count)::value>(problem, query, head_offset, keys.blocks + block,
+                                                scores + block * kLanes, scores_stride);
+  });
 }
 
 // weights[0..length) = exp(scale * (score - max)); returns 1 / their sum. Position t always falls
@@ -169,13 +162,9 @@ void attention(const AttentionProblem& problem) {
     const RowKeys& keys = problem.keys[row];
     end = row + 1;
     while (end < problem.rows && shared(problem.keys[end], keys)) ++end;
-    const int tiles = (end - row + kAttentionRows - 1) / kAttentionRows;
-    for (int tile = 0, first = row; tile < tiles; ++tile) {  // as even as can be
-      const int rows = (end - first + tiles - tile - 1) / (tiles - tile);
-      with_constant<kAttentionRows>(
-          rows, [&](auto count) { attend_tile<decltype(count)::value>(problem, first, keys); });
-      first += rows;
-    }
+    in_tiles<kAttentionRows>(end - row, [&](int first, auto count) {
+      attend_tile<decltype(count)::value>(problem, row + first, keys);
+    });
   }
 }
 

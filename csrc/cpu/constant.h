@@ -1,4 +1,4 @@
-// A small run-time number as a template argument. Included only by kernels.inl, hence no std types.
+// Small run-time numbers as template arguments. Included only by kernels.inl, hence no std types.
 
 #pragma once
 
@@ -16,6 +16,18 @@ inline void with_constant(int n, const Function& function) {
     if (n < kMost) return with_constant<kMost - 1>(n, function);
   }
   function(Constant<kMost>{});
+}
+
+// Cuts `count` into tiles of at most kMost, as even as can be (8 by 6 are 4 + 4), and calls
+// function(first, Constant<size>) for each.
+template <int kMost, typename Function>
+inline void in_tiles(int count, const Function& function) {
+  const int tiles = (count + kMost - 1) / kMost;
+  for (int tile = 0, first = 0; tile < tiles; ++tile) {
+    const int size = (count - first + tiles - tile - 1) / (tiles - tile);
+    with_constant<kMost>(size, [&](auto constant) { function(first, constant); });
+    first += size;
+  }
 }
 
 }  // namespace

@@ -42,13 +42,16 @@ f32x16 relu(f32x16 a) { return max(broadcast(0.0f), a); }
 
 f32x16 identity(f32x16 a) { return a; }
 
-struct Float32 {
-  using Weight = float;
-  using Input = float;
+struct FloatSums {
   using Sum = f32x16;
-  static constexpr int kStep = 1;  // inner positions a step consumes
   static Sum zero() { return broadcast(0.0f); }
   static f32x16 value(const LinearProblem&, int64_t, int64_t, f32x16 sum) { return sum; }
+};
+
+struct Float32 : FloatSums {
+  using Weight = float;
+  using Input = float;
+  static constexpr int kStep = 1;  // inner positions a step consumes
 
   static const float* input(const LinearProblem& problem, int64_t row) {
     return problem.in + row * problem.in_stride;
@@ -92,13 +95,10 @@ void round_row(const float* from, int size, uint16_t* to) {
   for (; i < size; ++i) to[i] = to_bfloat16(from[i]);
 }
 
-struct Bfloat16 {
+struct Bfloat16 : FloatSums {
   using Weight = uint16_t;
   using Input = uint16_t;
-  using Sum = f32x16;
   static constexpr int kStep = 2;
-  static Sum zero() { return broadcast(0.0f); }
-  static f32x16 value(const LinearProblem&, int64_t, int64_t, f32x16 sum) { return sum; }
 
   static const uint16_t* input(const LinearProblem& problem, int64_t row) {
     return reinterpret_cast<const uint16_t*>(problem.rounded) + row * problem.in_size;
@@ -231,17 +231,11 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
 // Panels outside, rows inside: a panel of weights is read from memory once and stays in cache.
 template <typename Type>
 void linear(const LinearProblem& problem) {
-  const int tiles = (problem.rows + kTileRows - 1) / kTileRows;
   for (int panel = 0; panel < problem.panels; ++panel) {
     for (int vector = 0; vector < kPanelVectors; vector += kTileVectors) {
-      int row = 0;
-      for (int tile = 0; tile < tiles; ++tile) {  // as even as can be: 8 rows are 4 + 4
-        const int rows = (problem.rows - row + tiles - tile - 1) / (tiles - tile);
-        with_constant<kTileRows>(rows, [&](auto count) {
-          linear_tile<Type, decltype(count)::value>(problem, panel, vector, row);
-        });
-        row += rows;
-      }
+      in_tiles<kTileRows>(problem.rows, [&](int row, auto count) {
+        linear_tile<Type, decltype(count)::value>(problem, panel, vector, row);
+      });
     }
   }
 }
