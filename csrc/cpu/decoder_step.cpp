@@ -23,7 +23,8 @@ int32_t end_slot(const DecoderStepProblem& problem, const Node& node) {
 }
 
 // The blocks a path touches, in order of first touch, and every slot's lane in them.
-RowKeys path_keys(const int32_t* slots, int length, int32_t* blocks, int32_t* lanes) {
+RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* blocks,
+                  int32_t* lanes) {
   int count = 0, last = 0;
   for (int t = 0; t < length; ++t) {
     const int32_t block = slots[t] / kBlockPositions;
@@ -33,18 +34,20 @@ RowKeys path_keys(const int32_t* slots, int length, int32_t* blocks, int32_t* la
     }
     lanes[t] = last * kBlockPositions + slots[t] % kBlockPositions;
   }
-  return {blocks, count, lanes, length};
+  return {blocks, count, lanes, length, bias};
 }
 
 void find_keys(const DecoderStepProblem& problem, const Chunk& chunk, const Workspace& work,
                int64_t longest) {
+  const Model& model = *problem.model;
   for (int row = 0; row < chunk.rows; ++row) {
     const Node& node = chunk.nodes[row];
     work.self_keys[row] = path_keys(problem.path_slots + node.path_begin, node.position + 1,
+                                    model.relative_bias(model.decoder, node.position),
                                     work.blocks + row * longest, work.lanes + row * longest);
     work.memory_keys[row] = {problem.memories.blocks(node.memory),
                              problem.memories.block_count(node.memory), nullptr,
-                             problem.memories.length(node.memory)};
+                             problem.memories.length(node.memory), nullptr};
   }
 }
 

@@ -29,7 +29,8 @@ void encode_query(const EncodeProblem& problem, const Workspace& work, int64_t q
   for (int32_t block = 0; block < block_count; ++block) work.blocks[block] = block;
   for (int row = 0; row < rows; ++row) {
     layers.embed(model.encoder, row, source[row], row);
-    work.self_keys[row] = {work.blocks, block_count, nullptr, rows};
+    work.self_keys[row] = {work.blocks, block_count, nullptr, rows,
+                           model.relative_bias(model.encoder, row)};
   }
   layers.embedding_norm(model.encoder, rows);
   const LayerCache encoder_cache{work.encoder_cache, model.block_size()};
