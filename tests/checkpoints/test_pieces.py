@@ -104,12 +104,13 @@ def test_words_beside_smiles_are_read(tmp_path: Path) -> None:
     loaded = load(tmp_path)
     query = "Product:" + QUERIES[0]
     assert loaded.source(0, query).encoder_ids == tokenizer(query).input_ids
-    bad = [" ", "C\N{SNOWMAN}C", "C</s>C"]
+    bad = [" ", "C\N{SNOWMAN}C", "C</s>C", "C\ud800"]
     errors = [result.error for result in loaded.predict([*bad, query], max_length=5)]
     assert errors == [
         "empty: expected a SMILES string",
         "not in the model's vocabulary: '\N{SNOWMAN}'",
         "not in the model's vocabulary: '</s>'",
+        "no text: holds half a surrogate pair",
         None,
     ]
 

@@ -51,15 +51,19 @@ class PieceVocabulary(Vocabulary):
 
         Raises TokenizationError, naming what no piece or a special token stands for.
         """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise TokenizationError("no text: holds half a surrogate pair") from error
         encoding = self._library.encode(text, add_special_tokens=False)
         unknown = [
             repr(text[begin:end])
             for index, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True)
             if index in self.special_ids
         ]
-        if unknown:
+        if unknown or not encoding.ids:
             named = ", ".join(unknown[:_MOST_NAMED]) + ", ..." * (len(unknown) > _MOST_NAMED)
-            raise TokenizationError(f"not in the model's vocabulary: {named}")
+            raise TokenizationError(f"not in the model's vocabulary: {named or repr(text)}")
         return list(encoding.ids)
 
     def decode(self, ids: Iterable[int]) -> str:
