@@ -17,6 +17,9 @@ using std::chrono::microseconds;
 
 // The steps of a decode loop are some tens of microseconds apart.
 constexpr microseconds kSpin{60}, kYield{2000};
+// No item takes so long that its worker has not lost its core. The wait is paid once in so many.
+constexpr microseconds kLost{400};
+constexpr int kAloneFor = 50;
 
 constexpr int kItemBits = 20;
 constexpr uint64_t kItemMask = (uint64_t{1} << kItemBits) - 1;
@@ -71,7 +74,7 @@ Team& Team::get() { return *instance(); }
 
 void Team::run(int count, Call call, const void* work) {
   std::unique_lock<std::mutex> alone(running_, std::defer_lock);
-  if (count == 1 || size() == 1 || !alone.try_lock()) {
+  if (count == 1 || size() == 1 || !alone.try_lock() || Clock::now() < alone_until_) {
     for (int item = 0; item < count; ++item) call(work, item);
     return;
   }
@@ -88,9 +91,20 @@ void Team::run(int count, Call call, const void* work) {
     wake_.notify_all();
   }
   work_off();
+  wait_for_others();
+}
+
+void Team::wait_for_others() {
   const auto done = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
+  for (int i = 0; i < 1000; ++i) {
+    if (done()) return;
+    relax();
+  }
+  const auto begin = Clock::now();
   while (!wait_briefly(done)) {
   }
+  const auto waited = Clock::now() - begin;
+  if (waited > kLost) alone_until_ = Clock::now() + kAloneFor * waited;
 }
 
 // Starts the workers that are missing. Signals stay with the threads that there were before.

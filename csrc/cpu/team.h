@@ -1,12 +1,14 @@
 // Threads that share the rows of a step.
 //
 // Items are claimed one by one, never dealt out: a worker whose core is taken away delays the item
-// in its hands and nothing else, and the caller does all of them if nobody helps. Who waits spins
-// for some microseconds, then yields its core; a worker that waits for long sleeps.
+// in its hands and nothing else, and the caller does all of them if nobody helps. If that happened,
+// the caller works alone for a time in which the delay is forgotten. Who waits spins for some
+// microseconds, then yields its core; a worker that waits for long sleeps.
 
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -42,11 +44,13 @@ class Team {
   void help(int worker);
   bool claim(uint64_t* ticket, int* item);
   void work_off();
+  void wait_for_others();
   void wait_for_work(uint64_t seen, int worker);
 
   std::atomic<int> size_{1};
-  std::mutex running_;
+  std::mutex running_;  // guards all up to work_
   int hired_ = 0;
+  std::chrono::steady_clock::time_point alone_until_{};
 
   // What is being done: written before its ticket, and not again before its last item is done, so
   // whoever has claimed an item may read it.
