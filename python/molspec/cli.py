@@ -192,8 +192,10 @@ def convert(
 
 
 def _load(flags: ModelFlags) -> Model:
+    from molspec.ops import set_num_threads
     from molspec.predictor import load
 
+    set_num_threads(flags.threads)
     return load(flags.model_name, flags.device, flags.dtype)
 
 
