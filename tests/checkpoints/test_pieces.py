@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,16 @@ def test_words_beside_smiles_are_read(tmp_path: Path) -> None:
         "no text: holds half a surrogate pair",
         None,
     ]
+
+
+def test_what_a_training_cut_texts_to_is_not_done(tmp_path: Path) -> None:
+    _, tokenizer = write(tmp_path, "t5")
+    tokenizer.backend_tokenizer.enable_truncation(3)
+    tokenizer.backend_tokenizer.enable_padding(length=90, pad_token="<pad>")
+    tokenizer.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    found = load(tmp_path).vocabulary
+    assert found.decode(found.encode(SMILES[0])) == SMILES[0]
+    assert pickle.loads(pickle.dumps(found)).encode("CC") == found.encode("CC")
 
 
 def test_a_converted_folder_has_the_same_pieces(tmp_path: Path) -> None:

@@ -42,9 +42,13 @@ class PieceVocabulary(Vocabulary):
                 "pip install 'molspec[hugging-face]'"
             ) from error
         try:
-            return Tokenizer.from_str(self.tokenizer)
+            library = Tokenizer.from_str(self.tokenizer)
         except Exception as error:  # the library has no exceptions of its own
             raise ValueError(f"tokenizer is none of the tokenizers library: {error}") from error
+        # Files may keep what a training cut and padded its texts to.
+        library.no_truncation()
+        library.no_padding()
+        return library
 
     def encode(self, text: str) -> list[int]:
         """Ids of the pieces of `text`, without BOS and EOS.
