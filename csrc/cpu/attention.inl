@@ -18,6 +18,12 @@ constexpr int kAttentionSums = 24;
 #else
 constexpr int kAttentionSums = 6;
 #endif
+// Rows of scores whose softmax is computed together.
+#if defined(__AVX512F__)
+constexpr int kSoftmaxRows = 4;
+#else
+constexpr int kSoftmaxRows = 1;
+#endif
 // Of a tile of so many rows: blocks that are scored together, values that are summed together.
 constexpr int blocks_together(int rows) {
   const int most = kAttentionSums / rows;
@@ -59,41 +65,50 @@ void score_head(const AttentionProblem& problem, const float* query, int64_t hea
   });
 }
 
-// weights[0..length) = exp(scale * (score - max)); returns 1 / their sum. Position t always falls
-// in lane t mod 16, so the sum depends on the length and the values only. `weights` may be `scores`
-// where lanes are null. A bias is added to scale * score.
-float softmax_weights(const float* scores, const int32_t* lanes, int length, float scale,
-                      const float* bias, float* weights) {
-  if (lanes) {
-    for (int t = 0; t < length; ++t) weights[t] = scores[lanes[t]];
-    scores = weights;
-  }
-  if (bias) {
-    for (int t = 0; t < length; t += kLanes)
-      store(weights + t, multiply_add(load(scores + t), broadcast(scale), load(bias + t)));
-    scores = weights;
-    scale = 1.0f;
-  }
-  const float lowest = -3.0e38f;
-  f32x16 highest = broadcast(lowest);
+// Scores by block as scores in the order of the path; a bias is added to scale * score.
+void order_scores(const float* scores, const int32_t* lanes, int length, float* weights) {
   for (int t = 0; t < length; t += kLanes)
-    highest = max(highest, keep_first(load(scores + t), length - t, lowest));
-  const f32x16 top = broadcast(max_of_lanes(highest));
-  f32x16 total = broadcast(0.0f);
-  for (int t = 0; t < length; t += kLanes) {
-    const f32x16 shifted = (load(scores + t) - top) * broadcast(scale);
-    const f32x16 weight = keep_first(exponential(shifted), length - t, 0.0f);
-    store(weights + t, weight);
-    total = total + weight;
-  }
-  return 1.0f / sum_of_lanes(total);
+    store(weights + t, gather(scores, lanes + t, length - t));
 }
 
-// A tile's softmax weights: [row, head, stride], and what each head's are to be divided by.
+void add_bias(const float* bias, int length, float scale, float* weights) {
+  for (int t = 0; t < length; t += kLanes)
+    store(weights + t, multiply_add(load(weights + t), broadcast(scale), load(bias + t)));
+}
+
+// weights[i, 0..length) = exp(scale * (score - max)) in place of the scores, inverse[i] = 1 / their
+// sum, for kCount rows that lie `stride` apart: one alone would wait for each of its sums. Position
+// t always falls in lane t mod 16, so a row's bits depend on its length and values only.
+template <int kCount>
+void softmax_weights(float* weights, int64_t stride, int length, float scale, float* inverse) {
+  const float lowest = -3.0e38f;
+  f32x16 highest[kCount], total[kCount];
+  for (int i = 0; i < kCount; ++i) highest[i] = broadcast(lowest);
+  for (int t = 0; t < length; t += kLanes)
+    for (int i = 0; i < kCount; ++i)
+      highest[i] = max(highest[i], keep_first(load(weights + i * stride + t), length - t, lowest));
+  for (int i = 0; i < kCount; ++i) {
+    highest[i] = broadcast(max_of_lanes(highest[i]));
+    total[i] = broadcast(0.0f);
+  }
+  for (int t = 0; t < length; t += kLanes) {
+    for (int i = 0; i < kCount; ++i) {
+      float* at = weights + i * stride + t;
+      const f32x16 shifted = (load(at) - highest[i]) * broadcast(scale);
+      const f32x16 weight = keep_first(exponential(shifted), length - t, 0.0f);
+      store(at, weight);
+      total[i] = total[i] + weight;
+    }
+  }
+  for (int i = 0; i < kCount; ++i) inverse[i] = 1.0f / sum_of_lanes(total[i]);
+}
+
+// A tile's softmax weights: [row, head, stride], and what they are to be multiplied by: [row,
+// head].
 struct TileWeights {
   float* weights;
   int64_t stride;
-  float inverse[kAttentionRows][kMostHeads];
+  float inverse[kAttentionRows * kMostHeads];
 };
 
 // out[columns] = sum over t of weights[head of column][t] * values[t][columns]
@@ -122,7 +137,8 @@ void weigh_values(const AttentionProblem& problem, const RowKeys& keys, const Ti
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
-      const float scale = tile.inverse[r][(column + v * kLanes) / problem.head_stride];
+      const int head = (column + v * kLanes) / problem.head_stride;
+      const float scale = tile.inverse[r * problem.head_count + head];
       store(out + r * problem.out_stride + column + v * kLanes, sums[r][v] * broadcast(scale));
     }
   }
@@ -144,13 +160,17 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
     score_head<kRows>(problem, query + head * problem.head_stride,
                       static_cast<int64_t>(head) * problem.head_stride * kLanes, keys, scores,
                       stride);
-    for (int r = 0; r < kRows; ++r) {
-      const float* bias = problem.keys[row + r].bias;
-      tile.inverse[r][head] =
-          softmax_weights(scores + r * stride, keys.lanes, keys.length, problem.scale,
-                          bias ? bias + head * problem.bias_stride : nullptr, weights + r * stride);
-    }
+    if (keys.lanes) order_scores(scores, keys.lanes, keys.length, weights);
+    for (int r = 0; r < kRows; ++r)
+      if (const float* bias = problem.keys[row + r].bias)
+        add_bias(bias + head * problem.bias_stride, keys.length, problem.scale,
+                 weights + r * stride);
   }
+  const float scale = keys.bias ? 1.0f : problem.scale;
+  in_tiles<kSoftmaxRows>(kRows * problem.head_count, [&](int first, auto count) {
+    softmax_weights<decltype(count)::value>(tile.weights + first * scored, scored, keys.length,
+                                            scale, tile.inverse + first);
+  });
 
   float* out = problem.out + row * problem.out_stride;
   const int width = problem.head_count * problem.head_stride;

@@ -14,10 +14,12 @@
 namespace molspec::cpu {
 namespace {
 
-// The blocks a path touches, in order of first touch, and every slot's lane in them.
+// The blocks a path touches, in order of first touch, and every slot's lane in them: none where the
+// path fills them in order.
 RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* blocks,
                   int32_t* lanes) {
   int count = 0, last = 0;
+  bool in_order = true;
   for (int t = 0; t < length; ++t) {
     const int32_t block = slots[t] / kBlockPositions;
     if (count == 0 || blocks[last] != block) {
@@ -25,8 +27,9 @@ RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* 
       if (last == count) blocks[count++] = block;
     }
     lanes[t] = last * kBlockPositions + slots[t] % kBlockPositions;
+    in_order = in_order && lanes[t] == t;
   }
-  return {blocks, count, lanes, length, bias};
+  return {blocks, count, in_order ? nullptr : lanes, length, bias};
 }
 
 // A block of nodes on its way through the layers.

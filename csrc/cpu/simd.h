@@ -38,6 +38,12 @@ inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
   return {_mm512_fmadd_ps(a.value, b.value, c.value)};
 }
 // The first `count` lanes of a, and `other` in the rest.
+// from[indices[i]] in lane i of the first `count`, 0 in the others, whose indices are not read.
+inline f32x16 gather(const float* from, const int32_t* indices, int count) {
+  const __mmask16 mask = count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
+  const __m512i index = _mm512_maskz_loadu_epi32(mask, indices);
+  return {_mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, index, from, sizeof(float))};
+}
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   const __mmask16 mask = count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
   return {_mm512_mask_blend_ps(mask, _mm512_set1_ps(other), a.value)};
@@ -121,6 +127,11 @@ inline f32x16 min(f32x16 a, f32x16 b) {
 }
 inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline f32x16 gather(const float* from, const int32_t* indices, int count) {
+  float lanes[kLanes] = {};
+  for (int i = 0; i < kLanes && i < count; ++i) lanes[i] = from[indices[i]];
+  return load(lanes);
 }
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -220,6 +231,11 @@ inline f32x16 min(f32x16 a, f32x16 b) {
 }
 inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
   return each_lane([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
+}
+inline f32x16 gather(const float* from, const int32_t* indices, int count) {
+  float lanes[kLanes] = {};
+  for (int i = 0; i < kLanes && i < count; ++i) lanes[i] = from[indices[i]];
+  return load(lanes);
 }
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   return each_lane([&](int i) { return i < count ? a.lane[i] : other; });

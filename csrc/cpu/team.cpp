@@ -17,7 +17,8 @@ using std::chrono::microseconds;
 
 // The steps of a decode loop are some tens of microseconds apart.
 constexpr microseconds kSpin{60}, kYield{2000};
-// No item takes so long that its worker has not lost its core. The wait is paid once in so many.
+// Items are alike, so who waits for longer than it has worked, and than this, waits for a worker
+// without a core. Such a wait is paid once in so many times its length.
 constexpr microseconds kLost{400};
 constexpr int kAloneFor = 50;
 
@@ -73,12 +74,14 @@ Team*& instance() {
 Team& Team::get() { return *instance(); }
 
 void Team::run(int count, Call call, const void* work) {
-  std::unique_lock<std::mutex> alone(running_, std::defer_lock);
-  if (count == 1 || size() == 1 || !alone.try_lock() || Clock::now() < alone_until_) {
+  std::unique_lock<std::mutex> running(running_, std::defer_lock);
+  const auto alone = [&] {
     for (int item = 0; item < count; ++item) call(work, item);
-    return;
-  }
+  };
+  if (count == 1 || size() == 1 || !running.try_lock()) return alone();
   hire();
+  const auto begin = Clock::now();
+  if (begin < alone_until_) return alone();
   call_ = call;
   work_ = work;
   unfinished_.store(count, std::memory_order_relaxed);
@@ -91,20 +94,13 @@ void Team::run(int count, Call call, const void* work) {
     wake_.notify_all();
   }
   work_off();
-  wait_for_others();
-}
-
-void Team::wait_for_others() {
+  const auto worked = Clock::now();
   const auto done = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
-  for (int i = 0; i < 1000; ++i) {
-    if (done()) return;
-    relax();
-  }
-  const auto begin = Clock::now();
   while (!wait_briefly(done)) {
   }
-  const auto waited = Clock::now() - begin;
-  if (waited > kLost) alone_until_ = Clock::now() + kAloneFor * waited;
+  const auto now = Clock::now();
+  const auto waited = now - worked;
+  if (waited > worked - begin + kLost) alone_until_ = now + kAloneFor * waited;
 }
 
 // Starts the workers that are missing. Signals stay with the threads that there were before.

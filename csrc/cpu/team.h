@@ -44,7 +44,6 @@ class Team {
   void help(int worker);
   bool claim(uint64_t* ticket, int* item);
   void work_off();
-  void wait_for_others();
   void wait_for_work(uint64_t seen, int worker);
 
   std::atomic<int> size_{1};
