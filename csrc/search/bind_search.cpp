@@ -57,6 +57,7 @@ void bind_loop(py::class_<Search>& search) {
 }
 
 void bind_decoded(py::module_& module) {
+  module.attr("NO_NUMBERS") = kNoNumbers;
   py::class_<Hypothesis>(module, "Hypothesis")
       .def(py::init([](std::vector<int32_t> token_ids, double log_prob, bool finished) {
              return Hypothesis{std::move(token_ids), log_prob, finished};
@@ -109,9 +110,11 @@ void bind_search(py::module_& module) {
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
                        bool finished_apart, int32_t lookahead_steps, int32_t node_budget,
                        float min_confidence) {
-             const BeamOptions options{beam_size,      n_best,         max_length,
-                                       length_penalty, finished_apart, lookahead_steps,
-                                       node_budget,    min_confidence};
+             const BeamOptions options{{beam_size, n_best, max_length, length_penalty},
+                                       finished_apart,
+                                       lookahead_steps,
+                                       node_budget,
+                                       min_confidence};
              check(options);
              return options;
            }),
@@ -126,7 +129,8 @@ void bind_search(py::module_& module) {
   py::class_<SpeculativeBeamOptions>(module, "SpeculativeBeamOptions")
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
                        float nucleus) {
-             return SpeculativeBeamOptions{beam_size, n_best, max_length, length_penalty, nucleus};
+             return SpeculativeBeamOptions{{beam_size, n_best, max_length, length_penalty},
+                                           nucleus};
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
            py::arg("length_penalty"), py::arg("nucleus"));

@@ -50,6 +50,7 @@ class TokenRoles {
   std::optional<int32_t> find(const std::string& text) const;
   // Throws std::invalid_argument unless 0 <= token < vocab_size().
   void check_token(int32_t token) const;
+  void check_tokens(const int32_t* tokens, int count) const;
 
  private:
   struct Role {

@@ -104,6 +104,9 @@ class SearchStatistics:
     @property
     def emitted_tokens(self) -> int: ...
 
+#: Decoded.error of a query whose log-probabilities are NaN or infinite.
+NO_NUMBERS: str
+
 class Decoded:
     def __init__(
         self,

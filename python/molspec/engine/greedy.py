@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import (
+    NO_NUMBERS,
     Decoded,
     GreedySearch,
     Hypothesis,
@@ -216,8 +217,7 @@ def _decoded(row: int, answer: np.void) -> Decoded:
     head = answer["head"]
     statistics = SearchStatistics(**{name: int(head[name]) for name in _COUNTS})
     if head["state"] == _NO_NUMBERS:
-        error = "the model's log-probabilities are not numbers"
-        return Decoded(query=row, hypotheses=[], statistics=statistics, error=error)
+        return Decoded(query=row, hypotheses=[], statistics=statistics, error=NO_NUMBERS)
     hypothesis = Hypothesis(
         token_ids=answer["token_ids"][: head["token_count"]].tolist(),
         log_prob=float(head["log_prob"]),
