@@ -12,6 +12,7 @@ from torch import Tensor
 
 from molspec import ops
 from molspec._native import GreedySearch
+from molspec.engine.caches import grown
 from molspec.engine.greedy import GreedyRounds
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.model.spec import ModelSpec
@@ -273,9 +274,7 @@ class CudaSession:
         moved = self._nodes.grow(size) | self._log_probs.grow(size)
         moved |= self._path_slots.grow(_power_of_two(path_slot_count))
         if block_count > len(self._kv_cache):
-            old = self._kv_cache
-            self._kv_cache = self.cache(max(2 * len(old), block_count))
-            self._kv_cache[: len(old)] = old
+            self._kv_cache = grown(self._kv_cache, block_count)
             moved = True
         if self.reserve(size) or moved:
             self.graphs.clear()
