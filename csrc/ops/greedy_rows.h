@@ -10,18 +10,12 @@
 
 #pragma once
 
-#include <cstdint>
-
-#include "ops/anywhere.h"
-#include "ops/refuse.h"
+#include "ops/answer.h"
 
 namespace molspec {
 
 // The head of a row of `answers`; the token ids follow it.
-struct GreedyAnswer {
-  enum State : int32_t { kFree, kLive, kDone, kNoNumbers };
-  static constexpr int32_t kNotStaged = -1;
-
+struct GreedyAnswer : AnswerState {
   double log_prob;
   int32_t state;
   int32_t finished;     // whether EOS was reached

@@ -45,6 +45,8 @@ class BeamSearch {
   void plan();
   void advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done);
 
+  const BeamOptions& options() const { return options_; }
+  const std::shared_ptr<const GuessModel>& guess_model() const { return guess_model_; }
   const TokenTree& tree() const { return tree_; }
   int32_t live_count() const { return live_count_; }
 

@@ -54,8 +54,12 @@ void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
                slots_.end());
 }
 
+double length_norm(int32_t length, double length_penalty) {
+  return std::pow(length, length_penalty);
+}
+
 double beam_score(double log_prob, int32_t length, double length_penalty) {
-  return length_penalty == 0 ? log_prob : log_prob / std::pow(length, length_penalty);
+  return length_penalty == 0 ? log_prob : log_prob / length_norm(length, length_penalty);
 }
 
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,

@@ -58,7 +58,9 @@ class BeamNodes {
   std::vector<char> marks_;  // by slot
 };
 
-// log_prob, or log_prob / length^length_penalty.
+// What log-probs of so many tokens are divided by: length^length_penalty.
+double length_norm(int32_t length, double length_penalty);
+// log_prob, or log_prob / length_norm.
 double beam_score(double log_prob, int32_t length, double length_penalty);
 
 // The `count` most probable tokens of a row, the lower id first among equals.

@@ -120,10 +120,28 @@ void bind_search(py::module_& module) {
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
            py::arg("length_penalty"), py::arg("finished_apart"), py::arg("lookahead_steps"),
-           py::arg("node_budget"), py::arg("min_confidence"));
+           py::arg("node_budget"), py::arg("min_confidence"))
+      .def_readonly("beam_size", &BeamOptions::beam_size)
+      .def_readonly("n_best", &BeamOptions::n_best)
+      .def_readonly("max_length", &BeamOptions::max_length)
+      .def_readonly("finished_apart", &BeamOptions::finished_apart)
+      .def_property_readonly("drafts",
+                             [](const BeamOptions& options) {
+                               return options.lookahead_steps > 0 && options.node_budget > 0;
+                             })
+      .def(
+          "length_norm",
+          [](const BeamOptions& options, int32_t length) {
+            return length_norm(length, options.length_penalty);
+          },
+          py::arg("length"));
   py::class_<BeamSearch> beam(module, "BeamSearch");
   beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
-           py::arg("options"), py::arg("guess_model"), py::arg("query_count"));
+           py::arg("options"), py::arg("guess_model"), py::arg("query_count"))
+      .def_property_readonly("options", &BeamSearch::options)
+      .def_property_readonly("guess_model", [](const BeamSearch& search) {
+        return std::const_pointer_cast<GuessModel>(search.guess_model());
+      });
   bind_loop(beam);
 
   py::class_<SpeculativeBeamOptions>(module, "SpeculativeBeamOptions")

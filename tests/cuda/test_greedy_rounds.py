@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import random
-from collections.abc import Sequence
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from molspec import drafting, ops
 from molspec._native import GreedySearch
-from molspec.decoding import Source, Statistics, decode
 from molspec.drafting import Drafting, NoDraft, WindowDrafts
 from molspec.engine.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.test_session import Recorder
+from tests.cuda.sessions import DeviceSession, HostSession, run
 
 DRAFTERS: tuple[Drafting, ...] = (
     NoDraft(),
@@ -27,106 +23,11 @@ DRAFTERS: tuple[Drafting, ...] = (
     WindowDrafts(draft_length=3, draft_count=40, choice="first", dilution=True),
     WindowDrafts(draft_length=5, draft_count=3, smart=True),
 )
-SOURCES = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES[:9]] + [[]]
-#: The fake model has no numbers for this source.
-NAMELESS = 4
 
 
-class FakeModel:
-    """Log-probs that depend on source and path alone: mostly copies, with ties."""
-
-    def __init__(self, rows: int) -> None:
-        self._indices = [0] * rows
-        self._token_of_slot: dict[int, int] = {}
-
-    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        for row, (index,) in zip(rows, sources, strict=True):
-            self._indices[row] = index
-
-    def release(self, row: int) -> None:
-        pass
-
-    def write(self, nodes: Tensor, path_slots: Tensor, log_probs: Tensor) -> None:
-        for i, (token_id, position, begin, row) in enumerate(nodes.tolist()):
-            log_probs[i] = torch.nan
-            if row < 0:
-                continue
-            slots = path_slots[begin : begin + position + 1].tolist()
-            self._token_of_slot[slots[-1]] = token_id
-            path = tuple(self._token_of_slot[slot] for slot in slots)
-            if self._indices[row] != NAMELESS or position < 2:
-                log_probs[i] = self._log_probs(self._indices[row], path)
-
-    def _log_probs(self, index: int, path: tuple[int, ...]) -> Tensor:
-        draw = random.Random(str((index, path)))
-        logits = [draw.randrange(12) / 4 for _ in tiny.TOKENS]
-        source = SOURCES[index]
-        place = len(path) - 1 + index % 3
-        if draw.random() < 0.85:
-            logits[source[place] if place < len(source) else tiny.VOCABULARY.eos_id] = 2.75
-        return torch.tensor(logits).log_softmax(-1)
-
-
-class HostSession(FakeModel):
-    """A session whose search is the host's."""
-
-    def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
-        del block_count
-        log_probs = torch.empty(len(nodes), len(tiny.TOKENS))
-        self.write(torch.from_numpy(nodes), torch.from_numpy(path_slots), log_probs)
-        return log_probs.numpy()
-
-
-class DeviceSession(FakeModel):
-    """A session that runs rounds on the emulated device, with the fake model's decoder."""
-
-    spec = tiny.SPEC
-    device = torch.device("cpu")
-
-    def __init__(self, cuda: Emulator, rows: int, rounds_ahead: int) -> None:
-        super().__init__(rows)
-        self.library = cuda.ops
-        self.graphs = Recorder()
-        self.query_count = rows
-        self._rounds_ahead = rounds_ahead
-
-    def rounds(self, search: GreedySearch) -> GreedyRounds:
-        return GreedyRounds(self, search, self._rounds_ahead)  # type: ignore[arg-type]
-
-    def cache(self, blocks: int) -> Tensor:
-        return torch.zeros(blocks)
-
-    def step_size(self, node_count: int) -> int:
-        return node_count + 3  # some gaps
-
-    def reserve(self, rows: int) -> bool:
-        return rows < 0
-
-    def send(self, values: Tensor) -> Tensor:
-        return values
-
-    def launch(self, nodes: Tensor, path_slots: Tensor, kv: Tensor, log_probs: Tensor) -> None:
-        assert int(path_slots.max()) < 16 * len(kv)
-        self.write(nodes, path_slots, log_probs)
-
-
-def run(
-    session: HostSession | DeviceSession, drafter: Drafting, batch_size: int, max_length: int
-) -> tuple[dict[int, object], Statistics]:
-    """Everything that a search tells of each query, and the sums."""
+def search_of(drafter: Drafting, batch_size: int, max_length: int) -> GreedySearch:
     guess = drafting.guess_model(tiny.VOCABULARY, None)
-    search = GreedySearch(drafting.factory(drafter, guess), batch_size, max_length)
-    sources = [Source(index, ids, [index]) for index, ids in enumerate(SOURCES)]
-    statistics = Statistics()
-    found = {}
-    names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
-    for index, decoded in decode(session, search, sources, batch_size, statistics):  # type: ignore[arg-type]
-        found[index] = (
-            [(h.token_ids, h.log_prob, h.finished) for h in decoded.hypotheses],
-            [getattr(decoded.statistics, name) for name in names],
-            decoded.error,
-        )
-    return found, statistics
+    return GreedySearch(drafting.factory(drafter, guess), batch_size, max_length)
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])
@@ -134,12 +35,12 @@ def run(
 def test_rounds_on_the_device_are_the_host_s(
     cuda: Emulator, drafter: Drafting, max_length: int
 ) -> None:
-    expected, host = run(HostSession(4), drafter, 4, max_length)
-    assert any(error for _, _, error in expected.values()) == (max_length > 2)  # type: ignore[misc]
+    expected, host = run(HostSession(4), search_of(drafter, 4, max_length), 4)
+    assert any(error for _, _, error in expected.values()) == (max_length > 2)
     for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
         cuda.set(seed=batch_size)
-        session = DeviceSession(cuda, batch_size, rounds_ahead)
-        found, device = run(session, drafter, batch_size, max_length)
+        session = DeviceSession(cuda, batch_size, GreedyRounds, rounds_ahead)
+        found, device = run(session, search_of(drafter, batch_size, max_length), batch_size)
         assert found == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
@@ -157,12 +58,10 @@ def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
 
 
 def test_another_vocabulary_is_refused(cuda: Emulator) -> None:
-    session = DeviceSession(cuda, 1, 1)
+    session = DeviceSession(cuda, 1, GreedyRounds, 1)
     session.spec = tiny.ModelSpec(20, 20, d_model=32, head_count=2)
-    guess = drafting.guess_model(tiny.VOCABULARY, None)
-    search = GreedySearch(drafting.factory(NoDraft(), guess), 1, 5)
-    with pytest.raises(ValueError, match="the drafters know 13 tokens: expected the model's 20"):
-        session.rounds(search)
+    with pytest.raises(ValueError, match="the search knows 13 tokens: expected the model's 20"):
+        session.rounds(search_of(NoDraft(), 1, 5))
 
 
 def state(rows: int, capacity: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:

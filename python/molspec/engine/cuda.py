@@ -11,12 +11,15 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec._native import GreedySearch
+from molspec.engine.beams import BeamRounds
 from molspec.engine.caches import grown
 from molspec.engine.greedy import GreedyRounds
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
+from molspec.engine.rounds import DeviceRounds
 from molspec.model.spec import ModelSpec
 
+#: What can stay on a device.
+_ROUNDS = (GreedyRounds, BeamRounds)
 #: The smallest step that is captured: sizes are powers of two from here on.
 _FEWEST_NODES = 8
 #: The row of a captured step that has no node (csrc/ops/decoder_step.h).
@@ -86,7 +89,7 @@ class Lease:
         self.release = session.release
         weakref.finalize(self, give_back, session).atexit = False
 
-    def rounds(self, search: object) -> GreedyRounds | None:
+    def rounds(self, search: object) -> DeviceRounds[Any] | None:
         """The decode loop of a search whose rounds can stay on the device; None for all others."""
         return self._session.rounds(search) if self._rounds_on_device else None
 
@@ -156,7 +159,7 @@ class CudaSession:
         self._nodes = _Staged((4,), torch.int32, self.device)
         self._path_slots = _Staged((), torch.int32, self.device)
         self._log_probs = _Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
-        self._greedy: GreedyRounds | None = None
+        self._rounds: DeviceRounds[Any] | None = None
 
     def reset(self) -> None:
         """Free all rows: a loop that was left early has some."""
@@ -167,6 +170,13 @@ class CudaSession:
         """Keys and values of so many blocks."""
         shape = (blocks, self._packed.spec.decoder_layers, self._packed.block_size)
         return torch.zeros(shape, device=self.device)
+
+    def has_room(self, blocks: int) -> bool:
+        """Whether a cache of so many blocks leaves three quarters of the device's memory."""
+        if self.device.type == "cpu":
+            return True
+        size = 4 * blocks * self.spec.decoder_layers * self._packed.block_size
+        return 4 * size <= torch.cuda.get_device_properties(self.device).total_memory
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -237,15 +247,19 @@ class CudaSession:
         self.library.refuse_fault(self._workspace)  # waits
         return self._log_probs.host.numpy()
 
-    def rounds(self, search: object) -> GreedyRounds | None:
-        """The decode loop of a search whose rounds can stay on the device; None for all others."""
-        if not isinstance(search, GreedySearch) or not GreedyRounds.takes(search):
+    def rounds(self, search: Any) -> DeviceRounds[Any] | None:
+        """The decode loop of a search whose rounds can stay on the device; None for all others.
+
+        It is that of the last search where its buffers will do.
+        """
+        kind = next((kind for kind in _ROUNDS if kind.takes(search, self)), None)
+        if kind is None:
             return None
-        if self._greedy is None or not self._greedy.fits(search):
+        if not isinstance(self._rounds, kind) or not self._rounds.fits(search):
             self.graphs.clear()  # those of other buffers
-            self._greedy = GreedyRounds(self, search)
-        self._greedy.begin(search)
-        return self._greedy
+            self._rounds = kind(self, search)
+        self._rounds.begin(search)
+        return self._rounds
 
     def step_size(self, node_count: int) -> int:
         """Nodes that the graph of a step of `node_count` is captured for."""

@@ -6,6 +6,8 @@
 
 #include "cuda/acceptance_length.cpp"
 #include "cuda/acceptance_length.cu"
+#include "cuda/beam_rows.cpp"
+#include "cuda/beam_rows.cu"
 #include "cuda/engine.cpp"
 #include "cuda/engine.cu"
 #include "cuda/expand_drafts.cpp"
@@ -18,6 +20,7 @@
 #include "cuda/select_hypotheses.cpp"
 #include "cuda/select_hypotheses.cu"
 #include "ops/acceptance_length.cpp"
+#include "ops/beam_rows.cpp"
 #include "ops/decoder_step.cpp"
 #include "ops/encode.cpp"
 #include "ops/expand_drafts.cpp"
@@ -27,7 +30,10 @@
 #include "ops/memory.cpp"
 #include "ops/model.cpp"
 #include "ops/propose_windows.cpp"
+#include "ops/rank_tokens.cpp"
+#include "ops/select_beams.cpp"
 #include "ops/select_hypotheses.cpp"
+#include "ops/stage_beams.cpp"
 #include "ops/stage_nodes.cpp"
 #include "ops/verify_nodes.cpp"
 
