@@ -19,6 +19,9 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   // Greedy decoding that stays on a device: a round is these around decoder_step.
   library.def("propose_windows(Tensor answers, Tensor(a!) drafts, Tensor trees, int bos_id) -> ()");
   library.def(
+      "propose_tree(Tensor answers, Tensor(a!) drafts, Tensor tables, Tensor(b!) texts, "
+      "Tensor(c!) states, int max_depth, float min_log_prob) -> ()");
+  library.def(
       "stage_nodes(Tensor(a!) answers, Tensor slots, Tensor drafts, Tensor(b!) nodes, "
       "Tensor(c!) path_slots, int bos_id) -> ()");
   library.def(

@@ -11,7 +11,7 @@ from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 from torch import Tensor
 
-from molspec import ops, reference
+from molspec import drafting, ops, reference
 from molspec.engine.packing import PackedModel, pack
 from molspec.predictor import Model
 
@@ -130,8 +130,11 @@ def small(device: str, few: bool) -> dict[str, Any]:
         for node_count in (20, 60):  # narrow and wide linears
             log_probs = on_device(_batch("pre-norm", dtype, node_count), device)
             results.append({"what": f"{dtype}", "ok": bool(log_probs.isfinite().all())})
-    model = Model(tiny.checkpoint(), "float32", device)
-    for options in ({"drafter": "windows"}, {"beam": "standard", "n_best": 3}):
+    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
+    pairs = list(zip(sources, sources, strict=True))
+    ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=True)
+    model = Model(replace(tiny.checkpoint(), ngram=ngram), "float32", device)
+    for options in ({}, {"drafter": "windows"}, {"beam": "standard", "n_best": 3}):
         rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)
         results.append({"what": f"rounds, {options}", "ok": not any(r.error for r in rounds)})
     return {"ok": all(result["ok"] for result in results), "checks": results}

@@ -11,6 +11,7 @@
 #include "ops/encode.h"
 #include "ops/expand_drafts.h"
 #include "ops/left_pad.h"
+#include "ops/propose_tree.h"
 #include "ops/propose_windows.h"
 #include "ops/rank_tokens.h"
 #include "ops/select_beams.h"
@@ -30,6 +31,7 @@ Fault read_fault(const uint8_t* workspace, cudaStream_t stream);
 
 // The rest of a round of greedy decoding that stays on the device, see ops/greedy_rows.h.
 void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream);
+void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream);
 void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream);
 void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream);
 

@@ -1,7 +1,8 @@
 // Greedy decoding that stays on a device: what is kept of every query, a row each. It is the search
 // of search/greedy.h, cut into the operators of a round:
 //
-//   propose_windows  drafts behind the last token   (or none: `drafts` stays as it is)
+//   propose_windows or propose_tree
+//                    drafts behind the last token   (or none: `drafts` stays as it is)
 //   stage_nodes      the last token and its drafts as nodes of the next decoder_step
 //   decoder_step
 //   verify_nodes     emits what the model confirms, and its own next token

@@ -6,7 +6,7 @@
 //   leads(), sync()          sync: what any member wrote before, all see behind
 //   extend_matches, copy     loops over bytes
 //   best_copy                the first position of the best score above one, or -1
-//   find                     the index of a symbol, or -1
+//   find                     the index of a symbol, or -1; behind both, all members have read
 //   child, begin_lookup, add_continuations    see ngram_table.h
 
 #pragma once
@@ -225,7 +225,6 @@ MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
   const int stay = rules.copy_score(child, child.place->copy_point) + kStayBonus;
   if (stay >= kUnit * kSettledMatch) return;
   const int32_t position = team.best_copy(rules, child, stay);
-  team.sync();
   if (position >= 0 && team.leads()) child.place->copy_point = position;
   team.sync();
 }
@@ -251,7 +250,6 @@ MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules,
   if (copy < 0) return count;
   const int32_t symbol = rules.text.symbols[state.place->copy_point];
   const int same = team.find(found, count, symbol);
-  team.sync();
   if (team.leads()) {
     if (same >= 0) found[same].probability += found[copy].probability;
     found[copy].symbol = same >= 0 ? GuessRules::kNoSymbol : symbol;

@@ -1,8 +1,8 @@
 """The native operators: one typed function each, whose twin of the same name is in `reference`.
 
-Those of rounds on a device are for CUDA tensors alone. The twin of `propose_windows`, `stage_nodes`
-and `verify_nodes` is the host's search, `_native.GreedySearch`, and that of `stage_beams` and
-`select_beams` is `_native.BeamSearch`.
+Those of rounds on a device are for CUDA tensors alone. The twin of `propose_windows`,
+`propose_tree`, `stage_nodes` and `verify_nodes` is the host's search, `_native.GreedySearch`, and
+that of `stage_beams` and `select_beams` is `_native.BeamSearch`.
 """
 
 from __future__ import annotations
@@ -100,6 +100,25 @@ def propose_windows(answers: Tensor, drafts: Tensor, trees: Tensor, bos_id: int)
     that lies outside of its row is none. Raises RuntimeError where shapes disagree.
     """
     _library.propose_windows(answers, drafts, trees, bos_id)
+
+
+def propose_tree(
+    answers: Tensor,
+    drafts: Tensor,
+    tables: Tensor,
+    texts: Tensor,
+    states: Tensor,
+    max_depth: int,
+    min_log_prob: float,
+) -> None:
+    """Draft behind the last token of every live query: the likeliest paths of a guess as a tree.
+
+    answers and drafts as for `propose_windows`. tables uint8 [bytes] and texts uint8 [query, bytes]
+    (whose heads are written) are rows of csrc/text/guess_rows.h; states uint8 [query, 1 + most
+    nodes, bytes] (written) has room for a path a row. A row that does not fit what it says it holds
+    gets no drafts. Raises RuntimeError where shapes disagree.
+    """
+    _library.propose_tree(answers, drafts, tables, texts, states, max_depth, min_log_prob)
 
 
 def stage_nodes(

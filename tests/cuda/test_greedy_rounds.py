@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import random
+from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
 
 from molspec import drafting, ops
-from molspec._native import GreedySearch
-from molspec.drafting import Drafting, NoDraft, WindowDrafts
+from molspec._native import GreedySearch, GuessModel, TreeOptions
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import DeviceSession, HostSession, run
+from tests.cuda.sessions import SOURCES, DeviceSession, HostSession, run
 
 DRAFTERS: tuple[Drafting, ...] = (
     NoDraft(),
@@ -22,12 +24,27 @@ DRAFTERS: tuple[Drafting, ...] = (
     WindowDrafts(draft_length=1, draft_count=1, choice="first"),
     WindowDrafts(draft_length=3, draft_count=40, choice="first", dilution=True),
     WindowDrafts(draft_length=5, draft_count=3, smart=True),
+    TreeDraft(),
+    TreeDraft(node_budget=1),
+    TreeDraft(node_budget=32, max_depth=3, min_probability=0.0),
+    TreeDraft(node_budget=12, min_probability=0.1),
 )
 
 
-def search_of(drafter: Drafting, batch_size: int, max_length: int) -> GreedySearch:
-    guess = drafting.guess_model(tiny.VOCABULARY, None)
-    return GreedySearch(drafting.factory(drafter, guess), batch_size, max_length)
+@cache
+def guess_of(rewrites: bool) -> GuessModel:
+    """Trained on what the queries copy, in order and shuffled."""
+    draw = random.Random(1)
+    shuffled = [draw.sample(source, len(source)) for source in SOURCES[:-1]]
+    pairs = [*zip(SOURCES[:-1], SOURCES[:-1], strict=True), *zip(SOURCES, shuffled, strict=False)]
+    ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=rewrites)
+    return drafting.guess_model(tiny.VOCABULARY, ngram)
+
+
+def search_of(
+    drafter: Drafting, batch_size: int, max_length: int, rewrites: bool = False
+) -> GreedySearch:
+    return GreedySearch(drafting.factory(drafter, guess_of(rewrites)), batch_size, max_length)
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])
@@ -46,11 +63,58 @@ def test_rounds_on_the_device_are_the_host_s(
         assert device.query_calls == host.query_calls
         if batch_size == 4:  # the host looks after every round: the rounds are the host's
             assert device.decoder_calls == host.decoder_calls
-    if drafter == DRAFTERS[1] and max_length > 2:
+    if drafter in (DRAFTERS[1], DRAFTERS[5]) and max_length > 2:
         assert host.accepted_tokens > 0
 
 
-@pytest.mark.parametrize("name", ["propose_windows", "stage_nodes", "verify_nodes"])
+@pytest.mark.parametrize("rewrites", [False, True])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed: int) -> None:
+    cuda.set(seed)
+    search = search_of(TreeDraft(node_budget=16), 1, 64, rewrites)
+    options, guess = search.drafters.options, search.drafters.model
+    assert isinstance(options, TreeOptions)
+    draw = random.Random(seed)
+    source = tiny.VOCABULARY.encode("CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Oc1ccc2c(c1)CCN2")
+    text = guess.text_row(source)
+    assert len(text) <= guess.row_limits(len(source))[0]
+    tables, texts = (torch.tensor([*row], dtype=torch.uint8) for row in (guess.tables_row(), text))
+    answers, _, drafts = state(1, 64, 16)
+    states = torch.zeros(1, 17, guess.row_limits(len(source))[1], dtype=torch.uint8)
+    drafter = search.drafters.start(source)
+    emitted: list[int] = []
+    while len(emitted) < 60:
+        begin(answers, 0, len(emitted), 64)
+        answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = torch.tensor(emitted).int()
+        cuda.ops.propose_tree(
+            answers, drafts, tables, texts[None], states, options.max_depth, options.min_log_prob
+        )
+        token_ids, parents, _ = drafter.propose()
+        assert drafts[0, 0] == len(token_ids)
+        assert drafts[0, 1 : 1 + len(token_ids)].tolist() == token_ids
+        assert drafts[0, 17 : 17 + len(token_ids)].tolist() == parents
+        # Mostly a path of the tree, else any token, SMILES or not.
+        behind = [token for token, parent in zip(token_ids, parents, strict=True) if parent < 0]
+        new = [draw.choice(behind) if behind and draw.random() < 0.8 else draw.randrange(4, 13)]
+        new += [draw.randrange(4, 13) for _ in range(draw.randrange(3))]
+        drafter.advance(new)
+        emitted += new
+
+
+def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None:
+    guess = guess_of(False)
+    answers, _, drafts = state(1, 6, 2)
+    begin(answers, 0, token_count=0, max_length=6)
+    text = torch.tensor([*guess.text_row([4, 5, 6])], dtype=torch.uint8)
+    tables = torch.tensor([*guess.tables_row()], dtype=torch.uint8)
+    for texts, state_bytes in ((text[None], 64), (text[None, :-8], 128)):
+        drafts[0, 0] = 1
+        states = torch.zeros(1, 3, state_bytes, dtype=torch.uint8)
+        cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, -9.0)
+        assert drafts[0, 0] == 0
+
+
+@pytest.mark.parametrize("name", ["propose_windows", "propose_tree", "stage_nodes", "verify_nodes"])
 def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
     schema = getattr(cuda.ops, name).default._schema
     names = list(inspect.signature(getattr(ops, name)).parameters)
@@ -143,6 +207,20 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
         stage(answers, slots, drafts, nodes, paths[:23], 1)
     with pytest.raises(RuntimeError, match=r"drafts has shape \[1, 5\]: expected \[2"):
         cuda.ops.verify_nodes(answers, slots, drafts[:1], torch.zeros(4, 9), 2)
+    tables, texts = torch.zeros(64, dtype=torch.uint8), torch.zeros(2, 64, dtype=torch.uint8)
+    states = torch.zeros(2, 3, 64, dtype=torch.uint8)
+    tree = cuda.ops.propose_tree
+    with pytest.raises(RuntimeError, match="tables has 8 bytes: expected at least"):
+        tree(answers, drafts, tables[:8], texts, states, 9, -1.0)
+    with pytest.raises(RuntimeError, match=r"texts has shape \[1, 64\]: expected \[2, a multiple"):
+        tree(answers, drafts, tables, texts[:1], states, 9, -1.0)
+    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 64\]: expected \[2, 3, a"):
+        tree(answers, drafts, tables, texts, states[:, :2].contiguous(), 9, -1.0)
+    with pytest.raises(RuntimeError, match="max_depth is 0: expected at least 1"):
+        tree(answers, drafts, tables, texts, states, 0, -1.0)
+    many = torch.zeros(2, 67, dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="drafts has room for 33 nodes: expected 1 to 32"):
+        tree(answers, many, tables, texts, states, 9, -1.0)
     with pytest.raises(RuntimeError, match=r"trees has shape \[1, 4\]: expected a row a query, 2"):
         cuda.ops.propose_windows(answers, drafts, torch.zeros(1, 4, dtype=torch.int32), 1)
 

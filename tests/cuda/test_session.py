@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from molspec import predictor
+from molspec import drafting, predictor
 from molspec.engine.cuda import CudaEngine, CudaSession, Graphs
 from molspec.engine.packing import pack
-from molspec.predictor import Results
+from molspec.predictor import Model, Results
 from molspec.strategy import PredictOptions
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -67,23 +68,35 @@ BEAMS: tuple[Any, ...] = ("standard", "exact", "standard")
 ON_DEVICE: tuple[dict[str, Any], ...] = (
     {"drafter": "none"},
     {"drafter": "windows"},
+    {},
+    {"drafter": "tree", "node_budget": 2},
     {"beam": "standard", "n_best": 3},
     {"drafter": "none", "n_best": 2, "finished": "apart", "length_penalty": 0.6},
 )
 ON_HOST: tuple[dict[str, Any], ...] = (
-    {"drafter": "tree"},
+    {"drafter": "tree"},  # there is no n-gram model
     {"n_best": 2},
     {"beam": "sbs", "n_best": 2},
+    {"drafter": "tree", "node_budget": 33},
     {"beam": "standard", "beam_size": 65},
     {"beam": "standard", "n_best": 2, "length_penalty": 400.0},
 )
+
+
+def model_that_drafts() -> Model:
+    """With an n-gram model of the queries."""
+    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
+    ngram = drafting.build_ngram(
+        tiny.VOCABULARY, list(zip(sources, sources, strict=True)), min_gain=0.0, rewrites=True
+    )
+    return Model(replace(tiny.checkpoint(), ngram=ngram), "float32")
 
 
 @pytest.mark.parametrize("options", ON_DEVICE, ids=str)
 def test_rounds_on_the_device_change_nothing(cuda: Emulator, options: dict[str, Any]) -> None:
     found = []
     for on_device in (True, False):
-        model = tiny.model()
+        model = model_that_drafts()
         engine = EmulatedEngine(cuda, torch.float32, on_device)
         model.engine = engine
         results = model.predict(tiny.QUERIES[:5], batch_size=2, max_length=7, **options)
@@ -102,9 +115,9 @@ def test_other_rounds_are_the_host_s(cuda: Emulator, options: dict[str, Any]) ->
     assert all(isinstance(size, int) for size in engine.graphs.sizes)
 
 
-@pytest.mark.parametrize("drafter", ["windows", "tree"])
-def test_a_session_is_used_again(cuda: Emulator, drafter: str) -> None:
-    model = tiny.model()
+@pytest.mark.parametrize(("drafter", "on_device"), [("windows", 1), ("tree", 1), ("tree", 0)])
+def test_a_session_is_used_again(cuda: Emulator, drafter: str, on_device: int) -> None:
+    model = model_that_drafts() if on_device else tiny.model()
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
     options = {"max_length": 6, "batch_size": 2}

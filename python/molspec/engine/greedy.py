@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from molspec._native import GreedySearch, Hypothesis, NoDraftOptions, WindowOptions
+from molspec._native import GreedySearch, Hypothesis
+from molspec.engine import drafts
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.rounds import LIVE, ROUNDS_AHEAD, DeviceRounds
 
@@ -35,27 +35,6 @@ _HEAD = np.dtype(
 )
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    """What the buffers of a search depend on, and the numbers that its graphs hold."""
-
-    #: Token ids in a row of answers: a row has a multiple of 8 bytes, as it begins with a double.
-    capacity: int
-    most_drafts: int
-    tree_entries: int
-    drafts: bool
-    special_ids: tuple[int, int]
-
-    @classmethod
-    def of(cls, search: GreedySearch, longest: int) -> _Sizes:
-        options, guess = search.drafters.options, search.drafters.model
-        special_ids = guess.bos, guess.eos
-        capacity = -(-search.max_length // 2) * 2
-        if isinstance(options, WindowOptions):
-            return cls(capacity, *options.tree_limits(longest), True, special_ids)
-        return cls(capacity, 0, 1, False, special_ids)
-
-
 class GreedyRounds(DeviceRounds[GreedySearch]):
     """Greedy search on a session's device: buffers and graphs, for one decode loop after another.
 
@@ -66,35 +45,37 @@ class GreedyRounds(DeviceRounds[GreedySearch]):
     def takes(search: object, session: CudaSession) -> bool:
         """Whether it is greedy search whose drafts can be made on the device."""
         del session
-        return isinstance(search, GreedySearch) and isinstance(
-            search.drafters.options, (NoDraftOptions, WindowOptions)
-        )
+        return isinstance(search, GreedySearch) and drafts.takes(search.drafters)
 
     def __init__(
         self, session: CudaSession, search: GreedySearch, rounds_ahead: int = ROUNDS_AHEAD
     ) -> None:
-        self._sizes = sizes = _Sizes.of(search, session.spec.max_positions)
-        row = np.dtype([("head", _HEAD), ("token_ids", "<i4", (sizes.capacity,))])
+        #: Token ids in a row of answers: a row has a multiple of 8 bytes.
+        self._capacity = _capacity(search)
+        row = np.dtype([("head", _HEAD), ("token_ids", "<i4", (self._capacity,))])
         super().__init__(session, row, rounds_ahead)
-        rows = session.query_count
-        blocks = -(-(sizes.capacity + 1 + sizes.most_drafts) // BLOCK_POSITIONS)
+        self._drafter = drafts.make(session, search.drafters)
+        rows, limit = session.query_count, self._drafter.limit
+        blocks = -(-(self._capacity + 1 + limit) // BLOCK_POSITIONS)
         slots = torch.arange(rows * blocks * BLOCK_POSITIONS, dtype=torch.int32)
         self._slots = slots.to(session.device).view(rows, -1)
-        self._drafts = self._zeros(rows, 1 + 2 * sizes.most_drafts)
-        self._trees = self._zeros(rows, sizes.tree_entries)
+        self._drafts = self._zeros(rows, 1 + 2 * limit)
         self._kv_cache = session.cache(rows * blocks)
         self._path_slots = self._zeros(0)
         self.begin(search)
 
     def fits(self, search: GreedySearch) -> bool:
         """Whether the buffers, and the graphs on them, are those of another search."""
-        return self._sizes == _Sizes.of(search, self._session.spec.max_positions)
+        guess = search.drafters.model
+        same = (self._guess.bos, self._guess.eos, self._capacity)
+        return same == (guess.bos, guess.eos, _capacity(search)) and self._drafter.fits(
+            search.drafters
+        )
 
     def begin(self, search: GreedySearch) -> None:
         """Forget all queries, for a decode loop of `search`."""
         self._forget(search.drafters.model)
-        options = search.drafters.options
-        self._windows = options if isinstance(options, WindowOptions) else None
+        self._drafter.begin(search.drafters)
         self._max_length = search.max_length
 
     def _fresh(self) -> npt.NDArray[np.void]:
@@ -103,24 +84,19 @@ class GreedyRounds(DeviceRounds[GreedySearch]):
         return head
 
     def _begin(self, row: int, source_ids: Sequence[int]) -> int:
-        if self._windows is None:
-            return 1
-        trees = self._guess.window_trees(source_ids, self._windows)
-        self._trees[row, : len(trees)] = self._session.send(torch.tensor(trees, dtype=torch.int32))
-        return 1 + max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
+        return 1 + self._drafter.start(row, source_ids)
 
     def _grow(self, size: int) -> None:
-        self._path_slots = self._path_slots.new_zeros(size * self._sizes.capacity)
+        self._path_slots = self._path_slots.new_zeros(size * self._capacity)
 
     def _launch(self, size: int) -> None:
         library = self._session.library
-        answers, slots, drafts = self._answers, self._slots, self._drafts
+        answers, slots, drafted = self._answers, self._slots, self._drafts
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
-        if self._windows:
-            library.propose_windows(answers, drafts, self._trees, self._guess.bos)
-        library.stage_nodes(answers, slots, drafts, nodes, self._path_slots, self._guess.bos)
+        self._drafter.propose(answers, drafted)
+        library.stage_nodes(answers, slots, drafted, nodes, self._path_slots, self._guess.bos)
         self._session.launch(nodes, self._path_slots, self._kv_cache, log_probs)
-        library.verify_nodes(answers, slots, drafts, log_probs, self._guess.eos)
+        library.verify_nodes(answers, slots, drafted, log_probs, self._guess.eos)
 
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
         head = answer["head"]
@@ -132,3 +108,7 @@ class GreedyRounds(DeviceRounds[GreedySearch]):
                 finished=bool(head["finished"]),
             )
         ]
+
+
+def _capacity(search: GreedySearch) -> int:
+    return -(-search.max_length // 2) * 2

@@ -29,6 +29,7 @@
 #include "ops/left_pad.cpp"
 #include "ops/memory.cpp"
 #include "ops/model.cpp"
+#include "ops/propose_tree.cpp"
 #include "ops/propose_windows.cpp"
 #include "ops/rank_tokens.cpp"
 #include "ops/select_beams.cpp"
