@@ -40,6 +40,9 @@ STABLE_TORCH_LIBRARY(molspec, library) {
 
   // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
   library.def("instruction_set() -> str");
+  // The threads that a step on the CPU uses.
+  library.def("set_num_threads(int count) -> ()");
+  library.def("get_num_threads() -> int");
 
   // Dense batches for models without a cache.
   library.def("left_pad(Tensor token_ids, Tensor lengths, int pad_id) -> (Tensor, Tensor)");

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import molspec
 from molspec import cli
 from molspec.checkpoints import read
 from molspec.flags import ModelFlags
@@ -105,6 +106,16 @@ def test_every_option_arrives(
     assert run("predict", "C", *arguments.split(), "--model", "a/b", "--dtype", "bfloat16") == 0
     assert (loaded["name"], loaded["dtype"]) == ("a/b", "bfloat16")
     assert loaded["model"].options == PredictOptions(**options)
+
+
+def test_threads_are_set_before_a_model_is_loaded(run: Run) -> None:
+    before = molspec.get_num_threads()
+    try:
+        assert run("predict", "CC(=O)O.OCC", "--threads", "2") == 0
+        assert molspec.get_num_threads() == 2
+    finally:
+        molspec.set_num_threads(before)
+    assert run("predict", "C", "--threads", "0") == 2
 
 
 def test_files(run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured) -> None:

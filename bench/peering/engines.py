@@ -42,6 +42,7 @@ class Molspec(Peer):
         import molspec
 
         torch.set_num_threads(threads)
+        molspec.set_num_threads(threads)
         dtype, _, drafter = setting.partition(" ")
         self._options: dict[str, Any] = {}
         if drafter == "none":

@@ -37,8 +37,17 @@ class Record:
         return self.peer == "molspec"
 
 
-def markdown(records: Sequence[Record], machine: Mapping[str, object]) -> str:
-    """A table a scenario and thread count, and a table of the ratios that matter."""
+def markdown(
+    records: Sequence[Record],
+    machine: Mapping[str, object],
+    scenarios: Sequence[str],
+    curves: Mapping[str, Mapping[int, str]],
+) -> str:
+    """The ratios that matter, a table a scenario and thread count, and a table a curve.
+
+    curves: by name, the scenario at each value of what cost is shown against.
+    """
+    compared = [record for record in records if record.scenario in scenarios]
     lines = [
         "# molspec beside its peers",
         "",
@@ -49,12 +58,39 @@ def markdown(records: Sequence[Record], machine: Mapping[str, object]) -> str:
         f"Measured by `python bench/peers.py` on: "
         f"{', '.join(f'{name} {value}' for name, value in machine.items())}.",
         "",
-        *summary(records),
+        *summary(compared),
     ]
-    for (scenario, threads), group in _groups(records).items():
+    for (scenario, threads), group in _groups(compared).items():
         lines += ["", f"## {scenario}, {threads} thread{'s' * (threads > 1)}", ""]
         lines += _table(group)
+    for name, curve in curves.items():
+        lines += _curve(name, curve, records)
     return "\n".join(lines) + "\n"
+
+
+def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> Iterator[str]:
+    """Milliseconds a query of every engine at every value that was measured, on one thread."""
+    found = {
+        (record.scenario, f"{record.peer} {record.setting}"): record.milliseconds
+        for record in records
+        if record.threads == 1
+    }
+    values = [
+        value for value, scenario in curve.items() if any(key[0] == scenario for key in found)
+    ]
+    engines = [
+        engine
+        for engine in dict.fromkeys(engine for _, engine in found)
+        if all((curve[value], engine) in found for value in values)
+    ]
+    if not values:
+        return
+    yield from ("", f"## Milliseconds a query against {name}, 1 thread", "")
+    yield f"| engine | {' | '.join(map(str, values))} |"
+    yield "|---|" + "---:|" * len(values)
+    for engine in engines:
+        cells = (f"{found[curve[value], engine]:.1f}" for value in values)
+        yield f"| {engine} | {' | '.join(cells)} |"
 
 
 def summary(records: Sequence[Record]) -> Iterator[str]:

@@ -9,18 +9,10 @@
 #include <algorithm>
 
 #include "cpu/layers.h"
+#include "cpu/team.h"
 
 namespace molspec::cpu {
 namespace {
-
-struct Chunk {
-  const Node* nodes;
-  int rows;
-};
-
-int32_t end_slot(const DecoderStepProblem& problem, const Node& node) {
-  return problem.path_slots[node.path_begin + node.position];
-}
 
 // The blocks a path touches, in order of first touch, and every slot's lane in them.
 RowKeys path_keys(const int32_t* slots, int length, int32_t* blocks, int32_t* lanes) {
@@ -36,45 +28,84 @@ RowKeys path_keys(const int32_t* slots, int length, int32_t* blocks, int32_t* la
   return {blocks, count, lanes, length};
 }
 
-void find_keys(const DecoderStepProblem& problem, const Chunk& chunk, const Workspace& work,
-               int64_t longest) {
-  for (int row = 0; row < chunk.rows; ++row) {
-    const Node& node = chunk.nodes[row];
-    work.self_keys[row] = path_keys(problem.path_slots + node.path_begin, node.position + 1,
-                                    work.blocks + row * longest, work.lanes + row * longest);
-    work.memory_keys[row] = {problem.memories.blocks(node.memory),
-                             problem.memories.block_count(node.memory), nullptr,
-                             problem.memories.length(node.memory)};
-  }
-}
+// A block of nodes on its way through the layers.
+class DecoderRows {
+ public:
+  DecoderRows(const DecoderStepProblem& problem, const Workspace& work, int64_t first_node,
+              int first, int rows)
+      : problem_(problem),
+        model_(*problem.model),
+        work_(work.from_row(model_, first)),
+        layers_(model_, work_),
+        nodes_(problem.nodes + first_node + first),
+        log_probs_(problem.log_probs + (first_node + first) * model_.target_vocab_size),
+        rows_(rows) {}
 
-void decoder_chunk(const DecoderStepProblem& problem, const Chunk& chunk, const Workspace& work,
-                   float* log_probs) {
-  const Model& model = *problem.model;
-  const Layers layers(model, work);
-  const int rows = chunk.rows;
-  for (int row = 0; row < rows; ++row)
-    layers.embed(model.decoder, row, chunk.nodes[row].token_id, chunk.nodes[row].position);
-  layers.embedding_norm(model.decoder, rows);
-
-  const int64_t block_stride =
-      static_cast<int64_t>(model.decoder.layers.size()) * model.block_size();
-  LayerCache self{problem.kv_cache, block_stride};
-  // Only `attend` sees the memory's cache, and it does not write.
-  LayerCache memory{const_cast<float*>(problem.memory_cache), block_stride};
-  for (const Layer& layer : model.decoder.layers) {
-    layers.project_self(layer.self_attention, rows);
-    for (int row = 0; row < rows; ++row)
-      layers.store(self, row, model.attention_width(), end_slot(problem, chunk.nodes[row]));
-    layers.attend(layer.self_attention, rows, self, work.self_keys, model.query_key_value_stride());
-    layers.project_query(layer.cross_attention, rows);
-    layers.attend(layer.cross_attention, rows, memory, work.memory_keys, model.attention_stride());
-    layers.feed_forward(layer, rows);
-    self.base += model.block_size();
-    memory.base += model.block_size();
+  void embed() const {
+    for (int row = 0; row < rows_; ++row) {
+      const Node& node = nodes_[row];
+      work_.self_keys[row] =
+          path_keys(problem_.path_slots + node.path_begin, node.position + 1,
+                    work_.blocks + row * work_.positions, work_.lanes + row * work_.positions);
+      work_.memory_keys[row] = {problem_.memories.blocks(node.memory),
+                                problem_.memories.block_count(node.memory), nullptr,
+                                problem_.memories.length(node.memory)};
+      layers_.embed(model_.decoder, row, node.token_id, node.position);
+    }
+    layers_.embedding_norm(model_.decoder, rows_);
   }
-  if (model.final_norm) layers.norm(model.decoder.norm, rows, work.hidden, work.hidden);
-  layers.log_probs(rows, log_probs);
+
+  void store(size_t layer) const {
+    layers_.project_self(model_.decoder.layers[layer].self_attention, rows_);
+    for (int row = 0; row < rows_; ++row) {
+      const int32_t slot = problem_.path_slots[nodes_[row].path_begin + nodes_[row].position];
+      layers_.store(of_layer(problem_.kv_cache, layer), row, model_.attention_width(), slot);
+    }
+  }
+
+  void attend(size_t layer) const {
+    const Layer& weights = model_.decoder.layers[layer];
+    layers_.attend(weights.self_attention, rows_, of_layer(problem_.kv_cache, layer),
+                   work_.self_keys, model_.query_key_value_stride());
+    layers_.project_query(weights.cross_attention, rows_);
+    // Only `attend` sees the memory's cache, and it does not write.
+    layers_.attend(weights.cross_attention, rows_,
+                   of_layer(const_cast<float*>(problem_.memory_cache), layer), work_.memory_keys,
+                   model_.attention_stride());
+    layers_.feed_forward(weights, rows_);
+  }
+
+  void end() const {
+    if (model_.final_norm) layers_.norm(model_.decoder.norm, rows_, work_.hidden, work_.hidden);
+    layers_.log_probs(rows_, log_probs_);
+  }
+
+ private:
+  LayerCache of_layer(float* cache, size_t layer) const {
+    return {cache + static_cast<int64_t>(layer) * model_.block_size(),
+            static_cast<int64_t>(model_.decoder.layers.size()) * model_.block_size()};
+  }
+
+  const DecoderStepProblem& problem_;
+  const Model& model_;
+  const Workspace work_;
+  const Layers layers_;
+  const Node* nodes_;
+  float* log_probs_;
+  const int rows_;
+};
+
+void decoder_chunk(const DecoderStepProblem& problem, const Workspace& work, int64_t first_node,
+                   int rows) {
+  const size_t layer_count = problem.model->decoder.layers.size();
+  for (size_t layer = 0; layer <= layer_count; ++layer) {
+    // All rows' keys and values of the layer before are stored.
+    for_row_blocks(rows, [&](int first, int count) {
+      const DecoderRows part(problem, work, first_node, first, count);
+      layer == 0 ? part.embed() : part.attend(layer - 1);
+      layer == layer_count ? part.end() : part.store(layer);
+    });
+  }
 }
 
 void decoder_step(const DecoderStepProblem& problem) {
@@ -90,10 +121,8 @@ void decoder_step(const DecoderStepProblem& problem) {
   check(size <= problem.workspace_size, "workspace has ", problem.workspace_size,
         " bytes: expected ", size);
   for (int64_t first = 0; first < problem.node_count; first += kChunkRows) {
-    const Chunk chunk{problem.nodes + first,
-                      static_cast<int>(std::min(kChunkRows, problem.node_count - first))};
-    find_keys(problem, chunk, work, longest);
-    decoder_chunk(problem, chunk, work, problem.log_probs + first * model.target_vocab_size);
+    const int64_t rows = std::min(kChunkRows, problem.node_count - first);
+    decoder_chunk(problem, work, first, static_cast<int>(rows));
   }
 }
 

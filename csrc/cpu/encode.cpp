@@ -7,45 +7,92 @@
 #include <algorithm>
 
 #include "cpu/layers.h"
+#include "cpu/team.h"
 
 namespace molspec::cpu {
 namespace {
 
-void encoder_layer(const Layers& layers, const Model& model, const Layer& layer, int rows,
-                   const LayerCache& cache, const RowKeys* keys) {
-  layers.project_self(layer.self_attention, rows);
-  for (int row = 0; row < rows; ++row) layers.store(cache, row, model.attention_width(), row);
-  layers.attend(layer.self_attention, rows, cache, keys, model.query_key_value_stride());
-  layers.feed_forward(layer, rows);
-}
+// A block of a query's rows on its way through the layers.
+class EncoderRows {
+ public:
+  EncoderRows(const EncodeProblem& problem, const Workspace& work, int64_t query, int first,
+              int rows)
+      : problem_(problem),
+        model_(*problem.model),
+        work_(work.from_row(model_, first)),
+        layers_(model_, work_),
+        query_(query),
+        first_(first),
+        rows_(rows) {}
+
+  void embed() const {
+    const int32_t* source = problem_.source_ids + problem_.source_offsets[query_];
+    for (int row = 0; row < rows_; ++row)
+      layers_.embed(model_.encoder, row, source[first_ + row], first_ + row);
+    layers_.embedding_norm(model_.encoder, rows_);
+  }
+
+  void store(size_t layer) const {
+    layers_.project_self(model_.encoder.layers[layer].self_attention, rows_);
+    for (int row = 0; row < rows_; ++row)
+      layers_.store(cache(layer), row, model_.attention_width(), first_ + row);
+  }
+
+  void attend(size_t layer) const {
+    const Layer& weights = model_.encoder.layers[layer];
+    layers_.attend(weights.self_attention, rows_, cache(layer), work_.self_keys,
+                   model_.query_key_value_stride());
+    layers_.feed_forward(weights, rows_);
+  }
+
+  // The memory: keys and values for every layer of the decoder.
+  void end() const {
+    if (model_.final_norm) layers_.norm(model_.encoder.norm, rows_, work_.hidden, work_.hidden);
+    const int64_t block_stride =
+        static_cast<int64_t>(model_.decoder.layers.size()) * model_.block_size();
+    const int32_t* blocks = problem_.memories.blocks(query_);
+    LayerCache memory{problem_.memory_cache, block_stride};
+    for (const Layer& layer : model_.decoder.layers) {
+      layers_.project_memory(layer.cross_attention, rows_);
+      for (int row = 0; row < rows_; ++row) {
+        const int position = first_ + row;
+        layers_.store(memory, row, 0, blocks[position / 16] * 16 + position % 16);
+      }
+      memory.base += model_.block_size();
+    }
+  }
+
+ private:
+  // While some rows attend in a layer, others store for the next one; nobody needs older ones.
+  LayerCache cache(size_t layer) const {
+    const int64_t blocks = (work_.positions + kBlockPositions - 1) / kBlockPositions;
+    const int64_t begin = static_cast<int64_t>(layer % 2) * blocks * model_.block_size();
+    return {work_.encoder_cache + begin, model_.block_size()};
+  }
+
+  const EncodeProblem& problem_;
+  const Model& model_;
+  const Workspace work_;
+  const Layers layers_;
+  const int64_t query_;
+  const int first_;
+  const int rows_;
+};
 
 void encode_query(const EncodeProblem& problem, const Workspace& work, int64_t query) {
-  const Model& model = *problem.model;
-  const int32_t* source = problem.source_ids + problem.source_offsets[query];
   const int rows = problem.memories.length(query);
-  const Layers layers(model, work);
-
   const int32_t block_count = problem.memories.block_count(query);
   for (int32_t block = 0; block < block_count; ++block) work.blocks[block] = block;
-  for (int row = 0; row < rows; ++row) {
-    layers.embed(model.encoder, row, source[row], row);
+  for (int row = 0; row < rows; ++row)
     work.self_keys[row] = {work.blocks, block_count, nullptr, rows};
-  }
-  layers.embedding_norm(model.encoder, rows);
-  const LayerCache encoder_cache{work.encoder_cache, model.block_size()};
-  for (const Layer& layer : model.encoder.layers)
-    encoder_layer(layers, model, layer, rows, encoder_cache, work.self_keys);
-  if (model.final_norm) layers.norm(model.encoder.norm, rows, work.hidden, work.hidden);
-
-  const int64_t block_stride =
-      static_cast<int64_t>(model.decoder.layers.size()) * model.block_size();
-  float* base = problem.memory_cache;
-  const int32_t* blocks = problem.memories.blocks(query);
-  for (const Layer& layer : model.decoder.layers) {
-    layers.project_memory(layer.cross_attention, rows);
-    for (int row = 0; row < rows; ++row)
-      layers.store({base, block_stride}, row, 0, blocks[row / 16] * 16 + row % 16);
-    base += model.block_size();
+  const size_t layer_count = problem.model->encoder.layers.size();
+  for (size_t layer = 0; layer <= layer_count; ++layer) {
+    // All rows' keys and values of the layer before are stored.
+    for_row_blocks(rows, [&](int first, int count) {
+      const EncoderRows part(problem, work, query, first, count);
+      layer == 0 ? part.embed() : part.attend(layer - 1);
+      layer == layer_count ? part.end() : part.store(layer);
+    });
   }
 }
 

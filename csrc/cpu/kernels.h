@@ -74,12 +74,17 @@ struct AttentionProblem {
 // Rows with equal keys that attention takes together.
 constexpr int kAttentionRows = 6;
 
-// Floats of scratch that attention needs for rows whose own positions lie in at most `own_blocks`
-// blocks, and for rows that share the positions of at most `shared_blocks` blocks.
-constexpr int64_t attention_scratch(int head_count, int64_t own_blocks, int64_t shared_blocks) {
-  const int64_t own = (head_count + 1) * own_blocks;
-  const int64_t shared = kAttentionRows * head_count * shared_blocks;
-  return (own > shared ? own : shared) * kBlockPositions;
+// Floats of scratch that a problem needs: of rows that share positions a tile's weights, of a row
+// with its own also its scores by block.
+inline int64_t attention_scratch(const AttentionProblem& problem) {
+  int64_t most = 0;
+  for (int row = 0; row < problem.rows; ++row) {
+    const int64_t heads = static_cast<int64_t>(problem.head_count);
+    const int64_t blocks = problem.keys[row].block_count;
+    const int64_t needed = blocks * (problem.keys[row].lanes ? heads + 1 : heads * kAttentionRows);
+    most = needed > most ? needed : most;
+  }
+  return most * kBlockPositions;
 }
 
 struct LogSoftmaxProblem {

@@ -1,6 +1,18 @@
 #include "cpu/layers.h"
 
+#include <vector>
+
 namespace molspec::cpu {
+namespace {
+
+// A thread's own, as large as its largest attention was.
+float* attention_floats(int64_t count) {
+  thread_local std::vector<float> floats;
+  if (count > static_cast<int64_t>(floats.size())) floats.resize(count);
+  return floats.data();
+}
+
+}  // namespace
 
 void Layers::embed(const Stack& stack, int64_t row, int32_t token_id, int32_t position) const {
   const int64_t stride = model_.d_stride();
@@ -98,7 +110,7 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
   problem.keys = keys;
   problem.out = work_.context;
   problem.out_stride = model_.attention_stride();
-  problem.scratch = work_.attention;
+  problem.scratch = attention_floats(attention_scratch(problem));
   kernels_.attention(problem);
   linear(attention.output, rows, work_.context, model_.attention_stride(), work_.hidden,
          model_.d_stride(), work_.hidden);

@@ -19,16 +19,19 @@ struct Workspace {
   float* inner;          // [rows, feed_forward_stride]
   uint8_t* rounded;      // [rows, widest linear input], bfloat16 or int8
   float* row_scales;     // [rows], of int8
-  float* attention;      // attention_scratch
-  float* encoder_cache;  // [blocks of `positions`, block_size]
+  float* encoder_cache;  // [2, blocks of `positions`, block_size], of even and odd layers
   RowKeys* self_keys;    // [rows]
   RowKeys* memory_keys;  // [rows]
   int32_t* lanes;        // [rows, positions]
   int32_t* blocks;       // [rows, positions]
 
+  int64_t positions;
+
   // With a null base only the size is computed.
   static Workspace carve(const Model& model, int64_t rows, int64_t positions, uint8_t* base,
                          int64_t* size);
+  // The part of the rows from `row` on, which no other part overlaps.
+  Workspace from_row(const Model& model, int64_t row) const;
 };
 
 // `read_model`, for the kernels of this folder: they have no float16.

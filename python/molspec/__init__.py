@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from molspec.compilation import compile  # noqa: A004 - named as torch.compile is
     from molspec.drop_in import Hypotheses, decode
     from molspec.model.spec import ModelSpec
+    from molspec.ops import get_num_threads, set_num_threads
     from molspec.predictor import Model, Prediction, Result, Results, load
 
 __all__ = [
@@ -21,7 +22,9 @@ __all__ = [
     "Results",
     "compile",
     "decode",
+    "get_num_threads",
     "load",
+    "set_num_threads",
 ]
 
 __version__ = "0.1.0"
@@ -32,6 +35,8 @@ _HOMES = {
     "ModelSpec": "molspec.model.spec",
     "compile": "molspec.compilation",
     "decode": "molspec.drop_in",
+    "get_num_threads": "molspec.ops",
+    "set_num_threads": "molspec.ops",
 }
 
 

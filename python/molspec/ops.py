@@ -197,6 +197,23 @@ def instruction_set() -> str:
     return name
 
 
+def set_num_threads(count: int) -> None:
+    """Let `encode` and `decoder_step` use `count` threads of this process on the CPU, 1 to 64.
+
+    What they compute does not depend on it. Raises ValueError for any other count.
+    """
+    try:
+        _library.set_num_threads(count)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+
+
+def get_num_threads() -> int:
+    """Threads that `encode` and `decoder_step` use on the CPU: 1 if nobody chose another count."""
+    count: int = _library.get_num_threads()
+    return count
+
+
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
     """Align ragged sequences at their ends.
 

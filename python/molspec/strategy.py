@@ -19,6 +19,8 @@ LARGEST = {"n_best": 1000, "beam_size": 1000, "batch_size": 65536, "max_length":
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
+#: Where passes are dear and rows are not.
+_DEVICE_TREE = TreeDraft(node_budget=16)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class PredictOptions:
     drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
         given the search's own: "tree", of sbs "windows", and "none" for exact beams wider than 5
         on the CPU's engine, where drafting costs more than it saves. draft_length and draft_count
-        belong to "windows", node_budget (nodes a query and pass) to "tree".
+        belong to "windows", node_budget (nodes a query and pass) to "tree", which chooses nodes by
+        what they cost where it is not given.
     length_penalty: hypotheses rank by log_prob / length ** length_penalty.
     finished: where a beam keeps finished hypotheses. In the "beam" they compete with the others;
         "apart" they leave their place to others, as in `generate` of Hugging Face: likelier answers
@@ -123,9 +126,13 @@ class PredictOptions:
 
     def on(self, device: str) -> PredictOptions:
         """These options for molspec's own engine on a device: what is left to it is chosen."""
-        left_to_it = self.drafter is None and self.node_budget is None
-        if left_to_it and device == "cpu" and self.beam != "sbs" and self.width > _WIDEST_DRAFTED:
-            return replace(self, drafter="none")
+        if self.node_budget is not None or self.drafter not in (None, "tree"):
+            return self
+        if self.is_greedy:
+            tree = paying_tree(self.batch_size) if device == "cpu" else _DEVICE_TREE
+            return replace(self, drafter=tree)
+        if self.drafter is None and device == "cpu" and self.beam != "sbs":
+            return replace(self, drafter="none") if self.width > _WIDEST_DRAFTED else self
         return self
 
     def length_limit(self, max_positions: int) -> int:
@@ -174,6 +181,19 @@ class PredictOptions:
         )
         windows = self.drafting.native() if isinstance(self.drafting, WindowDrafts) else None
         return _native.SpeculativeBeamSearch(options, windows, guess, self.batch_size)
+
+
+def paying_tree(batch_size: int) -> TreeDraft:
+    """How greedy decoding drafts on the CPU: a node must pay for itself.
+
+    In rows of a wide pass, an accepted node saves the row that would have come instead, about one
+    more for the query's part in a pass, and its share of the three that a pass costs whatever its
+    rows; so it must be likely enough (docs/performance.md). A query alone in its passes keeps to
+    one tile of the matrix kernels, in which rows are nearly free.
+    """
+    if batch_size == 1:
+        return TreeDraft(node_budget=5, min_probability=0.3)
+    return TreeDraft(node_budget=16, min_probability=1 / (2 + 3 / batch_size))
 
 
 def lookahead(beam_size: int, node_budget: int | None = None) -> TreeDraft:

@@ -58,8 +58,8 @@ def test_a_process_answers_and_says_why_it_dies(folder: Path) -> None:
             process.request([["Br"]], 1)
 
 
-def record(peer: str, setting: str, seconds: float) -> Record:
-    return Record("a & b", 1, peer, setting, [seconds, seconds, 9.0], 4, 3, 2, 2**20)
+def record(peer: str, setting: str, seconds: float, scenario: str = "a & b") -> Record:
+    return Record(scenario, 1, peer, setting, [seconds, seconds, 9.0], 4, 3, 2, 2**20)
 
 
 def test_ratios_are_to_the_best_peer() -> None:
@@ -69,7 +69,7 @@ def test_ratios_are_to_the_best_peer() -> None:
         record("slow", "float32", 0.012),
         record("quick", "int8", 0.006),
     ]
-    text = markdown(records, {"processor": "x"})
+    text = markdown(records, {"processor": "x"}, ["a & b"], {})
     assert (
         "| a & b | 1 | quick int8 | 6.0 | 2.0 | 3.00x | 1.0 (bfloat16) | 6.00x "
         "| slow float32 | 6.00x |" in text
@@ -79,6 +79,24 @@ def test_ratios_are_to_the_best_peer() -> None:
     labels = [element.text for element in drawn.iter() if element.tag.endswith("text")]
     assert labels[:2] == ["a & b", "molspec bfloat16"]
     assert "molspec float32" not in labels
+
+
+def test_a_curve_has_a_column_for_every_value_that_was_measured() -> None:
+    records = [
+        record("molspec", "int8", 0.001, "length 20"),
+        record("molspec", "int8", 0.002, "length 40"),
+        record("quick", "int8", 0.003, "length 20"),
+        record("quick", "int8", 0.004, "length 40"),
+        record("now and then", "int8", 0.004, "length 40"),
+    ]
+    curve = {20: "length 20", 40: "length 40", 80: "length 80"}
+    lines = markdown(records, {}, [], {"length": curve}).splitlines()
+    assert lines[lines.index("## Milliseconds a query against length, 1 thread") + 2 :] == [
+        "| engine | 20 | 40 |",
+        "|---|---:|---:|",
+        "| molspec int8 | 1.0 | 2.0 |",
+        "| quick int8 | 3.0 | 4.0 |",
+    ]
 
 
 def test_queries_of_a_length_are_the_closest(tmp_path: Path) -> None:

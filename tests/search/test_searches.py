@@ -50,7 +50,7 @@ def test_greedy_is_the_argmax_whatever_is_drafted(model: Model, drafter: object)
 
 
 def test_the_tiny_model_writes_more_than_one_thing(model: Model) -> None:
-    results = model.predict(SHORT, max_length=MAX_LENGTH)
+    results = model.predict(SHORT, drafter=TreeDraft(), max_length=MAX_LENGTH)
     assert len({result.predictions[0].smiles for result in results}) > 3
     assert results.statistics.accepted_tokens > 0
 
@@ -207,7 +207,8 @@ def test_statistics_count_what_happened(model: Model) -> None:
     assert counts.queries == len(SHORT)
     assert counts.decoder_calls == counts.query_calls == counts.nodes == counts.emitted_tokens
     assert counts.drafted_tokens == counts.accepted_tokens == 0
-    drafted = model.predict(SHORT, drafter="tree", max_length=MAX_LENGTH, batch_size=1).statistics
+    options = {"drafter": TreeDraft(), "max_length": MAX_LENGTH, "batch_size": 1}
+    drafted = model.predict(SHORT, **options).statistics
     assert drafted.emitted_tokens == counts.emitted_tokens
     assert drafted.decoder_calls == counts.decoder_calls - drafted.accepted_tokens
     assert drafted.nodes == drafted.decoder_calls + drafted.drafted_tokens

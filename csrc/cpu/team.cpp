@@ -1,0 +1,170 @@
+#include "cpu/team.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <torch/csrc/stable/library.h>
+
+#include <chrono>
+#include <thread>
+
+#include "ops/refuse.h"
+
+namespace molspec::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+// The steps of a decode loop are some tens of microseconds apart.
+constexpr microseconds kSpin{60}, kYield{2000};
+// No item takes so long that its worker has not lost its core. The wait is paid once in so many.
+constexpr microseconds kLost{400};
+constexpr int kAloneFor = 50;
+
+constexpr int kItemBits = 20;
+constexpr uint64_t kItemMask = (uint64_t{1} << kItemBits) - 1;
+
+int next_item(uint64_t ticket) { return static_cast<int>(ticket & kItemMask); }
+int item_count(uint64_t ticket) { return static_cast<int>(ticket >> kItemBits & kItemMask); }
+uint64_t run_number(uint64_t ticket) { return ticket >> 2 * kItemBits; }
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// Spins, then yields; false if `done` did not hold after kSpin + kYield.
+template <typename Done>
+bool wait_briefly(const Done& done) {
+  for (int i = 0; i < 64; ++i) {
+    if (done()) return true;
+    relax();
+  }
+  const auto begin = Clock::now();
+  for (auto waited = Clock::duration::zero(); waited < kSpin + kYield;
+       waited = Clock::now() - begin) {
+    for (int i = 0; i < 16; ++i) {
+      if (done()) return true;
+      waited < kSpin ? relax() : std::this_thread::yield();
+    }
+  }
+  return done();
+}
+
+// Never deleted: workers may outlive everything else.
+Team*& instance() {
+  static Team* team = [] {
+    // A child has no workers, and whatever they held stays locked: it begins anew.
+    pthread_atfork(nullptr, nullptr, [] {
+      Team* fresh = new Team;
+      fresh->resize(instance()->size());
+      instance() = fresh;
+    });
+    return new Team;
+  }();
+  return team;
+}
+
+}  // namespace
+
+Team& Team::get() { return *instance(); }
+
+void Team::run(int count, Call call, const void* work) {
+  std::unique_lock<std::mutex> alone(running_, std::defer_lock);
+  if (count == 1 || size() == 1 || !alone.try_lock() || Clock::now() < alone_until_) {
+    for (int item = 0; item < count; ++item) call(work, item);
+    return;
+  }
+  hire();
+  call_ = call;
+  work_ = work;
+  unfinished_.store(count, std::memory_order_relaxed);
+  const uint64_t number = run_number(ticket_.load(std::memory_order_relaxed)) + 1;
+  ticket_.store(number << 2 * kItemBits | static_cast<uint64_t>(count) << kItemBits);
+  if (sleeping_.load() > 0) {
+    {
+      std::lock_guard<std::mutex> lock(sleep_);
+    }
+    wake_.notify_all();
+  }
+  work_off();
+  wait_for_others();
+}
+
+void Team::wait_for_others() {
+  const auto done = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
+  for (int i = 0; i < 1000; ++i) {
+    if (done()) return;
+    relax();
+  }
+  const auto begin = Clock::now();
+  while (!wait_briefly(done)) {
+  }
+  const auto waited = Clock::now() - begin;
+  if (waited > kLost) alone_until_ = Clock::now() + kAloneFor * waited;
+}
+
+// Starts the workers that are missing. Signals stay with the threads that there were before.
+void Team::hire() {
+  if (hired_ >= size() - 1) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (; hired_ < size() - 1; ++hired_) std::thread(&Team::help, this, hired_).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+bool Team::claim(uint64_t* ticket, int* item) {
+  *ticket = ticket_.load(std::memory_order_acquire);
+  while (next_item(*ticket) < item_count(*ticket)) {
+    *item = next_item(*ticket);
+    if (ticket_.compare_exchange_weak(*ticket, *ticket + 1, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+void Team::work_off() {
+  uint64_t ticket;
+  int item;
+  while (claim(&ticket, &item)) {
+    call_(work_, item);
+    unfinished_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+void Team::help(int worker) {
+  for (;;) {
+    const uint64_t seen = ticket_.load(std::memory_order_acquire);
+    if (worker < size() - 1) work_off();
+    wait_for_work(run_number(seen), worker);
+  }
+}
+
+void Team::wait_for_work(uint64_t seen, int worker) {
+  const auto there_is_some = [&] {
+    return run_number(ticket_.load()) != seen && worker < size() - 1;
+  };
+  if (worker < size() - 1 && wait_briefly(there_is_some)) return;
+  std::unique_lock<std::mutex> lock(sleep_);
+  sleeping_.fetch_add(1);
+  wake_.wait(lock, there_is_some);
+  sleeping_.fetch_sub(1);
+}
+
+void set_num_threads_op(int64_t count) {
+  check(count >= 1 && count <= Team::kMostThreads, "count is ", count, ": expected 1 to ",
+        Team::kMostThreads);
+  Team::get().resize(static_cast<int>(count));
+}
+
+int64_t get_num_threads_op() { return Team::get().size(); }
+
+STABLE_TORCH_LIBRARY_IMPL(molspec, CompositeExplicitAutograd, library) {
+  library.impl("set_num_threads", TORCH_BOX(&set_num_threads_op));
+  library.impl("get_num_threads", TORCH_BOX(&get_num_threads_op));
+}
+
+}  // namespace molspec::cpu

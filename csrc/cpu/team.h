@@ -1,0 +1,85 @@
+// Threads that share the rows of a step.
+//
+// Items are claimed one by one, never dealt out: a worker whose core is taken away delays the item
+// in its hands and nothing else, and the caller does all of them if nobody helps. If that happened,
+// the caller works alone for a time in which the delay is forgotten. Who waits spins for some
+// microseconds, then yields its core; a worker that waits for long sleeps.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace molspec::cpu {
+
+class Team {
+ public:
+  static constexpr int kMostThreads = 64;
+
+  // The process's own. Its workers begin with the first work for them; a forked child has its own.
+  static Team& get();
+
+  int size() const { return size_.load(std::memory_order_relaxed); }
+  void resize(int size) { size_.store(size, std::memory_order_relaxed); }
+
+  // Calls function(item) for every item of [0, count), once each, on this thread and on workers;
+  // returns when all are done. The function must not throw, and must not run a team itself. While
+  // one thread runs the team, others that want it work alone.
+  template <typename Function>
+  void run(int count, const Function& function) {
+    const auto call = [](const void* work, int item) {
+      (*static_cast<const Function*>(work))(item);
+    };
+    run(count, call, &function);
+  }
+
+ private:
+  using Call = void (*)(const void* work, int item);
+
+  void run(int count, Call call, const void* work);
+  void hire();
+  void help(int worker);
+  bool claim(uint64_t* ticket, int* item);
+  void work_off();
+  void wait_for_others();
+  void wait_for_work(uint64_t seen, int worker);
+
+  std::atomic<int> size_{1};
+  std::mutex running_;  // guards all up to work_
+  int hired_ = 0;
+  std::chrono::steady_clock::time_point alone_until_{};
+
+  // What is being done: written before its ticket, and not again before its last item is done, so
+  // whoever has claimed an item may read it.
+  Call call_ = nullptr;
+  const void* work_ = nullptr;
+  // Number of the run, its items, and the first that nobody has claimed.
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<int> unfinished_{0};
+
+  std::mutex sleep_;
+  std::condition_variable wake_;
+  std::atomic<int> sleeping_{0};
+};
+
+// Calls function(first, rows) for blocks of rows that cover [0, rows): one block of a team of one.
+template <typename Function>
+void for_row_blocks(int rows, const Function& function) {
+  Team& team = Team::get();
+  const int threads = team.size();
+  // Two tiles of rows a block keep the kernels busy and the threads evenly loaded; of fewer rows
+  // every thread gets some, but a row alone costs as much as two.
+  constexpr int kBlockRows = 32;
+  const int even = ((rows + kBlockRows - 1) / kBlockRows + threads - 1) / threads * threads;
+  const int most = rows / 2 > 1 ? rows / 2 : 1;
+  const int count = threads == 1 ? 1 : even < most ? even : most;
+  team.run(count, [&](int block) {
+    const int first = rows * block / count;
+    function(first, rows * (block + 1) / count - first);
+  });
+}
+
+}  // namespace molspec::cpu

@@ -1,0 +1,95 @@
+"""Threads change the time of a step and nothing else."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+import molspec
+from molspec import ops
+from molspec.engine.packing import pack
+from tests.engine.models import CONVENTIONS, random_weights, spec_of
+from tests.engine.trees import Batch, random_batch
+
+DTYPES = (torch.float32, torch.bfloat16, torch.int8)
+SHAPES = {
+    "one token, one node": ([1], 1),
+    "two nodes": ([2], 2),
+    "narrow": ([7], 5),
+    "ragged": ([5, 17, 16, 33], 40),
+    "more nodes than a chunk": ([96, 30], 150),
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_afterwards() -> Iterator[None]:
+    yield
+    molspec.set_num_threads(1)
+
+
+def batch_of(convention: str, shape: str, dtype: torch.dtype) -> Batch:
+    spec = spec_of(convention)
+    lengths, nodes = SHAPES[shape]
+    return random_batch(pack(spec, random_weights(spec), dtype), lengths, nodes, seed=nodes)
+
+
+def operating_system_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_the_bits_are_those_of_one_thread(convention: str, shape: str, dtype: torch.dtype) -> None:
+    batch = batch_of(convention, shape, dtype)
+    expected = batch.run(ops)
+    for count in (2, 3, 8):
+        molspec.set_num_threads(count)
+        assert torch.equal(batch.run(ops), expected)
+
+
+def test_workers_come_with_the_first_work_for_them() -> None:
+    batch = batch_of("post-norm", "ragged", torch.float32)
+    molspec.set_num_threads(8)
+    batch.run(ops)
+    before = operating_system_threads()
+    molspec.set_num_threads(20)  # more than any other test asks for
+    assert operating_system_threads() == before
+    batch.run(ops)
+    assert operating_system_threads() == before + 12
+
+
+def test_callers_share_them() -> None:
+    batch = batch_of("post-norm", "ragged", torch.bfloat16)
+    expected = batch.run(ops)
+    molspec.set_num_threads(3)
+    with ThreadPoolExecutor(4) as callers:
+        found = list(callers.map(lambda _: batch.run(ops), range(40)))
+    assert all(torch.equal(one, expected) for one in found)
+
+
+def test_a_forked_child_has_its_own() -> None:
+    batch = batch_of("post-norm", "ragged", torch.float32)
+    molspec.set_num_threads(2)
+    expected = batch.run(ops)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of forking beside threads, which is what is tested
+        child = os.fork()
+    if child == 0:
+        right = molspec.get_num_threads() == 2 and torch.equal(batch.run(ops), expected)
+        os._exit(0 if right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert torch.equal(batch.run(ops), expected)
+
+
+@pytest.mark.parametrize("count", [0, -1, 65])
+def test_a_count_out_of_range_is_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"^count is {count}: expected 1 to 64$"):
+        molspec.set_num_threads(count)
+    assert molspec.get_num_threads() == 1

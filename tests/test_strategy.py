@@ -1,0 +1,43 @@
+"""What is left to molspec: which drafts, on which device, for how many queries."""
+
+from __future__ import annotations
+
+import pytest
+
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
+from molspec.strategy import PredictOptions, paying_tree
+
+
+def chosen(device: str, **options: object) -> Drafting:
+    return PredictOptions(**options).on(device).drafting  # type: ignore[arg-type]
+
+
+def test_a_node_must_be_likelier_where_more_queries_share_a_pass() -> None:
+    trees = [paying_tree(batch_size) for batch_size in (1, 2, 4, 8, 32, 1000)]
+    least = [tree.min_probability for tree in trees[1:]]
+    assert least == sorted(set(least))
+    assert 0.2 < trees[0].min_probability < least[-1] < 0.5
+    assert trees[0].node_budget < trees[1].node_budget
+
+
+@pytest.mark.parametrize("drafter", [None, "tree"])
+def test_greedy_trees_are_chosen_by_batch_size_on_the_cpu(drafter: str | None) -> None:
+    for batch_size in (1, 32):
+        tree = chosen("cpu", drafter=drafter, batch_size=batch_size)
+        assert tree == paying_tree(batch_size)
+        assert chosen("cuda", drafter=drafter, batch_size=batch_size) == TreeDraft(node_budget=16)
+
+
+def test_what_is_asked_for_is_done() -> None:
+    assert chosen("cpu", node_budget=7) == TreeDraft(node_budget=7)
+    assert chosen("cpu", drafter=TreeDraft(3)) == TreeDraft(3)
+    assert chosen("cpu", drafter="windows") == WindowDrafts()
+    assert chosen("cpu", drafter="none") == NoDraft()
+    assert chosen("cpu", n_best=10, drafter="tree") == PredictOptions(n_best=10).drafting
+
+
+def test_wide_exact_beams_do_not_draft_on_the_cpu() -> None:
+    assert isinstance(chosen("cpu", n_best=5), TreeDraft)
+    assert chosen("cpu", n_best=6) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=6), TreeDraft)
+    assert isinstance(chosen("cpu", n_best=6, beam="sbs"), WindowDrafts)
