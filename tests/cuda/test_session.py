@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from molspec import drafting, predictor
-from molspec.engine.cuda import CudaEngine, CudaSession, Graphs
+from molspec.engine.cuda import CudaEngine, CudaSession
+from molspec.engine.graphs import Graphs
 from molspec.engine.packing import pack
 from molspec.predictor import Model, Results
 from molspec.strategy import PredictOptions

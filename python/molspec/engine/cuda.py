@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from molspec import ops
 from molspec.engine.beams import BeamRounds
 from molspec.engine.caches import grown
+from molspec.engine.graphs import Graphs, Staged
 from molspec.engine.greedy import GreedyRounds
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.engine.rounds import DeviceRounds
@@ -94,38 +95,6 @@ class Lease:
         return self._session.rounds(search) if self._rounds_on_device else None
 
 
-class Graphs:
-    """Captured graphs by key: work is captured when it is first asked for, then replayed."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
-
-    def run(self, key: Hashable, work: Callable[[], None]) -> None:
-        """Do the work, which must be the same kernels on the same buffers at every call."""
-        with torch.cuda.device(self._device):
-            if (graph := self._graphs.get(key)) is not None:
-                graph.replay()
-                return
-            work()  # loads the kernels: a capture must not
-            torch.cuda.current_stream().synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                work()
-            self._graphs[key] = graph
-
-    def mark(self) -> Callable[[], None]:
-        """A function that waits until all that has been queued so far is done."""
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(self._device))
-        wait: Callable[[], None] = event.synchronize
-        return wait
-
-    def clear(self) -> None:
-        """Forget all graphs: a buffer has moved."""
-        self._graphs.clear()
-
-
 class CudaSession:
     """Caches of one batch. Rows of the batch are free until `encode` and after `release`.
 
@@ -156,9 +125,9 @@ class CudaSession:
         self._memory_cache = self.cache(query_count * blocks)
         self._kv_cache = self.cache(0)
         self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
-        self._nodes = _Staged((4,), torch.int32, self.device)
-        self._path_slots = _Staged((), torch.int32, self.device)
-        self._log_probs = _Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
+        self._nodes = Staged((4,), torch.int32, self.device)
+        self._path_slots = Staged((), torch.int32, self.device)
+        self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
         self._rounds: DeviceRounds[Any] | None = None
 
     def reset(self) -> None:
@@ -301,33 +270,6 @@ class CudaSession:
         self._workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
         self.graphs.clear()
         return True
-
-
-class _Staged:
-    """A buffer on the device and its image in page-locked memory of the host."""
-
-    def __init__(self, columns: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
-        self._columns = columns
-        self.host = torch.empty((0, *columns), dtype=dtype)
-        self.device = self.host.to(device)
-
-    def grow(self, count: int) -> bool:
-        """Make room for `count` rows; what was in it is lost. Whether the buffer has moved."""
-        if count <= len(self.host):
-            return False
-        device, dtype = self.device.device, self.device.dtype
-        shape = (count, *self._columns)
-        self.host = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
-        self.device = torch.empty(shape, dtype=dtype, device=device)
-        return True
-
-    def upload(self, count: int) -> None:
-        """Copy the first rows to the device."""
-        self.device[:count].copy_(self.host[:count], non_blocking=True)
-
-    def download(self, count: int) -> None:
-        """Copy the first rows to the host, where they are once the stream has been waited for."""
-        self.host[:count].copy_(self.device[:count], non_blocking=True)
 
 
 def _power_of_two(least: int) -> int:
