@@ -1,7 +1,7 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
 The sessions lint, types and tests use the environment that nox runs in, where molspec is installed
-as CONTRIBUTING.md says; wheel makes a fresh one.
+as CONTRIBUTING.md says; wheel and opennmt make fresh ones.
 """
 
 from __future__ import annotations
@@ -12,6 +12,14 @@ import nox
 
 nox.needs_version = ">=2024.10"
 nox.options.sessions = ["lint", "types", "tests"]
+
+#: Releases of OpenNMT-py, one a format of checkpoints, with what they import. They pin a torch that
+#: this Python has not, so they are installed without what they ask for.
+OPENNMT = {
+    "1.2.0": ("torchtext==0.4.0", "future", "sentencepiece"),
+    "2.3.0": ("torchtext==0.5.0", "sacrebleu", "sentencepiece"),
+    "3.5.1": ("pyonmttok", "sacrebleu", "rapidfuzz", "pyahocorasick", "spacy", "fasttext-wheel"),
+}
 
 NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
 
@@ -51,3 +59,13 @@ def wheel(session: nox.Session) -> None:
     session.run("molspec", "predict", "CC(=O)O.OCC")
     session.run("molspec", "predict", "--model", "retro", "CCOC(C)=O")
     built.unlink()
+
+
+@nox.session
+@nox.parametrize("version", list(OPENNMT))
+def opennmt(session: nox.Session, version: str) -> None:
+    """Read what a release of OpenNMT-py saves: `nox -s "opennmt(version='3.5.1')"`."""
+    session.install(".[test]")
+    session.install("configargparse", "tensorboard", "flask", "waitress", *OPENNMT[version])
+    session.install("--no-deps", f"OpenNMT-py=={version}")
+    session.run("pytest", "tests/checkpoints/test_opennmt_library.py", *session.posargs)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint
-from molspec.model.transformer import sinusoidal_positions
+from molspec.model.positions import sinusoidal_positions
 
 _TORCH_NAMES = (
     ("self_attention_norm", "norm1"),

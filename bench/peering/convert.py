@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.model.transformer import Transformer, sinusoidal_positions
+from molspec.model.positions import sinusoidal_positions
+from molspec.model.transformer import Transformer
 from molspec.models import locate
 from peering.cached import Encoder, Step
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 from molspec import checkpoints
-from molspec.model.transformer import sinusoidal_positions
+from molspec.model.positions import sinusoidal_positions
 
 _PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 

@@ -61,12 +61,18 @@ void score_head(const AttentionProblem& problem, const float* query, int64_t hea
 
 // weights[0..length) = exp(scale * (score - max)); returns 1 / their sum. Position t always falls
 // in lane t mod 16, so the sum depends on the length and the values only. `weights` may be `scores`
-// where lanes are null.
+// where lanes are null. A bias is added to scale * score.
 float softmax_weights(const float* scores, const int32_t* lanes, int length, float scale,
-                      float* weights) {
+                      const float* bias, float* weights) {
   if (lanes) {
     for (int t = 0; t < length; ++t) weights[t] = scores[lanes[t]];
     scores = weights;
+  }
+  if (bias) {
+    for (int t = 0; t < length; t += kLanes)
+      store(weights + t, multiply_add(load(scores + t), broadcast(scale), load(bias + t)));
+    scores = weights;
+    scale = 1.0f;
   }
   const float lowest = -3.0e38f;
   f32x16 highest = broadcast(lowest);
@@ -138,9 +144,12 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
     score_head<kRows>(problem, query + head * problem.head_stride,
                       static_cast<int64_t>(head) * problem.head_stride * kLanes, keys, scores,
                       stride);
-    for (int r = 0; r < kRows; ++r)
-      tile.inverse[r][head] = softmax_weights(scores + r * stride, keys.lanes, keys.length,
-                                              problem.scale, weights + r * stride);
+    for (int r = 0; r < kRows; ++r) {
+      const float* bias = problem.keys[row + r].bias;
+      tile.inverse[r][head] =
+          softmax_weights(scores + r * stride, keys.lanes, keys.length, problem.scale,
+                          bias ? bias + head * problem.bias_stride : nullptr, weights + r * stride);
+    }
   }
 
   float* out = problem.out + row * problem.out_stride;

@@ -15,7 +15,8 @@ namespace molspec::cpu {
 namespace {
 
 // The blocks a path touches, in order of first touch, and every slot's lane in them.
-RowKeys path_keys(const int32_t* slots, int length, int32_t* blocks, int32_t* lanes) {
+RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* blocks,
+                  int32_t* lanes) {
   int count = 0, last = 0;
   for (int t = 0; t < length; ++t) {
     const int32_t block = slots[t] / kBlockPositions;
@@ -25,7 +26,7 @@ RowKeys path_keys(const int32_t* slots, int length, int32_t* blocks, int32_t* la
     }
     lanes[t] = last * kBlockPositions + slots[t] % kBlockPositions;
   }
-  return {blocks, count, lanes, length};
+  return {blocks, count, lanes, length, bias};
 }
 
 // A block of nodes on its way through the layers.
@@ -46,10 +47,11 @@ class DecoderRows {
       const Node& node = nodes_[row];
       work_.self_keys[row] =
           path_keys(problem_.path_slots + node.path_begin, node.position + 1,
+                    model_.relative_bias(model_.decoder, node.position),
                     work_.blocks + row * work_.positions, work_.lanes + row * work_.positions);
       work_.memory_keys[row] = {problem_.memories.blocks(node.memory),
                                 problem_.memories.block_count(node.memory), nullptr,
-                                problem_.memories.length(node.memory)};
+                                problem_.memories.length(node.memory), nullptr};
       layers_.embed(model_.decoder, row, node.token_id, node.position);
     }
     layers_.embedding_norm(model_.decoder, rows_);

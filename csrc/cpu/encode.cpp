@@ -80,12 +80,14 @@ class EncoderRows {
 };
 
 void encode_query(const EncodeProblem& problem, const Workspace& work, int64_t query) {
+  const Model& model = *problem.model;
   const int rows = problem.memories.length(query);
   const int32_t block_count = problem.memories.block_count(query);
   for (int32_t block = 0; block < block_count; ++block) work.blocks[block] = block;
   for (int row = 0; row < rows; ++row)
-    work.self_keys[row] = {work.blocks, block_count, nullptr, rows};
-  const size_t layer_count = problem.model->encoder.layers.size();
+    work.self_keys[row] = {work.blocks, block_count, nullptr, rows,
+                           model.relative_bias(model.encoder, row)};
+  const size_t layer_count = model.encoder.layers.size();
   for (size_t layer = 0; layer <= layer_count; ++layer) {
     // All rows' keys and values of the layer before are stored.
     for_row_blocks(rows, [&](int first, int count) {

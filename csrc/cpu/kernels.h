@@ -16,7 +16,7 @@ namespace molspec::cpu {
 constexpr int kBlockPositions = 16;
 constexpr int kPanelColumns = 64;
 
-// out[row] = activation(in[row] . weights + bias) + residual[row]
+// out[row] = activation(in[row] . weights + bias) * factor[row] + residual[row]
 struct LinearProblem {
   int rows;
   int in_size;      // inner dimension
@@ -28,7 +28,8 @@ struct LinearProblem {
   const float* bias;    // [panels * 64]
   const float* scales;  // int8: [panels * 64], see ops/model.h
   const int32_t* offsets;
-  const float* residual;  // [rows, out_stride], or null
+  const float* factor;    // [rows, out_stride], or null; may be `out`
+  const float* residual;  // as factor
   Activation activation;
   float* out;  // [rows, out_stride], rounded up to whole panels
   int64_t out_stride;
@@ -44,6 +45,7 @@ struct NormProblem {
   const float* weight;  // [stride], zero beyond size
   const float* bias;
   float eps;
+  bool rms;    // no mean is taken away
   float* out;  // [rows, stride]; may be `in`
 };
 
@@ -53,9 +55,10 @@ struct RowKeys {
   int block_count;
   const int32_t* lanes;  // [length]: index in `blocks` * 16 + position in block; null: 0, 1, ...
   int length;
+  const float* bias;  // [head, bias_stride]: added to the scaled scores in this order; or null
 };
 
-// out[row, head] = softmax(scale * query . keys) . values
+// out[row, head] = softmax(scale * query . keys + bias) . values
 struct AttentionProblem {
   int rows;
   int head_count;
@@ -66,6 +69,7 @@ struct AttentionProblem {
   const float* cache;    // [block, block_stride]: keys [head, head_stride, 16], then values
   int64_t block_stride;  //   [16, head, head_stride]
   const RowKeys* keys;   // [rows]
+  int64_t bias_stride;   // 16 columns beyond a row's length are read
   float* out;            // [rows, out_stride]
   int64_t out_stride;
   float* scratch;  // attention_scratch floats

@@ -1,4 +1,4 @@
-// Layer norm, row by row.
+// Layer norm and RMS norm, row by row.
 
 #include "cpu/kernels.h"
 #include "cpu/simd.h"
@@ -7,9 +7,12 @@ namespace molspec::cpu {
 namespace {
 
 void layer_norm_row(const NormProblem& problem, const float* in, float* out) {
-  f32x16 total = broadcast(0.0f);
-  for (int64_t i = 0; i < problem.stride; i += kLanes) total = total + load(in + i);
-  const f32x16 mean = broadcast(sum_of_lanes(total) / static_cast<float>(problem.size));
+  f32x16 mean = broadcast(0.0f);
+  if (!problem.rms) {
+    f32x16 total = broadcast(0.0f);
+    for (int64_t i = 0; i < problem.stride; i += kLanes) total = total + load(in + i);
+    mean = broadcast(sum_of_lanes(total) / static_cast<float>(problem.size));
+  }
   f32x16 squares = broadcast(0.0f);
   for (int64_t i = 0; i < problem.size; i += kLanes) {
     const int left = static_cast<int>(problem.size - i);

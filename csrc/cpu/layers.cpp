@@ -1,5 +1,6 @@
 #include "cpu/layers.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace molspec::cpu {
@@ -17,8 +18,12 @@ float* attention_floats(int64_t count) {
 void Layers::embed(const Stack& stack, int64_t row, int32_t token_id, int32_t position) const {
   const int64_t stride = model_.d_stride();
   const float* token = stack.embedding + token_id * stride;
-  const float* place = stack.positions + position * stride;
   float* out = work_.hidden + row * stride;
+  if (!stack.positions) {
+    std::copy_n(token, stride, out);
+    return;
+  }
+  const float* place = stack.positions + position * stride;
   for (int64_t i = 0; i < stride; ++i) out[i] = token[i] + place[i];
 }
 
@@ -27,7 +32,8 @@ void Layers::embedding_norm(const Stack& stack, int rows) const {
 }
 
 void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in_stride, float* out,
-                    int64_t out_stride, const float* residual, Activation activation) const {
+                    int64_t out_stride, const float* residual, Activation activation,
+                    const float* factor) const {
   LinearProblem problem{};
   problem.rows = rows;
   problem.in_size = static_cast<int>(weights.in_size);
@@ -38,6 +44,7 @@ void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in
   problem.bias = weights.bias;
   problem.scales = weights.scales;
   problem.offsets = weights.offsets;
+  problem.factor = factor;
   problem.residual = residual;
   problem.activation = activation;
   problem.out = out;
@@ -56,7 +63,7 @@ void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in
 
 void Layers::norm(const LayerNorm& norm, int rows, const float* in, float* out) const {
   kernels_.layer_norm({rows, static_cast<int>(model_.d_model), model_.d_stride(), in, norm.weight,
-                       norm.bias, static_cast<float>(model_.norm_eps), out});
+                       norm.bias, static_cast<float>(model_.norm_eps), model_.rms_norm, out});
 }
 
 // Pre-norm: x + f(norm(x)). Post-norm: norm(x + f(x)).
@@ -108,6 +115,7 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
   problem.cache = cache.base;
   problem.block_stride = cache.block_stride;
   problem.keys = keys;
+  problem.bias_stride = model_.relative_stride();
   problem.out = work_.context;
   problem.out_stride = model_.attention_stride();
   problem.scratch = attention_floats(attention_scratch(problem));
@@ -118,10 +126,14 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
 }
 
 void Layers::feed_forward(const Layer& layer, int rows) const {
-  linear(layer.inner, rows, sublayer_input(layer.feed_forward_norm, rows), model_.d_stride(),
-         work_.inner, model_.feed_forward_stride(), nullptr, model_.activation);
-  linear(layer.outer, rows, work_.inner, model_.feed_forward_stride(), work_.hidden,
-         model_.d_stride(), work_.hidden);
+  const float* in = sublayer_input(layer.feed_forward_norm, rows);
+  const int64_t stride = model_.feed_forward_stride();
+  const Activation inner = model_.gated ? Activation::kNone : model_.activation;
+  linear(layer.inner, rows, in, model_.d_stride(), work_.inner, stride, nullptr, inner);
+  if (model_.gated)
+    linear(layer.gate, rows, in, model_.d_stride(), work_.inner, stride, nullptr, model_.activation,
+           work_.inner);
+  linear(layer.outer, rows, work_.inner, stride, work_.hidden, model_.d_stride(), work_.hidden);
   sublayer_end(layer.feed_forward_norm, rows);
 }
 

@@ -16,7 +16,7 @@ class Layers {
  public:
   Layers(const Model& model, const Workspace& work) : model_(model), work_(work) {}
 
-  // hidden[row] = embedding[token] + positions[position]
+  // hidden[row] = embedding[token] + positions[position], where there are such
   void embed(const Stack& stack, int64_t row, int32_t token_id, int32_t position) const;
   void embedding_norm(const Stack& stack, int rows) const;
 
@@ -40,7 +40,7 @@ class Layers {
  private:
   void linear(const Linear& weights, int rows, const float* in, int64_t in_stride, float* out,
               int64_t out_stride, const float* residual = nullptr,
-              Activation activation = Activation::kNone) const;
+              Activation activation = Activation::kNone, const float* factor = nullptr) const;
   const float* sublayer_input(const LayerNorm& norm, int rows) const;
   void sublayer_end(const LayerNorm& norm, int rows) const;
 

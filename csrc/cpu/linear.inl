@@ -1,5 +1,5 @@
-// out = activation(in . weights + bias) + residual: tiles of rows and columns whose sums stay in
-// registers.
+// out = activation(in . weights + bias) * factor + residual: tiles of rows and columns whose sums
+// stay in registers.
 
 #include "cpu/constant.h"
 #include "cpu/kernels.h"
@@ -37,6 +37,12 @@ f32x16 gelu(f32x16 a) {
 }
 
 f32x16 silu(f32x16 a) { return a / (broadcast(1.0f) + exponential(broadcast(0.0f) - a)); }
+
+// The approximation of gelu by x * (1 + tanh(u)) / 2, which is x / (1 + exp(-2 u)).
+f32x16 gelu_tanh(f32x16 a) {
+  const f32x16 slope = multiply_add(broadcast(-0.0713548163f), a * a, broadcast(-1.59576912f));
+  return a / (broadcast(1.0f) + exponential(slope * a));
+}
 
 f32x16 relu(f32x16 a) { return max(broadcast(0.0f), a); }
 
@@ -178,7 +184,7 @@ float round_row_to_bytes(const float* from, int size, uint8_t* to) {
   return most / 127.0f + 0.0f * sum_of_lanes(total);
 }
 
-// out = activation(sums + bias) + residual
+// out = activation(sums + bias) * factor + residual
 template <typename Type, f32x16 (*kActivation)(f32x16), int kRows>
 inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
                         const typename Type::Sum (&sums)[kRows][kTileVectors]) {
@@ -189,6 +195,7 @@ inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t colum
     for (int v = 0; v < kTileVectors; ++v) {
       const f32x16 sum = Type::value(problem, row + i, column + v * kLanes, sums[i][v]);
       f32x16 value = kActivation(sum + bias[v]);
+      if (problem.factor) value = value * load(problem.factor + at + v * kLanes);
       if (problem.residual) value = value + load(problem.residual + at + v * kLanes);
       store(problem.out + at + v * kLanes, value);
     }
@@ -225,6 +232,8 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
       return finish_tile<Type, gelu>(problem, row, column, sums);
     case Activation::kSilu:
       return finish_tile<Type, silu>(problem, row, column, sums);
+    case Activation::kGeluTanh:
+      return finish_tile<Type, gelu_tanh>(problem, row, column, sums);
   }
 }
 

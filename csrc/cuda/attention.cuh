@@ -1,4 +1,4 @@
-// out[row, head] = softmax(scale * query . keys) . values over the row's path or its memory.
+// out[row, head] = softmax(scale * query . keys + bias) . values over the row's path or its memory.
 //
 // Row-invariant: a warp owns one head of one row and takes its positions in order, 32 at a time,
 // with a running maximum. What it computes depends on the path's keys and values alone.
@@ -20,6 +20,8 @@ struct AttentionProblem {
   Memories memories;
   int head_count, head_stride;
   float scale;
+  const float* bias;  // [head, bias_stride], of a query at position 0; null: none
+  int64_t bias_stride;
   const float* query;  // [rows, query_stride]
   int64_t query_stride;
   LayerCache cache;
@@ -35,6 +37,12 @@ inline __device__ int key_count(const AttentionProblem& problem, const Node& nod
 inline __device__ int32_t key_slot(const AttentionProblem& problem, const Node& node, int t) {
   if (problem.path_slots) return problem.path_slots[node.path_begin + t];
   return problem.memories.blocks(node.memory)[t / 16] * 16 + t % 16;
+}
+
+inline __device__ float key_bias(const AttentionProblem& problem, const Node& node, int head,
+                                 int t) {
+  if (!problem.bias) return 0.0f;
+  return problem.bias[head * problem.bias_stride + t - node.position];
 }
 
 // One warp's sums. Lane l owns position l of every 32 while it scores, and columns l, l + 32, ...
@@ -68,9 +76,11 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
                               HeadSums<kVectors>& sums) {
   const int lane = lane_index();
   // Lanes beyond the last position look at it again, and do not count.
-  const int32_t slot = key_slot(problem, node, first + min(lane, count - 1));
+  const int t = first + min(lane, count - 1);
+  const int32_t slot = key_slot(problem, node, t);
   const float* block = problem.cache.base + slot / 16 * problem.cache.block_stride;
-  const float scored = score(problem, query, block + head * problem.head_stride * 16 + slot % 16);
+  const float scored = score(problem, query, block + head * problem.head_stride * 16 + slot % 16) +
+                       key_bias(problem, node, head, t);
   const float mine = lane < count ? scored : -INFINITY;
   const float top = fmaxf(sums.top, warp_max(mine));
   const float weight = expf(mine - top);

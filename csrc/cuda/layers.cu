@@ -58,6 +58,7 @@ LinearProblem Layers::problem(const Linear& linear, const NormInput& in, float* 
   problem.in = in;
   problem.norm_size = static_cast<int>(model_.d_model);
   problem.norm_eps = static_cast<float>(model_.norm_eps);
+  problem.rms_norm = model_.rms_norm;
   problem.out = out;
   problem.out_stride = out_stride;
   problem.width = static_cast<int>(model_.attention_width());
@@ -83,6 +84,7 @@ void Layers::norm(const LayerNorm& norm, float* rows) const {
                             static_cast<int>(model_.d_model),
                             static_cast<int>(model_.d_stride()),
                             static_cast<float>(model_.norm_eps),
+                            model_.rms_norm,
                             rows,
                             rows};
   launch("norm", norm_kernel, row_blocks(rows_), kRowThreads, stream_, problem);
@@ -110,7 +112,8 @@ void Layers::sublayer_end(const Linear& linear, const float* in, int64_t in_stri
   if (!model_.pre_norm) pending_ = norm;
 }
 
-void Layers::attend(const LayerCache& cache, const Keys& keys, int64_t query_stride) {
+void Layers::attend(const LayerCache& cache, const Keys& keys, int64_t query_stride,
+                    const float* bias) {
   AttentionProblem problem{};
   problem.status = work_.status;
   problem.rows = work_.rows;
@@ -119,6 +122,8 @@ void Layers::attend(const LayerCache& cache, const Keys& keys, int64_t query_str
   problem.head_count = static_cast<int>(model_.head_count);
   problem.head_stride = static_cast<int>(model_.head_stride());
   problem.scale = static_cast<float>(model_.attention_scale);
+  problem.bias = bias;
+  problem.bias_stride = model_.relative_stride();
   problem.query = work_.projected;
   problem.query_stride = query_stride;
   problem.cache = cache;
@@ -134,14 +139,15 @@ void Layers::attend(const LayerCache& cache, const Keys& keys, int64_t query_str
   launch("attention", kernel, blocks, kAttentionThreads, stream_, problem);
 }
 
-void Layers::self_attention(const Attention& attention, const LayerCache& cache, const Keys& keys) {
+void Layers::self_attention(const Stack& stack, const Attention& attention, const LayerCache& cache,
+                            const Keys& keys) {
   const int64_t stride = model_.query_key_value_stride();
   LinearProblem project =
       problem(attention.query_key_value, sublayer_input(attention.norm), work_.projected, stride);
   project.cache = cache;
   project.key_column = static_cast<int>(model_.attention_width());
   launch_linear(project);
-  attend(cache, keys, stride);
+  attend(cache, keys, stride, model_.relative_bias(stack, 0));
   sublayer_end(attention.output, work_.context, model_.attention_stride(), attention.norm);
 }
 
@@ -150,13 +156,18 @@ void Layers::cross_attention(const Attention& attention, const LayerCache& cache
   const int64_t stride = model_.attention_stride();
   launch_linear(
       problem(attention.query_key_value, sublayer_input(attention.norm), work_.projected, stride));
-  attend(cache, keys, stride);
+  attend(cache, keys, stride, nullptr);
   sublayer_end(attention.output, work_.context, stride, attention.norm);
 }
 
 void Layers::feed_forward(const Layer& layer) {
   LinearProblem inner = problem(layer.inner, sublayer_input(layer.feed_forward_norm), work_.inner,
                                 model_.feed_forward_stride());
+  if (model_.gated) {
+    launch_linear(inner);
+    inner.linear = layer.gate;
+    inner.factor = work_.inner;
+  }
   inner.activation = model_.activation;
   launch_linear(inner);
   sublayer_end(layer.outer, work_.inner, model_.feed_forward_stride(), layer.feed_forward_norm);

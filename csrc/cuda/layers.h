@@ -25,7 +25,8 @@ class Layers {
       : model_(model), work_(work), rows_(rows), stream_(stream) {}
 
   void embed(const Stack& stack);
-  void self_attention(const Attention& attention, const LayerCache& cache, const Keys& keys);
+  void self_attention(const Stack& stack, const Attention& attention, const LayerCache& cache,
+                      const Keys& keys);
   void cross_attention(const Attention& attention, const LayerCache& cache, const Keys& keys);
   void feed_forward(const Layer& layer);
   // Applies the norms that wait, and the stack's own.
@@ -39,7 +40,7 @@ class Layers {
   LinearProblem problem(const Linear& linear, const NormInput& in, float* out,
                         int64_t out_stride) const;
   void launch_linear(const LinearProblem& problem) const;
-  void attend(const LayerCache& cache, const Keys& keys, int64_t query_stride);
+  void attend(const LayerCache& cache, const Keys& keys, int64_t query_stride, const float* bias);
   void norm(const LayerNorm& norm, float* rows) const;
   // The residual stream as a sublayer reads it, and behind a sublayer: next = residual +
   // linear(in).

@@ -1,4 +1,5 @@
-// out = activation(norm(in) . weights + bias) + norm(residual), and keys and values into a cache.
+// out = activation(norm(in) . weights + bias) * factor + norm(residual), and keys and values into a
+// cache.
 //
 // Row-invariant: the inner dimension is cut into kChunks chunks whose borders depend on its size
 // alone; a chunk is summed in ascending order in one chain (float32) or in one chain of matrix
@@ -39,8 +40,10 @@ struct LinearProblem {
   NormInput residual;  // rows is null where there is none
   int norm_size;       // columns of a normalised row that count
   float norm_eps;
+  bool rms_norm;
   Activation activation;
-  float* out;  // [rows, out_stride]
+  const float* factor;  // [rows, out_stride], or null; may be `out`
+  float* out;           // [rows, out_stride]
   int64_t out_stride;
   // Columns [key_column, key_column + 2 * width) are keys and values of the row's slot: they go to
   // the cache and not to `out`. base is null where there are none.
@@ -60,16 +63,22 @@ inline __device__ float activate(Activation activation, float x) {
       return 0.5f * x * (1.0f + erff(x * 0.70710678f));
     case Activation::kSilu:
       return x / (1.0f + expf(-x));
+    case Activation::kGeluTanh:  // x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u))
+      return x / (1.0f + expf(x * fmaf(-0.0713548163f, x * x, -1.59576912f)));
     default:
       return x;
   }
 }
 
-// Mean and 1 / deviation of one row, by one warp. Lane l owns columns l, l + 32, ...
-inline __device__ Moments row_moments(const float* row, int size, float eps) {
-  float total = 0.0f;
-  for (int i = lane_index(); i < size; i += kWarp) total += row[i];
-  const float mean = warp_sum(total) / static_cast<float>(size);
+// Mean, 0 of an RMS norm, and 1 / deviation of one row, by one warp. Lane l owns columns l, l + 32,
+// ...
+inline __device__ Moments row_moments(const float* row, int size, float eps, bool rms) {
+  float mean = 0.0f;
+  if (!rms) {
+    float total = 0.0f;
+    for (int i = lane_index(); i < size; i += kWarp) total += row[i];
+    mean = warp_sum(total) / static_cast<float>(size);
+  }
   float squares = 0.0f;
   for (int i = lane_index(); i < size; i += kWarp)
     squares = fmaf(row[i] - mean, row[i] - mean, squares);
@@ -89,8 +98,8 @@ inline __device__ void block_moments(const LinearProblem& problem, int first_row
   const NormInput& in = problem.in.norm.weight ? problem.in : problem.residual;
   if (!in.norm.weight) return;
   for (int r = warp_index(); r < rows; r += kLinearThreads / kWarp) {
-    const Moments result =
-        row_moments(in.rows + (first_row + r) * in.stride, problem.norm_size, problem.norm_eps);
+    const Moments result = row_moments(in.rows + (first_row + r) * in.stride, problem.norm_size,
+                                       problem.norm_eps, problem.rms_norm);
     if (lane_index() == 0) moments[r] = result;
   }
   __syncthreads();
@@ -207,6 +216,7 @@ inline __device__ void finish(const LinearProblem& problem, int row, int column,
   float value = activate(problem.activation, sum + problem.linear.bias[column]);
   if (problem.cache.base && column >= problem.key_column)
     return store_key_value(problem, problem.rows[row].slot, column - problem.key_column, value);
+  if (problem.factor) value *= problem.factor[row * problem.out_stride + column];
   if (problem.residual.rows) {
     const float before = problem.residual.rows[row * problem.residual.stride + column];
     value += normalise(problem.residual, moments, before, column);

@@ -56,7 +56,7 @@ struct EmbedProblem {
   const Status* status;
   const Row* rows;
   const float* embedding;  // [vocab, stride]
-  const float* positions;  // [position, stride]
+  const float* positions;  // [position, stride], or null
   float* out;              // [rows, stride]
   int stride;
 };
@@ -67,9 +67,10 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
   if (row >= problem.status->row_count) return;
   const Node node = problem.rows[row].node;
   const float* token = problem.embedding + static_cast<int64_t>(node.token_id) * problem.stride;
-  const float* place = problem.positions + static_cast<int64_t>(node.position) * problem.stride;
+  const int64_t place = static_cast<int64_t>(node.position) * problem.stride;
   float* out = problem.out + static_cast<int64_t>(row) * problem.stride;
-  for (int i = lane_index(); i < problem.stride; i += kWarp) out[i] = token[i] + place[i];
+  for (int i = lane_index(); i < problem.stride; i += kWarp)
+    out[i] = problem.positions ? token[i] + problem.positions[place + i] : token[i];
 }
 
 struct NormProblem {
@@ -77,6 +78,7 @@ struct NormProblem {
   LayerNorm norm;
   int size, stride;
   float eps;
+  bool rms;
   const float* in;  // [rows, stride]
   float* out;       // may be `in`
 };
@@ -88,7 +90,7 @@ inline __global__ void norm_kernel(NormProblem problem) {
   const NormInput in{problem.norm, problem.in, problem.stride};
   const float* from = problem.in + row * problem.stride;
   float* to = problem.out + row * problem.stride;
-  const Moments moments = row_moments(from, problem.size, problem.eps);
+  const Moments moments = row_moments(from, problem.size, problem.eps, problem.rms);
   for (int i = lane_index(); i < problem.stride; i += kWarp)
     to[i] = normalise(in, moments, from[i], i);
 }

@@ -6,7 +6,7 @@ namespace molspec {
 
 constexpr int kMostHeads = 64;
 
-enum class Activation { kNone, kRelu, kGelu, kSilu };
+enum class Activation { kNone, kRelu, kGelu, kSilu, kGeluTanh };
 enum class WeightType { kFloat32, kBfloat16, kFloat16, kInt8 };
 
 }  // namespace molspec

@@ -94,7 +94,10 @@ void read_sizes(Reader& reader, Model& model) {
   model.pre_norm = reader.integer("pre_norm", 0, 1);
   model.final_norm = reader.integer("final_norm", 0, 1);
   model.embedding_norm = reader.integer("embedding_norm", 0, 1);
-  model.activation = static_cast<Activation>(reader.integer("activation", 0, 3));
+  model.rms_norm = reader.integer("rms_norm", 0, 1);
+  model.relative = reader.integer("relative", 0, 1);
+  model.gated = reader.integer("gated", 0, 1);
+  model.activation = static_cast<Activation>(reader.integer("activation", 0, 4));
   model.norm_eps = reader.real();
   model.attention_scale = reader.real();
 }
@@ -112,11 +115,18 @@ Attention read_attention(Reader& reader, const Model& model, bool cross) {
 
 void read_stack(Reader& reader, const Model& model, int64_t vocab_size, bool cross, Stack& stack) {
   stack.embedding = reader.floats(vocab_size * model.d_stride());
-  stack.positions = reader.floats(model.max_positions * model.d_stride());
+  stack.positions = stack.relative_bias = nullptr;
+  if (model.relative) {
+    stack.relative_bias = reader.floats(model.head_count * model.relative_stride());
+  } else {
+    stack.positions = reader.floats(model.max_positions * model.d_stride());
+  }
   if (model.embedding_norm) stack.embedding_norm = reader.norm(model.d_stride());
   for (Layer& layer : stack.layers) {
     layer.self_attention = read_attention(reader, model, false);
     if (cross) layer.cross_attention = read_attention(reader, model, true);
+    if (model.gated)
+      layer.gate = reader.linear(model.d_model, model.feed_forward, model.weight_type);
     layer.inner = reader.linear(model.d_model, model.feed_forward, model.weight_type);
     layer.outer = reader.linear(model.feed_forward, model.d_model, model.weight_type);
     layer.feed_forward_norm = reader.norm(model.d_stride());

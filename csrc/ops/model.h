@@ -11,7 +11,7 @@
 
 namespace molspec {
 
-constexpr int64_t kPackingVersion = 1;
+constexpr int64_t kPackingVersion = 2;
 
 inline int64_t round_up(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
@@ -28,6 +28,7 @@ struct Linear {
   const int32_t* offsets;
 };
 
+// Of an RMS norm, `bias` is zeros.
 struct LayerNorm {
   const float* weight;
   const float* bias;
@@ -43,13 +44,16 @@ struct Attention {
 struct Layer {
   Attention self_attention;
   Attention cross_attention;  // decoder only
-  Linear inner, outer;        // feed-forward
+  Linear gate, inner, outer;  // feed-forward; gate: of gated models only
   LayerNorm feed_forward_norm;
 };
 
 struct Stack {
   const float* embedding;  // [vocab, d_stride]
-  const float* positions;  // [max_positions, d_stride]
+  const float* positions;  // [max_positions, d_stride]; null where positions are relative
+  // [head, relative_stride], or null: column max_positions - 1 + d is what self-attention adds to
+  // the score of a key d positions behind the query.
+  const float* relative_bias;
   LayerNorm embedding_norm;
   LayerNorm norm;
   std::vector<Layer> layers;
@@ -59,7 +63,7 @@ struct Model {
   WeightType weight_type;  // of the matrices; everything else is float32
   int64_t d_model, head_count, head_dim, feed_forward;
   int64_t source_vocab_size, target_vocab_size, max_positions;
-  bool pre_norm, final_norm, embedding_norm;
+  bool pre_norm, final_norm, embedding_norm, rms_norm, relative, gated;
   Activation activation;
   double norm_eps, attention_scale;
   Stack encoder, decoder;
@@ -72,9 +76,15 @@ struct Model {
   int64_t attention_stride() const { return round_up(attention_width(), 64); }
   int64_t query_key_value_stride() const { return round_up(3 * attention_width(), 64); }
   int64_t feed_forward_stride() const { return round_up(feed_forward, 64); }
+  int64_t relative_stride() const { return round_up(2 * max_positions + 16, 16); }
   int64_t logits_stride() const { return round_up(target_vocab_size, 64); }
   // Floats of one cache block of one layer: keys [head, head_stride, 16], values [16, width].
   int64_t block_size() const { return 2 * 16 * attention_width(); }
+
+  // What a query at `position` adds to the scores of positions 0, 1, ...; [head, relative_stride].
+  const float* relative_bias(const Stack& stack, int64_t position) const {
+    return stack.relative_bias ? stack.relative_bias + max_positions - 1 - position : nullptr;
+  }
 };
 
 // The model behind a weights buffer (uint8) and its table (int64). Every offset is checked

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from molspec.checkpoints.names import TORCH_LAYERS, take
 from molspec.engine.module import EncoderDecoder
+from molspec.model.positions import sinusoidal_positions
 from molspec.model.spec import Activation, ModelSpec
-from molspec.model.transformer import sinusoidal_positions
 
 _ACTIVATIONS: tuple[tuple[Activation, Any, type[nn.Module]], ...] = (
     ("relu", F.relu, nn.ReLU),

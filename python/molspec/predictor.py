@@ -134,7 +134,8 @@ class Model:
             raise ValueError(
                 f"{len(ids)} tokens: expected at most {longest}, the model's longest source"
             )
-        check_smiles(query)  # last: deeply nested branches take RDKit the square of their depth
+        if self.vocabulary.atomwise:
+            check_smiles(query)  # last: deeply nested branches take RDKit the square of their depth
         return Source(index, ids, [*begin, *ids, *end])
 
     def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:

@@ -7,25 +7,12 @@ twins compute in the dtype of the caches they are given, so float64 caches make 
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from molspec.engine.packing import (
-    BLOCK_POSITIONS,
-    HEAD_MULTIPLE,
-    PANEL_COLUMNS,
-    WEIGHT_TYPES,
-    inner_multiple,
-    inner_step,
-    round_up,
-)
-
-_ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {1: F.relu, 2: F.gelu, 3: F.silu}
+from molspec.engine.packing import BLOCK_POSITIONS
+from molspec.engine.unpacking import Unpacked
 
 
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
@@ -105,8 +92,9 @@ def encode(
         source = source_ids[source_offsets[query] : source_offsets[query + 1]].long()
         positions = torch.arange(len(source))
         hidden = model.embed(model.encoder, source, positions)
+        bias = model.relative_bias(model.encoder, positions, positions)
         for layer in model.encoder.layers:
-            hidden = model.attend(hidden, hidden, layer.self_attention)
+            hidden = model.attend(hidden, hidden, layer.self_attention, bias)
             hidden = model.feed_forward(hidden, layer)
         hidden = model.final(hidden, model.encoder)
         slots = _memory_slots(memories[query])
@@ -131,13 +119,15 @@ def decoder_step(
     for row, (token_id, position, begin, memory) in enumerate(nodes.tolist()):
         path = path_slots[begin : begin + position + 1].long()
         memory_slots = _memory_slots(memories[memory])
-        hidden = model.embed(model.decoder, torch.tensor([token_id]), torch.tensor([position]))
+        here = torch.tensor([position])
+        hidden = model.embed(model.decoder, torch.tensor([token_id]), here)
+        bias = model.relative_bias(model.decoder, here, torch.arange(position + 1))
         for index, layer in enumerate(model.decoder.layers):
             attention = layer.self_attention
             keys, values = model.keys_values(model.input(hidden, attention.norm), attention)
             _store(kv_cache[:, index], path[-1:], keys, values)
             cached = _load(kv_cache[:, index], path, model)
-            hidden = model.attend(hidden, cached, attention)
+            hidden = model.attend(hidden, cached, attention, bias)
             cached = _load(memory_cache[:, index], memory_slots, model)
             hidden = model.attend(hidden, cached, layer.cross_attention)
             hidden = model.feed_forward(hidden, layer)
@@ -171,215 +161,3 @@ def _load(cache: Tensor, slots: Tensor, model: Unpacked) -> tuple[Tensor, Tensor
     cached_keys, cached_values = _parts(cache)
     block, lane = slots // BLOCK_POSITIONS, slots % BLOCK_POSITIONS
     return cached_keys[block, :, lane], cached_values[block, lane]
-
-
-Linear = tuple[Tensor, Tensor]
-Norm = tuple[Tensor, Tensor]
-
-
-@dataclass
-class Attention:
-    """Projections of one attention; `query` holds key and value too in self-attention."""
-
-    query: Linear
-    key_value: Linear | None
-    output: Linear
-    norm: Norm
-
-
-@dataclass
-class Layer:
-    """One layer; the encoder's has no cross-attention."""
-
-    self_attention: Attention
-    cross_attention: Attention
-    inner: Linear
-    outer: Linear
-    norm: Norm
-
-
-@dataclass
-class Stack:
-    """Encoder or decoder."""
-
-    embedding: Tensor
-    positions: Tensor
-    embedding_norm: Norm | None
-    layers: list[Layer] = field(default_factory=list)
-    norm: Norm | None = None
-
-
-@dataclass
-class Unpacked:
-    """A packed model (`engine.packing`) as plain matrices; csrc/ops/model.cpp has the order."""
-
-    dtype: torch.dtype
-    matrix_dtype: torch.dtype
-    d_model: int
-    head_count: int
-    head_dim: int
-    feed_forward_size: int
-    pre_norm: bool
-    final_norm: bool
-    embedding_norm: bool
-    activation: int
-    norm_eps: float
-    attention_scale: float
-    encoder: Stack = field(init=False)
-    decoder: Stack = field(init=False)
-    output: Linear = field(init=False)
-
-    @property
-    def width(self) -> int:
-        """Columns of all heads, each padded."""
-        return self.head_count * round_up(self.head_dim, HEAD_MULTIPLE)
-
-    @staticmethod
-    def read(weights: Tensor, table: Tensor, dtype: torch.dtype) -> Unpacked:
-        """Read sizes and weights back, in `dtype`."""
-        entries = iter(table.tolist())
-        _version, weight_type, d_model, heads, head_dim, feed_forward = (
-            next(entries) for _ in range(6)
-        )
-        encoder_layers, decoder_layers, source_vocab, target_vocab, max_positions = (
-            next(entries) for _ in range(5)
-        )
-        pre_norm, final_norm, embedding_norm, activation = (next(entries) for _ in range(4))
-        norm_eps, scale = (_real(next(entries)) for _ in range(2))
-        model = Unpacked(
-            dtype,
-            WEIGHT_TYPES[weight_type],
-            d_model,
-            heads,
-            head_dim,
-            feed_forward,
-            bool(pre_norm),
-            bool(final_norm),
-            bool(embedding_norm),
-            activation,
-            norm_eps,
-            scale,
-        )
-        reader = _Reader(weights, entries, model)
-        model.encoder = reader.stack(source_vocab, max_positions, encoder_layers, cross=False)
-        model.decoder = reader.stack(target_vocab, max_positions, decoder_layers, cross=True)
-        model.output = reader.linear(d_model, target_vocab)
-        return model
-
-    def embed(self, stack: Stack, ids: Tensor, positions: Tensor) -> Tensor:
-        """Rows [position, d_model] that enter the first layer."""
-        hidden = stack.embedding[ids] + stack.positions[positions]
-        return hidden if stack.embedding_norm is None else self.norm(hidden, stack.embedding_norm)
-
-    def norm(self, hidden: Tensor, norm: Norm) -> Tensor:
-        """LayerNorm."""
-        return F.layer_norm(hidden, (self.d_model,), *norm, eps=self.norm_eps)
-
-    def input(self, hidden: Tensor, norm: Norm) -> Tensor:
-        """What a sublayer sees: pre-norm models normalise first."""
-        return self.norm(hidden, norm) if self.pre_norm else hidden
-
-    def end(self, hidden: Tensor, norm: Norm) -> Tensor:
-        """What a sublayer leaves: post-norm models normalise last."""
-        return hidden if self.pre_norm else self.norm(hidden, norm)
-
-    def final(self, hidden: Tensor, stack: Stack) -> Tensor:
-        """The norm behind the last layer, where there is one."""
-        return hidden if stack.norm is None else self.norm(hidden, stack.norm)
-
-    def linear(self, hidden: Tensor, linear: Linear) -> Tensor:
-        """Matrix product and bias; inputs are rounded as the weights are, int8 row by row."""
-        if self.matrix_dtype == torch.int8:
-            scale = hidden.abs().amax(dim=-1, keepdim=True) / 127
-            hidden = (hidden / scale.where(scale != 0, 1)).round() * scale
-        elif self.matrix_dtype != torch.float32:
-            hidden = hidden.to(self.matrix_dtype).to(self.dtype)
-        return F.linear(hidden, *linear)
-
-    def keys_values(self, hidden: Tensor, attention: Attention) -> tuple[Tensor, Tensor]:
-        """Key and value rows [position, width] of the attention's input."""
-        linear = attention.key_value or attention.query
-        projected = self.linear(hidden, linear)[:, -2 * self.width :]
-        return projected[:, : self.width], projected[:, self.width :]
-
-    def attend(
-        self, hidden: Tensor, cached: Tensor | tuple[Tensor, Tensor], attention: Attention
-    ) -> Tensor:
-        """One attention sublayer over cached keys and values, or over the rows themselves."""
-        entry = self.input(hidden, attention.norm)
-        keys, values = self.keys_values(entry, attention) if isinstance(cached, Tensor) else cached
-        query = self.linear(entry, attention.query)[:, : self.width]
-        heads = [part.unflatten(1, (self.head_count, -1)) for part in (query, keys, values)]
-        scores = torch.einsum("qhc,khc->hqk", heads[0], heads[1]) * self.attention_scale
-        context = torch.einsum("hqk,khc->qhc", scores.softmax(dim=-1), heads[2])
-        return self.end(hidden + self.linear(context.flatten(1), attention.output), attention.norm)
-
-    def feed_forward(self, hidden: Tensor, layer: Layer) -> Tensor:
-        """The feed-forward sublayer."""
-        inner = self.linear(self.input(hidden, layer.norm), layer.inner)
-        outer = self.linear(_ACTIVATIONS[self.activation](inner), layer.outer)
-        return self.end(hidden + outer, layer.norm)
-
-
-class _Reader:
-    """Walks the table's offsets."""
-
-    def __init__(self, weights: Tensor, offsets: Iterator[int], model: Unpacked) -> None:
-        self._weights = weights
-        self._offsets = offsets
-        self._model = model
-
-    def _take(self, count: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        begin = next(self._offsets)
-        data = self._weights[begin : begin + count * dtype.itemsize]
-        return data.view(dtype).to(self._model.dtype)
-
-    def linear(self, in_size: int, out_size: int) -> Linear:
-        dtype = self._model.matrix_dtype
-        inner, columns = round_up(in_size, inner_multiple(dtype)), round_up(out_size, PANEL_COLUMNS)
-        step = inner_step(dtype)
-        data = self._take(inner * columns, dtype)
-        panels = data.reshape(-1, inner // step, PANEL_COLUMNS, step).transpose(2, 3)
-        weight = panels.reshape(-1, inner, PANEL_COLUMNS).transpose(1, 2).reshape(columns, inner)
-        bias = self._take(columns)
-        if dtype == torch.int8:
-            weight = weight * self._take(columns)[:, None]
-            next(self._offsets)  # 128 times the columns' sums: of use to processors only
-        return weight[:out_size, :in_size], bias[:out_size]
-
-    def _norm(self) -> Norm:
-        return self._rows(1)[0], self._rows(1)[0]
-
-    def _rows(self, count: int) -> Tensor:
-        stride = round_up(self._model.d_model, PANEL_COLUMNS)
-        return self._take(count * stride).reshape(count, stride)[:, : self._model.d_model]
-
-    def _attention(self, cross: bool) -> Attention:
-        width, d_model = self._model.width, self._model.d_model
-        query = self.linear(d_model, width if cross else 3 * width)
-        key_value = self.linear(d_model, 2 * width) if cross else None
-        return Attention(query, key_value, self.linear(width, d_model), self._norm())
-
-    def stack(self, vocab_size: int, max_positions: int, layers: int, cross: bool) -> Stack:
-        model = self._model
-        stack = Stack(self._rows(vocab_size), self._rows(max_positions), None)
-        stack.embedding_norm = self._norm() if model.embedding_norm else None
-        for _ in range(layers):
-            self_attention = self._attention(cross=False)
-            stack.layers.append(
-                Layer(
-                    self_attention,
-                    self._attention(cross=True) if cross else self_attention,
-                    self.linear(model.d_model, model.feed_forward_size),
-                    self.linear(model.feed_forward_size, model.d_model),
-                    self._norm(),
-                )
-            )
-        stack.norm = self._norm() if model.final_norm else None
-        return stack
-
-
-def _real(bits: int) -> float:
-    """The double that the table's integer carries."""
-    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
-    return value

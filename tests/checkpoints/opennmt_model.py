@@ -33,6 +33,8 @@ class OldNorm(nn.Module):
 
 
 def norm(version: str) -> nn.Module:
+    if "gated" in version:
+        return nn.RMSNorm(WIDTH, eps=1e-6)
     return OldNorm(WIDTH) if version == "0.4.1" else nn.LayerNorm(WIDTH, eps=1e-6)
 
 
@@ -56,10 +58,15 @@ class FeedForward(nn.Module):
         super().__init__()
         self.w_1 = nn.Linear(WIDTH, 12, bias=bias)
         self.w_2 = nn.Linear(12, WIDTH, bias=bias)
+        self.w_3 = nn.Linear(WIDTH, 12, bias=bias) if "gated" in version else None
         self.layer_norm = norm(version)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.w_2(self.w_1(self.layer_norm(x)).relu())
+        normal = self.layer_norm(x)
+        inner = self.w_1(normal)
+        if self.w_3 is None:
+            return x + self.w_2(inner.relu())
+        return x + self.w_2(nn.functional.gelu(inner) * self.w_3(normal))
 
 
 class EncoderLayer(nn.Module):
@@ -130,7 +137,9 @@ class OpenNMT(nn.Module):
         )
         self.decoder.layer_norm = norm(version)
         linear = nn.Linear(WIDTH, len(self.target))
-        self.generator = linear if version == "3.5" else nn.Sequential(linear, nn.LogSoftmax(-1))
+        self.generator = (
+            linear if version.startswith("3.5") else nn.Sequential(linear, nn.LogSoftmax(-1))
+        )
         generator = torch.Generator().manual_seed(3)
         for name, parameter in self.named_parameters():
             nn.init.normal_(parameter, std=0.5, generator=generator)
@@ -162,8 +171,10 @@ def store(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
     if model.version != "0.4.1":
         options |= {"max_relative_positions": 0, "pos_ffn_activation_fn": "relu"}
-    if model.version == "3.5":
+    if model.version.startswith("3.5"):
         options |= {"norm_eps": 1e-6, "layer_norm": "standard", "lora_layers": [], "num_kv": 0}
+    if "gated" in model.version:
+        options |= {"layer_norm": "rms", "pos_ffn_activation_fn": "gated-gelu"}
     return {
         "model": state,
         "generator": model.generator.state_dict(),
@@ -175,7 +186,7 @@ def store(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def _vocabularies(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> Any:
     source, target = list(model.source), list(model.target)
-    if model.version == "3.5":
+    if model.version.startswith("3.5"):
         return {"src": source, "tgt": target, "data_task": "seq2seq", "decoder_start_token": "<s>"}
     vocab = _stand_in("torchtext.vocab", "Vocab", monkeypatch)
     sides = {"src": vocab(), "tgt": vocab()}

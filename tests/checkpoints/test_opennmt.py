@@ -11,7 +11,7 @@ from molspec.checkpoints import Checkpoint, CheckpointError, read
 from molspec.model.transformer import Transformer
 from tests.checkpoints.opennmt_model import OpenNMT, store
 
-VERSIONS = ("0.4.1", "2.3", "3.5")
+VERSIONS = ("0.4.1", "2.3", "3.5", "3.5, gated and RMS")
 SOURCE, TARGET = "CcON1()", "cC1(O)"
 
 
@@ -120,10 +120,10 @@ DAMAGE = {
     "more": (put(torch.zeros(2), "model", "more"), "unexpected weights: more"),
     "recurrent": (put("rnn", "opt", "encoder_type"), "does not have encoder_type 'rnn'; molspec.d"),
     "rotary": (put(-1, "opt", "max_relative_positions"), "have max_relative_positions -1; molspec"),
-    "RMS": (put("rms", "opt", "layer_norm"), "does not have layer_norm 'rms'; molspec.decode"),
-    "gated": (
+    "norm": (put("amp", "opt", "layer_norm"), "does not have layer_norm 'amp'; molspec.decode"),
+    "a gate": (
         put(torch.zeros(12, 8), "model", "encoder.transformer.0.feed_forward.w_3.weight"),
-        "does not have gated feed-forward layers; molspec.decode takes the model itself",
+        "missing weights: decoder.transformer_layers.0.feed_forward.w_3.weight",
     ),
 }
 

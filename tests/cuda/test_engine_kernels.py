@@ -41,9 +41,12 @@ def test_every_type_of_weights_equals_reference(
     )
 
 
+@pytest.mark.parametrize("convention", ["post-norm", "t5 v1.1"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_node_does_not_depend_on_the_others(cuda: Emulator, dtype: torch.dtype) -> None:
-    batch = batch_of("post-norm", "wide", dtype)  # by the wide kernels
+def test_a_node_does_not_depend_on_the_others(
+    cuda: Emulator, dtype: torch.dtype, convention: str
+) -> None:
+    batch = batch_of(convention, "wide", dtype)  # by the wide kernels
     together = batch.run(cuda.ops)
     cuda.set(seed=2)
     for row in (3, 40, 69):

@@ -56,11 +56,11 @@ def t5(seed: int = 5, **options: Any) -> nn.Module:
     return _randomised(T5ForConditionalGeneration(config), embedding=0.3, attention=2.0, seed=seed)
 
 
-def t5_v1_1() -> nn.Module:
-    return t5(4, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+def t5_v1_1(**options: Any) -> nn.Module:
+    return t5(4, feed_forward_proj="gated-gelu", tie_word_embeddings=False, **options)
 
 
-MODELS: dict[str, Callable[[], nn.Module]] = {
+MODELS: dict[str, Callable[..., nn.Module]] = {
     "bart": bart,
     "marian": marian,
     "t5": t5,

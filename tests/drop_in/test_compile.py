@@ -112,7 +112,7 @@ def test_a_vocabulary_makes_a_model_of_smiles() -> None:
     assert answer.smiles == model.vocabulary.decode(own.sequences[0, 0].tolist())
 
 
-@pytest.mark.parametrize("kind", ["bart", "marian"])
+@pytest.mark.parametrize("kind", ["bart", "marian", "t5", "t5 v1.1"])
 def test_hugging_face(kind: str) -> None:
     models = pytest.importorskip("tests.drop_in.hugging_face_models")
     module = models.MODELS[kind]().float()
@@ -172,14 +172,6 @@ def test_what_the_engine_does_not_have_is_named(kind: str) -> None:
     make, message = UNFIT[kind]
     with pytest.raises(ValueError, match=message):
         compile(make())
-
-
-def test_t5_is_for_decode() -> None:
-    models = pytest.importorskip("tests.drop_in.hugging_face_models")
-    with pytest.raises(
-        ValueError, match=r"have model_type 't5' .*; molspec.decode takes the model"
-    ):
-        compile(models.t5())
 
 
 def test_what_is_longer_than_the_positions_is_named() -> None:

@@ -18,6 +18,18 @@ TINY = ModelSpec(
     feed_forward=37,
     max_positions=96,
 )
+_T5 = {
+    "norm": "pre",
+    "norm_kind": "rms",
+    "norm_eps": 1e-6,
+    "positions": "relative",
+    "relative_buckets": 8,
+    "relative_max_distance": 20,
+    "scale_attention": False,
+    "biases": False,
+    "output_bias": False,
+    "attention_width": 18,
+}
 CONVENTIONS: dict[str, dict[str, object]] = {
     "post-norm": {},
     "pre-norm": {"norm": "pre"},
@@ -31,6 +43,11 @@ CONVENTIONS: dict[str, dict[str, object]] = {
     "one head, one layer": {"head_count": 1, "encoder_layers": 1, "decoder_layers": 1},
     "wide head": {"d_model": 48, "head_count": 1},
     "whole panels": {"d_model": 64, "head_count": 4, "feed_forward": 128},
+    "rms norm": {"norm_kind": "rms", "embedding_norm": True},
+    "relative positions": {"positions": "relative"},
+    "gated": {"gated": True, "activation": "silu", "attention_width": 60},
+    "t5": {**_T5, "tied_output": True},
+    "t5 v1.1": {**_T5, "gated": True, "activation": "gelu_tanh"},
 }
 
 
@@ -43,6 +60,8 @@ def random_weights(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
     weights = {}
     for name, shape in spec.weight_shapes().items():
         values = torch.randn(shape, generator=generator)
+        if "query" in name and not spec.scale_attention:  # so T5 begins too
+            values *= spec.head_dim**-0.5
         if len(shape) == 2:
             weights[name] = values * (1.5 / shape[1] ** 0.5)
         else:

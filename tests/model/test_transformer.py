@@ -106,7 +106,7 @@ def test_equals_torch_transformer(norm: str, activation: str, gradients: bool) -
     torch.testing.assert_close(logits[1, :3], expected[1, :3], rtol=0, atol=1e-12)
 
 
-OPTIONS = [
+OPTIONS: list[dict[str, object]] = [
     {"norm": norm, "positions": positions, "tied_output": tied, **more}
     for norm, positions, tied in itertools.product(
         ("post", "pre"), ("sinusoidal", "learned"), (False, True)
@@ -124,6 +124,16 @@ OPTIONS = [
         },
     )
 ]
+T5 = {
+    "norm": "pre",
+    "norm_kind": "rms",
+    "positions": "relative",
+    "relative_buckets": 8,
+    "relative_max_distance": 9,
+    "scale_attention": False,
+    "attention_width": 20,
+}
+OPTIONS += [{**T5, "gated": gated, "biases": not gated} for gated in (False, True)]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +152,9 @@ def test_state_dict_is_the_spec_and_every_weight_learns(options: dict[str, objec
 
 
 @pytest.mark.parametrize(
-    "options", OPTIONS[::3], ids=lambda options: "-".join(map(str, options.values()))
+    "options",
+    [*OPTIONS[::3], OPTIONS[-1]],
+    ids=lambda options: "-".join(map(str, options.values())),
 )
 def test_batch_padding_and_future_change_nothing(options: dict[str, object]) -> None:
     twin = doubled(replace(SPEC, **options)).eval()

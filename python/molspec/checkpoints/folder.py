@@ -3,7 +3,7 @@
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,
                    model-00001-of-00002.safetensors, ... and model.safetensors.index.json
-vocabulary.json    the fields of Vocabulary
+vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
 README.md          optional: the model card
 """
@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.json_file import read_object, write_object
 from molspec.model.spec import ModelSpec
-from molspec.text import Vocabulary
+from molspec.text import PieceVocabulary, Vocabulary
 
 LOOKS_FOR = "a folder with config.json and model.safetensors"
 VERSION = 1
@@ -42,7 +42,7 @@ def read(path: Path) -> Checkpoint:
     ngram, card = path / _NGRAM, path / _CARD
     return Checkpoint(
         spec=_read_spec(path / _CONFIG),
-        vocabulary=Vocabulary.from_json(read_object(path / _VOCABULARY)),
+        vocabulary=_read_vocabulary(path / _VOCABULARY),
         weights=_read_weights(path),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         card=card.read_text(encoding="utf-8") if card.exists() else None,
@@ -61,6 +61,12 @@ def _read_spec(path: Path) -> ModelSpec:
     if not isinstance(spec, dict):
         raise CheckpointError(f"{path.name} has no spec")
     return ModelSpec.from_json(spec)
+
+
+def _read_vocabulary(path: Path) -> Vocabulary:
+    values = read_object(path)
+    kind = PieceVocabulary if "tokenizer" in values else Vocabulary
+    return kind.from_json(values)
 
 
 def _read_weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -1,7 +1,8 @@
-"""Folders of Hugging Face transformers: BART and Marian.
+"""Folders of Hugging Face transformers: BART, Marian and T5.
 
 config.json says what the model is; the weights are model.safetensors, its shards, or
-pytorch_model.bin; `hugging_face_vocabulary` reads the tokens. `convert` serves models in memory.
+pytorch_model.bin; `hugging_face_vocabulary` reads the tokens, `hugging_face_t5` T5's weights.
+`convert` serves models in memory.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from molspec.checkpoints import hugging_face_t5
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.json_file import read_object
-from molspec.checkpoints.names import Rules, take
+from molspec.checkpoints.names import Rules, first, take
 from molspec.engine.generation import warn_of_processors
 from molspec.model.spec import Activation, ModelSpec
 
@@ -32,10 +34,13 @@ _BINARY = "pytorch_model.bin"
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
     "silu": "silu",
     "swish": "silu",
 }
-#: What the kinds of models differ in, as fields of ModelSpec.
+#: Of models that do not say how long their sources and targets may be.
+_MAX_POSITIONS = 512
+#: What BART and Marian differ in, as fields of ModelSpec.
 _KINDS: dict[str, dict[str, Any]] = {
     "bart": {"embedding_norm": True},
     "marian": {"source_bos": False},
@@ -105,24 +110,29 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
 
 
 def convert(
-    config: Mapping[str, Any], state: Mapping[str, Tensor]
+    config: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    max_positions: int = _MAX_POSITIONS,
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
     """Give a model of transformers, its config and its state dict, as molspec's spec and weights.
 
-    Raises CheckpointError, naming what the engine does not have.
+    max_positions is for models that do not say it. Raises CheckpointError, naming what the engine
+    does not have.
     """
+    if config.get("model_type") == "t5":
+        return hugging_face_t5.convert(config, state, max_positions)
     _check(config)
     ours = {  # layers keep their names
         key: value for key, value in state.items() if re.search(r"\.layers\.|layernorm_emb", key)
     }
     shared = "model.shared.weight"
-    ours["source_embedding"] = _first(state, "model.encoder.embed_tokens.weight", shared)
-    ours["target_embedding"] = _first(state, "model.decoder.embed_tokens.weight", shared)
+    ours["source_embedding"] = first(state, "model.encoder.embed_tokens.weight", shared)
+    ours["target_embedding"] = first(state, "model.decoder.embed_tokens.weight", shared)
     ours["source_positions"] = _positions(config, state, "encoder")
     ours["target_positions"] = _positions(config, state, "decoder")
     tied = config.get("tie_word_embeddings", True)
     if not tied:
-        ours["output.weight"] = _first(state, "lm_head.weight")
+        ours["output.weight"] = first(state, "lm_head.weight")
     if "final_logits_bias" in state:
         ours["output.bias"] = state["final_logits_bias"].flatten()
     spec = _spec(config, ours, tied)
@@ -134,7 +144,7 @@ def _check(config: Mapping[str, Any]) -> None:
     kind = config.get("model_type")
     found = []
     if kind not in _KINDS:
-        found.append(f"model_type {kind!r} (only {', '.join(_KINDS)})")
+        found.append(f"model_type {kind!r} (only {', '.join(_KINDS)}, t5)")
     elif config.get("activation_function") not in _ACTIVATIONS:
         found.append(f"activation_function {config.get('activation_function')!r}")
     for size in ("attention_heads", "ffn_dim"):
@@ -178,7 +188,7 @@ def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: st
     table = state.get(f"model.{stack}.embed_positions.weight")
     if config["model_type"] == "bart":
         # BART's learned table begins with two rows that no position uses.
-        return _first(state, f"model.{stack}.embed_positions.weight")[2:].clone()
+        return first(state, f"model.{stack}.embed_positions.weight")[2:].clone()
     if table is not None:
         return table.clone()
     return _half_and_half(config["max_position_embeddings"], config["d_model"])
@@ -190,10 +200,3 @@ def _half_and_half(length: int, d_model: int) -> Tensor:
     rates = 10000 ** (-2 * (columns // 2) / d_model)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
     return torch.cat((angles[:, 0::2].sin(), angles[:, 1::2].cos()), dim=1).float()
-
-
-def _first(state: Mapping[str, Tensor], *keys: str) -> Tensor:
-    for key in keys:
-        if isinstance(state.get(key), Tensor):
-            return state[key]
-    raise CheckpointError(f"missing weights: {' or '.join(keys)}")

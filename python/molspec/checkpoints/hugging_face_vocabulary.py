@@ -1,7 +1,8 @@
-"""The vocabulary of a Hugging Face folder, where its tokens are those of SMILES.
+"""The vocabulary of a Hugging Face folder.
 
-tokenizer.json of whole words, vocab.json without merges, or vocab.txt. Merged or learned pieces
-(BPE, SentencePiece, WordPiece) are refused: who splits by atoms would feed the model other tokens.
+Tokens of SMILES: a tokenizer.json of whole words, vocab.json without merges, or vocab.txt. Learned
+pieces (BPE, Unigram, WordPiece): a tokenizer.json, which the tokenizers library reads; as other
+files they are refused, since who splits by atoms would feed the model other tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from molspec.checkpoints.checkpoint import CheckpointError
 from molspec.checkpoints.json_file import read_object
-from molspec.text import Vocabulary
+from molspec.text import PieceVocabulary, Vocabulary
 
 #: Whether the source is wrapped in BOS and in EOS.
 Wrapping = tuple[bool, bool]
@@ -25,9 +26,23 @@ def read_vocabulary(
 ) -> tuple[Vocabulary, Wrapping | None]:
     """Read the vocabulary, and how the tokenizer wraps sources where the folder tells it.
 
-    Rows of the embedding without a token get a name that no SMILES has. Raises CheckpointError.
+    Rows of the embedding without a token get a name that no SMILES has. Raises ValueError.
     """
-    ids, wrapping = _token_ids(folder)
+    file = folder / "tokenizer.json"
+    tokenizer = read_object(file) if file.is_file() else None
+    ids = _ids_of_files(folder) if tokenizer is None else _ids_of_tokenizer(tokenizer)
+    arguments = _tokens_and_special_ids(ids, config, size)
+    if tokenizer is None:
+        return Vocabulary(*arguments), None
+    if not _has_pieces(tokenizer):
+        return Vocabulary(*arguments), _wrapping(tokenizer.get("post_processor"))
+    pieces = PieceVocabulary(*arguments, file.read_text(encoding="utf-8"))
+    return pieces, _wrapping_of(pieces)
+
+
+def _tokens_and_special_ids(
+    ids: Mapping[str, int], config: Mapping[str, Any], size: int
+) -> tuple[tuple[str, ...], int, int | None, int, int | None]:
     names = {index: token for token, index in ids.items()}
     tokens = tuple(names.get(index, f"<unused {index}>") for index in range(size))
     pad_id, bos_id, eos_id = (config.get(f"{name}_token_id") for name in ("pad", "bos", "eos"))
@@ -36,35 +51,37 @@ def read_vocabulary(
     if bos_id in (pad_id, eos_id):
         bos_id = None
     unknown = next((names[i] for i in names if names[i].strip("<[]>").lower() == "unk"), None)
-    unk_id = None if unknown is None else ids[unknown]
-    return Vocabulary(tokens, pad_id, bos_id, eos_id, unk_id), wrapping
+    return tokens, pad_id, bos_id, eos_id, None if unknown is None else ids[unknown]
 
 
-def _token_ids(folder: Path) -> tuple[dict[str, int], Wrapping | None]:
-    if (folder / "tokenizer.json").is_file():
-        return _from_tokenizer(read_object(folder / "tokenizer.json"))
+def _ids_of_files(folder: Path) -> dict[str, int]:
     if pieces := [name for name in _PIECES if (folder / name).is_file()]:
-        raise _not_atomwise(pieces[0])
+        raise _pieces_without_tokenizer(pieces[0])
     if (folder / "vocab.json").is_file():
-        return _checked(read_object(folder / "vocab.json")), None
+        return _checked(read_object(folder / "vocab.json"))
     if (folder / "vocab.txt").is_file():
         lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
         tokens = [line for line in lines if line]
         if any(token.startswith("##") for token in tokens):
-            raise _not_atomwise("vocab.txt has pieces of words")
-        return {token: index for index, token in enumerate(tokens)}, None
+            raise _pieces_without_tokenizer("vocab.txt has pieces of words")
+        return {token: index for index, token in enumerate(tokens)}
     raise CheckpointError("no tokenizer.json, vocab.json or vocab.txt in it")
 
 
-def _from_tokenizer(tokenizer: Mapping[str, Any]) -> tuple[dict[str, int], Wrapping]:
-    model = tokenizer.get("model", {})
-    kind = model.get("type")
-    if kind != "WordLevel" and not (kind == "BPE" and not model.get("merges")):
-        raise _not_atomwise(f"tokenizer.json is {kind}")
-    ids = _checked(model.get("vocab", {}))
+def _ids_of_tokenizer(tokenizer: Mapping[str, Any]) -> dict[str, int]:
+    found = tokenizer.get("model", {}).get("vocab", {})
+    if isinstance(found, list):  # Unigram's pieces have scores
+        found = {piece: index for index, (piece, _) in enumerate(found)}
+    ids = _checked(found)
     for added in tokenizer.get("added_tokens", ()):
         ids.setdefault(added["content"], added["id"])
-    return ids, _wrapping(tokenizer.get("post_processor"))
+    return ids
+
+
+def _has_pieces(tokenizer: Mapping[str, Any]) -> bool:
+    model = tokenizer["model"]
+    kind = model.get("type")
+    return kind != "WordLevel" and not (kind == "BPE" and not model.get("merges"))
 
 
 def _wrapping(processor: Mapping[str, Any] | None) -> Wrapping:
@@ -85,8 +102,19 @@ def _checked(values: Mapping[str, Any]) -> dict[str, int]:
     return dict(values)
 
 
-def _not_atomwise(found: str) -> CheckpointError:
+def _wrapping_of(pieces: PieceVocabulary) -> Wrapping:
+    begin, end = pieces.wrapping()
+    if begin not in ([], [pieces.bos_id]) or end not in ([], [pieces.eos_id]):
+        raise CheckpointError(
+            f"tokenizer.json puts the ids {begin} before and {end} behind a text: expected "
+            "bos_token_id, eos_token_id or none"
+        )
+    return bool(begin), bool(end)
+
+
+def _pieces_without_tokenizer(found: str) -> CheckpointError:
     return CheckpointError(
-        f"{found}: expected a vocabulary of SMILES tokens; molspec.decode and molspec.compile take "
-        "the model itself and token ids"
+        f"{found}: expected a tokenizer.json, which transformers writes of most tokenizers "
+        "(save_pretrained), or a vocabulary of SMILES tokens; molspec.decode and molspec.compile "
+        "take the model itself and token ids"
     )

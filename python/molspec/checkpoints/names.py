@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from molspec.checkpoints.checkpoint import check_shapes
+from molspec.checkpoints.checkpoint import CheckpointError, check_shapes
 from molspec.model.spec import ModelSpec
 
 #: Pattern and replacement, as re.sub takes them; each is applied, in this order.
@@ -55,6 +55,14 @@ def take(
             kept[key] = torch.zeros(shape)
     check_shapes(kept, shapes)
     return {name: _part(kept[key], name, key) for name, key in keys.items()}
+
+
+def first(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
+    """Give the first of `keys` that there is. Raises CheckpointError where there is none."""
+    for key in keys:
+        if isinstance(found := state.get(key), torch.Tensor):
+            return found
+    raise CheckpointError(f"missing weights: {' or '.join(keys)}")
 
 
 def _key(name: str, rules: Rules) -> str:

@@ -2,7 +2,8 @@
 
 A .pt file of torch.save with `model`, `generator`, `vocab` and `opt`. All are pre-norm with a final
 norm, scale embeddings by sqrt(d_model) and read sources without BOS and EOS. Up to 0.4.1, a norm
-divides by the unbiased standard deviation plus eps, and its parameters are a_2 and b_2.
+divides by the unbiased standard deviation plus eps, and its parameters are a_2 and b_2. In 3.x,
+norms may be RMS norms and feed-forward layers gated: "silu" means that too.
 """
 
 from __future__ import annotations
@@ -48,12 +49,19 @@ _NAMES: Rules = (
     (r"attn\.query\.", "attn.linear_query."),
     (r"attn\.(key|value)\.", r"attn.linear_\1s."),
     (r"attn\.output\.", "attn.final_linear."),
-    (r"feed_forward\.inner\.", "feed_forward.w_1."),
     (r"feed_forward\.outer\.", "feed_forward.w_2."),
 )
+#: By whether feed-forward layers are gated.
+_INNER: dict[bool, Rules] = {
+    False: ((r"feed_forward\.inner\.", "feed_forward.w_1."),),
+    True: (
+        (r"feed_forward\.gate\.", "feed_forward.w_1."),
+        (r"feed_forward\.inner\.", "feed_forward.w_3."),
+    ),
+}
 
 #: Biases that 3.x may leave out.
-_BIASES = r"(linear_\w+|final_linear|w_[12])\.bias$"
+_BIASES = r"(linear_\w+|final_linear|w_[123])\.bias$"
 
 #: Options and the values that the engine has; a missing option has the first.
 _OPTIONS: dict[str, tuple[object, ...]] = {
@@ -63,7 +71,7 @@ _OPTIONS: dict[str, tuple[object, ...]] = {
     "self_attn_type": ("scaled-dot", "scaled-dot-flash"),
     "max_relative_positions": (0,),
     "relative_positions_buckets": (0,),
-    "layer_norm": ("standard",),
+    "layer_norm": ("standard", "rms"),
     "parallel_residual": (False,),
     "num_kv": (0,),
     "num_experts": (0,),
@@ -130,8 +138,6 @@ def _check_options(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> N
         for name, known in _OPTIONS.items()
         if options.get(name, known[0]) not in known
     ]
-    if any(".w_3." in key for key in state):
-        found.append("gated feed-forward layers")
     if any("emb_luts.1." in key for key in state):
         found.append("source features")
     if found:
@@ -156,10 +162,12 @@ def _spec(
         feed_forward=len(_matrix(state, "encoder.transformer.0.feed_forward.w_1.weight")),
         max_positions=_MAX_POSITIONS,
         norm="pre",
+        norm_kind="rms" if options.get("layer_norm") == "rms" else "layer",
         norm_eps=eps,
         positions="learned" if "source_positions" in state else "sinusoidal",
         scale_embedding=True,
-        activation=options.get("pos_ffn_activation_fn", "relu"),
+        activation=options.get("pos_ffn_activation_fn", "relu").removeprefix("gated-"),
+        gated=any(".w_3." in key for key in state),
         shared_embedding=shares_vocabulary and torch.equal(source, target),
         output_bias="output.bias" in state,
         source_bos=False,
@@ -187,7 +195,7 @@ def _layer_count(state: Mapping[str, Tensor], stack: str) -> int:
 
 def _weights(state: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
     twice = [_EMBEDDING.format("decoder")] if spec.shared_embedding else []
-    return take(state, spec, _NAMES, ignored=twice, absent=_BIASES)
+    return take(state, spec, (*_NAMES, *_INNER[spec.gated]), ignored=twice, absent=_BIASES)
 
 
 def _tokens(vocabularies: Any, side: str) -> tuple[str, ...]:

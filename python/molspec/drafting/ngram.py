@@ -79,7 +79,10 @@ def _tokens_and_roles(vocabulary: Vocabulary, start_id: int | None = None) -> di
     if bos_id is None:
         raise ValueError("start_id is None: expected an id, as the vocabulary has no BOS")
     return {
-        "tokens": list(vocabulary.tokens),
+        "tokens": [
+            token if vocabulary.atomwise else f"<{index}>"  # a piece has no part in SMILES
+            for index, token in enumerate(vocabulary.tokens)
+        ],
         "pad": vocabulary.pad_id,
         "bos": bos_id,
         "eos": vocabulary.eos_id,

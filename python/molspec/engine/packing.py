@@ -3,7 +3,8 @@
 A linear layer becomes panels of 64 output columns, [panel, in, 64] in float32, [panel, in / 2, 64,
 2] in 16 bits and [panel, in / 4, 64, 4] in int8, so that a kernel reads memory front to back. Every
 head is padded to a multiple of 16 columns and every row to a multiple of 64, with zeros that change
-no sum. csrc/ops/model.cpp reads the table in the order it is written here.
+no sum; biases that a model does not have are zeros too. csrc/ops/model.cpp reads the table in the
+order it is written here.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
-from molspec.model.transformer import sinusoidal_positions
 
-PACKING_VERSION = 1
+PACKING_VERSION = 2
 PANEL_COLUMNS = 64
 HEAD_MULTIPLE = 16
 BLOCK_POSITIONS = 16
@@ -27,7 +28,7 @@ BLOCK_POSITIONS = 16
 #: As the table numbers them; float16 is for CUDA alone, int8 for the CPU.
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
 
-_ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
+_ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class PackedModel:
 def round_up(size: int, multiple: int) -> int:
     """The least multiple that is not below size."""
     return (size + multiple - 1) // multiple * multiple
+
+
+def relative_stride(max_positions: int) -> int:
+    """Columns of a head's biases by distance: a kernel reads 16 positions of them at once."""
+    return round_up(2 * max_positions + 16, 16)
 
 
 def inner_step(dtype: torch.dtype) -> int:
@@ -109,20 +115,19 @@ class _Packer:
             int(spec.norm == "pre"),
             int(spec.final_norm),
             int(spec.embedding_norm),
+            int(spec.norm_kind == "rms"),
+            int(spec.positions == "relative"),
+            int(spec.gated),
             _ACTIVATIONS[spec.activation],
             _bits(spec.norm_eps),
-            _bits(spec.head_dim**-0.5),
+            _bits(spec.head_dim**-0.5 if spec.scale_attention else 1.0),
         ]
 
     def _stack(self, name: str, embedding: str, layers: int) -> None:
         spec = self._spec
         scale = spec.d_model**0.5 if spec.scale_embedding else 1.0
         self._rows(self._weights[embedding].float() * scale)
-        if spec.positions == "learned":
-            kind = "source" if name == "encoder" else "target"
-            self._rows(self._weights[f"{kind}_positions"])
-        else:
-            self._rows(sinusoidal_positions(spec.max_positions, spec.d_model))
+        self._positions(name)
         if spec.embedding_norm:
             self._norm(f"{name}.embedding_norm")
         for index in range(layers):
@@ -130,11 +135,23 @@ class _Packer:
             self._self_attention(f"{layer}.self_attention")
             if name == "decoder":
                 self._cross_attention(f"{layer}.cross_attention")
-            self._named_linear(f"{layer}.feed_forward.inner")
-            self._named_linear(f"{layer}.feed_forward.outer")
+            for part in ("gate", "inner", "outer") if spec.gated else ("inner", "outer"):
+                self._named_linear(f"{layer}.feed_forward.{part}")
             self._norm(f"{layer}.feed_forward_norm")
         if spec.final_norm:
             self._norm(f"{name}.norm")
+
+    def _positions(self, stack: str) -> None:
+        spec = self._spec
+        length = spec.max_positions
+        if spec.positions == "relative":
+            biases = relative_biases(self._weights[f"{stack}.relative_bias"], spec, stack, length)
+            self._append(F.pad(biases.float(), (0, relative_stride(length) - biases.shape[1])))
+        elif spec.positions == "learned":
+            side = "source" if stack == "encoder" else "target"
+            self._rows(self._weights[f"{side}_positions"])
+        else:
+            self._rows(sinusoidal_positions(length, spec.d_model))
 
     def _self_attention(self, name: str) -> None:
         self._linear(*self._heads(name, "query", "key", "value"))
@@ -149,7 +166,7 @@ class _Packer:
         weight = self._weights[f"{name}.output.weight"]
         by_head = weight.reshape(weight.shape[0], self._spec.head_count, self._spec.head_dim)
         padded = F.pad(by_head, (0, self._head_padding)).flatten(1)
-        self._linear(padded, self._weights[f"{name}.output.bias"])
+        self._linear(padded, self._bias(f"{name}.output"))
         self._norm(f"{name}_norm")
 
     @property
@@ -163,12 +180,16 @@ class _Packer:
             weight = self._weights[f"{name}.{part}.weight"]
             by_head = weight.reshape(self._spec.head_count, self._spec.head_dim, -1)
             weights.append(F.pad(by_head, (0, 0, 0, self._head_padding)).flatten(0, 1))
-            bias = self._weights[f"{name}.{part}.bias"].reshape(self._spec.head_count, -1)
+            bias = self._bias(f"{name}.{part}").reshape(self._spec.head_count, -1)
             biases.append(F.pad(bias, (0, self._head_padding)).flatten())
         return torch.cat(weights), torch.cat(biases)
 
     def _named_linear(self, name: str) -> None:
-        self._linear(self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
+        self._linear(self._weights[f"{name}.weight"], self._bias(name))
+
+    def _bias(self, name: str) -> Tensor:
+        bias = self._weights.get(f"{name}.bias")
+        return torch.zeros(len(self._weights[f"{name}.weight"])) if bias is None else bias
 
     def _linear(self, weight: Tensor, bias: Tensor) -> None:
         out_size, in_size = weight.shape
@@ -188,7 +209,7 @@ class _Packer:
 
     def _norm(self, name: str) -> None:
         self._rows(self._weights[f"{name}.weight"])
-        self._rows(self._weights[f"{name}.bias"])
+        self._rows(self._bias(name))
 
     def _rows(self, values: Tensor) -> None:
         """Rows of d_model floats, each padded to whole panels."""

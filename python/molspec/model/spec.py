@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Norm = Literal["post", "pre"]
-Positions = Literal["sinusoidal", "learned"]
-Activation = Literal["relu", "gelu", "silu"]
+NormKind = Literal["layer", "rms"]
+Positions = Literal["sinusoidal", "learned", "relative"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -18,9 +19,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "float": (int, float),
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "norm": ("post", "pre"),
-    "positions": ("sinusoidal", "learned"),
-    "activation": ("relu", "gelu", "silu"),
+    "norm": get_args(Norm),
+    "norm_kind": get_args(NormKind),
+    "positions": get_args(Positions),
+    "activation": get_args(Activation),
 }
 
 
@@ -42,19 +44,35 @@ class ModelSpec:
     encoder_layers: int = 4
     decoder_layers: int = 4
     feed_forward: int = 2048
-    #: Rows of the position table: the longest source or target, BOS and EOS counted.
+    #: Columns of all heads of an attention together; d_model where not given.
+    attention_width: int | None = None
+    #: The longest source or target, BOS and EOS counted: rows of a position table.
     max_positions: int = 512
     norm: Norm = "post"
+    #: "rms" divides by the root of the mean square (Zhang and Sennrich 2019): no mean, no bias.
+    norm_kind: NormKind = "layer"
     norm_eps: float = 1e-5
     #: One more normalisation behind the last layer of each stack.
     final_norm: bool = True
     #: Normalise the sum of embedding and position (BART).
     embedding_norm: bool = False
     #: "sinusoidal": even columns sine, odd columns cosine. Any other table travels as "learned".
+    #: "relative": nothing is added to embeddings; self-attention adds to its scores what each head
+    #: has learned for the bucket that the distance falls in (T5; see `positions.relative_biases`).
     positions: Positions = "sinusoidal"
+    relative_buckets: int = 32
+    #: Distances from here on share the last bucket.
+    relative_max_distance: int = 128
     #: Multiply token embeddings by sqrt(d_model) before positions are added.
     scale_embedding: bool = False
+    #: Divide attention scores by sqrt(head_dim).
+    scale_attention: bool = True
+    #: Linear layers and layer norms add a bias; of the output layer, `output_bias` says it.
+    biases: bool = True
+    #: "gelu_tanh" is the approximation that others call gelu_new.
     activation: Activation = "relu"
+    #: activation(gate(x)) * inner(x) in place of activation(inner(x)) (Shazeer 2020).
+    gated: bool = False
     #: Source and target use one embedding table.
     shared_embedding: bool = True
     #: The output projection is the target embedding.
@@ -78,10 +96,7 @@ class ModelSpec:
                 raise ValueError(
                     f"{field.name} is {value!r}: expected one of {', '.join(_CHOICES[field.name])}"
                 )
-        if self.d_model % self.head_count:
-            raise ValueError(
-                f"d_model is {self.d_model}: expected a multiple of head_count {self.head_count}"
-            )
+        self._check_attention()
         if not (math.isfinite(self.norm_eps) and self.norm_eps > 0):
             raise ValueError(f"norm_eps is {self.norm_eps}: expected a positive number")
         if self.shared_embedding and self.source_vocab_size != self.target_vocab_size:
@@ -94,6 +109,21 @@ class ModelSpec:
             raise ValueError(
                 f"start_id is {self.start_id}: expected a target id, "
                 f"0 to {self.target_vocab_size - 1}"
+            )
+
+    def _check_attention(self) -> None:
+        name = "d_model" if self.attention_width is None else "attention_width"
+        width = getattr(self, name)
+        if width < 1 or width % self.head_count:
+            raise ValueError(
+                f"{name} is {width}: expected a multiple of head_count {self.head_count}"
+            )
+        if self.relative_buckets < 4:
+            raise ValueError(f"relative_buckets is {self.relative_buckets}: expected at least 4")
+        if self.relative_max_distance <= self.relative_buckets // 2:
+            raise ValueError(
+                f"relative_max_distance is {self.relative_max_distance}: expected more than half "
+                f"of relative_buckets {self.relative_buckets}"
             )
 
     def decoder_start(self, bos_id: int | None) -> int:
@@ -109,7 +139,7 @@ class ModelSpec:
     @property
     def head_dim(self) -> int:
         """Columns of one attention head."""
-        return self.d_model // self.head_count
+        return (self.attention_width or self.d_model) // self.head_count
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ModelSpec:
@@ -141,30 +171,41 @@ class ModelSpec:
             ("encoder", self.encoder_layers, ("self_attention",)),
             ("decoder", self.decoder_layers, ("self_attention", "cross_attention")),
         ):
+            if self.positions == "relative":
+                yield f"{stack}.relative_bias", (self.relative_buckets, self.head_count)
             if self.embedding_norm:
-                yield from _norm(f"{stack}.embedding_norm", d)
+                yield from self._norm(f"{stack}.embedding_norm")
             for index in range(layers):
-                layer = f"{stack}.layers.{index}"
-                for attention in attentions:
-                    for part in ("query", "key", "value", "output"):
-                        yield from _linear(f"{layer}.{attention}.{part}", d, d)
-                    yield from _norm(f"{layer}.{attention}_norm", d)
-                yield from _linear(f"{layer}.feed_forward.inner", self.feed_forward, d)
-                yield from _linear(f"{layer}.feed_forward.outer", d, self.feed_forward)
-                yield from _norm(f"{layer}.feed_forward_norm", d)
+                yield from self._layer(f"{stack}.layers.{index}", attentions)
             if self.final_norm:
-                yield from _norm(f"{stack}.norm", d)
+                yield from self._norm(f"{stack}.norm")
         if not self.tied_output:
             yield "output.weight", (self.target_vocab_size, d)
         if self.output_bias:
             yield "output.bias", (self.target_vocab_size,)
 
+    def _layer(
+        self, layer: str, attentions: tuple[str, ...]
+    ) -> Iterator[tuple[str, tuple[int, ...]]]:
+        d, width = self.d_model, self.head_count * self.head_dim
+        for attention in attentions:
+            for part in ("query", "key", "value"):
+                yield from self._linear(f"{layer}.{attention}.{part}", width, d)
+            yield from self._linear(f"{layer}.{attention}.output", d, width)
+            yield from self._norm(f"{layer}.{attention}_norm")
+        for part in ("gate", "inner") if self.gated else ("inner",):
+            yield from self._linear(f"{layer}.feed_forward.{part}", self.feed_forward, d)
+        yield from self._linear(f"{layer}.feed_forward.outer", d, self.feed_forward)
+        yield from self._norm(f"{layer}.feed_forward_norm")
 
-def _linear(name: str, out_size: int, in_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield f"{name}.weight", (out_size, in_size)
-    yield f"{name}.bias", (out_size,)
+    def _linear(
+        self, name: str, out_size: int, in_size: int
+    ) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield f"{name}.weight", (out_size, in_size)
+        if self.biases:
+            yield f"{name}.bias", (out_size,)
 
-
-def _norm(name: str, size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield f"{name}.weight", (size,)
-    yield f"{name}.bias", (size,)
+    def _norm(self, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield f"{name}.weight", (self.d_model,)
+        if self.biases and self.norm_kind == "layer":
+            yield f"{name}.bias", (self.d_model,)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
 }
 
@@ -44,7 +47,7 @@ class Transformer(nn.Module):
         if spec.positions == "learned":
             self.source_positions = nn.Parameter(torch.empty(spec.max_positions, d))
             self.target_positions = nn.Parameter(torch.empty(spec.max_positions, d))
-        else:
+        elif spec.positions == "sinusoidal":
             table = sinusoidal_positions(spec.max_positions, d)
             self.register_buffer("_sinusoids", table, persistent=False)
         self.encoder = _Stack(spec, dropout, "encoder")
@@ -84,7 +87,7 @@ class Transformer(nn.Module):
         """Memory [batch, source_length, d_model]; the mask is True at padding."""
         hidden = self._embed(source_ids, "source")
         visible = ~source_padding_mask[:, None, None, :]
-        stack: Tensor = self.encoder(hidden, visible, None, None)
+        stack: Tensor = self.encoder(hidden, visible)
         return stack
 
     def decode(self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor) -> Tensor:
@@ -116,28 +119,20 @@ class Transformer(nn.Module):
         hidden = F.embedding(ids, self._embedding(side))
         if self.spec.scale_embedding:
             hidden = hidden * math.sqrt(self.spec.d_model)
-        learned = self.spec.positions == "learned"
-        positions: Tensor = getattr(self, f"{side}_positions" if learned else "_sinusoids")
-        hidden = hidden + positions[:length].to(hidden.dtype)
+        if self.spec.positions != "relative":
+            learned = self.spec.positions == "learned"
+            positions: Tensor = getattr(self, f"{side}_positions" if learned else "_sinusoids")
+            hidden = hidden + positions[:length].to(hidden.dtype)
         stack = self.encoder if side == "source" else self.decoder
         if self.spec.embedding_norm:
             hidden = stack.embedding_norm(hidden)
         return F.dropout(hidden, self.dropout, self.training)
 
 
-def sinusoidal_positions(length: int, d_model: int) -> Tensor:
-    """Return the table [length, d_model] of Vaswani et al. 2017, section 3.5.
-
-    Even columns are sines, odd columns cosines. Computed in float64, rounded to the default type.
-    """
-    rates = torch.exp(
-        torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model)
-    )
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
-    table = torch.empty(length, d_model, dtype=torch.float64)
-    table[:, 0::2] = angles.sin()
-    table[:, 1::2] = angles.cos()[:, : d_model // 2]
-    return table.to(torch.get_default_dtype())
+def _norm(spec: ModelSpec) -> nn.Module:
+    if spec.norm_kind == "rms":
+        return nn.RMSNorm(spec.d_model, spec.norm_eps)
+    return nn.LayerNorm(spec.d_model, spec.norm_eps, bias=spec.biases)
 
 
 class _Stack(nn.Module):
@@ -145,20 +140,35 @@ class _Stack(nn.Module):
 
     def __init__(self, spec: ModelSpec, dropout: float, side: str) -> None:
         super().__init__()
+        self.spec = spec
+        self.side = side
         count = spec.encoder_layers if side == "encoder" else spec.decoder_layers
+        if spec.positions == "relative":
+            self.relative_bias = nn.Parameter(torch.empty(spec.relative_buckets, spec.head_count))
         if spec.embedding_norm:
-            self.embedding_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+            self.embedding_norm = _norm(spec)
         self.layers = nn.ModuleList(
             _Layer(spec, dropout, crosses=side == "decoder") for _ in range(count)
         )
-        self.norm = nn.LayerNorm(spec.d_model, spec.norm_eps) if spec.final_norm else None
+        self.norm = _norm(spec) if spec.final_norm else None
 
     def forward(
-        self, hidden: Tensor, visible: Tensor, memory: Tensor | None, memory_visible: Tensor | None
+        self,
+        hidden: Tensor,
+        visible: Tensor,
+        memory: Tensor | None = None,
+        memory_visible: Tensor | None = None,
     ) -> Tensor:
+        bias = self._biases(hidden.shape[1]) if self.spec.positions == "relative" else None
         for layer in self.layers:
-            hidden = layer(hidden, visible, memory, memory_visible)
+            hidden = layer(hidden, visible, bias, memory, memory_visible)
         return hidden if self.norm is None else self.norm(hidden)
+
+    def _biases(self, length: int) -> Tensor:
+        """Return the biases of self-attention [head, query, key]."""
+        by_distance = relative_biases(self.relative_bias, self.spec, self.side, length)
+        places = torch.arange(length, device=by_distance.device)
+        return by_distance[:, places - places[:, None] + length - 1]
 
 
 class _Layer(nn.Module):
@@ -169,18 +179,23 @@ class _Layer(nn.Module):
         self.pre = spec.norm == "pre"
         self.dropout = dropout
         self.self_attention = _Attention(spec, dropout)
-        self.self_attention_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+        self.self_attention_norm = _norm(spec)
         self.cross_attention = _Attention(spec, dropout) if crosses else None
         if crosses:
-            self.cross_attention_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+            self.cross_attention_norm = _norm(spec)
         self.feed_forward = _FeedForward(spec, dropout)
-        self.feed_forward_norm = nn.LayerNorm(spec.d_model, spec.norm_eps)
+        self.feed_forward_norm = _norm(spec)
 
     def forward(
-        self, hidden: Tensor, visible: Tensor, memory: Tensor | None, memory_visible: Tensor | None
+        self,
+        hidden: Tensor,
+        visible: Tensor,
+        bias: Tensor | None,
+        memory: Tensor | None,
+        memory_visible: Tensor | None,
     ) -> Tensor:
         value = self._before(hidden, self.self_attention_norm)
-        change = self.self_attention(value, value, visible)
+        change = self.self_attention(value, value, visible, bias)
         hidden = self._after(hidden, change, self.self_attention_norm)
         if self.cross_attention is not None:
             value = self._before(hidden, self.cross_attention_norm)
@@ -189,11 +204,11 @@ class _Layer(nn.Module):
         change = self.feed_forward(self._before(hidden, self.feed_forward_norm))
         return self._after(hidden, change, self.feed_forward_norm)
 
-    def _before(self, hidden: Tensor, norm: nn.LayerNorm) -> Tensor:
+    def _before(self, hidden: Tensor, norm: nn.Module) -> Tensor:
         normed: Tensor = norm(hidden) if self.pre else hidden
         return normed
 
-    def _after(self, hidden: Tensor, change: Tensor, norm: nn.LayerNorm) -> Tensor:
+    def _after(self, hidden: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
         hidden = hidden + F.dropout(change, self.dropout, self.training)
         normed: Tensor = hidden if self.pre else norm(hidden)
         return normed
@@ -202,51 +217,66 @@ class _Layer(nn.Module):
 class _Attention(nn.Module):
     """Multi-head attention of `hidden` [batch, length, d] over `context` [batch, seen, d].
 
-    `visible` is boolean and broadcasts to [batch, head, length, seen].
+    `visible` is boolean and `bias` is added to the scores; both broadcast to
+    [batch, head, length, seen].
     """
 
     def __init__(self, spec: ModelSpec, dropout: float) -> None:
         super().__init__()
         self.head_count = spec.head_count
+        self.scale = spec.head_dim**-0.5 if spec.scale_attention else 1.0
         self.dropout = dropout
-        self.query = nn.Linear(spec.d_model, spec.d_model)
-        self.key = nn.Linear(spec.d_model, spec.d_model)
-        self.value = nn.Linear(spec.d_model, spec.d_model)
-        self.output = nn.Linear(spec.d_model, spec.d_model)
+        width = spec.head_count * spec.head_dim
+        self.query = nn.Linear(spec.d_model, width, spec.biases)
+        self.key = nn.Linear(spec.d_model, width, spec.biases)
+        self.value = nn.Linear(spec.d_model, width, spec.biases)
+        self.output = nn.Linear(width, spec.d_model, spec.biases)
 
-    def forward(self, hidden: Tensor, context: Tensor, visible: Tensor) -> Tensor:
+    def forward(
+        self, hidden: Tensor, context: Tensor, visible: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
         query = self._heads(self.query(hidden))
         key = self._heads(self.key(context))
         value = self._heads(self.value(context))
         dropout = self.dropout if self.training else 0.0
         if hidden.device.type == "cpu" and torch.is_grad_enabled():
-            mixed = _explicit_attention(query, key, value, visible, dropout)
+            mixed = _explicit_attention(query * self.scale, key, value, visible, bias, dropout)
         else:
-            mixed = F.scaled_dot_product_attention(query, key, value, visible, dropout)
+            mask = visible if bias is None else _hide(bias.to(query.dtype), visible)
+            mixed = F.scaled_dot_product_attention(
+                query, key, value, mask, dropout, scale=self.scale
+            )
         result: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return result
 
     def _heads(self, rows: Tensor) -> Tensor:
-        batch, length, d_model = rows.shape
-        heads = rows.view(batch, length, self.head_count, d_model // self.head_count)
-        return heads.transpose(1, 2)
+        batch, length, width = rows.shape
+        return rows.view(batch, length, self.head_count, width // self.head_count).transpose(1, 2)
+
+
+def _hide(bias: Tensor, visible: Tensor) -> Tensor:
+    return bias.masked_fill(~visible, -math.inf)
 
 
 def _explicit_attention(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    visible: Tensor,
+    bias: Tensor | None,
+    dropout: float,
 ) -> Tensor:
-    """`scaled_dot_product_attention`, spelt out for training on a CPU.
+    """`scaled_dot_product_attention` of a scaled query, spelt out for training on a CPU.
 
     There its fused kernel takes half of a training step in the backward pass, and its MATH backend
     computes bfloat16 in float32; this does neither. Only the softmax of half-width types is
     computed in float32, which is also three times as fast.
     """
     wide = torch.float32 if query.dtype.itemsize < 4 else query.dtype
-    visibility = torch.zeros(visible.shape, dtype=query.dtype, device=query.device)
-    visibility.masked_fill_(~visible, -math.inf)
+    added = query.new_zeros(visible.shape) if bias is None else bias.to(query.dtype)
     with torch.autocast("cpu", enabled=False):
-        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
-        weights = torch.softmax(scores + visibility, dim=-1, dtype=wide).to(query.dtype)
+        scores = query @ key.transpose(-1, -2)
+        weights = torch.softmax(scores + _hide(added, visible), dim=-1, dtype=wide).to(query.dtype)
         return F.dropout(weights, dropout) @ value
 
 
@@ -255,12 +285,16 @@ class _FeedForward(nn.Module):
         super().__init__()
         self.activation = _ACTIVATIONS[spec.activation]
         self.dropout = dropout
-        self.inner = nn.Linear(spec.d_model, spec.feed_forward)
-        self.outer = nn.Linear(spec.feed_forward, spec.d_model)
+        if spec.gated:
+            self.gate = nn.Linear(spec.d_model, spec.feed_forward, spec.biases)
+        self.inner = nn.Linear(spec.d_model, spec.feed_forward, spec.biases)
+        self.outer = nn.Linear(spec.feed_forward, spec.d_model, spec.biases)
+        self.gated = spec.gated
 
     def forward(self, hidden: Tensor) -> Tensor:
-        inner = F.dropout(self.activation(self.inner(hidden)), self.dropout, self.training)
-        outer: Tensor = self.outer(inner)
+        inner = self.inner(hidden)
+        inner = self.activation(self.gate(hidden)) * inner if self.gated else self.activation(inner)
+        outer: Tensor = self.outer(F.dropout(inner, self.dropout, self.training))
         return outer
 
 

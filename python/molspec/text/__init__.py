@@ -1,11 +1,13 @@
 """Text: SMILES, their atomwise tokens, and the tokens' ids."""
 
 from molspec._native import TokenizationError, tokenize
+from molspec.text.pieces import PieceVocabulary
 from molspec.text.smiles import InvalidSmilesError, canonicalise, check_smiles, check_text
 from molspec.text.vocabulary import Vocabulary
 
 __all__ = [
     "InvalidSmilesError",
+    "PieceVocabulary",
     "TokenizationError",
     "Vocabulary",
     "canonicalise",

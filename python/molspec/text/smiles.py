@@ -28,15 +28,11 @@ def canonicalise(smiles: str) -> str | None:
 
 
 def check_text(smiles: object) -> str:
-    """Give back `smiles` as it is: a string of atomwise tokens without a rest.
-
-    Raises InvalidSmilesError or TokenizationError, saying why.
-    """
+    """Give back `smiles` as it is: a string that is not blank. Raises InvalidSmilesError."""
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
     if not smiles.strip():
         raise InvalidSmilesError("empty: expected a SMILES string")
-    tokenize(smiles)
     return smiles
 
 
@@ -48,6 +44,7 @@ def check_smiles(smiles: object) -> str:
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
     text = check_text(smiles)
+    tokenize(text)
     molecule, log = _parse(text)
     if molecule is None:
         raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from molspec._native import TokenIds
+
+_SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "unk_id")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,9 @@ class Vocabulary:
     out of range or used twice.
     """
 
+    #: Tokens are SMILES's own atoms, bonds, branches, ...: a text of them holds nothing else.
+    atomwise: ClassVar[bool] = True
+
     tokens: tuple[str, ...]
     pad_id: int = 0
     bos_id: int | None = 1
@@ -33,11 +38,11 @@ class Vocabulary:
         for index, token in enumerate(self.tokens):
             if not isinstance(token, str) or not token:
                 raise ValueError(f"token {index} is {token!r}: expected text")
-        for field in fields(self)[1:]:
-            value = getattr(self, field.name)
-            missing = field.name in ("bos_id", "unk_id") and value is None
+        for name in _SPECIAL_IDS:
+            value = getattr(self, name)
+            missing = name in ("bos_id", "unk_id") and value is None
             if not missing and (not isinstance(value, int) or isinstance(value, bool)):
-                raise ValueError(f"{field.name} is {value!r}: expected an integer")
+                raise ValueError(f"{name} is {value!r}: expected an integer")
         if len(set(self.special_ids)) < len(self.special_ids):
             raise ValueError(f"special ids {self.special_ids}: expected different ones")
         _ = self._ids  # checks the rest
@@ -47,20 +52,18 @@ class Vocabulary:
         return TokenIds(self.tokens, self.special_ids)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Vocabulary, (self.tokens, *self._special_fields().values())
-
-    def _special_fields(self) -> dict[str, int | None]:
-        return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def size(self) -> int:
         """Number of tokens, special ones counted."""
         return len(self.tokens)
 
-    @property
+    @cached_property
     def special_ids(self) -> tuple[int, ...]:
         """PAD, EOS and, where there are such, BOS and UNK."""
-        return tuple(value for value in self._special_fields().values() if value is not None)
+        values = (getattr(self, name) for name in _SPECIAL_IDS)
+        return tuple(value for value in values if value is not None)
 
     def encode(self, smiles: str) -> list[int]:
         """Ids of the tokens of `smiles`, without BOS and EOS.
@@ -97,4 +100,5 @@ class Vocabulary:
 
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""
-        return {"tokens": list(self.tokens), **self._special_fields()}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "tokens": list(self.tokens)}

@@ -86,14 +86,16 @@ def prepare(
     product occurs in `exclude` (test sets) are left out; of those whose product occurs in
     `validation`, none is trained on. `vocabulary` is that of a model to train further.
 
-    Raises ValueError where `output` exists, a file has no reactions at all or nothing is left,
-    OSError where a file cannot be read or written.
+    Raises ValueError where `output` exists, the vocabulary is not one of SMILES tokens, a file has
+    no reactions at all or nothing is left, OSError where a file cannot be read or written.
     """
     output = Path(output)
     if output.exists():
         raise ValueError(f"output is {output}: it exists already")
     if not files:
         raise ValueError("files is empty: expected at least one file of reactions")
+    if vocabulary is not None and not vocabulary.atomwise:
+        raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
     made = _Sieve(options.max_tokens, _products(exclude, options))
     if validation:
         made.take(_make(validation, options, validation_share=1.0), "validation files")

@@ -1,0 +1,56 @@
+"""What a position is: rows that are added to embeddings, or biases of attention by distance."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from molspec.model.spec import ModelSpec
+
+
+def sinusoidal_positions(length: int, d_model: int) -> Tensor:
+    """Return the table [length, d_model] of Vaswani et al. 2017, section 3.5.
+
+    Even columns are sines, odd columns cosines. Computed in float64, rounded to the default type.
+    """
+    rates = torch.exp(
+        torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model)
+    )
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    table = torch.empty(length, d_model, dtype=torch.float64)
+    table[:, 0::2] = angles.sin()
+    table[:, 1::2] = angles.cos()[:, : d_model // 2]
+    return table.to(torch.get_default_dtype())
+
+
+def relative_biases(table: Tensor, spec: ModelSpec, stack: str, length: int) -> Tensor:
+    """Return biases [head, 2 * length - 1] of keys 1 - length .. length - 1 behind the query.
+
+    `table` [bucket, head] has what each head learned for every bucket of distances (T5: Raffel et
+    al. 2020, section 2.1). Half of a direction's buckets hold one distance each, the others grow
+    logarithmically up to the largest distance. An encoder has buckets for both directions, a
+    decoder for the keys before the query.
+    """
+    distances = torch.arange(1 - length, length, device=table.device)
+    buckets = _buckets(
+        distances, spec.relative_buckets, spec.relative_max_distance, stack == "encoder"
+    )
+    return table[buckets].T
+
+
+def _buckets(distances: Tensor, count: int, max_distance: int, both_directions: bool) -> Tensor:
+    first = torch.zeros_like(distances)
+    if both_directions:
+        count //= 2
+        first[distances > 0] = count
+        distances = distances.abs()
+    else:
+        distances = (-distances).clamp(min=0)
+    exact = count // 2
+    # In float32, whatever the model's type: a distance between two buckets must fall as it did
+    # when the model was trained.
+    ratio = torch.log(distances.clamp(min=1).float() / exact) / math.log(max_distance / exact)
+    growing = exact + (ratio * (count - exact)).long()
+    return first + torch.where(distances < exact, distances, growing.clamp(max=count - 1))

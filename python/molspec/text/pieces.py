@@ -1,0 +1,89 @@
+"""Vocabularies of pieces of text that were learned: BPE, Unigram, WordPiece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from molspec._native import TokenizationError
+from molspec.text.vocabulary import Vocabulary
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class PieceVocabulary(Vocabulary):
+    """Pieces of text by id; Hugging Face's tokenizers library splits and joins them.
+
+    `tokenizer` is the content of its tokenizer.json. A text may hold words beside SMILES, as the
+    model's sources do ("Product:CCO"): only what the tokenizer does not know is an error.
+
+    Raises ValueError where the library is not installed or cannot read the tokenizer.
+    """
+
+    atomwise: ClassVar[bool] = False
+
+    tokenizer: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (count := self._library.get_vocab_size()) > self.size:
+            raise ValueError(f"tokenizer has {count} tokens: expected at most {self.size}")
+
+    @cached_property
+    def _library(self) -> Any:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise ValueError(
+                "a vocabulary of pieces needs the tokenizers library: "
+                "pip install 'molspec[hugging-face]'"
+            ) from error
+        try:
+            library = Tokenizer.from_str(self.tokenizer)
+        except Exception as error:  # the library has no exceptions of its own
+            raise ValueError(f"tokenizer is none of the tokenizers library: {error}") from error
+        # Files may keep what a training cut and padded its texts to.
+        library.no_truncation()
+        library.no_padding()
+        return library
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the pieces of `text`, without BOS and EOS.
+
+        Raises TokenizationError, naming what no piece or a special token stands for.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise TokenizationError("no text: holds half a surrogate pair") from error
+        encoding = self._library.encode(text, add_special_tokens=False)
+        unknown = [
+            repr(text[begin:end])
+            for index, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True)
+            if index in self.special_ids
+        ]
+        if unknown or not encoding.ids:
+            named = ", ".join(unknown[:_MOST_NAMED]) + ", ..." * (len(unknown) > _MOST_NAMED)
+            raise TokenizationError(f"not in the model's vocabulary: {named or repr(text)}")
+        return list(encoding.ids)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of `ids`; special tokens have none.
+
+        Raises ValueError for an id that is out of range.
+        """
+        kept = list(ids)
+        for index in kept:
+            self._token(index)
+        return str(self._library.decode(kept, skip_special_tokens=True))
+
+    def wrapping(self) -> tuple[list[int], list[int]]:
+        """Ids that the tokenizer puts before and behind a text for its model."""
+        inner = self._library.encode("C", add_special_tokens=False).ids
+        whole = self._library.encode("C", add_special_tokens=True).ids
+        places = range(len(whole) - len(inner) + 1)
+        begin = next((i for i in places if whole[i : i + len(inner)] == inner), len(whole))
+        return whole[:begin], whole[begin + len(inner) :]

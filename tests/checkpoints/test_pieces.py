@@ -1,0 +1,172 @@
+"""Folders whose tokens are learned pieces of text, as their owners save them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from molspec import checkpoints, load
+from molspec.checkpoints import CheckpointError, read
+from molspec.text import PieceVocabulary
+from molspec.training import PrepareOptions, prepare
+
+pytest.importorskip("transformers")
+
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as kinds
+from tokenizers.processors import RobertaProcessing, TemplateProcessing
+from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
+from transformers import PreTrainedTokenizerFast
+
+from tests.drop_in import hugging_face_models as models
+
+SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
+QUERIES = [smiles for smiles in SMILES if len(smiles) < 30][:4]
+SIZE = 100
+
+
+def bpe() -> Tokenizer:
+    """As BART's and RoBERTa's: bytes, BOS and EOS around a text."""
+    tokenizer = Tokenizer(kinds.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    tokenizer.train_from_iterator(SMILES, BpeTrainer(vocab_size=60, special_tokens=special))
+    tokenizer.post_processor = RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return tokenizer
+
+
+def unigram() -> Tokenizer:
+    """As T5's: SentencePiece, EOS behind a text."""
+    tokenizer = Tokenizer(kinds.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    special = ["<pad>", "</s>", "<unk>"]
+    trainer = UnigramTrainer(vocab_size=60, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator([*SMILES, "Product:"], trainer)
+    tokenizer.post_processor = TemplateProcessing("$A </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
+
+
+def word_piece() -> Tokenizer:
+    tokenizer = Tokenizer(kinds.WordPiece(unk_token="<unk>"))
+    tokenizer.decoder = decoders.WordPiece()
+    special = ["<pad>", "</s>", "<unk>"]
+    tokenizer.train_from_iterator(SMILES, WordPieceTrainer(vocab_size=90, special_tokens=special))
+    tokenizer.post_processor = TemplateProcessing("$A </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
+
+
+FOLDERS = {"bart": bpe, "t5": unigram, "t5 v1.1": word_piece}
+
+
+def write(folder: Path, kind: str) -> tuple[Any, Any]:
+    """Give the model and the tokenizer of transformers that are in the folder."""
+    model: Any = models.MODELS[kind](vocab_size=SIZE).float()
+    model.save_pretrained(folder)
+    named = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=FOLDERS[kind](), **named)
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_texts_and_beams_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
+    model, tokenizer = write(tmp_path, kind)
+    loaded = load(tmp_path)
+    options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
+    for query in QUERIES:
+        source_ids = tokenizer(query).input_ids
+        assert loaded.source(0, query).encoder_ids == source_ids
+        assert len(source_ids) < len(query)  # pieces are longer than characters
+        own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
+        (result,) = loaded.predict([query], n_best=5, max_length=12, finished="apart")
+        decoded = tokenizer.batch_decode(own, skip_special_tokens=True)
+        assert [prediction.smiles for prediction in result.predictions] == decoded
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_drafts_change_no_bit(tmp_path: Path, kind: str) -> None:
+    write(tmp_path, kind)
+    loaded = load(tmp_path)
+    plain = loaded.predict(QUERIES, max_length=30, drafter="none", batch_size=1)
+    for drafter in ("windows", "tree"):
+        assert loaded.predict(QUERIES, max_length=30, drafter=drafter) == plain
+
+
+def test_words_beside_smiles_are_read(tmp_path: Path) -> None:
+    _, tokenizer = write(tmp_path, "t5")
+    loaded = load(tmp_path)
+    query = "Product:" + QUERIES[0]
+    assert loaded.source(0, query).encoder_ids == tokenizer(query).input_ids
+    bad = [" ", "C\N{SNOWMAN}C", "C</s>C", "C\ud800"]
+    errors = [result.error for result in loaded.predict([*bad, query], max_length=5)]
+    assert errors == [
+        "empty: expected a SMILES string",
+        "not in the model's vocabulary: '\N{SNOWMAN}'",
+        "not in the model's vocabulary: '</s>'",
+        "no text: holds half a surrogate pair",
+        None,
+    ]
+
+
+def test_what_a_training_cut_texts_to_is_not_done(tmp_path: Path) -> None:
+    _, tokenizer = write(tmp_path, "t5")
+    tokenizer.backend_tokenizer.enable_truncation(3)
+    tokenizer.backend_tokenizer.enable_padding(length=90, pad_token="<pad>")
+    tokenizer.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    found = load(tmp_path).vocabulary
+    assert found.decode(found.encode(SMILES[0])) == SMILES[0]
+    assert pickle.loads(pickle.dumps(found)).encode("CC") == found.encode("CC")
+
+
+def test_a_converted_folder_has_the_same_pieces(tmp_path: Path) -> None:
+    write(tmp_path / "t5", "t5")
+    checkpoints.convert(tmp_path / "t5", tmp_path / "own")
+    own, first = load(tmp_path / "own"), load(tmp_path / "t5")
+    assert isinstance(own.vocabulary, PieceVocabulary)
+    assert own.vocabulary == first.vocabulary
+    assert own.predict(QUERIES, max_length=9) == first.predict(QUERIES, max_length=9)
+    with pytest.raises(ValueError, match="vocabulary is one of learned pieces: expected one of SM"):
+        prepare(["any"], tmp_path / "out", PrepareOptions("product"), vocabulary=own.vocabulary)
+    with pytest.raises(ValueError, match="token id 100: expected 0 to 99"):
+        own.vocabulary.decode([100])
+
+
+def test_the_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "t5")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(CheckpointError, match=r"library: pip install 'molspec\[hugging-face\]'$"):
+        read(tmp_path)
+
+
+def unfit(folder: Path, change: Any) -> None:
+    file = folder / "tokenizer.json"
+    values = json.loads(file.read_text())
+    change(values)
+    file.write_text(json.dumps(values))
+
+
+UNFIT = {
+    "tokenizer is none of the tokenizers library": lambda v: v["model"].update(type="Other"),
+    r"puts the ids \[1\] before and \[\] behind a text: expected bos_token_id": lambda v: v[
+        "post_processor"
+    ].update(single=v["post_processor"]["single"][::-1]),
+    "tokenizer has 101 tokens: expected at most 100": lambda v: v["model"]["vocab"].extend(
+        [f"C{index}", -9.0] for index in range(101 - len(v["model"]["vocab"]))
+    ),
+}
+
+
+@pytest.mark.parametrize("message", UNFIT)
+def test_what_cannot_be_used_is_named(tmp_path: Path, message: str) -> None:
+    write(tmp_path, "t5")
+    unfit(tmp_path, UNFIT[message])
+    with pytest.raises(CheckpointError, match=message):
+        read(tmp_path)

@@ -1,0 +1,45 @@
+"""What a ModelSpec refuses, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from molspec.model.spec import ModelSpec
+
+BAD: dict[str, dict[str, Any]] = {
+    "d_model is 8: expected a multiple of head_count 3": {"d_model": 8, "head_count": 3},
+    "attention_width is 10: expected a multiple of head_count 8": {"attention_width": 10},
+    "attention_width is 0: expected a multiple of head_count 8": {"attention_width": 0},
+    "norm_kind is 'batch': expected one of layer, rms": {"norm_kind": "batch"},
+    "positions is 'rotary': expected one of sinusoidal, learned, r": {"positions": "rotary"},
+    "gated is 1: expected bool": {"gated": 1},
+    "relative_buckets is 3: expected at least 4": {"relative_buckets": 3},
+    "relative_max_distance is 16: expected more than half of relative_buckets 32": {
+        "relative_max_distance": 16
+    },
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_describes_no_model_is_named(message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        ModelSpec(**{"source_vocab_size": 9, "target_vocab_size": 9, **BAD[message]})
+
+
+def test_heads_need_not_fill_the_model() -> None:
+    spec = ModelSpec(9, 9, d_model=10, head_count=4, attention_width=12, biases=False, gated=True)
+    assert spec.head_dim == 3
+    shapes = spec.weight_shapes()
+    layer = "decoder.layers.0"
+    assert shapes[f"{layer}.cross_attention.key.weight"] == (12, 10)
+    assert shapes[f"{layer}.cross_attention.output.weight"] == (10, 12)
+    assert shapes[f"{layer}.feed_forward.gate.weight"] == (2048, 10)
+    assert [name for name in shapes if name.endswith("bias")] == ["output.bias"]
+
+
+def test_what_to_json_wrote_is_read() -> None:
+    spec = ModelSpec(9, 9, norm_kind="rms", positions="relative", relative_buckets=8)
+    assert ModelSpec.from_json(spec.to_json()) == spec
+    assert spec.weight_shapes()["encoder.relative_bias"] == (8, 8)
