@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one call of under ten minutes and without a network: build, check all
 # kernels against their references, the laws on real queries (with rounds on the host and on the
-# device), compute-sanitizer, and times as JSON.
+# device), compute-sanitizer, and times of steps, queries and kernels as JSON.
 #
 # usage: bench/gpu.sh [FOLDER]     results go there; $OUT or build/gpu if not given
 # PYTHON names the interpreter (torch, scikit-build-core, pybind11, cmake and ninja beside it).
@@ -44,5 +44,6 @@ step costs 40 bash -c "nvcc -O3 -std=c++17 -gencode arch=compute_80,code=sm_80 \
   -gencode arch=compute_90a,code=sm_90a bench/gpu/costs.cu -o '$site/costs' &&
   '$site/costs' > '$out/costs.json'"
 step times 180 "$python" bench/gpu times --json "$out/times.json"
-cat "$out"/checks.json "$out"/laws.json "$out"/costs.json "$out"/times.json 2> /dev/null
+step kernels 60 "$python" bench/gpu kernels --json "$out/kernels.json"
+cat "$out"/checks.json "$out"/laws.json "$out"/costs.json "$out"/times.json "$out"/kernels.json 2> /dev/null
 exit "$status"

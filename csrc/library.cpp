@@ -19,11 +19,24 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   // Greedy decoding that stays on a device: a round is these around decoder_step.
   library.def("propose_windows(Tensor answers, Tensor(a!) drafts, Tensor trees, int bos_id) -> ()");
   library.def(
+      "propose_tree(Tensor answers, Tensor(a!) drafts, Tensor tables, Tensor(b!) texts, "
+      "Tensor(c!) states, int max_depth, float min_log_prob) -> ()");
+  library.def(
       "stage_nodes(Tensor(a!) answers, Tensor slots, Tensor drafts, Tensor(b!) nodes, "
       "Tensor(c!) path_slots, int bos_id) -> ()");
   library.def(
       "verify_nodes(Tensor(a!) answers, Tensor(b!) slots, Tensor drafts, Tensor log_probs, "
       "int eos_id) -> ()");
+
+  // Standard beam search that stays on a device: the same.
+  library.def(
+      "stage_beams(Tensor(a!) answers, Tensor(b!) path_slots, Tensor(c!) nodes, int bos_id) -> ()");
+  library.def(
+      "rank_tokens(Tensor nodes, Tensor log_probs, Tensor(a!) best_ids, "
+      "Tensor(b!) best_log_probs) -> ()");
+  library.def(
+      "select_beams(Tensor(a!) answers, Tensor(b!) path_slots, Tensor best_ids, "
+      "Tensor best_log_probs, Tensor length_norms, int eos_id) -> ()");
 
   // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
   library.def("instruction_set() -> str");

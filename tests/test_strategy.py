@@ -39,5 +39,11 @@ def test_what_is_asked_for_is_done() -> None:
 def test_wide_exact_beams_do_not_draft_on_the_cpu() -> None:
     assert isinstance(chosen("cpu", n_best=5), TreeDraft)
     assert chosen("cpu", n_best=6) == NoDraft()
-    assert isinstance(chosen("cuda", n_best=6), TreeDraft)
     assert isinstance(chosen("cpu", n_best=6, beam="sbs"), WindowDrafts)
+
+
+def test_exact_beams_of_many_queries_do_not_draft_on_a_device() -> None:
+    assert isinstance(chosen("cuda", n_best=10, batch_size=2), TreeDraft)
+    assert chosen("cuda", n_best=10, batch_size=3) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=10, drafter="tree"), TreeDraft)
+    assert isinstance(chosen("cuda", n_best=10, beam="sbs"), WindowDrafts)

@@ -1,4 +1,4 @@
-"""`python bench/gpu checks|laws|small|times [--device cuda] [--json FILE]`; see bench/gpu.sh."""
+"""`python bench/gpu PART [--device cuda] [--json FILE]`: a part of bench/gpu.sh."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ import without_rdkit
 without_rdkit.provide()
 
 import checks
+import kernels
 import times
 
 import laws
 
-_PARTS = {"checks": checks.run, "laws": laws.run, "small": checks.small, "times": times.run}
+_PARTS = {
+    "checks": checks.run,
+    "laws": laws.run,
+    "small": checks.small,
+    "times": times.run,
+    "kernels": kernels.run,
+}
 
 
 def main() -> None:

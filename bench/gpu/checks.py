@@ -11,7 +11,7 @@ from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 from torch import Tensor
 
-from molspec import ops, reference
+from molspec import drafting, ops, reference
 from molspec.engine.packing import PackedModel, pack
 from molspec.predictor import Model
 
@@ -93,7 +93,19 @@ def _dense(device: str) -> list[dict[str, Any]]:
         expected = getattr(reference, name)(*arguments)
         pairs = zip(_tuple(actual), _tuple(expected), strict=True)
         results.append({"what": name, "ok": all(torch.equal(a.cpu(), b) for a, b in pairs)})
+    if device != "cpu":  # which has no rounds
+        log_probs = -draw(300, 257, high=40).float()
+        results.append({"what": "rank_tokens", "ok": _ranks_tokens(log_probs, device)})
     return results
+
+
+def _ranks_tokens(log_probs: Tensor, device: str) -> bool:
+    nodes = torch.zeros(len(log_probs), 4, dtype=torch.int32)
+    expected = torch.zeros(len(nodes), 26, dtype=torch.int32), torch.zeros(len(nodes), 26)
+    found = [tensor.to(device) for tensor in expected]
+    reference.rank_tokens(nodes, log_probs, *expected)
+    ops.rank_tokens(nodes.to(device), log_probs.to(device), *found)
+    return all(torch.equal(a.cpu(), b) for a, b in zip(found, expected, strict=True))
 
 
 def _tuple(value: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -118,8 +130,11 @@ def small(device: str, few: bool) -> dict[str, Any]:
         for node_count in (20, 60):  # narrow and wide linears
             log_probs = on_device(_batch("pre-norm", dtype, node_count), device)
             results.append({"what": f"{dtype}", "ok": bool(log_probs.isfinite().all())})
-    rounds = Model(tiny.checkpoint(), "float32", device).predict(
-        tiny.QUERIES[:3], drafter="windows", batch_size=2, max_length=5
-    )
-    results.append({"what": "rounds", "ok": not any(result.error for result in rounds)})
+    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
+    pairs = list(zip(sources, sources, strict=True))
+    ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=True)
+    model = Model(replace(tiny.checkpoint(), ngram=ngram), "float32", device)
+    for options in ({}, {"drafter": "windows"}, {"beam": "standard", "n_best": 3}):
+        rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)
+        results.append({"what": f"rounds, {options}", "ok": not any(r.error for r in rounds)})
     return {"ok": all(result["ok"] for result in results), "checks": results}

@@ -1,7 +1,6 @@
 #include "ops/acceptance_length.h"
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
 
 namespace molspec::cpu {
 namespace {
@@ -25,8 +24,7 @@ Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths
     check(problem.draft_lengths[row] >= 0 && problem.draft_lengths[row] <= problem.draft_length,
           "draft_lengths[", row, "] is ", problem.draft_lengths[row], ": expected 0 to ",
           problem.draft_length);
-  Tensor accepted = torch::stable::new_empty(draft_ids, {problem.row_count});
-  problem.accepted = static_cast<int64_t*>(accepted.data_ptr());
+  Tensor accepted = acceptance_length_result(problem, draft_ids);
   acceptance_length(problem);
   return accepted;
 }

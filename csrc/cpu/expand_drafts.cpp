@@ -1,10 +1,8 @@
 #include "ops/expand_drafts.h"
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
-#include <tuple>
 
 namespace molspec::cpu {
 namespace {
@@ -36,16 +34,9 @@ std::tuple<Tensor, Tensor, Tensor> expand_drafts_op(const Tensor& token_ids,
     check(problem.query_indices[i] >= 0 && problem.query_indices[i] < problem.query_count,
           "query_indices[", i, "] is ", problem.query_indices[i], ": expected 0 to ",
           problem.query_count - 1);
-  const int64_t rows = problem.hypothesis_count * problem.draft_count;
-  Tensor expanded_ids =
-      torch::stable::new_empty(token_ids, {rows, problem.length + problem.draft_length});
-  Tensor expanded_offsets = torch::stable::new_empty(token_ids, {rows});
-  Tensor expanded_queries = torch::stable::new_empty(token_ids, {rows});
-  problem.expanded_ids = static_cast<int64_t*>(expanded_ids.data_ptr());
-  problem.expanded_offsets = static_cast<int64_t*>(expanded_offsets.data_ptr());
-  problem.expanded_queries = static_cast<int64_t*>(expanded_queries.data_ptr());
+  auto results = expand_drafts_results(problem, token_ids);
   expand_drafts(problem);
-  return {expanded_ids, expanded_offsets, expanded_queries};
+  return results;
 }
 
 }  // namespace

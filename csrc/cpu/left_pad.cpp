@@ -1,10 +1,8 @@
 #include "ops/left_pad.h"
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
-#include <tuple>
 
 namespace molspec::cpu {
 namespace {
@@ -33,12 +31,9 @@ std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& le
   }
   check(total == token_ids.numel(), "lengths add up to ", total, ": expected the ",
         token_ids.numel(), " of token_ids");
-  Tensor padded_ids = torch::stable::new_empty(token_ids, {problem.row_count, problem.width});
-  Tensor position_offsets = torch::stable::new_empty(token_ids, {problem.row_count});
-  problem.padded_ids = static_cast<int64_t*>(padded_ids.data_ptr());
-  problem.position_offsets = static_cast<int64_t*>(position_offsets.data_ptr());
+  auto results = left_pad_results(problem, token_ids);
   left_pad(problem);
-  return {padded_ids, position_offsets};
+  return results;
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 #include "ops/select_hypotheses.h"
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
 
 #include <cmath>
-#include <tuple>
 #include <vector>
 
 #include "ops/candidate.h"
@@ -49,14 +47,11 @@ std::tuple<Tensor, Tensor> select_hypotheses_op(const Tensor& scores, const Tens
   SelectHypothesesProblem problem =
       select_hypotheses_check(scores, parent_ranks, token_ids, candidate_counts, beam_size);
   values_check(problem);
-  Tensor indices = torch::stable::new_empty(token_ids, {problem.query_count, beam_size});
-  Tensor counts = torch::stable::new_empty(token_ids, {problem.query_count});
-  problem.indices = static_cast<int64_t*>(indices.data_ptr());
-  problem.counts = static_cast<int64_t*>(counts.data_ptr());
+  auto results = select_hypotheses_results(problem, token_ids);
   std::vector<Indexed> candidates;
   for (int64_t query = 0; query < problem.query_count; ++query)
     select_query(problem, query, candidates);
-  return {indices, counts};
+  return results;
 }
 
 }  // namespace

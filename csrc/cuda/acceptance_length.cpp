@@ -1,7 +1,6 @@
 #include "ops/acceptance_length.h"
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
 
 #include "cuda/first_bad.h"
 #include "cuda/kernels.h"
@@ -16,8 +15,7 @@ Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths
       {draft_ids, "draft_ids"}, {draft_lengths, "draft_lengths"}, {predicted_ids, "predicted_ids"}};
   AcceptanceLengthProblem problem =
       acceptance_length_check(draft_ids, draft_lengths, predicted_ids);
-  Tensor accepted = torch::stable::new_empty(draft_ids, {problem.row_count});
-  problem.accepted = static_cast<int64_t*>(accepted.data_ptr());
+  Tensor accepted = acceptance_length_result(problem, draft_ids);
   const FirstBad first_bad(draft_ids, stream);
   acceptance_length(problem, first_bad.data(), stream);
   first_bad.check_none("draft_lengths", problem.draft_lengths, problem.draft_length);

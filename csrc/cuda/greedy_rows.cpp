@@ -16,6 +16,18 @@ void propose_windows_op(const Tensor& answers, const Tensor& drafts, const Tenso
   propose_windows(propose_windows_check(answers, drafts, trees, bos_id), stream);
 }
 
+void propose_tree_op(const Tensor& answers, const Tensor& drafts, const Tensor& tables,
+                     const Tensor& texts, const Tensor& states, int64_t max_depth,
+                     double min_log_prob) {
+  const Stream stream{{answers, "answers"},
+                      {drafts, "drafts"},
+                      {tables, "tables"},
+                      {texts, "texts"},
+                      {states, "states"}};
+  propose_tree(propose_tree_check(answers, drafts, tables, texts, states, max_depth, min_log_prob),
+               stream);
+}
+
 void stage_nodes_op(const Tensor& answers, const Tensor& slots, const Tensor& drafts,
                     const Tensor& nodes, const Tensor& path_slots, int64_t bos_id) {
   const Stream stream{{answers, "answers"},
@@ -37,6 +49,7 @@ void verify_nodes_op(const Tensor& answers, const Tensor& slots, const Tensor& d
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
   library.impl("propose_windows", TORCH_BOX(&propose_windows_op));
+  library.impl("propose_tree", TORCH_BOX(&propose_tree_op));
   library.impl("stage_nodes", TORCH_BOX(&stage_nodes_op));
   library.impl("verify_nodes", TORCH_BOX(&verify_nodes_op));
 }

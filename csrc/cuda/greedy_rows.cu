@@ -1,4 +1,5 @@
 #include "cuda/launch.h"
+#include "cuda/propose_tree.cuh"
 #include "cuda/propose_windows.cuh"
 #include "cuda/stage_nodes.cuh"
 #include "cuda/verify_nodes.cuh"
@@ -8,6 +9,11 @@ namespace molspec::cuda {
 void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream) {
   launch("propose_windows", propose_windows_kernel,
          static_cast<unsigned>(problem.answers.query_count), kWarp, stream, problem);
+}
+
+void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream) {
+  launch("propose_tree", propose_tree_kernel, static_cast<unsigned>(problem.answers.query_count),
+         kWarp, stream, problem);
 }
 
 void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {

@@ -11,8 +11,12 @@
 #include "ops/encode.h"
 #include "ops/expand_drafts.h"
 #include "ops/left_pad.h"
+#include "ops/propose_tree.h"
 #include "ops/propose_windows.h"
+#include "ops/rank_tokens.h"
+#include "ops/select_beams.h"
 #include "ops/select_hypotheses.h"
+#include "ops/stage_beams.h"
 #include "ops/stage_nodes.h"
 #include "ops/verify_nodes.h"
 
@@ -27,8 +31,14 @@ Fault read_fault(const uint8_t* workspace, cudaStream_t stream);
 
 // The rest of a round of greedy decoding that stays on the device, see ops/greedy_rows.h.
 void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream);
+void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream);
 void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream);
 void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream);
+
+// The same of beam search, see ops/beam_rows.h.
+void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream);
+void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream);
+void select_beams(const SelectBeamsProblem& problem, cudaStream_t stream);
 
 // What the lengths of left_pad add up to.
 struct RowMeasure {

@@ -5,8 +5,6 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
-#include <tuple>
-
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
@@ -35,12 +33,9 @@ std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& le
   problem.width = checked_measure(problem, token_ids.numel(), begins,
                                   static_cast<RowMeasure*>(scratch.data_ptr()), stream)
                       .width;
-  Tensor padded_ids = torch::stable::new_empty(token_ids, {problem.row_count, problem.width});
-  Tensor position_offsets = torch::stable::new_empty(token_ids, {problem.row_count});
-  problem.padded_ids = static_cast<int64_t*>(padded_ids.data_ptr());
-  problem.position_offsets = static_cast<int64_t*>(position_offsets.data_ptr());
+  auto results = left_pad_results(problem, token_ids);
   left_pad(problem, begins, stream);
-  return {padded_ids, position_offsets};
+  return results;
 }
 
 }  // namespace

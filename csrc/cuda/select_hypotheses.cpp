@@ -1,9 +1,6 @@
 #include "ops/select_hypotheses.h"
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-
-#include <tuple>
 
 #include "cuda/first_bad.h"
 #include "cuda/kernels.h"
@@ -21,17 +18,14 @@ std::tuple<Tensor, Tensor> select_hypotheses_op(const Tensor& scores, const Tens
                       {candidate_counts, "candidate_counts"}};
   SelectHypothesesProblem problem =
       select_hypotheses_check(scores, parent_ranks, token_ids, candidate_counts, beam_size);
-  Tensor indices = torch::stable::new_empty(token_ids, {problem.query_count, beam_size});
-  Tensor counts = torch::stable::new_empty(token_ids, {problem.query_count});
-  problem.indices = static_cast<int64_t*>(indices.data_ptr());
-  problem.counts = static_cast<int64_t*>(counts.data_ptr());
+  auto results = select_hypotheses_results(problem, token_ids);
   const FirstBad bad_count(token_ids, stream), bad_score(token_ids, stream);
   select_hypotheses(problem, bad_count.data(), bad_score.data(), stream);
   bad_count.check_none("candidate_counts", problem.candidate_counts, problem.candidate_count);
   const FirstBadIndex score = bad_score.index();
   check(score == kNoneBad, "scores[", score / problem.candidate_count, ", ",
         score % problem.candidate_count, "] is not a number");
-  return {indices, counts};
+  return results;
 }
 
 }  // namespace

@@ -3,11 +3,9 @@
 #pragma once
 
 #include "cuda/kernels.h"
-#include "cuda/warp.cuh"
+#include "cuda/place_nodes.cuh"
 
 namespace molspec::cuda {
-
-constexpr int kStageThreads = 128;
 
 inline __device__ int32_t node_count_of(const StageNodesProblem& problem, int query) {
   const bool live = problem.answers.head(query).state == GreedyAnswer::kLive;
@@ -52,18 +50,13 @@ struct StagedQuery {
 // Threads stride over the nodes of their query. Counts are sums of whole numbers: whatever the
 // order of the threads, they are the same.
 inline __global__ void stage_nodes_kernel(StageNodesProblem problem) {
-  __shared__ int32_t before;
   const int query = blockIdx.x;
   GreedyAnswer& answer = problem.answers.head(query);
-  if (threadIdx.x == 0) before = 0;
-  __syncthreads();
-  for (int other = threadIdx.x; other < query; other += blockDim.x)
-    atomicAdd(&before, node_count_of(problem, other));
-  __syncthreads();
-  const int32_t first = before, count = node_count_of(problem, query);
-  const bool fits = first + count <= problem.node_count;
-  if (threadIdx.x == 0) answer.first_node = fits && count ? first : GreedyAnswer::kNotStaged;
-  if (fits && count) {
+  const int32_t count = node_count_of(problem, query);
+  const int32_t first = place_nodes(problem.nodes, problem.node_count, problem.answers.query_count,
+                                    [&](int other) { return node_count_of(problem, other); });
+  if (threadIdx.x == 0) answer.first_node = first;
+  if (first != GreedyAnswer::kNotStaged) {
     const StagedQuery staged{problem, query, first, answer.token_count};
     for (int32_t node = threadIdx.x; node < count; node += blockDim.x) {
       if (!staged.stage(node)) continue;
@@ -74,11 +67,6 @@ inline __global__ void stage_nodes_kernel(StageNodesProblem problem) {
     for (int32_t i = threadIdx.x; i < count * staged.position; i += blockDim.x)
       staged.path(i / staged.position)[i % staged.position] = slots[i % staged.position];
   }
-  // Behind the last query that fits come gaps: one block finds that it is the one to write them.
-  if (fits && query + 1 < problem.answers.query_count) return;
-  for (int64_t node = first + (fits ? count : 0) + threadIdx.x; node < problem.node_count;
-       node += blockDim.x)
-    problem.nodes[node] = {0, 0, 0, kAbsent};
 }
 
 }  // namespace molspec::cuda

@@ -3,30 +3,9 @@
 #pragma once
 
 #include "cuda/kernels.h"
-#include "cuda/warp.cuh"
+#include "cuda/likeliest.cuh"
 
 namespace molspec::cuda {
-
-struct Likeliest {
-  float log_prob;
-  int32_t token_id;
-};
-
-// The first of the greatest entries of a row, as the host's std::max_element finds it: a row that
-// begins with NaN has that, and NaN is passed over elsewhere. All lanes get it.
-inline __device__ Likeliest likeliest(const float* row, int64_t size) {
-  Likeliest best{-INFINITY, 0};
-  for (int64_t i = lane_index(); i < size; i += kWarp)
-    if (row[i] > best.log_prob) best = {row[i], static_cast<int32_t>(i)};
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    const Likeliest other{__shfl_xor_sync(~0U, best.log_prob, distance),
-                          __shfl_xor_sync(~0U, best.token_id, distance)};
-    const bool equal = other.log_prob == best.log_prob && other.token_id < best.token_id;
-    if (other.log_prob > best.log_prob || equal) best = other;
-  }
-  if (isnan(row[0])) best.log_prob = row[0];
-  return best;
-}
 
 // The draft of a token behind `node`, as a node of the step, or 0 where there is none.
 inline __device__ int32_t drafted(const DraftRows& drafts, int query, int32_t node,
@@ -55,7 +34,7 @@ inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
   int32_t node = 0, accepted = 0;
   while (answer.state == GreedyAnswer::kLive) {
     const int64_t row = answer.first_node + node;
-    const Likeliest best =
+    const LikelyToken best =
         likeliest(problem.log_probs + row * problem.vocab_size, problem.vocab_size);
     if (!isfinite(best.log_prob)) {
       answer.state = GreedyAnswer::kNoNumbers;

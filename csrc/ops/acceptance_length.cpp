@@ -1,5 +1,7 @@
 #include "ops/acceptance_length.h"
 
+#include <torch/csrc/stable/ops.h>
+
 #include "ops/check.h"
 
 namespace molspec {
@@ -21,6 +23,12 @@ AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,
         "predicted_ids has shape [", predicted_ids.size(0), ", ", predicted_ids.size(1),
         "]: expected draft_ids' [", problem.row_count, ", ", problem.draft_length, "]");
   return problem;
+}
+
+Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& like) {
+  Tensor accepted = torch::stable::new_empty(like, {problem.row_count});
+  problem.accepted = static_cast<int64_t*>(accepted.data_ptr());
+  return accepted;
 }
 
 }  // namespace molspec

@@ -21,4 +21,7 @@ AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,
                                                 const Tensor& draft_lengths,
                                                 const Tensor& predicted_ids);
 
+// The result, where `like` lies; the problem points to it.
+Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& like);
+
 }  // namespace molspec

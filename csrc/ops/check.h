@@ -22,6 +22,8 @@ inline const char* type_name(ScalarType type) {
       return "int64";
     case ScalarType::Float:
       return "float32";
+    case ScalarType::Double:
+      return "float64";
     case ScalarType::BFloat16:
       return "bfloat16";
     default:

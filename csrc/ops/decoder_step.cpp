@@ -3,6 +3,14 @@
 #include "ops/check.h"
 
 namespace molspec {
+
+Node* nodes_check(const Tensor& nodes) {
+  auto* data = checked_data<int32_t>(nodes, "nodes", ScalarType::Int, 2);
+  check(nodes.size(0) >= 1 && nodes.size(1) == 4, "nodes has shape [", nodes.size(0), ", ",
+        nodes.size(1), "]: expected [at least 1, 4]");
+  return reinterpret_cast<Node*>(data);
+}
+
 DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& path_slots, const Tensor& memories,
                                       const Tensor& memory_cache, const Tensor& kv_cache,

@@ -37,6 +37,9 @@ struct DecoderStepProblem {
   float* log_probs;  // [node, target_vocab_size]
 };
 
+// A tensor of nodes int32 [at least 1 node, 4] that an operator writes or reads.
+Node* nodes_check(const Tensor& nodes);
+
 // Types and shapes.
 DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& path_slots, const Tensor& memories,

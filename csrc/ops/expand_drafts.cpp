@@ -1,5 +1,7 @@
 #include "ops/expand_drafts.h"
 
+#include <torch/csrc/stable/ops.h>
+
 #include "ops/check.h"
 
 namespace molspec {
@@ -24,6 +26,18 @@ ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& p
   check(query_indices.numel() == problem.hypothesis_count, "query_indices has ",
         query_indices.numel(), " entries: expected one a hypothesis, ", problem.hypothesis_count);
   return problem;
+}
+
+std::tuple<Tensor, Tensor, Tensor> expand_drafts_results(ExpandDraftsProblem& problem,
+                                                         const Tensor& like) {
+  const int64_t rows = problem.hypothesis_count * problem.draft_count;
+  Tensor ids = torch::stable::new_empty(like, {rows, problem.length + problem.draft_length});
+  Tensor offsets = torch::stable::new_empty(like, {rows});
+  Tensor queries = torch::stable::new_empty(like, {rows});
+  problem.expanded_ids = static_cast<int64_t*>(ids.data_ptr());
+  problem.expanded_offsets = static_cast<int64_t*>(offsets.data_ptr());
+  problem.expanded_queries = static_cast<int64_t*>(queries.data_ptr());
+  return {ids, offsets, queries};
 }
 
 }  // namespace molspec

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "ops/refuse.h"
 
@@ -26,5 +27,9 @@ struct ExpandDraftsProblem {
 // Everything but the outputs and the values of query_indices.
 ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& position_offsets,
                                         const Tensor& query_indices, const Tensor& draft_ids);
+
+// The results, where `like` lies; the problem points to them.
+std::tuple<Tensor, Tensor, Tensor> expand_drafts_results(ExpandDraftsProblem& problem,
+                                                         const Tensor& like);
 
 }  // namespace molspec

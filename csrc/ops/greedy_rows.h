@@ -1,7 +1,8 @@
 // Greedy decoding that stays on a device: what is kept of every query, a row each. It is the search
 // of search/greedy.h, cut into the operators of a round:
 //
-//   propose_windows  drafts behind the last token   (or none: `drafts` stays as it is)
+//   propose_windows or propose_tree
+//                    drafts behind the last token   (or none: `drafts` stays as it is)
 //   stage_nodes      the last token and its drafts as nodes of the next decoder_step
 //   decoder_step
 //   verify_nodes     emits what the model confirms, and its own next token
@@ -10,18 +11,12 @@
 
 #pragma once
 
-#include <cstdint>
-
-#include "ops/anywhere.h"
-#include "ops/refuse.h"
+#include "ops/answer.h"
 
 namespace molspec {
 
 // The head of a row of `answers`; the token ids follow it.
-struct GreedyAnswer {
-  enum State : int32_t { kFree, kLive, kDone, kNoNumbers };
-  static constexpr int32_t kNotStaged = -1;
-
+struct GreedyAnswer : AnswerState {
   double log_prob;
   int32_t state;
   int32_t finished;     // whether EOS was reached

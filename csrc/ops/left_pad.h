@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "ops/refuse.h"
 
@@ -22,5 +23,8 @@ struct LeftPadProblem {
 
 // Everything but the outputs and, off the CPU, the width.
 LeftPadProblem left_pad_check(const Tensor& token_ids, const Tensor& lengths, int64_t pad_id);
+
+// The results, once the width is known, where `like` lies; the problem points to them.
+std::tuple<Tensor, Tensor> left_pad_results(LeftPadProblem& problem, const Tensor& like);
 
 }  // namespace molspec

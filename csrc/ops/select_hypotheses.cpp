@@ -1,5 +1,7 @@
 #include "ops/select_hypotheses.h"
 
+#include <torch/csrc/stable/ops.h>
+
 #include "ops/check.h"
 
 namespace molspec {
@@ -32,6 +34,15 @@ SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tens
         candidate_counts.numel(), " entries: expected one a query, ", problem.query_count);
   check(beam_size >= 1, "beam_size is ", beam_size, ": expected at least 1");
   return problem;
+}
+
+std::tuple<Tensor, Tensor> select_hypotheses_results(SelectHypothesesProblem& problem,
+                                                     const Tensor& like) {
+  Tensor indices = torch::stable::new_empty(like, {problem.query_count, problem.beam_size});
+  Tensor counts = torch::stable::new_empty(like, {problem.query_count});
+  problem.indices = static_cast<int64_t*>(indices.data_ptr());
+  problem.counts = static_cast<int64_t*>(counts.data_ptr());
+  return {indices, counts};
 }
 
 }  // namespace molspec

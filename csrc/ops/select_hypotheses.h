@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "ops/refuse.h"
 
@@ -22,5 +23,9 @@ struct SelectHypothesesProblem {
 SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tensor& parent_ranks,
                                                 const Tensor& token_ids,
                                                 const Tensor& candidate_counts, int64_t beam_size);
+
+// The results, where `like` lies; the problem points to them.
+std::tuple<Tensor, Tensor> select_hypotheses_results(SelectHypothesesProblem& problem,
+                                                     const Tensor& like);
 
 }  // namespace molspec

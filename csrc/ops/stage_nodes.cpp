@@ -11,11 +11,8 @@ StageNodesProblem stage_nodes_check(const Tensor& answers, const Tensor& slots,
   problem.answers = greedy_answers_check(answers);
   problem.drafts = draft_rows_check(drafts, problem.answers);
   problem.slots = slot_rows_check(slots, problem.answers, problem.drafts);
-  problem.nodes =
-      reinterpret_cast<Node*>(checked_data<int32_t>(nodes, "nodes", ScalarType::Int, 2));
+  problem.nodes = nodes_check(nodes);
   problem.node_count = nodes.size(0);
-  check(nodes.size(1) == 4 && problem.node_count >= 1, "nodes has shape [", nodes.size(0), ", ",
-        nodes.size(1), "]: expected [at least 1, 4]");
   problem.path_slots = checked_data<int32_t>(path_slots, "path_slots", ScalarType::Int, 1);
   const int64_t least = problem.node_count * problem.answers.capacity;
   check(path_slots.numel() >= least, "path_slots has ", path_slots.numel(),

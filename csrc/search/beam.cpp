@@ -1,26 +1,14 @@
 #include "search/beam.h"
 
 #include <cmath>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace molspec {
-void require(bool holds, const char* name, double value, const char* expected) {
-  if (holds) return;
-  std::ostringstream text;
-  text << name << " is " << value << ": expected " << expected;
-  throw std::invalid_argument(text.str());
-}
 
 void check(const BeamOptions& options) {
-  require(options.beam_size >= 1, "beam_size", options.beam_size, "at least 1");
-  require(options.n_best >= 1 && options.n_best <= options.beam_size, "n_best", options.n_best,
-          "1 to beam_size");
-  require(options.max_length >= 1, "max_length", options.max_length, "at least 1");
-  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0, "length_penalty",
-          options.length_penalty, "at least 0");
+  check(static_cast<const ListOptions&>(options));
   require(options.lookahead_steps >= 0, "lookahead_steps", options.lookahead_steps, "at least 0");
   require(options.node_budget >= 0, "node_budget", options.node_budget, "at least 0");
   require(options.min_confidence >= 0 && options.min_confidence <= 1, "min_confidence",
@@ -178,7 +166,7 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
     while (numbers && live(query) && replay_step(index, query)) {
     }
     if (!numbers) {
-      query.decoded.error = "the model's log-probabilities are not numbers";
+      query.decoded.error = kNoNumbers;
       query.beam.clear();
       query.finished.clear();
     }

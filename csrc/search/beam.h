@@ -24,11 +24,7 @@
 
 namespace molspec {
 
-struct BeamOptions {
-  int32_t beam_size = 5;
-  int32_t n_best = 5;
-  int32_t max_length = 200;  // tokens of a hypothesis, EOS counted
-  double length_penalty = 0.0;
+struct BeamOptions : ListOptions {
   bool finished_apart = false;  // as `generate` of Hugging Face keeps them
   // Looking ahead: 0 steps make standard beam search.
   int32_t lookahead_steps = 0;
@@ -39,7 +35,6 @@ struct BeamOptions {
 
 // Throws std::invalid_argument, naming the option, where one makes no sense.
 void check(const BeamOptions& options);
-void require(bool holds, const char* name, double value, const char* expected);
 
 class BeamSearch {
  public:
@@ -50,6 +45,8 @@ class BeamSearch {
   void plan();
   void advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done);
 
+  const BeamOptions& options() const { return options_; }
+  const std::shared_ptr<const GuessModel>& guess_model() const { return guess_model_; }
   const TokenTree& tree() const { return tree_; }
   int32_t live_count() const { return live_count_; }
 

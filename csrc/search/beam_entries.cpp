@@ -1,8 +1,26 @@
 #include "search/beam_entries.h"
 
 #include <cmath>
+#include <sstream>
+#include <stdexcept>
 
 namespace molspec {
+
+void require(bool holds, const char* name, double value, const char* expected) {
+  if (holds) return;
+  std::ostringstream text;
+  text << name << " is " << value << ": expected " << expected;
+  throw std::invalid_argument(text.str());
+}
+
+void check(const ListOptions& options) {
+  require(options.beam_size >= 1, "beam_size", options.beam_size, "at least 1");
+  require(options.n_best >= 1 && options.n_best <= options.beam_size, "n_best", options.n_best,
+          "1 to beam_size");
+  require(options.max_length >= 1, "max_length", options.max_length, "at least 1");
+  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0, "length_penalty",
+          options.length_penalty, "at least 0");
+}
 
 int32_t BeamNodes::add(TokenTree& tree, int32_t query, int32_t parent, int32_t token_id) {
   slots_.push_back(tree.add(query, parent, token_id));
@@ -36,8 +54,12 @@ void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
                slots_.end());
 }
 
+double length_norm(int32_t length, double length_penalty) {
+  return std::pow(length, length_penalty);
+}
+
 double beam_score(double log_prob, int32_t length, double length_penalty) {
-  return length_penalty == 0 ? log_prob : log_prob / std::pow(length, length_penalty);
+  return length_penalty == 0 ? log_prob : log_prob / length_norm(length, length_penalty);
 }
 
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,

@@ -12,6 +12,18 @@
 
 namespace molspec {
 
+// What every beam search is asked for.
+struct ListOptions {
+  int32_t beam_size = 5;
+  int32_t n_best = 5;
+  int32_t max_length = 200;  // tokens of a hypothesis, EOS counted
+  double length_penalty = 0.0;
+};
+
+// Throw std::invalid_argument, naming the option, where one makes no sense.
+void check(const ListOptions& options);
+void require(bool holds, const char* name, double value, const char* expected);
+
 // One place in a beam.
 struct BeamEntry {
   int32_t slot = TokenTree::kNone;  // of the last token; of a finished hypothesis, that before EOS
@@ -46,7 +58,9 @@ class BeamNodes {
   std::vector<char> marks_;  // by slot
 };
 
-// log_prob, or log_prob / length^length_penalty.
+// What log-probs of so many tokens are divided by: length^length_penalty.
+double length_norm(int32_t length, double length_penalty);
+// log_prob, or log_prob / length_norm.
 double beam_score(double log_prob, int32_t length, double length_penalty);
 
 // The `count` most probable tokens of a row, the lower id first among equals.

@@ -57,6 +57,7 @@ void bind_loop(py::class_<Search>& search) {
 }
 
 void bind_decoded(py::module_& module) {
+  module.attr("NO_NUMBERS") = kNoNumbers;
   py::class_<Hypothesis>(module, "Hypothesis")
       .def(py::init([](std::vector<int32_t> token_ids, double log_prob, bool finished) {
              return Hypothesis{std::move(token_ids), log_prob, finished};
@@ -109,24 +110,45 @@ void bind_search(py::module_& module) {
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
                        bool finished_apart, int32_t lookahead_steps, int32_t node_budget,
                        float min_confidence) {
-             const BeamOptions options{beam_size,      n_best,         max_length,
-                                       length_penalty, finished_apart, lookahead_steps,
-                                       node_budget,    min_confidence};
+             const BeamOptions options{{beam_size, n_best, max_length, length_penalty},
+                                       finished_apart,
+                                       lookahead_steps,
+                                       node_budget,
+                                       min_confidence};
              check(options);
              return options;
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
            py::arg("length_penalty"), py::arg("finished_apart"), py::arg("lookahead_steps"),
-           py::arg("node_budget"), py::arg("min_confidence"));
+           py::arg("node_budget"), py::arg("min_confidence"))
+      .def_readonly("beam_size", &BeamOptions::beam_size)
+      .def_readonly("n_best", &BeamOptions::n_best)
+      .def_readonly("max_length", &BeamOptions::max_length)
+      .def_readonly("finished_apart", &BeamOptions::finished_apart)
+      .def_property_readonly("drafts",
+                             [](const BeamOptions& options) {
+                               return options.lookahead_steps > 0 && options.node_budget > 0;
+                             })
+      .def(
+          "length_norm",
+          [](const BeamOptions& options, int32_t length) {
+            return length_norm(length, options.length_penalty);
+          },
+          py::arg("length"));
   py::class_<BeamSearch> beam(module, "BeamSearch");
   beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
-           py::arg("options"), py::arg("guess_model"), py::arg("query_count"));
+           py::arg("options"), py::arg("guess_model"), py::arg("query_count"))
+      .def_property_readonly("options", &BeamSearch::options)
+      .def_property_readonly("guess_model", [](const BeamSearch& search) {
+        return std::const_pointer_cast<GuessModel>(search.guess_model());
+      });
   bind_loop(beam);
 
   py::class_<SpeculativeBeamOptions>(module, "SpeculativeBeamOptions")
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
                        float nucleus) {
-             return SpeculativeBeamOptions{beam_size, n_best, max_length, length_penalty, nucleus};
+             return SpeculativeBeamOptions{{beam_size, n_best, max_length, length_penalty},
+                                           nucleus};
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
            py::arg("length_penalty"), py::arg("nucleus"));

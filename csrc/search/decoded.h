@@ -22,6 +22,9 @@ struct SearchStatistics {
   int64_t emitted_tokens = 0;   // tokens of the best hypothesis, EOS included
 };
 
+// The error of a query whose log-probs are NaN or infinite.
+constexpr char kNoNumbers[] = "the model's log-probabilities are not numbers";
+
 struct Decoded {
   int32_t query = 0;                   // the row of the batch
   std::vector<Hypothesis> hypotheses;  // best first

@@ -89,7 +89,7 @@ bool GreedySearch::verify(Query& query, const float* log_probs, int32_t vocab_si
     const float* best = std::max_element(row, row + vocab_size);  // the first of equals
     if (!std::isfinite(*best)) {
       query.decoded.hypotheses.clear();
-      query.decoded.error = "the model's log-probabilities are not numbers";
+      query.decoded.error = kNoNumbers;
       return true;
     }
     const auto token_id = static_cast<int32_t>(best - row);

@@ -12,36 +12,25 @@ SpeculativeBeamSearch::SpeculativeBeamSearch(const SpeculativeBeamOptions& optio
                                              std::optional<WindowOptions> windows,
                                              std::shared_ptr<const GuessModel> guess_model,
                                              int32_t query_count)
-    : options_(options),
-      windows_(std::move(windows)),
-      guess_model_(std::move(guess_model)),
-      tree_(query_count) {
-  require(options.beam_size >= 1, "beam_size", options.beam_size, "at least 1");
-  require(options.n_best >= 1 && options.n_best <= options.beam_size, "n_best", options.n_best,
-          "1 to beam_size");
-  require(options.max_length >= 1, "max_length", options.max_length, "at least 1");
-  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0, "length_penalty",
-          options.length_penalty, "at least 0");
+    : options_(options), guess_model_(std::move(guess_model)), tree_(query_count) {
+  check(static_cast<const ListOptions&>(options));
   require(options.nucleus > 0 && options.nucleus <= 1, "nucleus", options.nucleus,
           "more than 0, at most 1");
   require(query_count >= 1, "query_count", query_count, "at least 1");
-  if (windows_) check(*windows_);
   queries_.resize(static_cast<size_t>(query_count));
+  if (!windows) return;
+  for (Query& query : queries_) query.windows.emplace(*windows, guess_model_->roles());
 }
 
 void SpeculativeBeamSearch::start(int32_t index, const std::vector<int32_t>& source_ids) {
   Query& query = queries_.at(static_cast<size_t>(index));
   if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
   const TokenRoles& roles = guess_model_->roles();
-  for (const int32_t token : source_ids) roles.check_token(token);
+  const auto length = static_cast<int>(source_ids.size());
+  roles.check_tokens(source_ids.data(), length);
+  if (query.windows) query.windows->start(source_ids.data(), length);
   query.live = true;
   ++live_count_;
-  query.source_ids = source_ids;
-  query.drafts.clear();
-  if (windows_ && !windows_->smart)
-    merge_drafts(
-        window_drafts(source_ids.data(), static_cast<int>(source_ids.size()), roles, *windows_),
-        roles, query.drafts);
   query.decoded = {};
   query.decoded.query = index;
   query.nodes.clear();
@@ -53,16 +42,6 @@ void SpeculativeBeamSearch::start(int32_t index, const std::vector<int32_t>& sou
 
 bool SpeculativeBeamSearch::is_open(const BeamEntry& entry) const {
   return !entry.finished && entry.length < options_.max_length;
-}
-
-const DraftTree& SpeculativeBeamSearch::drafts_behind(const Query& query, int32_t slot) {
-  if (!windows_ || !windows_->smart) return query.drafts;
-  const TokenRoles& roles = guess_model_->roles();
-  merge_drafts(
-      smart_window_drafts(query.source_ids.data(), static_cast<int>(query.source_ids.size()),
-                          tree_.token_id(slot), roles, *windows_),
-      roles, smart_drafts_);
-  return smart_drafts_;
 }
 
 void SpeculativeBeamSearch::plan() {
@@ -78,7 +57,8 @@ void SpeculativeBeamSearch::plan() {
 }
 
 void SpeculativeBeamSearch::plan_hypothesis(int32_t index, Query& query, const BeamEntry& entry) {
-  const DraftTree& drafts = drafts_behind(query, entry.slot);
+  const DraftTree& drafts =
+      query.windows ? query.windows->behind(tree_.token_id(entry.slot)) : no_drafts_;
   Staged staged{{entry.slot}, {TokenTree::kNone}};
   std::vector<int32_t> placed(static_cast<size_t>(drafts.size()), TokenTree::kNone);
   for (size_t i = 0; i < placed.size(); ++i) {
@@ -126,7 +106,7 @@ void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
     }
     select(index, query);
     if (!numbers) {
-      query.decoded.error = "the model's log-probabilities are not numbers";
+      query.decoded.error = kNoNumbers;
       query.beam.clear();
     }
     if (std::any_of(query.beam.begin(), query.beam.end(),

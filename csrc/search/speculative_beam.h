@@ -24,11 +24,7 @@
 
 namespace molspec {
 
-struct SpeculativeBeamOptions {
-  int32_t beam_size = 5;
-  int32_t n_best = 5;
-  int32_t max_length = 200;
-  double length_penalty = 0.0;
+struct SpeculativeBeamOptions : ListOptions {
   float nucleus = 0.9975F;
 };
 
@@ -53,8 +49,7 @@ class SpeculativeBeamSearch {
   };
   struct Query {
     bool live = false;
-    std::vector<int32_t> source_ids;
-    DraftTree drafts;  // where they are the same for every hypothesis
+    std::optional<SourceWindows> windows;
     Beam beam;
     BeamNodes nodes;
     std::vector<Staged> staged;  // by live hypothesis
@@ -62,7 +57,6 @@ class SpeculativeBeamSearch {
   };
 
   bool is_open(const BeamEntry& entry) const;
-  const DraftTree& drafts_behind(const Query& query, int32_t slot);
   void plan_hypothesis(int32_t index, Query& query, const BeamEntry& entry);
   // The accepted path as indices in staged.slots, from the last token on.
   void accept(const Staged& staged, const float* log_probs, int32_t vocab_size);
@@ -73,7 +67,7 @@ class SpeculativeBeamSearch {
   void select(int32_t index, Query& query);
 
   SpeculativeBeamOptions options_;
-  std::optional<WindowOptions> windows_;
+  const DraftTree no_drafts_;
   std::shared_ptr<const GuessModel> guess_model_;
   TokenTree tree_;
   std::vector<Query> queries_;
@@ -82,7 +76,6 @@ class SpeculativeBeamSearch {
   std::vector<BeamChoice> choices_;
   std::vector<Candidate> best_;
   std::vector<int32_t> path_, depths_;
-  DraftTree smart_drafts_;
   Beam next_;
 };
 

@@ -7,6 +7,7 @@
 #include "text/guess_trainer.h"
 #include "text/ngram_builder.h"
 #include "text/window_trees.h"
+#include "text/write_guess_rows.h"
 
 namespace py = pybind11;
 
@@ -28,10 +29,15 @@ void bind_ngram(py::module_& module) {
   py::class_<NgramModel>(module, "NgramModel")
       .def(py::init([](const py::bytes& bytes) { return NgramModel(std::string(bytes)); }))
       .def("lookup", [](const NgramModel& model, const Ids& context, float floor) {
+        const NgramTable table = model.table();
         NgramLookup lookup;
-        model.lookup(context.data(), static_cast<int>(context.size()), floor, lookup);
+        lookup.fit(table);
+        const int count =
+            ngram_lookup(HostTeam(lookup), table, context.data(), static_cast<int>(context.size()),
+                         floor, lookup.path, lookup.found.data());
         std::vector<std::pair<int32_t, float>> found;
-        for (const auto& [symbol, probability] : lookup.found) {
+        for (int i = 0; i < count; ++i) {
+          const auto& [symbol, probability] = lookup.found[static_cast<size_t>(i)];
           found.emplace_back(symbol, probability);
         }
         return found;
@@ -77,7 +83,10 @@ void bind_options(py::module_& module) {
       .def(py::init([](int node_budget, int max_depth, float min_probability) {
              return TreeOptions{node_budget, max_depth, min_probability};
            }),
-           py::kw_only(), py::arg("node_budget"), py::arg("max_depth"), py::arg("min_probability"));
+           py::kw_only(), py::arg("node_budget"), py::arg("max_depth"), py::arg("min_probability"))
+      .def_readonly("node_budget", &TreeOptions::node_budget)
+      .def_readonly("max_depth", &TreeOptions::max_depth)
+      .def_property_readonly("min_log_prob", &TreeOptions::min_log_prob);
 }
 
 }  // namespace
@@ -94,6 +103,23 @@ void bind_drafting(py::module_& module) {
              return window_trees(source_ids.data(), static_cast<int>(source_ids.size()),
                                  model.roles(), options);
            })
+      .def("tables_row", [](const GuessModel& model) { return py::bytes(guess_tables_row(model)); })
+      .def("text_row",
+           [](const GuessModel& model, const Ids& source_ids) {
+             return py::bytes(
+                 guess_text_row(model, source_ids.data(), static_cast<int>(source_ids.size())));
+           })
+      .def(
+          "row_limits",
+          [](const GuessModel& model, int longest) {
+            const GuessRowLimits limits = guess_row_limits(model, longest);
+            return std::make_pair(limits.text, limits.state);
+          },
+          py::arg("longest"))
+      .def_property_readonly("ngram_alphabet",
+                             [](const GuessModel& model) {
+                               return model.ngram() == nullptr ? 0 : model.ngram()->alphabet_size();
+                             })
       .def_property_readonly("vocab_size",
                              [](const GuessModel& model) { return model.roles().vocab_size(); })
       .def_property_readonly("bos",

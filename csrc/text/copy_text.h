@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -31,6 +32,12 @@ class CopyTextWriter {
   static constexpr int kMaxSize = 4096;
   // Longer sources stand as they are.
   static constexpr int kMaxRewritten = 1024;
+  // No copy text of a source of at most `longest` tokens is longer. The last molecule is begun
+  // where the source would still fit; other branches make it longer than that by two parentheses an
+  // atom at most.
+  static constexpr int most_size(int longest) {
+    return std::max(longest, kMaxSize + 2 * std::min(longest, kMaxRewritten)) + 1;
+  }
 
   CopyTextWriter(const TokenRoles& roles, const RingSymbols& symbols)
       : roles_(&roles),

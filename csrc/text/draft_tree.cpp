@@ -35,7 +35,7 @@ void check(const TreeOptions& options) {
 }
 
 TreeDrafter::TreeDrafter(const TreeOptions& options)
-    : options_(options), min_log_prob_(std::log(options.min_probability)) {
+    : options_(options), min_log_prob_(options.min_log_prob()) {
   check(options);
 }
 

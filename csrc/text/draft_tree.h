@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct TreeOptions {
   int max_depth = 64;
   // A node must pay for its row: paths less likely than this are not drafted.
   float min_probability = 0.01F;
+
+  float min_log_prob() const { return std::log(min_probability); }
 };
 
 // Throws std::invalid_argument, naming the option, where one makes no sense.

@@ -15,38 +15,23 @@ class NoDrafter final : public Drafter {
 class WindowDrafter final : public Drafter {
  public:
   WindowDrafter(const WindowOptions& options, std::shared_ptr<const GuessModel> model)
-      : options_(options), model_(std::move(model)) {}
+      : model_(std::move(model)), trees_(options, model_->roles()) {}
 
   void start(const int32_t* source_ids, int source_length) override {
-    for (int i = 0; i < source_length; ++i) model_->roles().check_token(source_ids[i]);
-    source_ids_.assign(source_ids, source_ids + source_length);
+    trees_.start(source_ids, source_length);
     last_token_ = model_->roles().special().bos;
-    if (!options_.smart) {
-      const TokenRoles& roles = model_->roles();
-      merge_drafts(window_drafts(source_ids, source_length, roles, options_), roles, tree_);
-    }
   }
 
-  void propose(DraftTree& out) override {
-    const TokenRoles& roles = model_->roles();
-    if (options_.smart) {
-      const int length = static_cast<int>(source_ids_.size());
-      merge_drafts(smart_window_drafts(source_ids_.data(), length, last_token_, roles, options_),
-                   roles, tree_);
-    }
-    out = tree_;
-  }
+  void propose(DraftTree& out) override { out = trees_.behind(last_token_); }
 
   void advance(const int32_t* token_ids, int count) override {
     if (count > 0) last_token_ = token_ids[count - 1];
   }
 
  private:
-  WindowOptions options_;
   std::shared_ptr<const GuessModel> model_;
-  std::vector<int32_t> source_ids_;
+  SourceWindows trees_;
   int32_t last_token_ = 0;
-  DraftTree tree_;
 };
 
 class GuessDrafter final : public Drafter {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "text/copy_text.h"
+#include "text/host_team.h"
 #include "text/ngram.h"
 #include "text/ring_symbols.h"
 #include "text/token_roles.h"
@@ -52,27 +53,19 @@ class GuessModel {
 
 // What a guess remembers of one path. Copyable; reusing one allocates nothing once it is warm.
 struct GuessState {
-  static constexpr int kHistory = 7;
+  std::vector<uint8_t> match_lengths, copied;
+  GuessPlace place;
 
-  // For every position of the copy text: how many of the newest symbols equal the symbols directly
-  // before it, at most 255. BOS counts before the first.
-  std::vector<uint8_t> match_lengths;
-  std::vector<uint8_t> copied;  // by source position: 1 where the path has copied its atom
-  int uncopied_count = 0;       // atoms of the source that it has not
-  int32_t copy_point = 0;
-  std::array<int32_t, kHistory> history;  // the newest symbols, newest first; BOS before them
-  OpenRings rings;
-  int open_parentheses = 0;
+  GuessStateView view() { return {match_lengths.data(), copied.data(), &place}; }
 };
 
-// The context of the n-gram model: what the next symbol may depend on, the most telling last.
-using GuessContext = std::array<int32_t, GuessState::kHistory + 6>;
+using GuessContext = std::array<int32_t, kGuessContext>;
 
 // The guess for one query. Its methods share scratch memory: one thread at a time.
 class Guess {
  public:
   // Contexts and the symbol behind them.
-  static constexpr int kNgramOrder = static_cast<int>(std::tuple_size<GuessContext>::value) + 1;
+  static constexpr int kNgramOrder = kGuessContext + 1;
 
   // source_ids without BOS and EOS, in the target's vocabulary. The model must outlive the guess.
   // Throws std::invalid_argument for ids outside of the vocabulary.
@@ -95,28 +88,22 @@ class Guess {
   GuessContext context(const GuessState& state) const;
   int32_t observed_symbol(const GuessState& state, int32_t token) const;
 
+  // The copy text, to be guessed from elsewhere.
+  const GuessText& text() const { return rules_.text; }
+
  private:
-  int32_t text_symbol(int32_t position) const;
-  TokenKind text_kind(int32_t position) const;
-  void expect_jump(const GuessState& parent, int32_t token, GuessState& child) const;
-  void expect(int32_t position, GuessState& state) const;
-  void choose_copy_point(GuessState& state) const;
-  int copy_score(const GuessState& state, int32_t position) const;
-  void mark_copied(int32_t position, GuessState& state) const;
-  // The token of a symbol behind a state, where there is one that may be drafted.
-  std::optional<int32_t> possible_token(int32_t symbol, const GuessState& state) const;
-  bool balanced(int32_t token, const GuessState& state) const;
-  // Fill lookup_.found with distinct symbols: by the n-gram model, or from the copy text alone.
-  void find_symbols(const GuessState& state) const;
-  void find_copies(const GuessState& state) const;
+  static GuessStateView view(const GuessState& state);
+  // Fill lookup_.found with distinct symbols and return how many: by the n-gram model, or from the
+  // copy text alone.
+  int find_symbols(const GuessState& state) const;
+  int find_copies(const GuessState& state) const;
 
   const GuessModel* model_;
   CopyTextWriter writer_;
   CopyText text_;
-  int atom_count_ = 0;
-  // The copy text in one byte a symbol, for speed; a symbol that it lacks has code 0.
   std::vector<uint8_t> codes_;           // [copy text]
   std::vector<uint8_t> code_of_symbol_;  // [ring symbols]
+  GuessRules rules_;                     // over these
   std::array<int32_t, 256> symbol_of_code_;
   mutable std::array<float, 256> code_odds_;
   mutable NgramLookup lookup_;

@@ -97,7 +97,7 @@ bool MoleculeGraph::parse(const int32_t* source_ids, int source_length, const To
 
 bool MoleculeGraph::parse_tokens(const int32_t* source_ids, int source_length,
                                  const TokenRoles& roles) {
-  std::array<RingEnd, TokenRoles::kRingNumbers> open_rings;
+  std::array<RingEnd, SymbolTable::kRingNumbers> open_rings;
   int open_ring_count = 0;
   std::vector<int32_t> branches;
   int32_t last = kNoAtom;

@@ -1,7 +1,5 @@
 #include "text/ngram.h"
 
-#include <algorithm>
-
 #include "text/ngram_file.h"
 
 namespace molspec {
@@ -45,15 +43,14 @@ NgramModel::NgramModel(const std::string& bytes) {
   }
   if (!reader.at_end()) fail_ngram("bytes left over at " + std::to_string(reader.offset()));
   contexts_.push_back({next_child, static_cast<uint32_t>(continuations_.size()), 1.0F});
-  for (size_t code = 0; code < probabilities_.size(); ++code) {
-    probabilities_[code] = coded_probability(static_cast<uint8_t>(code));
-  }
+  for (int code = 0; code < 256; ++code)
+    probabilities_.push_back(coded_probability(static_cast<uint8_t>(code)));
   for (size_t context = 0; context < context_count; ++context) check_context(context);
 }
 
 void NgramModel::check_context(size_t context) const {
-  const Context& here = contexts_[context];
-  const Context& next = contexts_[context + 1];
+  const NgramContext& here = contexts_[context];
+  const NgramContext& next = contexts_[context + 1];
   float sum = 0;
   for (size_t i = here.first_continuation; i < next.first_continuation; ++i) {
     sum += probabilities_[continuations_[i].code];
@@ -69,48 +66,6 @@ void NgramModel::check_context(size_t context) const {
     if (context_symbols_[i] <= context_symbols_[i - 1]) {
       fail_ngram("children of context " + std::to_string(context) + " do not rise");
     }
-  }
-}
-
-uint32_t NgramModel::child(uint32_t context, int32_t symbol) const {
-  const auto begin = context_symbols_.begin() + contexts_[context].first_child;
-  const auto end = context_symbols_.begin() + contexts_[context + 1].first_child;
-  const auto found = std::lower_bound(begin, end, symbol);
-  if (found == end || *found != symbol) return static_cast<uint32_t>(context_count());
-  return static_cast<uint32_t>(found - context_symbols_.begin());
-}
-
-void NgramModel::lookup(const int32_t* context, int context_length, float floor,
-                        NgramLookup& lookup) const {
-  std::array<uint32_t, kMaxOrder> path;
-  int depth = 0;
-  path[0] = 0;
-  while (depth < std::min(context_length, order_ - 1)) {
-    const uint32_t next =
-        child(path[static_cast<size_t>(depth)], context[context_length - 1 - depth]);
-    if (next == context_count()) break;
-    path[static_cast<size_t>(++depth)] = next;
-  }
-  lookup.found.clear();
-  if (lookup.stamps.size() != static_cast<size_t>(alphabet_size_) || ++lookup.stamp == 0) {
-    lookup.stamps.assign(static_cast<size_t>(alphabet_size_), 0);
-    lookup.stamp = 1;
-  }
-  float weight = 1.0F;
-  float left = 1.0F;
-  for (; depth >= 0 && left >= floor; --depth) {
-    const uint32_t node = path[static_cast<size_t>(depth)];
-    for (size_t i = contexts_[node].first_continuation; i < contexts_[node + 1].first_continuation;
-         ++i) {
-      const Continuation& continuation = continuations_[i];
-      uint32_t& stamp = lookup.stamps[continuation.symbol];
-      if (stamp == lookup.stamp) continue;
-      stamp = lookup.stamp;
-      const float probability = weight * probabilities_[continuation.code];
-      lookup.found.push_back({continuation.symbol, probability});
-      left -= probability;
-    }
-    weight *= contexts_[node].back_off;
   }
 }
 

@@ -7,28 +7,16 @@
 
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "text/ngram_table.h"
+
 namespace molspec {
-
-struct SymbolProbability {
-  int32_t symbol;
-  float probability;
-};
-
-// What a lookup finds, and its scratch memory.
-struct NgramLookup {
-  std::vector<SymbolProbability> found;
-  std::vector<uint32_t> stamps;  // [alphabet]: the lookup that found a symbol last
-  uint32_t stamp = 0;
-};
 
 class NgramModel {
  public:
-  static constexpr int kMaxOrder = 16;
+  static constexpr int kMaxOrder = NgramTable::kMaxOrder;
   static constexpr int kMaxAlphabet = 65535;
 
   // Reads the bytes of an ngram.bin, see ngram_file.h. Throws std::invalid_argument, saying what is
@@ -41,34 +29,27 @@ class NgramModel {
   bool rewrites() const { return rewrites_; }
   int64_t context_count() const { return static_cast<int64_t>(context_symbols_.size()); }
 
-  // Replaces lookup.found with the symbols behind a context, each once, those that the longest
-  // known context lists first. Stops where all that are left have less than `floor` together, so
-  // that the sum may be less than 1, but never more. At most the last order() - 1 symbols of the
-  // context are read. Safe from several threads, each with a lookup of its own.
-  void lookup(const int32_t* context, int context_length, float floor, NgramLookup& lookup) const;
+  NgramTable table() const {
+    return {contexts_.data(),
+            context_symbols_.data(),
+            continuations_.data(),
+            probabilities_.data(),
+            static_cast<uint32_t>(context_symbols_.size()),
+            order_,
+            alphabet_size_};
+  }
+  const std::vector<NgramContinuation>& continuations() const { return continuations_; }
 
  private:
-  struct Context {  // children and continuations end where the next context's begin
-    uint32_t first_child;
-    uint32_t first_continuation;
-    float back_off;
-  };
-  struct Continuation {
-    uint16_t symbol;
-    uint8_t code;
-  };
-
   void check_context(size_t context) const;
-  // The child of a context by its next symbol, or the number of contexts.
-  uint32_t child(uint32_t context, int32_t symbol) const;
 
   int order_ = 0;
   int alphabet_size_ = 0;
   bool rewrites_ = false;
-  std::array<float, 256> probabilities_;  // by code
-  std::vector<Context> contexts_;         // and an end mark
+  std::vector<float> probabilities_;    // by code
+  std::vector<NgramContext> contexts_;  // and an end mark
   std::vector<uint16_t> context_symbols_;
-  std::vector<Continuation> continuations_;
+  std::vector<NgramContinuation> continuations_;
 };
 
 }  // namespace molspec

@@ -6,41 +6,34 @@
 
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "text/token_roles.h"
 
 namespace molspec {
 
-// Numbers of the rings that are open, oldest first. Rings beyond the capacity are not followed.
-struct OpenRings {
-  static constexpr int kCapacity = 16;
-  std::array<uint8_t, kCapacity> numbers;
-  int count = 0;
-};
-
 class RingSymbols {
  public:
   explicit RingSymbols(const TokenRoles& roles);
 
-  // Tokens keep their ids; behind them come "open" and "close the r-th youngest", r = 0, 1, ...
-  int alphabet_size() const { return open_symbol() + 1 + OpenRings::kCapacity; }
-  int32_t open_symbol() const { return vocab_size_; }
-  int32_t close_symbol(int rank) const { return vocab_size_ + 1 + rank; }
-
-  int32_t symbol(int32_t token, const OpenRings& rings) const;
-  // None where the symbol has no token here: no such ring is open, no such number in the
-  // vocabulary.
-  std::optional<int32_t> token(int32_t symbol, const OpenRings& rings) const;
-  // Opens or closes the ring of a token; other tokens change nothing.
-  void advance(int32_t token, OpenRings& rings) const;
+  SymbolTable table() const {
+    return {kinds_.data(), ring_numbers_.data(), ring_tokens_.data(),
+            static_cast<int32_t>(kinds_.size()), special_};
+  }
+  int alphabet_size() const { return table().alphabet_size(); }
+  int32_t open_symbol() const { return table().open_symbol(); }
+  int32_t close_symbol(int rank) const { return table().close_symbol(rank); }
+  int32_t symbol(int32_t token, const OpenRings& rings) const {
+    return table().symbol(token, rings);
+  }
+  void advance(int32_t token, OpenRings& rings) const { table().advance(token, rings); }
 
  private:
-  int vocab_size_;
+  SpecialIds special_;
+  std::vector<TokenKind> kinds_;
   std::vector<int8_t> ring_numbers_;
-  std::array<int32_t, TokenRoles::kRingNumbers> ring_tokens_;
+  std::vector<int32_t> ring_tokens_;
 };
 
 }  // namespace molspec

@@ -105,4 +105,8 @@ void TokenRoles::check_token(int32_t token) const {
   }
 }
 
+void TokenRoles::check_tokens(const int32_t* tokens, int count) const {
+  for (int i = 0; i < count; ++i) check_token(tokens[i]);
+}
+
 }  // namespace molspec

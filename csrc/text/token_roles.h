@@ -7,22 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "text/symbol_table.h"
+
 namespace molspec {
-
-struct SpecialIds {
-  int32_t pad;
-  int32_t bos;
-  int32_t eos;
-  int32_t unk;
-};
-
-// kOther: special tokens and whatever is no part of SMILES.
-enum class TokenKind : uint8_t { kOther, kAtom, kBond, kRing, kOpen, kClose, kDot };
 
 class TokenRoles {
  public:
-  static constexpr int kNotRing = -1;
-  static constexpr int kRingNumbers = 100;  // SMILES writes 0 to 9 and %10 to %99
+  static constexpr int kNotRing = SymbolTable::kNotRing;
 
   // tokens[id] is the text of id. Throws std::invalid_argument where a special id is outside.
   TokenRoles(const std::vector<std::string>& tokens, const SpecialIds& special);
@@ -50,6 +41,7 @@ class TokenRoles {
   std::optional<int32_t> find(const std::string& text) const;
   // Throws std::invalid_argument unless 0 <= token < vocab_size().
   void check_token(int32_t token) const;
+  void check_tokens(const int32_t* tokens, int count) const;
 
  private:
   struct Role {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kAnyToken = -1;
 
-struct Trees {
+struct Row {
   std::vector<int32_t> heads, nodes;
 
   void add(int32_t last_token, const DraftTree& tree) {
@@ -23,25 +23,23 @@ struct Trees {
 
 std::vector<int32_t> window_trees(const int32_t* source_ids, int source_length,
                                   const TokenRoles& roles, const WindowOptions& options) {
-  for (int i = 0; i < source_length; ++i) roles.check_token(source_ids[i]);
-  Trees trees;
-  DraftTree tree;
+  SourceWindows trees(options, roles);
+  trees.start(source_ids, source_length);
+  const int32_t bos = roles.special().bos;
+  Row row;
   if (options.smart) {
     std::set<int32_t> last_tokens(source_ids, source_ids + source_length);
-    last_tokens.insert(roles.special().bos);
-    for (const int32_t last_token : last_tokens) {
-      merge_drafts(smart_window_drafts(source_ids, source_length, last_token, roles, options),
-                   roles, tree);
-      if (tree.size() > 0) trees.add(last_token, tree);
-    }
+    last_tokens.insert(bos);
+    for (const int32_t last_token : last_tokens)
+      if (const DraftTree& tree = trees.behind(last_token); tree.size() > 0)
+        row.add(last_token, tree);
   } else {
-    merge_drafts(window_drafts(source_ids, source_length, roles, options), roles, tree);
-    trees.add(kAnyToken, tree);
+    row.add(kAnyToken, trees.behind(bos));
   }
-  std::vector<int32_t> row = {static_cast<int32_t>(trees.heads.size() / 3)};
-  row.insert(row.end(), trees.heads.begin(), trees.heads.end());
-  row.insert(row.end(), trees.nodes.begin(), trees.nodes.end());
-  return row;
+  std::vector<int32_t> numbers = {static_cast<int32_t>(row.heads.size() / 3)};
+  numbers.insert(numbers.end(), row.heads.begin(), row.heads.end());
+  numbers.insert(numbers.end(), row.nodes.begin(), row.nodes.end());
+  return numbers;
 }
 
 WindowTreeLimits window_tree_limits(const WindowOptions& options, int longest) {

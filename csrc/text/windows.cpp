@@ -107,4 +107,24 @@ void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out)
   }
 }
 
+SourceWindows::SourceWindows(const WindowOptions& options, const TokenRoles& roles)
+    : options_(options), roles_(&roles) {
+  check(options);
+}
+
+void SourceWindows::start(const int32_t* source_ids, int source_length) {
+  roles_->check_tokens(source_ids, source_length);
+  source_ids_.assign(source_ids, source_ids + source_length);
+  if (!options_.smart)
+    merge_drafts(window_drafts(source_ids, source_length, *roles_, options_), *roles_, tree_);
+}
+
+const DraftTree& SourceWindows::behind(int32_t last_token) {
+  if (options_.smart)
+    merge_drafts(smart_window_drafts(source_ids_.data(), static_cast<int>(source_ids_.size()),
+                                     last_token, *roles_, options_),
+                 *roles_, tree_);
+  return tree_;
+}
+
 }  // namespace molspec

@@ -38,4 +38,22 @@ Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t
 // special token.
 void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out);
 
+// The trees that a query's windows make: one, or of "smart" windows one for every last token.
+class SourceWindows {
+ public:
+  // The roles must outlive it. Throws std::invalid_argument where an option makes no sense.
+  SourceWindows(const WindowOptions& options, const TokenRoles& roles);
+
+  // Begins a query. Throws std::invalid_argument for ids outside of the vocabulary.
+  void start(const int32_t* source_ids, int source_length);
+  // The drafts behind a last token, BOS at the start. Valid until the next call.
+  const DraftTree& behind(int32_t last_token);
+
+ private:
+  WindowOptions options_;
+  const TokenRoles* roles_;
+  std::vector<int32_t> source_ids_;
+  DraftTree tree_;
+};
+
 }  // namespace molspec

@@ -1,7 +1,8 @@
 """The native operators: one typed function each, whose twin of the same name is in `reference`.
 
-Those of rounds on a device, `propose_windows`, `stage_nodes` and `verify_nodes`, are for CUDA
-tensors alone; their twin is the host's search, `_native.GreedySearch`.
+Those of rounds on a device are for CUDA tensors alone. The twin of `propose_windows`,
+`propose_tree`, `stage_nodes` and `verify_nodes` is the host's search, `_native.GreedySearch`, and
+that of `stage_beams` and `select_beams` is `_native.BeamSearch`.
 """
 
 from __future__ import annotations
@@ -101,6 +102,25 @@ def propose_windows(answers: Tensor, drafts: Tensor, trees: Tensor, bos_id: int)
     _library.propose_windows(answers, drafts, trees, bos_id)
 
 
+def propose_tree(
+    answers: Tensor,
+    drafts: Tensor,
+    tables: Tensor,
+    texts: Tensor,
+    states: Tensor,
+    max_depth: int,
+    min_log_prob: float,
+) -> None:
+    """Draft behind the last token of every live query: the likeliest paths of a guess as a tree.
+
+    answers and drafts as for `propose_windows`. tables uint8 [bytes] and texts uint8 [query, bytes]
+    (whose heads are written) are rows of csrc/text/guess_rows.h; states uint8 [query, 1 + most
+    nodes, bytes] (written) has room for a path a row. A row that does not fit what it says it holds
+    gets no drafts. Raises RuntimeError where shapes disagree.
+    """
+    _library.propose_tree(answers, drafts, tables, texts, states, max_depth, min_log_prob)
+
+
 def stage_nodes(
     answers: Tensor,
     slots: Tensor,
@@ -128,6 +148,44 @@ def verify_nodes(
     Raises RuntimeError where shapes disagree.
     """
     _library.verify_nodes(answers, slots, drafts, log_probs, eos_id)
+
+
+def stage_beams(answers: Tensor, path_slots: Tensor, nodes: Tensor, bos_id: int) -> None:
+    """Stage the last token of every live hypothesis for the next `decoder_step`.
+
+    answers uint8 [query, bytes]: see csrc/ops/beam_rows.h. path_slots int32 [query, hypothesis,
+    position] are the slots of the paths, which nodes int32 [node, 4] point into; both are written,
+    and what no query fills becomes gaps. Raises RuntimeError where shapes disagree.
+    """
+    _library.stage_beams(answers, path_slots, nodes, bos_id)
+
+
+def rank_tokens(nodes: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor) -> None:
+    """Find the likeliest tokens behind every node, best first, the lower id first among equals.
+
+    nodes int32 [node, 4], log_probs float32 [node, vocab]. best_ids int32 and best_log_probs
+    float32 [at least node, token] are written, but for rows of gaps; where a row has fewer tokens,
+    the rest is -1 and -infinity. NaN is passed over, unless a row begins with it: then that is its
+    best, and there is no other. Raises RuntimeError where shapes disagree.
+    """
+    _library.rank_tokens(nodes, log_probs, best_ids, best_log_probs)
+
+
+def select_beams(
+    answers: Tensor,
+    path_slots: Tensor,
+    best_ids: Tensor,
+    best_log_probs: Tensor,
+    length_norms: Tensor,
+    eos_id: int,
+) -> None:
+    """Make the next beam of every query of the likeliest tokens behind its hypotheses.
+
+    best_ids and best_log_probs are those of `rank_tokens`. A score is the log-prob divided by
+    length_norms float64 [1 + positions] at the number of tokens. The rest as for `stage_beams`;
+    answers and path_slots are written. Raises RuntimeError where shapes disagree.
+    """
+    _library.select_beams(answers, path_slots, best_ids, best_log_probs, length_norms, eos_id)
 
 
 def instruction_set() -> str:

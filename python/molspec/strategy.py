@@ -19,6 +19,10 @@ LARGEST = {"n_best": 1000, "beam_size": 1000, "batch_size": 65536, "max_length":
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
+#: On a device a beam drafts on the host, which takes it 0.15 ms a hypothesis and query, and saves
+#: some forty passes that all queries share: 4 ms, were a pass 0.1 ms (not yet measured). Without
+#: drafts its rounds stay on the device (docs/decisions/0012).
+_MOST_HYPOTHESES_DRAFTED = 20
 #: Where passes are dear and rows are not.
 _DEVICE_TREE = TreeDraft(node_budget=16)
 
@@ -32,8 +36,9 @@ class PredictOptions:
     beam: "exact" gives standard beam search's own list in fewer passes, "standard" is one pass a
         token, "sbs" the speculative beam search of Andronov et al.: approximate.
     drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
-        given the search's own: "tree", of sbs "windows", and "none" for exact beams wider than 5
-        on the CPU's engine, where drafting costs more than it saves. draft_length and draft_count
+        given the search's own: "tree", of sbs "windows", and "none" for exact beams where drafting
+        is taken to cost more than it saves: on the CPU's engine for those wider than 5, on a device
+        for more than 20 hypotheses of a batch. draft_length and draft_count
         belong to "windows", node_budget (nodes a query and pass) to "tree", which chooses nodes by
         what they cost where it is not given.
     length_penalty: hypotheses rank by log_prob / length ** length_penalty.
@@ -131,9 +136,14 @@ class PredictOptions:
         if self.is_greedy:
             tree = paying_tree(self.batch_size) if device == "cpu" else _DEVICE_TREE
             return replace(self, drafter=tree)
-        if self.drafter is None and device == "cpu" and self.beam != "sbs":
-            return replace(self, drafter="none") if self.width > _WIDEST_DRAFTED else self
+        if self.drafter is None and self.beam != "sbs" and not self._drafts_pay(device):
+            return replace(self, drafter="none")
         return self
+
+    def _drafts_pay(self, device: str) -> bool:
+        if device == "cpu":
+            return self.width <= _WIDEST_DRAFTED
+        return self.width * self.batch_size <= _MOST_HYPOTHESES_DRAFTED
 
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.

@@ -16,7 +16,7 @@ def test_the_script_is_bash() -> None:
     subprocess.run(["bash", "-n", str(ROOT / "bench" / "gpu.sh")], check=True)
 
 
-@pytest.mark.parametrize("part", ["laws", "small", "times"])
+@pytest.mark.parametrize("part", ["laws", "small", "times", "kernels"])
 def test_a_part_runs_on_the_cpu(part: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     command = [sys.executable, "bench/gpu", part, "--device", "cpu", "--few", "--json", str(path)]

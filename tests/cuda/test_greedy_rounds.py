@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Sequence
+from functools import cache
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from molspec import drafting, ops
-from molspec._native import GreedySearch
-from molspec.decoding import Source, Statistics, decode
-from molspec.drafting import Drafting, NoDraft, WindowDrafts
+from molspec._native import GreedySearch, GuessModel, TreeOptions
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.test_session import Recorder
+from tests.cuda.sessions import SOURCES, DeviceSession, HostSession, run
 
 DRAFTERS: tuple[Drafting, ...] = (
     NoDraft(),
@@ -26,107 +24,27 @@ DRAFTERS: tuple[Drafting, ...] = (
     WindowDrafts(draft_length=1, draft_count=1, choice="first"),
     WindowDrafts(draft_length=3, draft_count=40, choice="first", dilution=True),
     WindowDrafts(draft_length=5, draft_count=3, smart=True),
+    TreeDraft(),
+    TreeDraft(node_budget=1),
+    TreeDraft(node_budget=32, max_depth=3, min_probability=0.0),
+    TreeDraft(node_budget=12, min_probability=0.1),
 )
-SOURCES = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES[:9]] + [[]]
-#: The fake model has no numbers for this source.
-NAMELESS = 4
 
 
-class FakeModel:
-    """Log-probs that depend on source and path alone: mostly copies, with ties."""
-
-    def __init__(self, rows: int) -> None:
-        self._indices = [0] * rows
-        self._token_of_slot: dict[int, int] = {}
-
-    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        for row, (index,) in zip(rows, sources, strict=True):
-            self._indices[row] = index
-
-    def release(self, row: int) -> None:
-        pass
-
-    def write(self, nodes: Tensor, path_slots: Tensor, log_probs: Tensor) -> None:
-        for i, (token_id, position, begin, row) in enumerate(nodes.tolist()):
-            log_probs[i] = torch.nan
-            if row < 0:
-                continue
-            slots = path_slots[begin : begin + position + 1].tolist()
-            self._token_of_slot[slots[-1]] = token_id
-            path = tuple(self._token_of_slot[slot] for slot in slots)
-            if self._indices[row] != NAMELESS or position < 2:
-                log_probs[i] = self._log_probs(self._indices[row], path)
-
-    def _log_probs(self, index: int, path: tuple[int, ...]) -> Tensor:
-        draw = random.Random(str((index, path)))
-        logits = [draw.randrange(12) / 4 for _ in tiny.TOKENS]
-        source = SOURCES[index]
-        place = len(path) - 1 + index % 3
-        if draw.random() < 0.85:
-            logits[source[place] if place < len(source) else tiny.VOCABULARY.eos_id] = 2.75
-        return torch.tensor(logits).log_softmax(-1)
+@cache
+def guess_of(rewrites: bool) -> GuessModel:
+    """Trained on what the queries copy, in order and shuffled."""
+    draw = random.Random(1)
+    shuffled = [draw.sample(source, len(source)) for source in SOURCES[:-1]]
+    pairs = [*zip(SOURCES[:-1], SOURCES[:-1], strict=True), *zip(SOURCES, shuffled, strict=False)]
+    ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=rewrites)
+    return drafting.guess_model(tiny.VOCABULARY, ngram)
 
 
-class HostSession(FakeModel):
-    """A session whose search is the host's."""
-
-    def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
-        del block_count
-        log_probs = torch.empty(len(nodes), len(tiny.TOKENS))
-        self.write(torch.from_numpy(nodes), torch.from_numpy(path_slots), log_probs)
-        return log_probs.numpy()
-
-
-class DeviceSession(FakeModel):
-    """A session that runs rounds on the emulated device, with the fake model's decoder."""
-
-    spec = tiny.SPEC
-    device = torch.device("cpu")
-
-    def __init__(self, cuda: Emulator, rows: int, rounds_ahead: int) -> None:
-        super().__init__(rows)
-        self.library = cuda.ops
-        self.graphs = Recorder()
-        self.query_count = rows
-        self._rounds_ahead = rounds_ahead
-
-    def rounds(self, search: GreedySearch) -> GreedyRounds:
-        return GreedyRounds(self, search, self._rounds_ahead)  # type: ignore[arg-type]
-
-    def cache(self, blocks: int) -> Tensor:
-        return torch.zeros(blocks)
-
-    def step_size(self, node_count: int) -> int:
-        return node_count + 3  # some gaps
-
-    def reserve(self, rows: int) -> bool:
-        return rows < 0
-
-    def send(self, values: Tensor) -> Tensor:
-        return values
-
-    def launch(self, nodes: Tensor, path_slots: Tensor, kv: Tensor, log_probs: Tensor) -> None:
-        assert int(path_slots.max()) < 16 * len(kv)
-        self.write(nodes, path_slots, log_probs)
-
-
-def run(
-    session: HostSession | DeviceSession, drafter: Drafting, batch_size: int, max_length: int
-) -> tuple[dict[int, object], Statistics]:
-    """Everything that a search tells of each query, and the sums."""
-    guess = drafting.guess_model(tiny.VOCABULARY, None)
-    search = GreedySearch(drafting.factory(drafter, guess), batch_size, max_length)
-    sources = [Source(index, ids, [index]) for index, ids in enumerate(SOURCES)]
-    statistics = Statistics()
-    found = {}
-    names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
-    for index, decoded in decode(session, search, sources, batch_size, statistics):  # type: ignore[arg-type]
-        found[index] = (
-            [(h.token_ids, h.log_prob, h.finished) for h in decoded.hypotheses],
-            [getattr(decoded.statistics, name) for name in names],
-            decoded.error,
-        )
-    return found, statistics
+def search_of(
+    drafter: Drafting, batch_size: int, max_length: int, rewrites: bool = False
+) -> GreedySearch:
+    return GreedySearch(drafting.factory(drafter, guess_of(rewrites)), batch_size, max_length)
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])
@@ -134,22 +52,69 @@ def run(
 def test_rounds_on_the_device_are_the_host_s(
     cuda: Emulator, drafter: Drafting, max_length: int
 ) -> None:
-    expected, host = run(HostSession(4), drafter, 4, max_length)
-    assert any(error for _, _, error in expected.values()) == (max_length > 2)  # type: ignore[misc]
+    expected, host = run(HostSession(4), search_of(drafter, 4, max_length), 4)
+    assert any(error for _, _, error in expected.values()) == (max_length > 2)
     for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
         cuda.set(seed=batch_size)
-        session = DeviceSession(cuda, batch_size, rounds_ahead)
-        found, device = run(session, drafter, batch_size, max_length)
+        session = DeviceSession(cuda, batch_size, GreedyRounds, rounds_ahead)
+        found, device = run(session, search_of(drafter, batch_size, max_length), batch_size)
         assert found == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
         if batch_size == 4:  # the host looks after every round: the rounds are the host's
             assert device.decoder_calls == host.decoder_calls
-    if drafter == DRAFTERS[1] and max_length > 2:
+    if drafter in (DRAFTERS[1], DRAFTERS[5]) and max_length > 2:
         assert host.accepted_tokens > 0
 
 
-@pytest.mark.parametrize("name", ["propose_windows", "stage_nodes", "verify_nodes"])
+@pytest.mark.parametrize("rewrites", [False, True])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed: int) -> None:
+    cuda.set(seed)
+    search = search_of(TreeDraft(node_budget=16), 1, 64, rewrites)
+    options, guess = search.drafters.options, search.drafters.model
+    assert isinstance(options, TreeOptions)
+    draw = random.Random(seed)
+    source = tiny.VOCABULARY.encode("CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Oc1ccc2c(c1)CCN2")
+    text = guess.text_row(source)
+    assert len(text) <= guess.row_limits(len(source))[0]
+    tables, texts = (torch.tensor([*row], dtype=torch.uint8) for row in (guess.tables_row(), text))
+    answers, _, drafts = state(1, 64, 16)
+    states = torch.zeros(1, 17, guess.row_limits(len(source))[1], dtype=torch.uint8)
+    drafter = search.drafters.start(source)
+    emitted: list[int] = []
+    while len(emitted) < 60:
+        begin(answers, 0, len(emitted), 64)
+        answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = torch.tensor(emitted).int()
+        cuda.ops.propose_tree(
+            answers, drafts, tables, texts[None], states, options.max_depth, options.min_log_prob
+        )
+        token_ids, parents, _ = drafter.propose()
+        assert drafts[0, 0] == len(token_ids)
+        assert drafts[0, 1 : 1 + len(token_ids)].tolist() == token_ids
+        assert drafts[0, 17 : 17 + len(token_ids)].tolist() == parents
+        # Mostly a path of the tree, else any token, SMILES or not.
+        behind = [token for token, parent in zip(token_ids, parents, strict=True) if parent < 0]
+        new = [draw.choice(behind) if behind and draw.random() < 0.8 else draw.randrange(4, 13)]
+        new += [draw.randrange(4, 13) for _ in range(draw.randrange(3))]
+        drafter.advance(new)
+        emitted += new
+
+
+def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None:
+    guess = guess_of(False)
+    answers, _, drafts = state(1, 6, 2)
+    begin(answers, 0, token_count=0, max_length=6)
+    text = torch.tensor([*guess.text_row([4, 5, 6])], dtype=torch.uint8)
+    tables = torch.tensor([*guess.tables_row()], dtype=torch.uint8)
+    for texts, state_bytes in ((text[None], 64), (text[None, :-8], 128)):
+        drafts[0, 0] = 1
+        states = torch.zeros(1, 3, state_bytes, dtype=torch.uint8)
+        cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, -9.0)
+        assert drafts[0, 0] == 0
+
+
+@pytest.mark.parametrize("name", ["propose_windows", "propose_tree", "stage_nodes", "verify_nodes"])
 def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
     schema = getattr(cuda.ops, name).default._schema
     names = list(inspect.signature(getattr(ops, name)).parameters)
@@ -157,12 +122,10 @@ def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
 
 
 def test_another_vocabulary_is_refused(cuda: Emulator) -> None:
-    session = DeviceSession(cuda, 1, 1)
+    session = DeviceSession(cuda, 1, GreedyRounds, 1)
     session.spec = tiny.ModelSpec(20, 20, d_model=32, head_count=2)
-    guess = drafting.guess_model(tiny.VOCABULARY, None)
-    search = GreedySearch(drafting.factory(NoDraft(), guess), 1, 5)
-    with pytest.raises(ValueError, match="the drafters know 13 tokens: expected the model's 20"):
-        session.rounds(search)
+    with pytest.raises(ValueError, match="the search knows 13 tokens: expected the model's 20"):
+        session.rounds(search_of(NoDraft(), 1, 5))
 
 
 def state(rows: int, capacity: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -244,6 +207,20 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
         stage(answers, slots, drafts, nodes, paths[:23], 1)
     with pytest.raises(RuntimeError, match=r"drafts has shape \[1, 5\]: expected \[2"):
         cuda.ops.verify_nodes(answers, slots, drafts[:1], torch.zeros(4, 9), 2)
+    tables, texts = torch.zeros(64, dtype=torch.uint8), torch.zeros(2, 64, dtype=torch.uint8)
+    states = torch.zeros(2, 3, 64, dtype=torch.uint8)
+    tree = cuda.ops.propose_tree
+    with pytest.raises(RuntimeError, match="tables has 8 bytes: expected at least"):
+        tree(answers, drafts, tables[:8], texts, states, 9, -1.0)
+    with pytest.raises(RuntimeError, match=r"texts has shape \[1, 64\]: expected \[2, a multiple"):
+        tree(answers, drafts, tables, texts[:1], states, 9, -1.0)
+    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 64\]: expected \[2, 3, a"):
+        tree(answers, drafts, tables, texts, states[:, :2].contiguous(), 9, -1.0)
+    with pytest.raises(RuntimeError, match="max_depth is 0: expected at least 1"):
+        tree(answers, drafts, tables, texts, states, 0, -1.0)
+    many = torch.zeros(2, 67, dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="drafts has room for 33 nodes: expected 1 to 32"):
+        tree(answers, many, tables, texts, states, 9, -1.0)
     with pytest.raises(RuntimeError, match=r"trees has shape \[1, 4\]: expected a row a query, 2"):
         cuda.ops.propose_windows(answers, drafts, torch.zeros(1, 4, dtype=torch.int32), 1)
 

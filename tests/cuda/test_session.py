@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from molspec import predictor
-from molspec.engine.cuda import CudaEngine, CudaSession, Graphs
+from molspec import drafting, predictor
+from molspec.engine.cuda import CudaEngine, CudaSession
+from molspec.engine.graphs import Graphs
 from molspec.engine.packing import pack
-from molspec.predictor import Results
+from molspec.predictor import Model, Results
 from molspec.strategy import PredictOptions
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -62,23 +65,60 @@ def test_drafts_and_batches_change_nothing(cuda: Emulator, dtype: torch.dtype) -
     assert predict(cuda, dtype, "windows", batch_size=1) == plain
 
 
-@pytest.mark.parametrize("drafter", ["none", "windows"])
-def test_rounds_on_the_device_change_nothing(cuda: Emulator, drafter: str) -> None:
+BEAMS: tuple[Any, ...] = ("standard", "exact", "standard")
+ON_DEVICE: tuple[dict[str, Any], ...] = (
+    {"drafter": "none"},
+    {"drafter": "windows"},
+    {},
+    {"drafter": "tree", "node_budget": 2},
+    {"beam": "standard", "n_best": 3},
+    {"drafter": "none", "n_best": 2, "finished": "apart", "length_penalty": 0.6},
+)
+ON_HOST: tuple[dict[str, Any], ...] = (
+    {"drafter": "tree"},  # there is no n-gram model
+    {"n_best": 2},
+    {"beam": "sbs", "n_best": 2},
+    {"drafter": "tree", "node_budget": 33},
+    {"beam": "standard", "beam_size": 65},
+    {"beam": "standard", "n_best": 2, "length_penalty": 400.0},
+)
+
+
+def model_that_drafts() -> Model:
+    """With an n-gram model of the queries."""
+    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
+    ngram = drafting.build_ngram(
+        tiny.VOCABULARY, list(zip(sources, sources, strict=True)), min_gain=0.0, rewrites=True
+    )
+    return Model(replace(tiny.checkpoint(), ngram=ngram), "float32")
+
+
+@pytest.mark.parametrize("options", ON_DEVICE, ids=str)
+def test_rounds_on_the_device_change_nothing(cuda: Emulator, options: dict[str, Any]) -> None:
     found = []
     for on_device in (True, False):
-        model = tiny.model()
+        model = model_that_drafts()
         engine = EmulatedEngine(cuda, torch.float32, on_device)
         model.engine = engine
-        results = model.predict(tiny.QUERIES[:5], drafter=drafter, batch_size=2, max_length=7)
-        assert any(isinstance(size, tuple) for size in engine.graphs.sizes) == on_device
+        results = model.predict(tiny.QUERIES[:5], batch_size=2, max_length=7, **options)
+        assert all(isinstance(size, tuple) == on_device for size in engine.graphs.sizes)
         statistics = results.statistics
         found.append((list(results), statistics.nodes, statistics.accepted_tokens))
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("drafter", ["windows", "tree"])
-def test_a_session_is_used_again(cuda: Emulator, drafter: str) -> None:
+@pytest.mark.parametrize("options", ON_HOST, ids=str)
+def test_other_rounds_are_the_host_s(cuda: Emulator, options: dict[str, Any]) -> None:
     model = tiny.model()
+    engine = EmulatedEngine(cuda, torch.float32)
+    model.engine = engine
+    model.predict(tiny.QUERIES[:1], max_length=6, **options)
+    assert all(isinstance(size, int) for size in engine.graphs.sizes)
+
+
+@pytest.mark.parametrize(("drafter", "on_device"), [("windows", 1), ("tree", 1), ("tree", 0)])
+def test_a_session_is_used_again(cuda: Emulator, drafter: str, on_device: int) -> None:
+    model = model_that_drafts() if on_device else tiny.model()
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
     options = {"max_length": 6, "batch_size": 2}
@@ -96,6 +136,9 @@ def test_a_session_is_used_again(cuda: Emulator, drafter: str) -> None:
     assert engine.made_count == 2
     windows = model.predict(tiny.QUERIES[:3], drafter="windows", draft_length=2, **options)
     assert windows == expected
+    beams = [model.predict(tiny.QUERIES[:3], n_best=2, beam=beam, **options) for beam in BEAMS]
+    assert beams[0] == beams[1] == beams[2]
+    assert engine.made_count == 2
 
 
 def test_answers_are_the_cpu_s(cuda: Emulator) -> None:

@@ -19,7 +19,6 @@ class DraftStatistics:
     #: Tokens of the outputs, EOS counted.
     emitted_tokens: int = 0
     accepted_tokens: int = 0
-    start_seconds: float = 0.0
     draft_seconds: float = 0.0
 
     def __add__(self, other: DraftStatistics) -> DraftStatistics:
@@ -47,9 +46,7 @@ def _simulate_query(
     drafters: _native.DrafterFactory, source_ids: Sequence[int], output_ids: Sequence[int]
 ) -> DraftStatistics:
     clock = time.thread_time
-    begin = clock()
     drafter = drafters.start(source_ids)
-    started = clock()
     calls = nodes = accepted = emitted = 0
     draft_seconds = 0.0
     while emitted < len(output_ids):
@@ -67,9 +64,7 @@ def _simulate_query(
             begin_call = clock()
             drafter.advance(new_ids)
             draft_seconds += clock() - begin_call
-    return DraftStatistics(
-        1, calls, nodes, len(output_ids), accepted, started - begin, draft_seconds
-    )
+    return DraftStatistics(1, calls, nodes, len(output_ids), accepted, draft_seconds)
 
 
 def acceptance_length(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,16 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec._native import GreedySearch
+from molspec.engine.beams import BeamRounds
+from molspec.engine.caches import grown
+from molspec.engine.graphs import Graphs, Staged
 from molspec.engine.greedy import GreedyRounds
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
+from molspec.engine.rounds import DeviceRounds
 from molspec.model.spec import ModelSpec
 
+#: What can stay on a device.
+_ROUNDS = (GreedyRounds, BeamRounds)
 #: The smallest step that is captured: sizes are powers of two from here on.
 _FEWEST_NODES = 8
 #: The row of a captured step that has no node (csrc/ops/decoder_step.h).
@@ -85,41 +90,9 @@ class Lease:
         self.release = session.release
         weakref.finalize(self, give_back, session).atexit = False
 
-    def rounds(self, search: object) -> GreedyRounds | None:
+    def rounds(self, search: object) -> DeviceRounds[Any] | None:
         """The decode loop of a search whose rounds can stay on the device; None for all others."""
         return self._session.rounds(search) if self._rounds_on_device else None
-
-
-class Graphs:
-    """Captured graphs by key: work is captured when it is first asked for, then replayed."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
-
-    def run(self, key: Hashable, work: Callable[[], None]) -> None:
-        """Do the work, which must be the same kernels on the same buffers at every call."""
-        with torch.cuda.device(self._device):
-            if (graph := self._graphs.get(key)) is not None:
-                graph.replay()
-                return
-            work()  # loads the kernels: a capture must not
-            torch.cuda.current_stream().synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                work()
-            self._graphs[key] = graph
-
-    def mark(self) -> Callable[[], None]:
-        """A function that waits until all that has been queued so far is done."""
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(self._device))
-        wait: Callable[[], None] = event.synchronize
-        return wait
-
-    def clear(self) -> None:
-        """Forget all graphs: a buffer has moved."""
-        self._graphs.clear()
 
 
 class CudaSession:
@@ -152,10 +125,10 @@ class CudaSession:
         self._memory_cache = self.cache(query_count * blocks)
         self._kv_cache = self.cache(0)
         self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
-        self._nodes = _Staged((4,), torch.int32, self.device)
-        self._path_slots = _Staged((), torch.int32, self.device)
-        self._log_probs = _Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
-        self._greedy: GreedyRounds | None = None
+        self._nodes = Staged((4,), torch.int32, self.device)
+        self._path_slots = Staged((), torch.int32, self.device)
+        self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
+        self._rounds: DeviceRounds[Any] | None = None
 
     def reset(self) -> None:
         """Free all rows: a loop that was left early has some."""
@@ -166,6 +139,13 @@ class CudaSession:
         """Keys and values of so many blocks."""
         shape = (blocks, self._packed.spec.decoder_layers, self._packed.block_size)
         return torch.zeros(shape, device=self.device)
+
+    def has_room(self, blocks: int) -> bool:
+        """Whether a cache of so many blocks leaves three quarters of the device's memory."""
+        if self.device.type == "cpu":
+            return True
+        size = 4 * blocks * self.spec.decoder_layers * self._packed.block_size
+        return 4 * size <= torch.cuda.get_device_properties(self.device).total_memory
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -236,15 +216,19 @@ class CudaSession:
         self.library.refuse_fault(self._workspace)  # waits
         return self._log_probs.host.numpy()
 
-    def rounds(self, search: object) -> GreedyRounds | None:
-        """The decode loop of a search whose rounds can stay on the device; None for all others."""
-        if not isinstance(search, GreedySearch) or not GreedyRounds.takes(search):
+    def rounds(self, search: Any) -> DeviceRounds[Any] | None:
+        """The decode loop of a search whose rounds can stay on the device; None for all others.
+
+        It is that of the last search where its buffers will do.
+        """
+        kind = next((kind for kind in _ROUNDS if kind.takes(search, self)), None)
+        if kind is None:
             return None
-        if self._greedy is None or not self._greedy.fits(search):
+        if not isinstance(self._rounds, kind) or not self._rounds.fits(search):
             self.graphs.clear()  # those of other buffers
-            self._greedy = GreedyRounds(self, search)
-        self._greedy.begin(search)
-        return self._greedy
+            self._rounds = kind(self, search)
+        self._rounds.begin(search)
+        return self._rounds
 
     def step_size(self, node_count: int) -> int:
         """Nodes that the graph of a step of `node_count` is captured for."""
@@ -273,9 +257,7 @@ class CudaSession:
         moved = self._nodes.grow(size) | self._log_probs.grow(size)
         moved |= self._path_slots.grow(_power_of_two(path_slot_count))
         if block_count > len(self._kv_cache):
-            old = self._kv_cache
-            self._kv_cache = self.cache(max(2 * len(old), block_count))
-            self._kv_cache[: len(old)] = old
+            self._kv_cache = grown(self._kv_cache, block_count)
             moved = True
         if self.reserve(size) or moved:
             self.graphs.clear()
@@ -288,33 +270,6 @@ class CudaSession:
         self._workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
         self.graphs.clear()
         return True
-
-
-class _Staged:
-    """A buffer on the device and its image in page-locked memory of the host."""
-
-    def __init__(self, columns: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
-        self._columns = columns
-        self.host = torch.empty((0, *columns), dtype=dtype)
-        self.device = self.host.to(device)
-
-    def grow(self, count: int) -> bool:
-        """Make room for `count` rows; what was in it is lost. Whether the buffer has moved."""
-        if count <= len(self.host):
-            return False
-        device, dtype = self.device.device, self.device.dtype
-        shape = (count, *self._columns)
-        self.host = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
-        self.device = torch.empty(shape, dtype=dtype, device=device)
-        return True
-
-    def upload(self, count: int) -> None:
-        """Copy the first rows to the device."""
-        self.device[:count].copy_(self.host[:count], non_blocking=True)
-
-    def download(self, count: int) -> None:
-        """Copy the first rows to the host, where they are once the stream has been waited for."""
-        self.host[:count].copy_(self.device[:count], non_blocking=True)
 
 
 def _power_of_two(least: int) -> int:

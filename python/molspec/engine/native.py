@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
+from molspec.engine.caches import grown
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.model.spec import ModelSpec
 
@@ -87,10 +88,9 @@ class Session:
     def _allocate(self, row: int, length: int) -> None:
         needed = -(-length // BLOCK_POSITIONS)
         if needed > len(self._free_blocks):
-            old = self._memory_cache
-            self._memory_cache = self._cache(max(2 * len(old), len(old) + needed))
-            self._memory_cache[: len(old)] = old
-            self._free_blocks += range(len(self._memory_cache) - 1, len(old) - 1, -1)
+            count = len(self._memory_cache)
+            self._memory_cache = grown(self._memory_cache, count + needed)
+            self._free_blocks += range(len(self._memory_cache) - 1, count - 1, -1)
         self._memories[row, 0] = length
         blocks = [self._free_blocks.pop() for _ in range(needed)]
         self._memories[row, 1 : 1 + needed] = torch.tensor(blocks, dtype=torch.int32)
@@ -112,10 +112,7 @@ class Session:
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
         result is overwritten by the next call.
         """
-        if block_count > len(self._kv_cache):
-            old = self._kv_cache
-            self._kv_cache = self._cache(max(2 * len(old), block_count))
-            self._kv_cache[: len(old)] = old
+        self._kv_cache = grown(self._kv_cache, block_count)
         if len(nodes) > len(self._log_probs):
             size = self._packed.spec.target_vocab_size
             self._log_probs = torch.empty(max(2 * len(self._log_probs), len(nodes)), size)

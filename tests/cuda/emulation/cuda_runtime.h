@@ -208,6 +208,7 @@ inline unsigned __ballot_sync(unsigned, bool holds) {
   return result;
 }
 inline int __ffs(int bits) { return ffs(bits); }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 template <typename T>
 T atomicMin(T* cell, T value) {

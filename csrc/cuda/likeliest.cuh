@@ -1,0 +1,44 @@
+// The likeliest tokens of a row of log-probs, by a warp. All lanes must call, and all get the same.
+
+#pragma once
+
+#include "cuda/warp.cuh"
+
+namespace molspec::cuda {
+
+struct LikelyToken {
+  static constexpr int32_t kNone = INT32_MAX;
+
+  float log_prob;
+  int32_t token_id;  // kNone, behind all others, where no token is left
+
+  // The host's order: the lower id first among equals.
+  __device__ bool before(const LikelyToken& other) const {
+    return log_prob > other.log_prob || (log_prob == other.log_prob && token_id < other.token_id);
+  }
+};
+
+// The first token of a row behind another one. NaN is passed over.
+inline __device__ LikelyToken likeliest_behind(const LikelyToken& previous, const float* row,
+                                               int64_t size) {
+  LikelyToken best{-INFINITY, LikelyToken::kNone};
+  for (int64_t i = lane_index(); i < size; i += kWarp) {
+    const LikelyToken token{row[i], static_cast<int32_t>(i)};
+    if (previous.before(token) && token.before(best)) best = token;
+  }
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const LikelyToken other{__shfl_xor_sync(~0U, best.log_prob, distance),
+                            __shfl_xor_sync(~0U, best.token_id, distance)};
+    if (other.before(best)) best = other;
+  }
+  return best;
+}
+
+// The first of the greatest entries of a row, as the host's std::max_element finds it: a row that
+// begins with NaN has that, and NaN is passed over elsewhere.
+inline __device__ LikelyToken likeliest(const float* row, int64_t size) {
+  const LikelyToken best = likeliest_behind({INFINITY, -1}, row, size);
+  return isnan(row[0]) ? LikelyToken{row[0], 0} : best;
+}
+
+}  // namespace molspec::cuda

@@ -1,0 +1,34 @@
+// Where the nodes of a query go in the next step: behind those of the queries before it.
+
+#pragma once
+
+#include "ops/answer.h"
+#include "ops/decoder_step.h"
+
+namespace molspec::cuda {
+
+constexpr int kStageThreads = 128;
+
+// Block q places query q: all threads of all queries' blocks call and get its first node, or
+// kNotStaged where it has none or no room. count_of(query) is its number of nodes. Behind the last
+// query that fits come gaps: one block finds that it is the one to write them.
+template <typename CountOf>
+__device__ int32_t place_nodes(Node* nodes, int64_t node_count, int64_t query_count,
+                               CountOf count_of) {
+  __shared__ int32_t before;
+  const int query = blockIdx.x;
+  if (threadIdx.x == 0) before = 0;
+  __syncthreads();
+  for (int other = threadIdx.x; other < query; other += blockDim.x)
+    atomicAdd(&before, count_of(other));
+  __syncthreads();
+  const int32_t first = before, count = count_of(query);
+  const bool fits = first + count <= node_count;
+  if (!fits || query + 1 == query_count)
+    for (int64_t node = first + (fits ? count : 0) + threadIdx.x; node < node_count;
+         node += blockDim.x)
+      nodes[node] = {0, 0, 0, kAbsent};
+  return fits && count ? first : AnswerState::kNotStaged;
+}
+
+}  // namespace molspec::cuda

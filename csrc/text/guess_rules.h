@@ -1,0 +1,261 @@
+// How a guess (guess.h) goes on along a path and what it expects next: over flat arrays and by a
+// *team*, so that the host, where a team is the calling thread, and a device, where it is a warp,
+// run the same. What is written here is done by all members, who agree on all values; where only
+// one may write, it `leads`. A team offers
+//
+//   leads(), sync()          sync: what any member wrote before, all see behind
+//   extend_matches, copy     loops over bytes
+//   best_copy                the first position of the best score above one, or -1
+//   find                     the index of a symbol, or -1; behind both, all members have read
+//   child, begin_lookup, add_continuations    see ngram_table.h
+
+#pragma once
+
+#include "text/ngram_table.h"
+#include "text/symbol_table.h"
+
+namespace molspec {
+
+// Left out of the candidates: what is less likely than this, all together.
+constexpr float kGuessFloor = 2e-2F;
+
+// A token that would unbalance parentheses or rings is that much less likely than the n-gram model,
+// which cannot count, believes.
+constexpr float kUnbalanced = 0.02F;
+
+// Where to copy from, in units of matching symbols: longer matches first, up to a length that
+// settles it; atoms that were copied before are copied again only in return for a much longer
+// match; the source as given comes before its rewritings.
+constexpr int kUnit = 8;
+constexpr int kSettledMatch = 12;
+constexpr int kCopiedPenalty = 5 * kUnit;
+constexpr int kRewrittenPenalty = kUnit / 2;
+constexpr int kStayBonus = 1;
+// Where a jump is expected, that counts like so many matching symbols.
+constexpr uint8_t kExpectedMatch = 4;
+
+// Classes of match lengths for the n-gram model: 0, 1, 2, 3, 4-5, 6-8, 9-13, 14 and more.
+MOLSPEC_ANYWHERE inline int match_class(int length) {
+  if (length < 4) return length;
+  if (length < 6) return 4;
+  if (length < 9) return 5;
+  return length < 14 ? 6 : 7;
+}
+constexpr int kMatchClasses = 8;
+constexpr int kMaxUncopied = 7;
+
+// What a guess remembers of a path, but for its two rows of bytes.
+struct GuessPlace {
+  static constexpr int kHistory = 7;
+
+  int32_t uncopied_count = 0;  // atoms of the source that it has not copied
+  int32_t copy_point = 0;
+  int32_t open_parentheses = 0;
+  int32_t history[kHistory] = {};  // the newest symbols, newest first; BOS before them
+  OpenRings rings;
+};
+
+// The context of the n-gram model: what the next symbol may depend on, the most telling last.
+constexpr int kGuessContext = GuessPlace::kHistory + 6;
+
+struct GuessStateView {
+  // For every position of the copy text: how many of the newest symbols equal the symbols directly
+  // before it, at most 255. BOS counts before the first.
+  uint8_t* match_lengths;
+  uint8_t* copied;  // by source position: 1 where the path has copied its atom
+  GuessPlace* place;
+};
+
+// A copy text (copy_text.h), in one byte a symbol too; a symbol that it lacks has code 0.
+struct GuessText {
+  const int32_t *symbols, *atoms;  // [size]
+  const uint8_t* codes;            // [size]
+  const uint8_t* code_of_symbol;   // [alphabet of ring symbols]
+  int32_t size, source_length;
+  int32_t atom_count;  // of the source
+};
+
+// A symbol that was found, as a token: kNoToken where it is none here.
+struct WeighedToken {
+  int32_t token;
+  float probability;
+  float lost;  // what of the symbol's probability is not the token's
+};
+
+struct GuessRules {
+  static constexpr int32_t kNoSymbol = -1;
+
+  SymbolTable symbols;
+  GuessText text;
+
+  MOLSPEC_ANYWHERE int32_t copy_symbol() const { return symbols.alphabet_size(); }
+
+  // kOther behind the end of the source and of every rewriting; ring symbols are digits.
+  MOLSPEC_ANYWHERE TokenKind text_kind(int32_t position) const {
+    const int32_t symbol = text.symbols[position];
+    return symbol < symbols.vocab_size ? symbols.kinds[symbol] : TokenKind::kRing;
+  }
+
+  // The state behind BOS, but for the match lengths and copied atoms.
+  MOLSPEC_ANYWHERE void start(GuessPlace& place) const {
+    place = {};
+    place.uncopied_count = text.atom_count;
+    for (int32_t& symbol : place.history) symbol = symbols.special.bos;
+  }
+
+  // What one member does of `advance_guess`.
+  MOLSPEC_ANYWHERE void follow(const GuessPlace& parent, int32_t token, int32_t symbol,
+                               const GuessStateView& child) const {
+    GuessPlace& place = *child.place;
+    place = parent;
+    if (text.symbols[parent.copy_point] == symbol && parent.copy_point != text.source_length) {
+      mark_copied(parent.copy_point, child);
+      ++place.copy_point;
+    }
+    place.history[0] = symbol;
+    for (int i = 1; i < GuessPlace::kHistory; ++i) place.history[i] = parent.history[i - 1];
+    symbols.advance(token, place.rings);
+    const TokenKind kind = symbols.kinds[token];
+    place.open_parentheses += (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
+    expect_jump(parent, kind, child);
+  }
+
+  MOLSPEC_ANYWHERE void mark_copied(int32_t position, const GuessStateView& state) const {
+    if (text_kind(position) != TokenKind::kAtom) return;
+    uint8_t& copied = state.copied[text.atoms[position]];
+    state.place->uncopied_count -= 1 - copied;
+    copied = 1;
+  }
+
+  // Two places to go on copying that no matching symbols tell: behind ".", the first atom that is
+  // not yet copied; behind a branch closed earlier than its original, the end of the original.
+  MOLSPEC_ANYWHERE void expect_jump(const GuessPlace& parent, TokenKind kind,
+                                    const GuessStateView& child) const {
+    if (kind == TokenKind::kDot) {
+      for (int32_t position = 0; position < text.source_length; ++position) {
+        if (text_kind(position) != TokenKind::kAtom || child.copied[position] != 0) continue;
+        return expect(position, child);
+      }
+    } else if (kind == TokenKind::kClose && child.place->copy_point == parent.copy_point) {
+      int depth = 1;
+      for (int32_t position = parent.copy_point; text_kind(position) != TokenKind::kOther;
+           ++position) {
+        depth += (text_kind(position) == TokenKind::kOpen);
+        depth -= (text_kind(position) == TokenKind::kClose);
+        if (depth <= 0) return expect(position + 1, child);
+      }
+    }
+  }
+
+  MOLSPEC_ANYWHERE static void expect(int32_t position, const GuessStateView& state) {
+    uint8_t& match = state.match_lengths[position];
+    if (match < kExpectedMatch) match = kExpectedMatch;
+  }
+
+  MOLSPEC_ANYWHERE int copy_score(const GuessStateView& state, int32_t position) const {
+    const int length = state.match_lengths[position];
+    const int match = length < kSettledMatch ? length : kSettledMatch;
+    const bool copied = state.copied[text.atoms[position]] != 0;
+    const bool rewritten = position > text.source_length;
+    return kUnit * match - (copied ? kCopiedPenalty : 0) - (rewritten ? kRewrittenPenalty : 0);
+  }
+
+  MOLSPEC_ANYWHERE int32_t ahead(const GuessPlace& place, int32_t distance) const {
+    const int32_t position = place.copy_point + distance;
+    return position < text.size ? text.symbols[position] : symbols.special.pad;
+  }
+
+  MOLSPEC_ANYWHERE void context(const GuessStateView& state, int32_t* context) const {
+    const GuessPlace& place = *state.place;
+    const int32_t* past = place.history;
+    const bool rewritten = place.copy_point > text.source_length;
+    const int copying =
+        match_class(state.match_lengths[place.copy_point]) + (rewritten ? kMatchClasses : 0);
+    const int uncopied = place.uncopied_count < kMaxUncopied ? place.uncopied_count : kMaxUncopied;
+    const int32_t entries[kGuessContext] = {
+        ahead(place, 3), ahead(place, 2), ahead(place, 1), past[6], past[5],
+        past[4],         past[3],         uncopied,        past[2], past[1],
+        copying,         ahead(place, 0), past[0]};
+    for (int i = 0; i < kGuessContext; ++i) context[i] = entries[i];
+  }
+
+  // The token of a symbol behind a state, where there is one that may be drafted.
+  MOLSPEC_ANYWHERE int32_t possible_token(int32_t symbol, const OpenRings& rings) const {
+    const int32_t token = symbols.token(symbol, rings);
+    if (token == SymbolTable::kNoToken) return token;
+    if (symbols.is_special(token) && token != symbols.special.eos) return SymbolTable::kNoToken;
+    // A digit that opens with another number than the lowest free is its own symbol only then.
+    const bool digit = symbol == token && symbols.kinds[token] == TokenKind::kRing;
+    if (digit && symbols.symbol(token, rings) != symbol) return SymbolTable::kNoToken;
+    return token;
+  }
+
+  MOLSPEC_ANYWHERE bool balanced(int32_t token, const GuessPlace& place) const {
+    const TokenKind kind = symbols.kinds[token];
+    if (kind == TokenKind::kClose) return place.open_parentheses > 0;
+    if (kind == TokenKind::kDot || token == symbols.special.eos)
+      return place.open_parentheses == 0 && place.rings.count == 0;
+    return true;
+  }
+
+  MOLSPEC_ANYWHERE WeighedToken weigh(const SymbolProbability& found,
+                                      const GuessPlace& place) const {
+    if (found.symbol == kNoSymbol) return {SymbolTable::kNoToken, 0, 0};
+    const int32_t token = possible_token(found.symbol, place.rings);
+    if (token == SymbolTable::kNoToken) return {token, 0, found.probability};
+    const float weight = balanced(token, place) ? 1.0F : kUnbalanced;
+    return {token, found.probability * weight, found.probability * (1.0F - weight)};
+  }
+};
+
+// `child` becomes the state of a path with one token more.
+template <typename Team>
+MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
+                                    const GuessStateView& parent, int32_t token,
+                                    const GuessStateView& child) {
+  const GuessText& text = rules.text;
+  const int32_t symbol = rules.symbols.symbol(token, parent.place->rings);
+  team.extend_matches(parent.match_lengths, text.codes, text.code_of_symbol[symbol],
+                      child.match_lengths, text.size);
+  team.copy(parent.copied, child.copied, text.source_length + 1);
+  team.sync();
+  if (team.leads()) rules.follow(*parent.place, token, symbol, child);
+  team.sync();
+  // While a copy goes on, no other position can be better: the usual case costs nothing.
+  const int stay = rules.copy_score(child, child.place->copy_point) + kStayBonus;
+  if (stay >= kUnit * kSettledMatch) return;
+  const int32_t position = team.best_copy(rules, child, stay);
+  if (position >= 0 && team.leads()) child.place->copy_point = position;
+  team.sync();
+}
+
+// Memory for what the n-gram model finds; `found` has room for its alphabet.
+struct GuessScratch {
+  int32_t* context;  // [kGuessContext]
+  uint32_t* path;    // [NgramTable::kMaxOrder]
+  SymbolProbability* found;
+};
+
+// Fills scratch.found with distinct symbols, and kNoSymbol; returns how many.
+template <typename Team>
+MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules,
+                                   const NgramTable& ngram, const GuessStateView& state,
+                                   const GuessScratch& scratch) {
+  if (team.leads()) rules.context(state, scratch.context);
+  team.sync();
+  SymbolProbability* found = scratch.found;
+  const int count =
+      ngram_lookup(team, ngram, scratch.context, kGuessContext, kGuessFloor, scratch.path, found);
+  const int copy = team.find(found, count, rules.copy_symbol());
+  if (copy < 0) return count;
+  const int32_t symbol = rules.text.symbols[state.place->copy_point];
+  const int same = team.find(found, count, symbol);
+  if (team.leads()) {
+    if (same >= 0) found[same].probability += found[copy].probability;
+    found[copy].symbol = same >= 0 ? GuessRules::kNoSymbol : symbol;
+  }
+  team.sync();
+  return count;
+}
+
+}  // namespace molspec

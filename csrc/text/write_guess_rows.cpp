@@ -1,0 +1,79 @@
+#include "text/write_guess_rows.h"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "text/guess_rows.h"
+
+namespace molspec {
+namespace {
+
+// Copies an array to where a carver that began at `row` has put it.
+template <typename T>
+void put(std::string& row, const uint8_t* base, const T* at, const T* from, int64_t count) {
+  std::memcpy(&row[static_cast<size_t>(reinterpret_cast<const uint8_t*>(at) - base)], from,
+              static_cast<size_t>(count) * sizeof(T));
+}
+
+template <typename Row>
+std::string empty_row(const typename Row::Head& head) {
+  RowCarver measure(nullptr);
+  Row::carve(head, measure);
+  std::string row(static_cast<size_t>(measure.size()), '\0');
+  std::memcpy(row.data(), &head, sizeof(head));
+  return row;
+}
+
+}  // namespace
+
+std::string guess_tables_row(const GuessModel& model) {
+  if (model.ngram() == nullptr) throw std::invalid_argument("there is no n-gram model");
+  const SymbolTable symbols = model.symbols().table();
+  const NgramTable ngram = model.ngram()->table();
+  const int64_t continuations = ngram.contexts[ngram.context_count].first_continuation;
+  const GuessTables::Head head{symbols.special,     symbols.vocab_size,
+                               ngram.order,         ngram.alphabet_size,
+                               ngram.context_count, static_cast<uint32_t>(continuations)};
+  std::string row = empty_row<GuessTables>(head);
+  const auto* base = reinterpret_cast<const uint8_t*>(row.data());
+  RowCarver carver(base);
+  const GuessTables at = GuessTables::carve(head, carver);
+  put(row, base, at.symbols.kinds, symbols.kinds, symbols.vocab_size);
+  put(row, base, at.symbols.ring_numbers, symbols.ring_numbers, symbols.vocab_size);
+  put(row, base, at.symbols.ring_tokens, symbols.ring_tokens, SymbolTable::kRingNumbers);
+  put(row, base, at.ngram.contexts, ngram.contexts, int64_t{ngram.context_count} + 1);
+  put(row, base, at.ngram.context_symbols, ngram.context_symbols, ngram.context_count);
+  put(row, base, at.ngram.continuations, ngram.continuations, continuations);
+  put(row, base, at.ngram.probabilities, ngram.probabilities, 256);
+  return row;
+}
+
+std::string guess_text_row(const GuessModel& model, const int32_t* source_ids, int source_length) {
+  const Guess guess(source_ids, source_length, model);
+  const GuessText& text = guess.text();
+  const GuessTextRow::Head head{text.size,
+                                text.source_length,
+                                text.atom_count,
+                                model.symbols().alphabet_size(),
+                                GuessTextRow::kFresh,
+                                0};
+  std::string row = empty_row<GuessTextRow>(head);
+  const auto* base = reinterpret_cast<const uint8_t*>(row.data());
+  RowCarver carver(base);
+  const GuessText at = GuessTextRow::carve(head, carver);
+  put(row, base, at.symbols, text.symbols, text.size);
+  put(row, base, at.atoms, text.atoms, text.size);
+  put(row, base, at.codes, text.codes, text.size);
+  put(row, base, at.code_of_symbol, text.code_of_symbol, head.alphabet_size);
+  return row;
+}
+
+GuessRowLimits guess_row_limits(const GuessModel& model, int longest) {
+  const auto size =
+      static_cast<int32_t>(model.rewrites() ? CopyTextWriter::most_size(longest) : longest + 1);
+  RowCarver row(nullptr);
+  GuessTextRow::carve({size, longest, longest, model.symbols().alphabet_size(), 0, 0}, row);
+  return {row.size(), guess_state_size(size, longest)};
+}
+
+}  // namespace molspec

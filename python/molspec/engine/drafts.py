@@ -1,0 +1,146 @@
+"""Drafters of greedy decoding on a device: what they keep there, and the operator of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from molspec._native import DrafterFactory, TreeOptions, WindowOptions
+
+if TYPE_CHECKING:
+    from molspec.engine.cuda import CudaSession
+
+#: kMostTreeNodes and kMostNgramSymbols: what a warp has room for.
+_MOST_TREE_NODES = 32
+_MOST_NGRAM_SYMBOLS = 512
+
+
+class DeviceDrafts:
+    """No drafts: the rows of the drafts tensor stay empty. Others extend this.
+
+    What a query drafts from is made by the host when it starts, in the code that the CPU uses.
+    """
+
+    #: Nodes of a tree.
+    limit = 0
+
+    def __init__(self, session: CudaSession) -> None:
+        self._session = session
+
+    def fits(self, drafters: DrafterFactory) -> bool:
+        """Whether other drafters need the same buffers, and the same numbers in a round."""
+        return not isinstance(drafters.options, (WindowOptions, TreeOptions))
+
+    def begin(self, drafters: DrafterFactory) -> None:
+        """Draft for a decode loop."""
+
+    def start(self, row: int, source_ids: Sequence[int]) -> int:
+        """Begin a query; return the most nodes of a tree of it."""
+        del row, source_ids
+        return 0
+
+    def propose(self, answers: Tensor, drafts: Tensor) -> None:
+        """Queue the drafts of a round."""
+
+
+class DeviceWindows(DeviceDrafts):
+    """Windows of the source: the host makes their trees, a round picks one."""
+
+    def __init__(
+        self, session: CudaSession, drafters: DrafterFactory, options: WindowOptions
+    ) -> None:
+        super().__init__(session)
+        self._limits = options.tree_limits(session.spec.max_positions)
+        self.limit, entries = self._limits
+        self._trees = torch.zeros(session.query_count, entries, dtype=torch.int32)
+        self._trees = self._trees.to(session.device)
+        self._bos = drafters.model.bos
+
+    def fits(self, drafters: DrafterFactory) -> bool:
+        """Whether the trees have room in the rows."""
+        options, longest = drafters.options, self._session.spec.max_positions
+        if not isinstance(options, WindowOptions) or drafters.model.bos != self._bos:
+            return False
+        return options.tree_limits(longest) == self._limits
+
+    def begin(self, drafters: DrafterFactory) -> None:
+        """Draft by the options of these drafters."""
+        self._drafters = drafters
+
+    def start(self, row: int, source_ids: Sequence[int]) -> int:
+        """Send the trees of a query; return the nodes of the largest."""
+        options = self._drafters.options
+        assert isinstance(options, WindowOptions)
+        trees = self._drafters.model.window_trees(source_ids, options)
+        self._trees[row, : len(trees)] = self._session.send(torch.tensor(trees, dtype=torch.int32))
+        return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
+
+    def propose(self, answers: Tensor, drafts: Tensor) -> None:
+        """Pick the tree of the last token."""
+        self._session.library.propose_windows(answers, drafts, self._trees, self._bos)
+
+
+class DeviceTree(DeviceDrafts):
+    """The likeliest continuations by a guess: a round makes the tree."""
+
+    def __init__(
+        self, session: CudaSession, drafters: DrafterFactory, options: TreeOptions
+    ) -> None:
+        super().__init__(session)
+        self._guess = drafters.model
+        self._numbers = _numbers(options)
+        self.limit = options.node_budget
+        text, state = self._guess.row_limits(session.spec.max_positions)
+        self._tables = session.send(_bytes(self._guess.tables_row()))
+        rows = session.query_count
+        self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=session.device)
+        shape = rows, 1 + self.limit, state
+        self._states = torch.zeros(shape, dtype=torch.uint8, device=session.device)
+
+    def fits(self, drafters: DrafterFactory) -> bool:
+        """Whether it is the same guess, and a tree of the same options."""
+        options = drafters.options
+        if not isinstance(options, TreeOptions) or drafters.model is not self._guess:
+            return False
+        return _numbers(options) == self._numbers
+
+    def start(self, row: int, source_ids: Sequence[int]) -> int:
+        """Send the copy text of a query."""
+        text = _bytes(self._guess.text_row(source_ids))
+        self._texts[row, : len(text)] = self._session.send(text)
+        return self.limit
+
+    def propose(self, answers: Tensor, drafts: Tensor) -> None:
+        """Grow the trees behind the last tokens."""
+        _, max_depth, min_log_prob = self._numbers
+        self._session.library.propose_tree(
+            answers, drafts, self._tables, self._texts, self._states, max_depth, min_log_prob
+        )
+
+
+def takes(drafters: DrafterFactory) -> bool:
+    """Whether the drafts can be made on a device: a guess there needs its n-gram model."""
+    if not isinstance(drafters.options, TreeOptions):
+        return True
+    fits = 0 < drafters.model.ngram_alphabet <= _MOST_NGRAM_SYMBOLS
+    return fits and drafters.options.node_budget <= _MOST_TREE_NODES
+
+
+def make(session: CudaSession, drafters: DrafterFactory) -> DeviceDrafts:
+    """The drafter on a session's device."""
+    if isinstance(drafters.options, WindowOptions):
+        return DeviceWindows(session, drafters, drafters.options)
+    if isinstance(drafters.options, TreeOptions):
+        return DeviceTree(session, drafters, drafters.options)
+    return DeviceDrafts(session)
+
+
+def _numbers(options: TreeOptions) -> tuple[int, int, float]:
+    return options.node_budget, options.max_depth, options.min_log_prob
+
+
+def _bytes(row: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(row), dtype=torch.uint8)

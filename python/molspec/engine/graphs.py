@@ -1,0 +1,66 @@
+"""What a step on a CUDA device is replayed from: captured graphs, and buffers with an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import torch
+
+
+class Graphs:
+    """Captured graphs by key: work is captured when it is first asked for, then replayed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Do the work, which must be the same kernels on the same buffers at every call."""
+        with torch.cuda.device(self._device):
+            if (graph := self._graphs.get(key)) is not None:
+                graph.replay()
+                return
+            work()  # loads the kernels: a capture must not
+            torch.cuda.current_stream().synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                work()
+            self._graphs[key] = graph
+
+    def mark(self) -> Callable[[], None]:
+        """A function that waits until all that has been queued so far is done."""
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(self._device))
+        wait: Callable[[], None] = event.synchronize
+        return wait
+
+    def clear(self) -> None:
+        """Forget all graphs: a buffer has moved."""
+        self._graphs.clear()
+
+
+class Staged:
+    """A buffer on the device and its image in page-locked memory of the host."""
+
+    def __init__(self, columns: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
+        self._columns = columns
+        self.host = torch.empty((0, *columns), dtype=dtype)
+        self.device = self.host.to(device)
+
+    def grow(self, count: int) -> bool:
+        """Make room for `count` rows; what was in it is lost. Whether the buffer has moved."""
+        if count <= len(self.host):
+            return False
+        device, dtype = self.device.device, self.device.dtype
+        shape = (count, *self._columns)
+        self.host = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
+        self.device = torch.empty(shape, dtype=dtype, device=device)
+        return True
+
+    def upload(self, count: int) -> None:
+        """Copy the first rows to the device."""
+        self.device[:count].copy_(self.host[:count], non_blocking=True)
+
+    def download(self, count: int) -> None:
+        """Copy the first rows to the host, where they are once the stream has been waited for."""
+        self.host[:count].copy_(self.device[:count], non_blocking=True)

@@ -1,0 +1,128 @@
+"""Sessions with a fake model: one whose search is the host's, one with rounds on the device."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from molspec.decoding import Source, Statistics, decode
+from molspec.engine.beams import BeamRounds
+from molspec.engine.greedy import GreedyRounds
+from molspec.engine.rounds import DeviceRounds
+from molspec.strategy import Search
+from tests import tiny
+from tests.cuda.emulator import Emulator
+from tests.cuda.test_session import Recorder
+
+SOURCES = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES[:9]] + [[]]
+#: The fake model has no numbers for this source.
+NAMELESS = 4
+
+
+class FakeModel:
+    """Log-probs that depend on source and path alone: mostly copies, with ties."""
+
+    def __init__(self, rows: int) -> None:
+        self._indices = [0] * rows
+        self._token_of_slot: dict[int, int] = {}
+
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        for row, (index,) in zip(rows, sources, strict=True):
+            self._indices[row] = index
+
+    def release(self, row: int) -> None:
+        pass
+
+    def write(self, nodes: Tensor, path_slots: Tensor, log_probs: Tensor) -> None:
+        for i, (token_id, position, begin, row) in enumerate(nodes.tolist()):
+            log_probs[i] = torch.nan
+            if row < 0:
+                continue
+            slots = path_slots[begin : begin + position + 1].tolist()
+            self._token_of_slot[slots[-1]] = token_id
+            path = tuple(self._token_of_slot[slot] for slot in slots)
+            if self._indices[row] != NAMELESS or position < 2:
+                log_probs[i] = self._log_probs(self._indices[row], path)
+
+    def _log_probs(self, index: int, path: tuple[int, ...]) -> Tensor:
+        draw = random.Random(str((index, path)))
+        logits = [draw.randrange(12) / 4 for _ in tiny.TOKENS]
+        source = SOURCES[index]
+        place = len(path) - 1 + index % 3
+        if draw.random() < 0.85:
+            logits[source[place] if place < len(source) else tiny.VOCABULARY.eos_id] = 2.75
+        if draw.random() < 0.1:
+            logits[draw.randrange(len(logits))] = -math.inf
+        return torch.tensor(logits).log_softmax(-1)
+
+
+class HostSession(FakeModel):
+    """A session whose search is the host's."""
+
+    def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
+        del block_count
+        log_probs = torch.empty(len(nodes), len(tiny.TOKENS))
+        self.write(torch.from_numpy(nodes), torch.from_numpy(path_slots), log_probs)
+        return log_probs.numpy()
+
+
+class DeviceSession(FakeModel):
+    """A session that runs rounds on the emulated device, with the fake model's decoder."""
+
+    spec = tiny.SPEC
+    device = torch.device("cpu")
+
+    def __init__(
+        self, cuda: Emulator, rows: int, kind: type[GreedyRounds] | type[BeamRounds], ahead: int
+    ) -> None:
+        super().__init__(rows)
+        self.library = cuda.ops
+        self.graphs = Recorder()
+        self.query_count = rows
+        self._kind, self._ahead = kind, ahead
+
+    def rounds(self, search: Any) -> DeviceRounds[Any]:
+        return self._kind(self, search, self._ahead)  # type: ignore[arg-type]
+
+    def cache(self, blocks: int) -> Tensor:
+        return torch.zeros(blocks)
+
+    def step_size(self, node_count: int) -> int:
+        return node_count + 3  # some gaps
+
+    def reserve(self, rows: int) -> bool:
+        return rows < 0
+
+    def send(self, values: Tensor) -> Tensor:
+        return values
+
+    def launch(self, nodes: Tensor, path_slots: Tensor, kv: Tensor, log_probs: Tensor) -> None:
+        assert int(path_slots.max()) < 16 * len(kv)
+        self.write(nodes, path_slots, log_probs)
+
+
+#: Everything that a search tells of a query.
+Found = tuple[list[tuple[list[int], float, bool]], list[int], str]
+
+
+def run(
+    session: HostSession | DeviceSession, search: Search, batch_size: int
+) -> tuple[dict[int, Found], Statistics]:
+    """What is found by query, and the sums."""
+    sources = [Source(index, ids, [index]) for index, ids in enumerate(SOURCES)]
+    statistics = Statistics()
+    found = {}
+    names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
+    for index, decoded in decode(session, search, sources, batch_size, statistics):  # type: ignore[arg-type]
+        found[index] = (
+            [(h.token_ids, h.log_prob, h.finished) for h in decoded.hypotheses],
+            [getattr(decoded.statistics, name) for name in names],
+            decoded.error,
+        )
+    return found, statistics
