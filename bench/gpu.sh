@@ -13,7 +13,8 @@ site=$(mktemp -d)
 trap 'rm -rf "$site"' EXIT
 status=0
 
-# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds; its output goes to a file.
+# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds; its output goes to a file. The limits
+# add up to less than ten minutes.
 step() {
   local name=$1 limit=$2 begin=$SECONDS
   shift 2
@@ -26,15 +27,15 @@ step() {
   fi
 }
 
-step machine 30 bash -c "nvidia-smi; nvcc --version; '$python' -c 'import torch; print(torch.__version__)'"
-step build 150 env MOLSPEC_CUDA=ON "$python" -m pip install --no-index --no-build-isolation \
+step machine 10 bash -c "nvidia-smi; nvcc --version; '$python' -c 'import torch; print(torch.__version__)'"
+step build 130 env MOLSPEC_CUDA=ON "$python" -m pip install --no-index --no-build-isolation \
   --no-deps --target "$site" .
 export PYTHONPATH="$site" OMP_NUM_THREADS=4
-step checks 90 "$python" bench/gpu checks --json "$out/checks.json"
-step laws 90 "$python" bench/gpu laws --json "$out/laws.json"
+step checks 70 "$python" bench/gpu checks --json "$out/checks.json"
+step laws 70 "$python" bench/gpu laws --json "$out/laws.json"
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck; do
-    step "$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 1 \
+    step "$tool" 45 compute-sanitizer --tool "$tool" --error-exitcode 1 \
       "$python" bench/gpu small
   done
 else
@@ -43,7 +44,7 @@ fi
 step costs 40 bash -c "nvcc -O3 -std=c++17 -gencode arch=compute_80,code=sm_80 \
   -gencode arch=compute_90a,code=sm_90a bench/gpu/costs.cu -o '$site/costs' &&
   '$site/costs' > '$out/costs.json'"
-step times 180 "$python" bench/gpu times --json "$out/times.json"
-step kernels 60 "$python" bench/gpu kernels --json "$out/kernels.json"
+step times 130 "$python" bench/gpu times --json "$out/times.json"
+step kernels 40 "$python" bench/gpu kernels --json "$out/kernels.json"
 cat "$out"/checks.json "$out"/laws.json "$out"/costs.json "$out"/times.json "$out"/kernels.json 2> /dev/null
 exit "$status"

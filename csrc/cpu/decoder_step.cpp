@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "cpu/layers.h"
-#include "cpu/team.h"
+#include "cpu/workers.h"
 
 namespace molspec::cpu {
 namespace {

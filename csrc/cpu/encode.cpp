@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "cpu/layers.h"
-#include "cpu/team.h"
+#include "cpu/workers.h"
 
 namespace molspec::cpu {
 namespace {

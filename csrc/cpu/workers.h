@@ -15,19 +15,19 @@
 
 namespace molspec::cpu {
 
-class Team {
+class Workers {
  public:
   static constexpr int kMostThreads = 64;
 
-  // The process's own. Its workers begin with the first work for them; a forked child has its own.
-  static Team& get();
+  // The process's own. They begin with the first work for them; a forked child has its own.
+  static Workers& get();
 
   int size() const { return size_.load(std::memory_order_relaxed); }
   void resize(int size) { size_.store(size, std::memory_order_relaxed); }
 
   // Calls function(item) for every item of [0, count), once each, on this thread and on workers;
-  // returns when all are done. The function must not throw, and must not run a team itself. While
-  // one thread runs the team, others that want it work alone.
+  // returns when all are done. The function must not throw, and must not call `run` itself. While
+  // one thread has the workers, others that want them work alone.
   template <typename Function>
   void run(int count, const Function& function) {
     const auto call = [](const void* work, int item) {
@@ -64,18 +64,18 @@ class Team {
   std::atomic<int> sleeping_{0};
 };
 
-// Calls function(first, rows) for blocks of rows that cover [0, rows): one block of a team of one.
+// Calls function(first, rows) for blocks of rows that cover [0, rows): one block of one thread.
 template <typename Function>
 void for_row_blocks(int rows, const Function& function) {
-  Team& team = Team::get();
-  const int threads = team.size();
-  // Two tiles of rows a block keep the kernels busy and the threads evenly loaded; of fewer rows
-  // every thread gets some, but a row alone costs as much as two.
+  Workers& workers = Workers::get();
+  const int threads = workers.size();
+  // A block reads all weights, so there are no more blocks than keep the threads evenly loaded; of
+  // few rows every thread gets some, but a row alone costs as much as two.
   constexpr int kBlockRows = 32;
   const int even = ((rows + kBlockRows - 1) / kBlockRows + threads - 1) / threads * threads;
   const int most = rows / 2 > 1 ? rows / 2 : 1;
   const int count = threads == 1 ? 1 : even < most ? even : most;
-  team.run(count, [&](int block) {
+  workers.run(count, [&](int block) {
     const int first = rows * block / count;
     function(first, rows * (block + 1) / count - first);
   });

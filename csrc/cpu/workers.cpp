@@ -1,4 +1,4 @@
-#include "cpu/team.h"
+#include "cpu/workers.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -56,24 +56,24 @@ bool wait_briefly(const Done& done) {
 }
 
 // Never deleted: workers may outlive everything else.
-Team*& instance() {
-  static Team* team = [] {
+Workers*& instance() {
+  static Workers* workers = [] {
     // A child has no workers, and whatever they held stays locked: it begins anew.
     pthread_atfork(nullptr, nullptr, [] {
-      Team* fresh = new Team;
+      Workers* fresh = new Workers;
       fresh->resize(instance()->size());
       instance() = fresh;
     });
-    return new Team;
+    return new Workers;
   }();
-  return team;
+  return workers;
 }
 
 }  // namespace
 
-Team& Team::get() { return *instance(); }
+Workers& Workers::get() { return *instance(); }
 
-void Team::run(int count, Call call, const void* work) {
+void Workers::run(int count, Call call, const void* work) {
   std::unique_lock<std::mutex> running(running_, std::defer_lock);
   const auto alone = [&] {
     for (int item = 0; item < count; ++item) call(work, item);
@@ -104,16 +104,16 @@ void Team::run(int count, Call call, const void* work) {
 }
 
 // Starts the workers that are missing. Signals stay with the threads that there were before.
-void Team::hire() {
+void Workers::hire() {
   if (hired_ >= size() - 1) return;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (; hired_ < size() - 1; ++hired_) std::thread(&Team::help, this, hired_).detach();
+  for (; hired_ < size() - 1; ++hired_) std::thread(&Workers::help, this, hired_).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-bool Team::claim(uint64_t* ticket, int* item) {
+bool Workers::claim(uint64_t* ticket, int* item) {
   *ticket = ticket_.load(std::memory_order_acquire);
   while (next_item(*ticket) < item_count(*ticket)) {
     *item = next_item(*ticket);
@@ -122,7 +122,7 @@ bool Team::claim(uint64_t* ticket, int* item) {
   return false;
 }
 
-void Team::work_off() {
+void Workers::work_off() {
   uint64_t ticket;
   int item;
   while (claim(&ticket, &item)) {
@@ -131,7 +131,7 @@ void Team::work_off() {
   }
 }
 
-void Team::help(int worker) {
+void Workers::help(int worker) {
   for (;;) {
     const uint64_t seen = ticket_.load(std::memory_order_acquire);
     if (worker < size() - 1) work_off();
@@ -139,7 +139,7 @@ void Team::help(int worker) {
   }
 }
 
-void Team::wait_for_work(uint64_t seen, int worker) {
+void Workers::wait_for_work(uint64_t seen, int worker) {
   const auto there_is_some = [&] {
     return run_number(ticket_.load()) != seen && worker < size() - 1;
   };
@@ -151,12 +151,12 @@ void Team::wait_for_work(uint64_t seen, int worker) {
 }
 
 void set_num_threads_op(int64_t count) {
-  check(count >= 1 && count <= Team::kMostThreads, "count is ", count, ": expected 1 to ",
-        Team::kMostThreads);
-  Team::get().resize(static_cast<int>(count));
+  check(count >= 1 && count <= Workers::kMostThreads, "count is ", count, ": expected 1 to ",
+        Workers::kMostThreads);
+  Workers::get().resize(static_cast<int>(count));
 }
 
-int64_t get_num_threads_op() { return Team::get().size(); }
+int64_t get_num_threads_op() { return Workers::get().size(); }
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, CompositeExplicitAutograd, library) {
   library.impl("set_num_threads", TORCH_BOX(&set_num_threads_op));
