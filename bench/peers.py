@@ -27,6 +27,7 @@ from peering.convert import convert
 from peering.engines import SETTINGS
 from peering.process import PeerProcess, Reply, first_answer
 from peering.report import Record, markdown, picture
+from peering.text import Text
 
 FIRST_ANSWER = "first answer"
 
@@ -67,9 +68,12 @@ CURVES = {
 }
 
 
-def queries(scenario: Scenario, table: Path) -> list[str]:
-    """The first queries of the table, or those whose targets come closest to the length."""
-    pairs = list(islice(evaluation.PairTable(table), 2000))
+def queries(scenario: Scenario, table: Path, text: Text) -> list[str]:
+    """The first queries of the table, or those whose targets come closest to the length.
+
+    Of those that the model has all tokens of: a peer may fail at others.
+    """
+    pairs = [p for p in islice(evaluation.PairTable(table), 2000) if text.knows(p.query)]
     if scenario.length is not None:
         wanted = scenario.length
         pairs.sort(key=lambda pair: abs(_tokens(pair.target) - wanted))
@@ -87,7 +91,7 @@ def measure(
 ) -> list[Record]:
     """Rounds of all peers in turns."""
     scenario = SCENARIOS[name]
-    asked = queries(scenario, table)
+    asked = queries(scenario, table, Text(folder))
     size = scenario.batch_size
     batches = [asked[i : i + size] for i in range(0, len(asked), size)]
     replies: dict[tuple[str, str], list[Reply]] = {}
@@ -115,7 +119,7 @@ def measure_first_answer(
     table: Path, folder: Path, threads: int, flags: argparse.Namespace
 ) -> list[Record]:
     """Fresh processes of all peers in turns."""
-    (query,) = queries(SCENARIOS[FIRST_ANSWER], table)
+    (query,) = queries(SCENARIOS[FIRST_ANSWER], table, Text(folder))
     replies: dict[tuple[str, str], list[Reply]] = {}
     missing: set[str] = set()
     for _ in range(flags.rounds):

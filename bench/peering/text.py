@@ -24,6 +24,10 @@ class Text:
         self.eos_id: int = values["eos_id"]
         self._ids = {token: i for i, token in enumerate(self.tokens)}
 
+    def knows(self, query: str) -> bool:
+        """Whether the model has all tokens of a query."""
+        return all(token in self._ids for token in _TOKEN.findall(query))
+
     def source(self, query: str) -> list[int]:
         """Ids of a query with BOS and EOS."""
         return [self.bos_id, *(self._ids[token] for token in _TOKEN.findall(query)), self.eos_id]

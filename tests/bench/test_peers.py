@@ -99,11 +99,11 @@ def test_a_curve_has_a_column_for_every_value_that_was_measured() -> None:
     ]
 
 
-def test_queries_of_a_length_are_the_closest(tmp_path: Path) -> None:
+def test_queries_of_a_length_are_the_closest(tmp_path: Path, folder: Path) -> None:
     table = tmp_path / "set.tsv"
-    rows = "".join(f"{'C' * n}\t{'C' * n}\n" for n in range(1, 60))
+    rows = "".join(f"{'C' * n}\t{'C' * n}\n" for n in range(1, 60)) + f"Br\t{'C' * 20}\n"
     table.write_text("src\ttgt\n" + rows)
-    found = peers.queries(peers.Scenario("product", 3, length=20), table)
+    found = peers.queries(peers.Scenario("product", 3, length=20), table, Text(folder))
     assert sorted(map(len, found)) == [19, 20, 21]
 
 
