@@ -82,6 +82,7 @@ def test_a_forked_child_has_its_own() -> None:
         warnings.simplefilter("ignore")  # of forking beside threads, which is what is tested
         child = os.fork()
     if child == 0:
+        torch.set_num_threads(1)  # its OpenMP does not survive a fork
         right = molspec.get_num_threads() == 2 and torch.equal(batch.run(ops), expected)
         os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
