@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "cpu/layers.h"
-#include "cpu/workers.h"
 
 namespace molspec::cpu {
 namespace {
@@ -44,6 +43,7 @@ class DecoderRows {
         nodes_(problem.nodes + first_node + first),
         log_probs_(problem.log_probs + (first_node + first) * model_.target_vocab_size),
         rows_(rows) {}
+  DecoderRows(const DecoderRows&) = delete;  // layers_ refers to work_
 
   void embed() const {
     for (int row = 0; row < rows_; ++row) {
@@ -102,15 +102,9 @@ class DecoderRows {
 
 void decoder_chunk(const DecoderStepProblem& problem, const Workspace& work, int64_t first_node,
                    int rows) {
-  const size_t layer_count = problem.model->decoder.layers.size();
-  for (size_t layer = 0; layer <= layer_count; ++layer) {
-    // All rows' keys and values of the layer before are stored.
-    for_row_blocks(rows, [&](int first, int count) {
-      const DecoderRows part(problem, work, first_node, first, count);
-      layer == 0 ? part.embed() : part.attend(layer - 1);
-      layer == layer_count ? part.end() : part.store(layer);
-    });
-  }
+  through_layers(problem.model->decoder.layers.size(), rows, [&](int first, int count) {
+    return DecoderRows(problem, work, first_node, first, count);
+  });
 }
 
 void decoder_step(const DecoderStepProblem& problem) {

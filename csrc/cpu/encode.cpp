@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "cpu/layers.h"
-#include "cpu/workers.h"
 
 namespace molspec::cpu {
 namespace {
@@ -24,6 +23,7 @@ class EncoderRows {
         query_(query),
         first_(first),
         rows_(rows) {}
+  EncoderRows(const EncoderRows&) = delete;  // layers_ refers to work_
 
   void embed() const {
     const int32_t* source = problem_.source_ids + problem_.source_offsets[query_];
@@ -87,15 +87,9 @@ void encode_query(const EncodeProblem& problem, const Workspace& work, int64_t q
   for (int row = 0; row < rows; ++row)
     work.self_keys[row] = {work.blocks, block_count, nullptr, rows,
                            model.relative_bias(model.encoder, row)};
-  const size_t layer_count = model.encoder.layers.size();
-  for (size_t layer = 0; layer <= layer_count; ++layer) {
-    // All rows' keys and values of the layer before are stored.
-    for_row_blocks(rows, [&](int first, int count) {
-      const EncoderRows part(problem, work, query, first, count);
-      layer == 0 ? part.embed() : part.attend(layer - 1);
-      layer == layer_count ? part.end() : part.store(layer);
-    });
-  }
+  through_layers(model.encoder.layers.size(), rows, [&](int first, int count) {
+    return EncoderRows(problem, work, query, first, count);
+  });
 }
 
 void encode(const EncodeProblem& problem) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "cpu/workers.h"
 #include "cpu/workspace.h"
 
 namespace molspec::cpu {
@@ -48,5 +49,18 @@ class Layers {
   const Workspace& work_;
   const Kernels& kernels_ = kernels();
 };
+
+// Takes rows through a stack's layers in blocks: rows_of(first, rows) gives a block with embed(),
+// store(layer), attend(layer) and end(). Before a row attends, all have stored.
+template <typename RowsOf>
+void through_layers(size_t layer_count, int rows, const RowsOf& rows_of) {
+  for (size_t layer = 0; layer <= layer_count; ++layer) {
+    for_row_blocks(rows, [&](int first, int count) {
+      const auto block = rows_of(first, count);
+      layer == 0 ? block.embed() : block.attend(layer - 1);
+      layer == layer_count ? block.end() : block.store(layer);
+    });
+  }
+}
 
 }  // namespace molspec::cpu
