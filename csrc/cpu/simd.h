@@ -37,16 +37,18 @@ inline f32x16 min(f32x16 a, f32x16 b) { return {_mm512_min_ps(a.value, b.value)}
 inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
   return {_mm512_fmadd_ps(a.value, b.value, c.value)};
 }
-// The first `count` lanes of a, and `other` in the rest.
+inline __mmask16 first_lanes(int count) {
+  return count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
+}
 // from[indices[i]] in lane i of the first `count`, 0 in the others, whose indices are not read.
 inline f32x16 gather(const float* from, const int32_t* indices, int count) {
-  const __mmask16 mask = count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
+  const __mmask16 mask = first_lanes(count);
   const __m512i index = _mm512_maskz_loadu_epi32(mask, indices);
   return {_mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, index, from, sizeof(float))};
 }
+// The first `count` lanes of a, and `other` in the rest.
 inline f32x16 keep_first(f32x16 a, int count, float other) {
-  const __mmask16 mask = count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
-  return {_mm512_mask_blend_ps(mask, _mm512_set1_ps(other), a.value)};
+  return {_mm512_mask_blend_ps(first_lanes(count), _mm512_set1_ps(other), a.value)};
 }
 // a * 2^n for whole-numbered lanes n in [-126, 127].
 inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
@@ -127,11 +129,6 @@ inline f32x16 min(f32x16 a, f32x16 b) {
 }
 inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
-}
-inline f32x16 gather(const float* from, const int32_t* indices, int count) {
-  float lanes[kLanes] = {};
-  for (int i = 0; i < kLanes && i < count; ++i) lanes[i] = from[indices[i]];
-  return load(lanes);
 }
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -232,11 +229,6 @@ inline f32x16 min(f32x16 a, f32x16 b) {
 inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
   return each_lane([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
 }
-inline f32x16 gather(const float* from, const int32_t* indices, int count) {
-  float lanes[kLanes] = {};
-  for (int i = 0; i < kLanes && i < count; ++i) lanes[i] = from[indices[i]];
-  return load(lanes);
-}
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   return each_lane([&](int i) { return i < count ? a.lane[i] : other; });
 }
@@ -287,6 +279,14 @@ inline void store_bytes(uint8_t* to, f32x16 a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(a.lane[i]);
 }
 
+#endif
+
+#if !defined(__AVX512F__)
+inline f32x16 gather(const float* from, const int32_t* indices, int count) {
+  float lanes[kLanes] = {};
+  for (int i = 0; i < kLanes && i < count; ++i) lanes[i] = from[indices[i]];
+  return load(lanes);
+}
 #endif
 
 // max and min give back their second argument where either is NaN: what may be NaN stands there.
