@@ -45,20 +45,16 @@ class Session:
     def __init__(self, packed: PackedModel, query_count: int) -> None:
         self._packed = packed
         spec = packed.spec
-        self._layers = spec.decoder_layers
         blocks = -(-spec.max_positions // BLOCK_POSITIONS)
         #: Row: length, then blocks of the memory cache.
         self._memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32)
         self._free_blocks: list[int] = []
-        self._memory_cache = self._cache(0)
-        self._kv_cache = self._cache(0)
+        self._memory_cache = torch.empty(0, spec.decoder_layers, packed.block_size)
+        self._kv_cache = torch.empty_like(self._memory_cache)
         self._workspace = torch.empty(0, dtype=torch.uint8)
         self._workspace_rows = 0
         self._workspace_positions = 0
         self._log_probs = torch.empty(0, spec.target_vocab_size)
-
-    def _cache(self, blocks: int) -> Tensor:
-        return torch.zeros(blocks, self._layers, self._packed.block_size)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
