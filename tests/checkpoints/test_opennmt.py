@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from molspec import load
-from molspec.checkpoints import Checkpoint, CheckpointError, read
-from molspec.model.transformer import Transformer
+from molspec.checkpoints import CheckpointError, read
 from tests.checkpoints.opennmt_model import OpenNMT, store
+from tests.checkpoints.twin import twin_log_probs
 
 VERSIONS = ("0.4.1", "2.3", "3.5", "3.5, gated and RMS")
 SOURCE, TARGET = "CcON1()", "cC1(O)"
@@ -31,19 +31,6 @@ def save(tmp_path: Path) -> Callable[[OpenNMT], Path]:
     return save
 
 
-def twin_log_probs(checkpoint: Checkpoint) -> Tensor:
-    """Log-probabilities behind every token of TARGET, by our own model."""
-    twin = Transformer(checkpoint.spec, dropout=0.0).eval()
-    twin.load_state_dict(dict(checkpoint.weights))
-    vocabulary = checkpoint.vocabulary
-    source = torch.tensor([vocabulary.encode(SOURCE)])
-    target = torch.tensor([[vocabulary.bos_id, *vocabulary.encode(TARGET)]])
-    nothing = torch.zeros_like(source, dtype=torch.bool)
-    with torch.no_grad():
-        logits = twin.decode(target, twin.encode(source, nothing), nothing)
-    return logits.log_softmax(-1)[0]
-
-
 def own_log_probs(model: OpenNMT) -> Tensor:
     source = torch.tensor([[model.source.index(token) for token in SOURCE]])
     target = torch.tensor([[2, *(model.target.index(token) for token in TARGET)]])
@@ -57,7 +44,7 @@ def test_the_log_probs_are_opennmts(save: Any, version: str, shared: bool) -> No
     model = OpenNMT(version, shared)
     checkpoint = read(save(model))
     assert checkpoint.spec.shared_embedding == shared
-    own, ours = own_log_probs(model), twin_log_probs(checkpoint)
+    own, ours = own_log_probs(model), twin_log_probs(checkpoint, SOURCE, TARGET)
     known = len(model.target)
     torch.testing.assert_close(ours[:, :known], own, atol=1e-5, rtol=1e-5)
     assert torch.equal(ours[:, known:].exp(), torch.zeros(len(ours), ours.shape[1] - known))
@@ -76,7 +63,7 @@ def test_models_without_biases(save: Any) -> None:
     model = OpenNMT("3.5", shared=True, bias=False)
     checkpoint = read(save(model))
     torch.testing.assert_close(
-        twin_log_probs(checkpoint), own_log_probs(model), atol=1e-5, rtol=1e-5
+        twin_log_probs(checkpoint, SOURCE, TARGET), own_log_probs(model), atol=1e-5, rtol=1e-5
     )
 
 

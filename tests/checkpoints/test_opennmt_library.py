@@ -7,26 +7,13 @@ from typing import get_args
 
 import pytest
 import torch
-from torch import Tensor
 
 from molspec import load
-from molspec.checkpoints import Checkpoint, CheckpointError, read
-from molspec.model.transformer import Transformer
+from molspec.checkpoints import CheckpointError, read
 from tests.checkpoints.opennmt_library import MAJOR, Library, Shared
+from tests.checkpoints.twin import twin_log_probs
 
 SOURCE, TARGET = "C1CN1C(O)=O", "cC1(O)"
-
-
-def twin_log_probs(checkpoint: Checkpoint) -> Tensor:
-    twin = Transformer(checkpoint.spec, dropout=0.0).eval()
-    twin.load_state_dict(dict(checkpoint.weights))
-    vocabulary = checkpoint.vocabulary
-    source = torch.tensor([vocabulary.encode(SOURCE)])
-    target = torch.tensor([[vocabulary.bos_id, *vocabulary.encode(TARGET)]])
-    nothing = torch.zeros_like(source, dtype=torch.bool)
-    with torch.no_grad():
-        logits = twin.decode(target, twin.encode(source, nothing), nothing)
-    return logits.log_softmax(-1)[0]
 
 
 OPTIONS: dict[str, tuple[str, ...]] = {"as it is": (), "tied": ("--share_decoder_embeddings",)}
@@ -49,7 +36,7 @@ def test_the_log_probs_are_the_librarys(tmp_path: Path, options: str, shared: Sh
     library = Library(shared, *OPTIONS[options])
     checkpoint = read(library.save(tmp_path))
     assert checkpoint.spec.shared_embedding == (shared == "embedding")
-    own, ours = library.log_probs(SOURCE, TARGET), twin_log_probs(checkpoint)
+    own, ours = library.log_probs(SOURCE, TARGET), twin_log_probs(checkpoint, SOURCE, TARGET)
     order = [checkpoint.vocabulary.tokens.index(token) for token in library.tokens("tgt")]
     torch.testing.assert_close(ours[:, order], own, atol=2e-5, rtol=1e-5)
     assert own.std() > 0.5
