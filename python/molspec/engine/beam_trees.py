@@ -97,19 +97,24 @@ class TreeSizes:
         """Of a query's tree."""
         return self.blocks * BLOCK_POSITIONS
 
-    def fit(self, session: CudaSession, length_norm: Callable[[int], float]) -> bool:
+    def fit(
+        self, session: CudaSession, length_norm: Callable[[int], float], state_size: int = 0
+    ) -> bool:
         """Whether the rounds of such a search can stay on a session's device.
+
+        `state_size` is that of a node's guess state, in bytes.
 
         Left to the host: beams that are wider than a block of threads holds, what takes much of the
         device's memory, and a length penalty so high that no double holds the norm.
         """
         slots = self.nodes * session.query_count
+        slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + state_size
         return (
             self.beam_size <= _WIDEST
             and self.nodes <= _MOST_NODES
             and slots * self.capacity < 2**31
             and isfinite(length_norm(self.capacity))
-            and session.has_room(slots // BLOCK_POSITIONS)
+            and session.has_room(slots // BLOCK_POSITIONS, slots * slot_size)
         )
 
 

@@ -25,9 +25,12 @@ class BeamRounds(BeamTreeRounds[BeamSearch]):
         """Whether it is beam search that fits, without drafts or by a guess that a device makes."""
         if not isinstance(search, BeamSearch):
             return False
-        if search.options.drafts and not drafts.guesses(search.guess_model):
-            return False
-        return _sizes(search).fit(session, search.options.length_norm)
+        state_size = 0
+        if search.options.drafts:
+            if not drafts.guesses(search.guess_model):
+                return False
+            _, state_size = search.guess_model.row_limits(session.spec.max_positions)
+        return _sizes(search).fit(session, search.options.length_norm, state_size)
 
     def __init__(
         self, session: CudaSession, search: BeamSearch, rounds_ahead: int = ROUNDS_AHEAD

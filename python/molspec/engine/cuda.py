@@ -141,11 +141,11 @@ class CudaSession:
         shape = (blocks, self._packed.spec.decoder_layers, self._packed.block_size)
         return torch.zeros(shape, device=self.device)
 
-    def has_room(self, blocks: int) -> bool:
-        """Whether a cache of so many blocks leaves three quarters of the device's memory."""
+    def has_room(self, blocks: int, more: int = 0) -> bool:
+        """Whether a cache of so many blocks, and more bytes, leave three quarters of the memory."""
         if self.device.type == "cpu":
             return True
-        size = 4 * blocks * self.spec.decoder_layers * self._packed.block_size
+        size = 4 * blocks * self.spec.decoder_layers * self._packed.block_size + more
         return 4 * size <= torch.cuda.get_device_properties(self.device).total_memory
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
