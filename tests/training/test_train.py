@@ -44,7 +44,7 @@ CONFIG = TrainConfig(
 #: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
 KILLED = """
 import json, os, signal, sys
-from molspec.training import TrainConfig, loop, train, trainer
+from molspec.training import TrainConfig, train, trainer
 
 def die_at(count, call):
     calls = []
@@ -57,7 +57,7 @@ def die_at(count, call):
 
 data, output, config, where = sys.argv[1:]
 if where == "save":
-    loop.os.replace = die_at(3, os.replace)
+    os.replace = die_at(3, os.replace)
 else:
     steps = {"beginning": 1, "step": 13}[where]
     trainer.Trainer._average = die_at(steps, trainer.Trainer._average)
