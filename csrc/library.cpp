@@ -28,15 +28,23 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "verify_nodes(Tensor(a!) answers, Tensor(b!) slots, Tensor drafts, Tensor log_probs, "
       "int eos_id) -> ()");
 
-  // Standard beam search that stays on a device: the same.
+  // Beam search that stays on a device: the same.
   library.def(
-      "stage_beams(Tensor(a!) answers, Tensor(b!) path_slots, Tensor(c!) nodes, int bos_id) -> ()");
+      "look_ahead(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
+      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor(f!) best_ids, Tensor(g!) best_log_probs, "
+      "Tensor length_norms, Tensor tables, Tensor texts, Tensor(h!) states, int beam_size, "
+      "int lookahead_steps, int node_budget, float min_confidence, int bos_id, int eos_id) -> ()");
   library.def(
-      "rank_tokens(Tensor nodes, Tensor log_probs, Tensor(a!) best_ids, "
+      "stage_beams(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
+      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor(f!) nodes, int beam_size, int bos_id) "
+      "-> ()");
+  library.def(
+      "rank_tokens(Tensor nodes, Tensor path_slots, Tensor log_probs, Tensor(a!) best_ids, "
       "Tensor(b!) best_log_probs) -> ()");
   library.def(
-      "select_beams(Tensor(a!) answers, Tensor(b!) path_slots, Tensor best_ids, "
-      "Tensor best_log_probs, Tensor length_norms, int eos_id) -> ()");
+      "replay_beams(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
+      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor best_ids, Tensor best_log_probs, "
+      "Tensor length_norms, int beam_size, int eos_id) -> ()");
 
   // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
   library.def("instruction_set() -> str");

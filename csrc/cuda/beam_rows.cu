@@ -1,12 +1,18 @@
 #include "cuda/launch.h"
+#include "cuda/look_ahead.cuh"
 #include "cuda/rank_tokens.cuh"
-#include "cuda/select_beams.cuh"
+#include "cuda/replay_beams.cuh"
 #include "cuda/stage_beams.cuh"
 
 namespace molspec::cuda {
 
+void look_ahead(const LookAheadProblem& problem, cudaStream_t stream) {
+  launch("look_ahead", look_ahead_kernel, static_cast<unsigned>(problem.rows.answers.query_count),
+         kBeamThreads, stream, problem);
+}
+
 void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream) {
-  launch("stage_beams", stage_beams_kernel, static_cast<unsigned>(problem.answers.query_count),
+  launch("stage_beams", stage_beams_kernel, static_cast<unsigned>(problem.rows.answers.query_count),
          kStageThreads, stream, problem);
 }
 
@@ -17,9 +23,9 @@ void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream) {
          problem);
 }
 
-void select_beams(const SelectBeamsProblem& problem, cudaStream_t stream) {
-  launch("select_beams", select_beams_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kSelectThreads, stream, problem);
+void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream) {
+  launch("replay_beams", replay_beams_kernel,
+         static_cast<unsigned>(problem.rows.answers.query_count), kBeamThreads, stream, problem);
 }
 
 }  // namespace molspec::cuda

@@ -11,10 +11,11 @@
 #include "ops/encode.h"
 #include "ops/expand_drafts.h"
 #include "ops/left_pad.h"
+#include "ops/look_ahead.h"
 #include "ops/propose_tree.h"
 #include "ops/propose_windows.h"
 #include "ops/rank_tokens.h"
-#include "ops/select_beams.h"
+#include "ops/replay_beams.h"
 #include "ops/select_hypotheses.h"
 #include "ops/stage_beams.h"
 #include "ops/stage_nodes.h"
@@ -36,9 +37,10 @@ void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream);
 void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream);
 
 // The same of beam search, see ops/beam_rows.h.
+void look_ahead(const LookAheadProblem& problem, cudaStream_t stream);
 void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream);
 void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream);
-void select_beams(const SelectBeamsProblem& problem, cudaStream_t stream);
+void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream);
 
 // What the lengths of left_pad add up to.
 struct RowMeasure {

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "cuda/guess_tokens.cuh"
 #include "cuda/kernels.h"
-#include "cuda/warp_team.cuh"
 
 namespace molspec::cuda {
 
@@ -14,11 +14,7 @@ struct DraftEntry {
 };
 
 struct TreeShared {
-  int32_t context[kGuessContext];
-  uint32_t path[NgramTable::kMaxOrder];
-  SymbolProbability found[kMostNgramSymbols];
-  bool seen[kMostNgramSymbols];
-  WeighedToken tokens[kMostNgramSymbols];
+  GuessShared guess;
   DraftEntry entries[kMostTreeNodes * kMostTreeNodes];  // behind the last token, behind node 0, ...
   int32_t depths[kMostTreeNodes];
 };
@@ -27,23 +23,14 @@ struct TreeShared {
 struct TreeProposer {
   const ProposeTreeProblem& problem;
   const int query;
-  const GuessRules rules;
-  const NgramTable ngram;
+  const Guesser guesser;
   TreeShared& shared;
-  const WarpTeam team;
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
   __device__ GuessStateView state(int64_t index) const {
-    return guess_state_of(problem.state(query, index), rules.text);
+    return guess_state_of(problem.guess.state(query, index), guesser.rules.text);
   }
   __device__ GuessStateView node_state(int32_t node) const { return state(2 + node); }
-
-  __device__ void start(const GuessStateView& root) const {
-    for (int32_t i = lane_index(); i < rules.text.size; i += kWarp) root.match_lengths[i] = i == 0;
-    for (int32_t i = lane_index(); i <= rules.text.source_length; i += kWarp) root.copied[i] = 0;
-    if (team.leads()) rules.start(*root.place);
-    team.sync();
-  }
 
   // The state behind all that has been emitted.
   __device__ GuessStateView root(GuessTextRow::Head& head) const {
@@ -51,13 +38,12 @@ struct TreeProposer {
     const int32_t count = problem.answers.head(query).token_count;
     if (absorbed == GuessTextRow::kFresh) {
       absorbed = 0;
-      start(state(at));
+      guesser.start(state(at));
     }
     for (; absorbed < count; ++absorbed, at = 1 - at)
-      advance_guess(team, rules, state(at), problem.answers.token_ids(query)[absorbed],
-                    state(1 - at));
-    team.sync();  // all have read the head
-    if (team.leads()) {
+      guesser.advance(state(at), problem.answers.token_ids(query)[absorbed], state(1 - at));
+    guesser.team.sync();  // all have read the head
+    if (guesser.team.leads()) {
       head.root = at;
       head.absorbed = absorbed;
     }
@@ -66,37 +52,16 @@ struct TreeProposer {
 
   // The likeliest tokens behind a state as entries [parent].
   __device__ void expand(const GuessStateView& from, int32_t parent, float log_prob) const {
-    const int count =
-        guess_symbols(team, rules, ngram, from, {shared.context, shared.path, shared.found});
-    for (int i = lane_index(); i < count; i += kWarp)
-      shared.tokens[i] = rules.weigh(shared.found[i], *from.place);
     DraftEntry* entries = shared.entries + parent * budget();
     for (int32_t i = lane_index(); i < budget(); i += kWarp)
       entries[i].token = SymbolTable::kNoToken;
-    team.sync();
-    float total = 1.0f;
-    for (int i = 0; i < count; ++i) total -= shared.tokens[i].lost;
-    for (int i = lane_index(); i < count; i += kWarp) {
-      const WeighedToken& token = shared.tokens[i];
-      if (token.token == SymbolTable::kNoToken || token.token == rules.symbols.special.eos)
-        continue;
-      const int place = place_of(token, count);
-      const float path = log_prob + logf(token.probability / total);
-      if (place < budget() && path >= problem.min_log_prob) entries[place] = {path, token.token};
-    }
-    team.sync();
-  }
-
-  // Tokens that are likelier, or as likely and of lower id.
-  __device__ int place_of(const WeighedToken& mine, int count) const {
-    int place = 0;
-    for (int i = 0; i < count; ++i) {
-      const WeighedToken& other = shared.tokens[i];
-      if (other.token == SymbolTable::kNoToken) continue;
-      place += other.probability > mine.probability ||
-               (other.probability == mine.probability && other.token < mine.token);
-    }
-    return place;
+    guesser.team.sync();
+    guesser.tokens(from, [&](int32_t token, float token_log_prob, int32_t place) {
+      const float path = log_prob + token_log_prob;
+      if (token != guesser.rules.symbols.special.eos && place < budget() &&
+          path >= problem.min_log_prob)
+        entries[place] = {path, token};
+    });
   }
 
   // Whether entry `left` becomes a node before `right`: the likelier one, then that of the earlier
@@ -130,8 +95,8 @@ struct TreeProposer {
       const DraftEntry entry = shared.entries[best];
       const int32_t parent = best / budget() - 1;
       const int32_t depth = parent < 0 ? 1 : shared.depths[parent] + 1;
-      team.sync();
-      if (team.leads()) {
+      guesser.team.sync();
+      if (guesser.team.leads()) {
         problem.drafts.token_ids(query)[node] = entry.token;
         problem.drafts.parents(query)[node] = parent;
         shared.entries[best].token = SymbolTable::kNoToken;
@@ -141,11 +106,11 @@ struct TreeProposer {
       if (depth == problem.max_depth) {
         for (int32_t i = lane_index(); i < budget(); i += kWarp)
           shared.entries[(node + 1) * budget() + i].token = SymbolTable::kNoToken;
-        team.sync();
+        guesser.team.sync();
         continue;
       }
       const GuessStateView child = node_state(node);
-      advance_guess(team, rules, parent < 0 ? root : node_state(parent), entry.token, child);
+      guesser.advance(parent < 0 ? root : node_state(parent), entry.token, child);
       expand(child, node + 1, entry.log_prob);
     }
     return budget();
@@ -157,21 +122,12 @@ inline __global__ void propose_tree_kernel(ProposeTreeProblem problem) {
   __shared__ TreeShared shared;
   const int query = blockIdx.x;
   if (problem.answers.head(query).state != GreedyAnswer::kLive) return;
-  RowCarver table_row(problem.tables);
-  const GuessTables tables =
-      GuessTables::carve(*reinterpret_cast<const GuessTables::Head*>(problem.tables), table_row);
-  uint8_t* text_base = problem.texts + query * problem.text_stride;
-  auto& head = *reinterpret_cast<GuessTextRow::Head*>(text_base);
-  RowCarver text_row(text_base);
-  const GuessText text = GuessTextRow::carve(head, text_row);
-  const bool fits = text_row.size() <= problem.text_stride &&
-                    guess_state_size(text.size, text.source_length) <= problem.state_stride &&
-                    tables.ngram.alphabet_size <= kMostNgramSymbols;
+  const uint8_t* tables = problem.guess.tables;
+  uint8_t* text = problem.guess.text(query);
   int32_t count = 0;
-  if (fits) {
-    const TreeProposer proposer{problem,      query,  {tables.symbols, text},
-                                tables.ngram, shared, {shared.seen}};
-    count = proposer.grow(proposer.root(head));
+  if (Guesser::fits(tables, text, problem.guess.text_stride, problem.guess.state_stride)) {
+    const TreeProposer proposer{problem, query, Guesser::on(tables, text, shared.guess), shared};
+    count = proposer.grow(proposer.root(*reinterpret_cast<GuessTextRow::Head*>(text)));
   }
   if (lane_index() == 0) problem.drafts.count(query) = count;
 }

@@ -1,18 +1,19 @@
-// Standard beam search that stays on a device: what is kept of every query, a row each. It is the
-// search of search/beam.h without looking ahead, cut into the operators of a round:
+// Beam search that stays on a device: what is kept of every query, a row each. It is the search of
+// search/beam.h, cut into the operators of a round:
 //
-//   stage_beams   the last token of every live hypothesis as a node of the next decoder_step
+//   look_ahead    drafts what the beam may need next   (or none: standard beam search)
+//   stage_beams   the last token of every live hypothesis, and the drafts, as nodes of the next
+//                 decoder_step
 //   decoder_step
 //   rank_tokens   the likeliest tokens behind every node
-//   select_beams  the best extensions become the beam
+//   replay_beams  standard beam search, for as many steps as distributions are known
 //
 // The host begins a row by writing its answer's head and its first place, and looks at the answers
 // once in a while.
 //
-// A hypothesis has a *lane*: a row of token ids, and one of the slots of its path. The first
-// hypothesis that extends another keeps its lane, the others copy into lanes that are free. The
-// live ones are equally long, so slot (lane, position) is written once: no slot is ever freed,
-// and paths that share a prefix share its slots.
+// All that is known of a query is a *tree* of nodes. Node i of a query has slot i of those that the
+// query owns in the cache, row i of its paths, of its likeliest tokens and of its guess states. A
+// node lies in its parent's block of 16 while there is room, so a path touches few blocks.
 
 #pragma once
 
@@ -20,37 +21,44 @@
 
 namespace molspec {
 
-constexpr int64_t kWidestBeam = 64;  // a block of threads holds a beam and its candidates
+constexpr int64_t kWidestBeam = 64;        // a block of threads holds a beam and its candidates
+constexpr int64_t kBeamBlock = 16;         // nodes of a block of the cache
+constexpr int64_t kMostBeamBlocks = 1024;  // whose nodes in use a block of threads knows
 
 // The head of a row of `answers`; then come places and token ids.
 struct BeamAnswer : AnswerState {
+  static constexpr int32_t kNowhere = -1;
+
   int32_t state;
-  int32_t count;                         // hypotheses in the beam
-  int32_t finished_count;                // hypotheses that finished apart
-  int32_t live_count;                    // hypotheses that go on: nodes of the next step
-  int32_t length;                        // tokens of each live hypothesis
-  int32_t steps, nodes, emitted_tokens;  // SearchStatistics
-  int32_t first_node;                    // of the running step, or kNotStaged
-  int32_t max_length;                    // tokens of a hypothesis, EOS counted
+  int32_t count;           // hypotheses in the beam
+  int32_t finished_count;  // hypotheses that finished apart
+  int32_t length;          // tokens of each live hypothesis
+  int32_t steps, nodes, drafted_tokens, accepted_tokens, emitted_tokens;  // SearchStatistics
+  int32_t planned_count;  // nodes that wait for the next step, or are in the running one
+  int32_t first_node;     // of the running step, or kNotStaged
+  int32_t max_length;     // tokens of a hypothesis, EOS counted
+  int32_t used_count;     // nodes of the tree; 0 where it has not begun
+  int32_t looked_from;    // the length from which was looked ahead last, or kNowhere
+  int32_t unused[2];
 };
-static_assert(sizeof(BeamAnswer) == 40, "molspec.engine.beams reads these bytes");
+static_assert(sizeof(BeamAnswer) == 64, "molspec.engine.beams reads these bytes");
 
 struct BeamPlace {
   double log_prob;
-  int32_t lane;
+  int32_t node;      // of its last token; of a finished one, of the token before EOS
   int32_t length;    // tokens, EOS counted
   int32_t finished;  // whether EOS was reached
   int32_t unused;
 };
 static_assert(sizeof(BeamPlace) == 24, "molspec.engine.beams reads these bytes");
 
-// Rows of places by rank and of token ids by lane: those of the beam, and where hypotheses finish
-// apart as many for the best of them.
+// Places by rank: those of the beam, then, where hypotheses finish apart, as many for the best of
+// them. Then, once the query is done, the token ids of either list by rank.
 struct BeamAnswers {
   uint8_t* data;  // [query, stride]
   int64_t query_count, stride;
-  int64_t beam_size, lane_count;  // lane_count: beam_size, or twice that
-  int64_t capacity;               // tokens that a lane has room for
+  int64_t beam_size, place_count;  // place_count: beam_size, or twice that
+  int64_t capacity;                // positions of a path: BOS and tokens
 
   MOLSPEC_ANYWHERE BeamAnswer& head(int64_t query) const {
     return *reinterpret_cast<BeamAnswer*>(data + query * stride);
@@ -59,28 +67,87 @@ struct BeamAnswers {
     return reinterpret_cast<BeamPlace*>(data + query * stride + sizeof(BeamAnswer));
   }
   MOLSPEC_ANYWHERE BeamPlace* finished(int64_t query) const { return beam(query) + beam_size; }
-  MOLSPEC_ANYWHERE int32_t* token_ids(int64_t query, int64_t lane) const {
-    return reinterpret_cast<int32_t*>(beam(query) + lane_count) + lane * capacity;
+  MOLSPEC_ANYWHERE int32_t* token_ids(int64_t query, int64_t rank) const {
+    return reinterpret_cast<int32_t*>(beam(query) + place_count) + rank * capacity;
   }
-  MOLSPEC_ANYWHERE bool finished_apart() const { return lane_count > beam_size; }
+  MOLSPEC_ANYWHERE bool finished_apart() const { return place_count > beam_size; }
   MOLSPEC_ANYWHERE int32_t max_length(int64_t query) const {
     const int32_t asked = head(query).max_length;
-    return asked < capacity ? asked : static_cast<int32_t>(capacity);
+    return asked < capacity ? asked : static_cast<int32_t>(capacity) - 1;
+  }
+  // Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no
+  // place.
+  MOLSPEC_ANYWHERE int32_t candidate_count() const {
+    return static_cast<int32_t>(beam_size) + (finished_apart() ? 1 : 0);
   }
 };
 
-// The slots of a lane's path, by position. Slot (query, lane, position) is the index of that entry.
-struct PathRows {
-  int32_t* data;  // [query, beam_size, capacity]
-  int64_t beam_size, capacity;
+struct BeamNode {
+  static constexpr int32_t kNone = -1;
+  // What is known of a node, as bits of `known`.
+  enum Known : int32_t {
+    kEvaluated = 1,  // its likeliest tokens are the model's
+    kGuessed = 2,    // they are a guess's
+    kFollowed = 4,   // its guess state is there
+    kDrafted = 8,    // staged by looking ahead
+  };
 
-  MOLSPEC_ANYWHERE int32_t begin(int64_t query, int64_t lane) const {
-    return static_cast<int32_t>((query * beam_size + lane) * capacity);
+  int32_t token_id;
+  int32_t position;                   // 0 for BOS
+  int32_t first_child, next_sibling;  // nodes, or kNone; see BeamTrees
+  int32_t known;
+  int32_t kept;  // scratch
+};
+static_assert(sizeof(BeamNode) == 24, "a row of the trees tensor");
+
+// The links of a node are good while it stands at the end of a live hypothesis or behind one: there
+// its children are looked for, and there it goes with all of them.
+struct BeamTrees {
+  BeamNode* trees;      // [query, node_count]
+  int32_t* used;        // [query, node_count / kBeamBlock], a bit for each node of a block
+  int32_t* path_slots;  // [query, node_count, capacity]: the slots of a path, by position
+  int32_t* plans;       // [query, plan_limit]: nodes that wait for the next step
+  int64_t node_count, capacity, plan_limit;
+
+  MOLSPEC_ANYWHERE int64_t block_count() const { return node_count / kBeamBlock; }
+  MOLSPEC_ANYWHERE BeamNode* tree(int64_t query) const { return trees + query * node_count; }
+  MOLSPEC_ANYWHERE int32_t* blocks(int64_t query) const { return used + query * block_count(); }
+  MOLSPEC_ANYWHERE int32_t* plan(int64_t query) const { return plans + query * plan_limit; }
+  MOLSPEC_ANYWHERE int64_t slot(int64_t query, int64_t node) const {
+    return query * node_count + node;
   }
+  MOLSPEC_ANYWHERE int64_t path_begin(int64_t query, int64_t node) const {
+    return slot(query, node) * capacity;
+  }
+};
+
+// What the operators of a round share.
+struct BeamRows {
+  BeamAnswers answers;
+  BeamTrees trees;
+
+  // Nodes that looking ahead must find free at a step. It adds up to beam_size of them, and so does
+  // beam search at each of the lookahead_steps + 1 steps that it takes to pass all that is drafted.
+  // What then is left is paths, for which a tree has room beside these.
+  MOLSPEC_ANYWHERE int32_t reserve(int64_t lookahead_steps) const {
+    return static_cast<int32_t>(answers.beam_size * (lookahead_steps + 2));
+  }
+};
+
+// The likeliest tokens behind every node, of rank_tokens or of a guess.
+struct BestTokens {
+  int32_t* ids;      // [query, node, count]
+  float* log_probs;  // [query, node, count]
+  int64_t count;     // BeamAnswers::candidate_count()
 };
 
 // Types and shapes; what they hold is the device's own.
-PathRows path_rows_check(const Tensor& path_slots);
-BeamAnswers beam_answers_check(const Tensor& answers, const Tensor& path_slots);
+BeamRows beam_rows_check(const Tensor& answers, const Tensor& trees, const Tensor& used_nodes,
+                         const Tensor& path_slots, const Tensor& plans, int64_t beam_size);
+BestTokens best_tokens_check(const Tensor& best_ids, const Tensor& best_log_probs,
+                             const BeamRows& rows);
+const double* length_norms_check(const Tensor& length_norms, const BeamRows& rows);
+// That a tree has room for the paths of all hypotheses and the reserve.
+void check_room(const BeamRows& rows, int64_t lookahead_steps);
 
 }  // namespace molspec

@@ -1,6 +1,7 @@
 // rank_tokens: log-probs behind every node -> its likeliest tokens, best first, the lower id first
-// among equals. A row that begins with NaN has that as its best, as the host's searches find it;
-// elsewhere NaN is passed over. Where tokens run out the id is kNoToken.
+// among equals, as the row of the node's slot. A row that begins with NaN has that as its best, as
+// the host's searches find it; elsewhere NaN is passed over. Where tokens run out the id is
+// kNoToken.
 
 #pragma once
 
@@ -11,15 +12,17 @@ namespace molspec {
 constexpr int32_t kNoToken = -1;
 
 struct RankTokensProblem {
-  const Node* nodes;       // [node_count]; gaps are left out
-  const float* log_probs;  // [node_count, vocab_size]
+  const Node* nodes;          // [node_count]; gaps are left out
+  const int32_t* path_slots;  // that nodes point into: a path ends with its node's slot
+  const float* log_probs;     // [node_count, vocab_size]
   int64_t node_count, vocab_size;
   int64_t count;          // tokens a node
-  int32_t* best_ids;      // [node_count, count], written
-  float* best_log_probs;  // [node_count, count], written
+  int32_t* best_ids;      // [slot, count], written
+  float* best_log_probs;  // [slot, count], written
 };
 
-RankTokensProblem rank_tokens_check(const Tensor& nodes, const Tensor& log_probs,
-                                    const Tensor& best_ids, const Tensor& best_log_probs);
+RankTokensProblem rank_tokens_check(const Tensor& nodes, const Tensor& path_slots,
+                                    const Tensor& log_probs, const Tensor& best_ids,
+                                    const Tensor& best_log_probs);
 
 }  // namespace molspec

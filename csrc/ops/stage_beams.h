@@ -1,6 +1,6 @@
-// stage_beams: the last token of every live hypothesis -> nodes of the next decoder_step, query by
-// query and by rank. What follows is gaps. A query that finds no room, and those behind it, wait
-// for a later round.
+// stage_beams: the planned nodes of every query -> nodes of the next decoder_step, query by query.
+// What follows is gaps. A query that finds no room, and those behind it, wait for a later round.
+// The tree of a query that begins is made: BOS, planned.
 
 #pragma once
 
@@ -10,14 +10,12 @@
 namespace molspec {
 
 struct StageBeamsProblem {
-  BeamAnswers answers;  // written: first_node, and what is counted of a step
-  PathRows paths;       // written: the slots of the nodes
-  Node* nodes;          // [node_count], written; path_begin is into paths.data
+  BeamRows rows;  // written: what is counted of a step, first_node, a tree's first node
+  Node* nodes;    // [node_count], written; path_begin is into rows.trees.path_slots
   int64_t node_count;
   int32_t bos_id;
 };
 
-StageBeamsProblem stage_beams_check(const Tensor& answers, const Tensor& path_slots,
-                                    const Tensor& nodes, int64_t bos_id);
+StageBeamsProblem stage_beams_check(const BeamRows& rows, const Tensor& nodes, int64_t bos_id);
 
 }  // namespace molspec

@@ -125,6 +125,9 @@ void bind_search(py::module_& module) {
       .def_readonly("n_best", &BeamOptions::n_best)
       .def_readonly("max_length", &BeamOptions::max_length)
       .def_readonly("finished_apart", &BeamOptions::finished_apart)
+      .def_readonly("lookahead_steps", &BeamOptions::lookahead_steps)
+      .def_readonly("node_budget", &BeamOptions::node_budget)
+      .def_readonly("min_confidence", &BeamOptions::min_confidence)
       .def_property_readonly("drafts",
                              [](const BeamOptions& options) {
                                return options.lookahead_steps > 0 && options.node_budget > 0;

@@ -2,7 +2,7 @@
 
 Those of rounds on a device are for CUDA tensors alone. The twin of `propose_windows`,
 `propose_tree`, `stage_nodes` and `verify_nodes` is the host's search, `_native.GreedySearch`, and
-that of `stage_beams` and `select_beams` is `_native.BeamSearch`.
+that of `look_ahead`, `stage_beams` and `replay_beams` is `_native.BeamSearch`.
 """
 
 from __future__ import annotations
@@ -150,42 +150,94 @@ def verify_nodes(
     _library.verify_nodes(answers, slots, drafts, log_probs, eos_id)
 
 
-def stage_beams(answers: Tensor, path_slots: Tensor, nodes: Tensor, bos_id: int) -> None:
-    """Stage the last token of every live hypothesis for the next `decoder_step`.
-
-    answers uint8 [query, bytes]: see csrc/ops/beam_rows.h. path_slots int32 [query, hypothesis,
-    position] are the slots of the paths, which nodes int32 [node, 4] point into; both are written,
-    and what no query fills becomes gaps. Raises RuntimeError where shapes disagree.
-    """
-    _library.stage_beams(answers, path_slots, nodes, bos_id)
-
-
-def rank_tokens(nodes: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor) -> None:
-    """Find the likeliest tokens behind every node, best first, the lower id first among equals.
-
-    nodes int32 [node, 4], log_probs float32 [node, vocab]. best_ids int32 and best_log_probs
-    float32 [at least node, token] are written, but for rows of gaps; where a row has fewer tokens,
-    the rest is -1 and -infinity. NaN is passed over, unless a row begins with it: then that is its
-    best, and there is no other. Raises RuntimeError where shapes disagree.
-    """
-    _library.rank_tokens(nodes, log_probs, best_ids, best_log_probs)
-
-
-def select_beams(
+def look_ahead(
     answers: Tensor,
+    trees: Tensor,
+    used_nodes: Tensor,
     path_slots: Tensor,
+    plans: Tensor,
     best_ids: Tensor,
     best_log_probs: Tensor,
     length_norms: Tensor,
+    tables: Tensor,
+    texts: Tensor,
+    states: Tensor,
+    beam_size: int,
+    lookahead_steps: int,
+    node_budget: int,
+    min_confidence: float,
+    bos_id: int,
     eos_id: int,
 ) -> None:
-    """Make the next beam of every query of the likeliest tokens behind its hypotheses.
+    """Plan the nodes that the beam of every query may need next, up to node_budget of them.
 
-    best_ids and best_log_probs are those of `rank_tokens`. A score is the log-prob divided by
-    length_norms float64 [1 + positions] at the number of tokens. The rest as for `stage_beams`;
-    answers and path_slots are written. Raises RuntimeError where shapes disagree.
+    answers uint8 [query, bytes], trees int32 [query, node, field], used_nodes int32 [query, block],
+    path_slots int32 [query, node, position] and plans int32 [query, node]: see
+    csrc/ops/beam_rows.h. best_ids int32 and best_log_probs float32 [query * node, token] hold the
+    model's likeliest tokens, and get a guess's where the model's are not known; length_norms
+    float64 [position] divide log-probs. tables uint8 [bytes], texts uint8 [query, bytes] and states
+    uint8 [query, node, bytes] are what a guess reads and remembers (csrc/text/guess_rows.h). Raises
+    RuntimeError where shapes disagree.
     """
-    _library.select_beams(answers, path_slots, best_ids, best_log_probs, length_norms, eos_id)
+    _library.look_ahead(
+        *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),
+        *(tables, texts, states, beam_size, lookahead_steps, node_budget, min_confidence),
+        *(bos_id, eos_id),
+    )
+
+
+def stage_beams(
+    answers: Tensor,
+    trees: Tensor,
+    used_nodes: Tensor,
+    path_slots: Tensor,
+    plans: Tensor,
+    nodes: Tensor,
+    beam_size: int,
+    bos_id: int,
+) -> None:
+    """Stage what is planned of every query for the next `decoder_step`.
+
+    nodes int32 [node, 4] are written, and point into path_slots; what no query fills becomes gaps.
+    The rest as for `look_ahead`. Raises RuntimeError where shapes disagree.
+    """
+    _library.stage_beams(answers, trees, used_nodes, path_slots, plans, nodes, beam_size, bos_id)
+
+
+def rank_tokens(
+    nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
+) -> None:
+    """Find the likeliest tokens behind every node, best first, the lower id first among equals.
+
+    nodes int32 [node, 4] end at slots of path_slots int32 [...], log_probs float32 [node, vocab].
+    best_ids int32 and best_log_probs float32 [slot, token] are written at those slots; where a row
+    has fewer tokens, the rest is -1 and -infinity. NaN is passed over, unless a row begins with it:
+    then that is its best, and there is no other. Raises RuntimeError where shapes disagree.
+    """
+    _library.rank_tokens(nodes, path_slots, log_probs, best_ids, best_log_probs)
+
+
+def replay_beams(
+    answers: Tensor,
+    trees: Tensor,
+    used_nodes: Tensor,
+    path_slots: Tensor,
+    plans: Tensor,
+    best_ids: Tensor,
+    best_log_probs: Tensor,
+    length_norms: Tensor,
+    beam_size: int,
+    eos_id: int,
+) -> None:
+    """Take as many steps of beam search as likeliest tokens are known for, of every query.
+
+    best_ids and best_log_probs are those of `rank_tokens`. The rest as for `look_ahead`; what is
+    needed next is planned. Raises RuntimeError where shapes disagree.
+    """
+    _library.replay_beams(
+        *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),
+        *(beam_size, eos_id),
+    )
 
 
 def instruction_set() -> str:

@@ -62,19 +62,22 @@ def select_hypotheses(
     return indices, counts
 
 
-def rank_tokens(nodes: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor) -> None:
+def rank_tokens(
+    nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
+) -> None:
     """Find the likeliest tokens behind every node; see `ops.rank_tokens`."""
-    best_ids[: len(nodes)], best_log_probs[: len(nodes)] = -1, -torch.inf
-    for i, row in enumerate(log_probs):
-        if nodes[i, 3] < 0:
+    for (_, position, begin, memory), row in zip(nodes.tolist(), log_probs, strict=True):
+        if memory < 0:
             continue
+        slot = int(path_slots.flatten()[begin + position])
+        best_ids[slot], best_log_probs[slot] = -1, -torch.inf
         values, ids = row.sort(descending=True, stable=True)
         numbers = ~values.isnan()
         ids = ids[numbers][: best_ids.shape[1]]
         if row[0].isnan():
-            best_ids[i, 0], best_log_probs[i, 0] = 0, torch.nan
+            best_ids[slot, 0], best_log_probs[slot, 0] = 0, torch.nan
         else:
-            best_ids[i, : len(ids)], best_log_probs[i, : len(ids)] = ids.int(), row[ids]
+            best_ids[slot, : len(ids)], best_log_probs[slot, : len(ids)] = ids.int(), row[ids]
 
 
 def encode(

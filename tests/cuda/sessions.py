@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from molspec import drafting
+from molspec._native import GuessModel
 from molspec.decoding import Source, Statistics, decode
 from molspec.engine.beams import BeamRounds
 from molspec.engine.greedy import GreedyRounds
@@ -23,6 +26,16 @@ from tests.cuda.test_session import Recorder
 SOURCES = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES[:9]] + [[]]
 #: The fake model has no numbers for this source.
 NAMELESS = 4
+
+
+@cache
+def guess_of(rewrites: bool) -> GuessModel:
+    """Trained on what the queries copy, in order and shuffled."""
+    draw = random.Random(1)
+    shuffled = [draw.sample(source, len(source)) for source in SOURCES[:-1]]
+    pairs = [*zip(SOURCES[:-1], SOURCES[:-1], strict=True), *zip(SOURCES, shuffled, strict=False)]
+    ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=rewrites)
+    return drafting.guess_model(tiny.VOCABULARY, ngram)
 
 
 class FakeModel:

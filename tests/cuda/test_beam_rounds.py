@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import copy
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from molspec import drafting, ops, reference
+from molspec import ops, reference
 from molspec._native import BeamOptions, BeamSearch
 from molspec.engine.beams import BeamRounds
-from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import DeviceSession, HostSession, run
+from tests.cuda.sessions import DeviceSession, HostSession, guess_of, run
 
 
 @dataclass(frozen=True)
@@ -26,10 +25,12 @@ class Case:
     max_length: int
     length_penalty: float = 0.0
     finished_apart: bool = False
+    lookahead_steps: int = 0
+    node_budget: int = 0
+    min_confidence: float = 0.0
 
-    def search(self, query_count: int) -> BeamSearch:
-        options = BeamOptions(**vars(self), lookahead_steps=0, node_budget=0, min_confidence=1.0)
-        return BeamSearch(options, drafting.guess_model(tiny.VOCABULARY, None), query_count)
+    def search(self, query_count: int, rewrites: bool = False) -> BeamSearch:
+        return BeamSearch(BeamOptions(**vars(self)), guess_of(rewrites), query_count)
 
 
 CASES = (
@@ -41,22 +42,46 @@ CASES = (
     Case(20, 20, 6),  # wider than the vocabulary
     Case(64, 10, 3, 2.0),
 )
-APART = tuple(Case(**{**vars(case), "finished_apart": True}) for case in CASES)
+DRAFTING = (
+    Case(1, 1, 24, 0.0, False, 6, 6),
+    Case(2, 2, 1, 0.0, False, 3, 4),
+    Case(3, 3, 24, 0.0, False, 12, 1),
+    Case(5, 5, 24, 0.0, False, 12, 25, 0.4),
+    Case(5, 3, 11, 0.7, False, 4, 60),
+    Case(20, 20, 6, 0.0, False, 2, 40, 0.1),
+)
+APART = tuple(replace(case, finished_apart=True) for case in CASES)
+DRAFTING_APART = tuple(replace(case, finished_apart=True) for case in DRAFTING)
 
 
-@pytest.mark.parametrize("case", CASES + APART, ids=str)
+@pytest.mark.parametrize("case", CASES + APART + DRAFTING + DRAFTING_APART, ids=str)
 def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None:
-    expected, host = run(HostSession(4), case.search(4), 4)
+    rewrites = case.n_best % 2 == 0
+    expected, host = run(HostSession(4), case.search(4, rewrites), 4)
     assert any(error for _, _, error in expected.values()) == (case.max_length > 2)
-    for batch_size, ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
+    batches = ((4, 1), (1, 2), (3, 2), (16, 5)) if case.beam_size < 20 else ((4, 1), (3, 2))
+    for batch_size, ahead in batches:
         cuda.set(seed=batch_size)
         session = DeviceSession(cuda, batch_size, BeamRounds, ahead)
-        found, device = run(session, case.search(batch_size), batch_size)
+        found, device = run(session, case.search(batch_size, rewrites), batch_size)
         assert found == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
         if batch_size == 4:  # the host looks after every round: the rounds are the host's
             assert device.decoder_calls == host.decoder_calls
+
+
+@pytest.mark.parametrize("case", DRAFTING + DRAFTING_APART, ids=str)
+def test_drafts_save_steps_and_change_no_list(cuda: Emulator, case: Case) -> None:
+    plain = replace(case, lookahead_steps=0, node_budget=0)
+    found, drafting = run(DeviceSession(cuda, 3, BeamRounds, 2), case.search(3), 3)
+    expected, standard = run(DeviceSession(cuda, 3, BeamRounds, 2), plain.search(3), 3)
+    assert {i: hypotheses for i, (hypotheses, _, _) in found.items()} == {
+        i: hypotheses for i, (hypotheses, _, _) in expected.items()
+    }
+    if case.max_length > 1:
+        assert 0 < drafting.accepted_tokens <= drafting.drafted_tokens
+        assert drafting.query_calls < standard.query_calls
 
 
 def test_the_cases_tell_searches_apart() -> None:
@@ -66,7 +91,7 @@ def test_the_cases_tell_searches_apart() -> None:
     assert len(lists) == len(cases)
 
 
-@pytest.mark.parametrize("name", ["stage_beams", "rank_tokens", "select_beams"])
+@pytest.mark.parametrize("name", ["look_ahead", "stage_beams", "rank_tokens", "replay_beams"])
 def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
     schema = getattr(cuda.ops, name).default._schema
     names = list(inspect.signature(getattr(ops, name)).parameters)
@@ -74,9 +99,11 @@ def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
 
 
 def ranked(library: object, nodes: Tensor, log_probs: Tensor, count: int) -> list[Tensor]:
-    best = [torch.full((len(nodes) + 2, count), -9, dtype=torch.int32), torch.zeros(0)]
+    """The best tokens by slot: node i has slot 2 * i."""
+    path_slots = 2 * torch.arange(len(nodes), dtype=torch.int32)
+    best = [torch.full((2 * len(nodes), count), -9, dtype=torch.int32), torch.zeros(0)]
     best[1] = torch.full(best[0].shape, -9.0)
-    library.rank_tokens(nodes, log_probs, *best)  # type: ignore[attr-defined]
+    library.rank_tokens(nodes, path_slots, log_probs, *best)  # type: ignore[attr-defined]
     return best
 
 
@@ -91,80 +118,147 @@ def test_rank_tokens_equals_reference(cuda: Emulator, vocab: int, count: int) ->
     log_probs[4] = torch.nan
     log_probs[5] = -torch.inf
     nodes = torch.zeros(11, 4, dtype=torch.int32)
+    nodes[:, 1] = torch.arange(11) // 2  # position: a path ends there
+    nodes[:, 2] = torch.arange(11) - nodes[:, 1]
     nodes[7, 3] = -1
     ours, theirs = (ranked(library, nodes, log_probs, count) for library in (cuda.ops, reference))
-    present = [row for row in range(11) if row != 7]
     for mine, twin in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine[present], twin[present], atol=0, rtol=0, equal_nan=True)
-        assert (mine[[7, 11, 12]] == -9).all()
+        torch.testing.assert_close(mine, twin, atol=0, rtol=0, equal_nan=True)
+        assert (mine[1::2] == -9).all()
+        assert (mine[14] == -9).all()
+        assert not (mine[12] == -9).any()
 
 
-def state(rows: int, beam_size: int, capacity: int) -> tuple[Tensor, Tensor]:
-    """Answers of queries that begin, and their paths."""
-    answers = torch.zeros(rows, 40 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
-    head = torch.tensor([1, 1, 0, 1, 0, 0, 0, 0, 0, capacity], dtype=torch.int32)
-    answers[:, :40] = head.view(torch.uint8)
-    return answers, torch.zeros(rows, beam_size, capacity, dtype=torch.int32)
+def state(rows: int, beam_size: int, capacity: int, node_count: int) -> tuple[Tensor, ...]:
+    """Answers of queries that begin, and their trees."""
+    answers = torch.zeros(rows, 64 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
+    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1, 0, -1, 0, 0]).int()
+    answers[:, :64] = head.view(torch.uint8)
+    return (
+        answers,
+        torch.zeros(rows, node_count, 6, dtype=torch.int32),
+        torch.zeros(rows, node_count // 16, dtype=torch.int32),
+        torch.zeros(rows, node_count, capacity, dtype=torch.int32),
+        torch.zeros(rows, beam_size, dtype=torch.int32),
+    )
+
+
+def field(answers: Tensor, index: int) -> list[int]:
+    """A number of every query's head."""
+    return answers[:, 4 * index : 4 * index + 4].contiguous().view(torch.int32).flatten().tolist()
 
 
 def test_what_finds_no_room_waits(cuda: Emulator) -> None:
-    answers, path_slots = state(3, 2, 4)
+    answers, *trees = state(3, 2, 4, 16)
     nodes = torch.full((2, 4), 99, dtype=torch.int32)
-    cuda.ops.stage_beams(answers, path_slots, nodes, 1)
-    assert nodes.tolist() == [[1, 0, 0, 0], [1, 0, 8, 1]]
-    assert path_slots[:, 0, 0].tolist() == [0, 8, 0]
-    assert answers[:, 32:36].contiguous().view(torch.int32).flatten().tolist() == [0, 1, -1]
-    norms = torch.ones(5, dtype=torch.float64)
-    best = torch.tensor([[5, 6], [6, 5]], dtype=torch.int32), torch.zeros(2, 2)
-    cuda.ops.select_beams(answers, path_slots, *best, norms, 2)
-    assert answers[:, 12:20].contiguous().view(torch.int32).tolist() == [[2, 1], [2, 1], [1, 0]]
-
-
-class Recorder:
-    """The operators; of every call of select_beams, what it was given and what it left."""
-
-    def __init__(self, cuda: Emulator) -> None:
-        self._ops = cuda.ops
-        self.stage_beams, self.rank_tokens = cuda.ops.stage_beams, cuda.ops.rank_tokens
-        self.calls: list[tuple[list[Any], list[Any]]] = []
-
-    def select_beams(self, *arguments: Any) -> None:
-        before = copy.deepcopy(arguments)
-        self._ops.select_beams(*arguments)
-        self.calls.append((list(before), list(copy.deepcopy(arguments))))
-
-
-# Where hypotheses finish apart no rank looks at the others' places, so the first barrier is idle.
-@pytest.mark.parametrize("barrier", [-1, *range(6)])
-def test_selection_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> None:
-    case = APART[4] if barrier else CASES[4]
-    session = DeviceSession(cuda, 4, BeamRounds, 1)
-    session.library = recorder = Recorder(cuda)
-    run(session, case.search(4), 4)
-
-    def goes_wrong(seed: int) -> bool:
-        cuda.set(seed, skipped_barrier=barrier)
-        before, after = copy.deepcopy(recorder.calls[seed])
-        cuda.ops.select_beams(*before)
-        return not (torch.equal(before[0], after[0]) and torch.equal(before[1], after[1]))
-
-    assert any(goes_wrong(seed) for seed in range(len(recorder.calls))) == (barrier >= 0)
+    cuda.ops.stage_beams(answers, *trees, nodes, 2, 1)
+    assert nodes.tolist() == [[1, 0, 0, 0], [1, 0, 64, 1]]
+    assert trees[2][:, 0, 0].tolist() == [0, 16, 32]
+    assert field(answers, 10) == [0, 1, -1]  # first_node
+    best = torch.tensor([[5, 6]] * 48, dtype=torch.int32), torch.zeros(48, 2)
+    cuda.ops.replay_beams(answers, *trees, *best, torch.ones(4).double(), 2, 2)
+    assert field(answers, 3) == [1, 1, 0]  # length
+    assert field(answers, 9) == [2, 2, 1]  # planned_count
+    assert field(answers, 12) == [3, 3, 1]  # used_count
 
 
 def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
-    answers, path_slots = state(2, 3, 4)
+    answers, *trees = state(2, 3, 4, 32)
     nodes = torch.zeros(6, 4, dtype=torch.int32)
-    ids, log_probs = torch.zeros(6, 3, dtype=torch.int32), torch.zeros(6, 3)
-    norms = torch.ones(5, dtype=torch.float64)
-    with pytest.raises(RuntimeError, match=r"answers has shape \[2, 152\]: expected \[2, 160"):
-        cuda.ops.stage_beams(answers[:, :152].contiguous(), path_slots, nodes, 1)
-    with pytest.raises(RuntimeError, match=r"path_slots has shape \[2, 65, 4\]: expected"):
-        cuda.ops.stage_beams(answers, torch.zeros(2, 65, 4, dtype=torch.int32), nodes, 1)
+    ids, log_probs = torch.zeros(64, 3, dtype=torch.int32), torch.zeros(64, 3)
+    norms = torch.ones(4, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="answers has rows of 176 bytes: expected 184 or 256"):
+        cuda.ops.stage_beams(answers[:, :176].contiguous(), *trees, nodes, 3, 1)
+    with pytest.raises(RuntimeError, match="beam_size is 65: expected 1 to 64"):
+        cuda.ops.stage_beams(answers, *trees, nodes, 65, 1)
+    short = trees[2][:, :31].contiguous()
+    with pytest.raises(RuntimeError, match=r"path_slots has shape \[2, 31, 4\]: expected \[2, a m"):
+        cuda.ops.stage_beams(answers, *trees[:2], short, trees[3], nodes, 3, 1)
+    with pytest.raises(RuntimeError, match=r"trees has shape \[2, 32, 5\]: expected \[2, 32, 6\]"):
+        cuda.ops.stage_beams(answers, trees[0][..., :5].contiguous(), *trees[1:], nodes, 3, 1)
+    with pytest.raises(RuntimeError, match=r"plans has shape \[2, 2\]: expected \[2, at least 3\]"):
+        cuda.ops.stage_beams(answers, *trees[:3], trees[3][:, :2].contiguous(), nodes, 3, 1)
     with pytest.raises(RuntimeError, match=r"nodes has shape \[6, 3\]: expected \[at least 1, 4\]"):
-        cuda.ops.stage_beams(answers, path_slots, nodes[:, :3].contiguous(), 1)
-    with pytest.raises(RuntimeError, match=r"log_probs has shape \[6, 3\]: expected \[4, at least"):
-        cuda.ops.rank_tokens(nodes[:4], log_probs, ids, log_probs)
-    with pytest.raises(RuntimeError, match=r"best_ids has shape \[6, 2\]: expected \[6, 3\]"):
-        cuda.ops.select_beams(answers, path_slots, ids[:, :2].contiguous(), log_probs, norms, 2)
-    with pytest.raises(RuntimeError, match="length_norms has 4 entries: expected 5"):
-        cuda.ops.select_beams(answers, path_slots, ids, log_probs, norms[:4], 2)
+        cuda.ops.stage_beams(answers, *trees, nodes[:, :3].contiguous(), 3, 1)
+    with pytest.raises(
+        RuntimeError, match=r"log_probs has shape \[64, 3\]: expected \[6, at least"
+    ):
+        cuda.ops.rank_tokens(nodes, trees[2], log_probs, ids, log_probs)
+    with pytest.raises(RuntimeError, match=r"best_ids has shape \[64, 2\]: expected \[64, 3\]"):
+        cuda.ops.replay_beams(answers, *trees, ids[:, :2].contiguous(), log_probs, norms, 3, 2)
+    with pytest.raises(RuntimeError, match="length_norms has 3 entries: expected 4"):
+        cuda.ops.replay_beams(answers, *trees, ids, log_probs, norms[:3], 3, 2)
+    with pytest.raises(RuntimeError, match="path_slots has 16 nodes a query: expected at least 18"):
+        cuda.ops.replay_beams(*state(2, 3, 4, 16), ids[:32], log_probs[:32], norms, 3, 2)
+    guess = torch.zeros(99).byte(), torch.zeros(2, 24).byte(), torch.zeros(2, 32, 64).byte()
+    ahead = answers, *trees, ids, log_probs, norms, *guess, 3
+    with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
+        cuda.ops.look_ahead(*ahead, 5, 0, 0.0, 1, 2)
+    with pytest.raises(
+        RuntimeError, match="node_budget is 1: expected 0 to 0, what plans has room"
+    ):
+        cuda.ops.look_ahead(*ahead, 4, 1, 0.0, 1, 2)
+    with pytest.raises(
+        RuntimeError, match=r"states has shape \[2, 31, 64\]: expected \[2, 32, a mul"
+    ):
+        cuda.ops.look_ahead(*ahead[:10], guess[2][:, :31].contiguous(), 3, 4, 0, 0.0, 1, 2)
+
+
+class Recorder:
+    """The operators; of every call of the one named, what it was given and what it left."""
+
+    def __init__(self, cuda: Emulator, name: str) -> None:
+        self._ops, self._name = cuda.ops, name
+        self.calls: list[tuple[Any, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        operator = getattr(self._ops, name)
+        if name != self._name:
+            return operator
+
+        def recorded(*arguments: Any) -> None:
+            before = copy.deepcopy(arguments)
+            operator(*arguments)
+            self.calls.append((before, copy.deepcopy(arguments)))
+
+        return recorded
+
+
+def same(left: Any, right: Any) -> bool:
+    """To the bit, NaN too."""
+    pairs = [pair for pair in zip(left, right, strict=True) if isinstance(pair[0], Tensor)]
+    return all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for one, other in pairs)
+
+
+@pytest.mark.parametrize("name", ["look_ahead", "replay_beams"])
+def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
+    cuda: Emulator, name: str
+) -> None:
+    recorder = Recorder(cuda, name)
+    for case in (DRAFTING[3], DRAFTING_APART[3]):
+        session = DeviceSession(cuda, 4, BeamRounds, 1)
+        session.library = recorder
+        run(session, case.search(4), 4)
+
+    def goes_wrong(seed: int, barrier: int) -> bool:
+        cuda.set(seed, skipped_barrier=barrier)
+        before, after = copy.deepcopy(recorder.calls[seed])
+        try:
+            getattr(cuda.ops, name)(*before)
+        except RuntimeError:  # a barrier that not every thread reached
+            return True
+        return not same(before, after)
+
+    calls = range(len(recorder.calls))
+    assert not any(goes_wrong(seed, -1) for seed in calls)
+    # Each barrier of a step of the recurrence; which they are differs for a query that begins.
+    for barrier in range(4, 12):
+        assert any(goes_wrong(seed, barrier) for seed in calls), barrier
+
+
+def test_where_a_tree_is_full_less_is_drafted(cuda: Emulator) -> None:
+    case = Case(8, 8, 16, 0.0, False, 14, 200)
+    expected, host = run(HostSession(4), case.search(4), 4)
+    found, device = run(DeviceSession(cuda, 4, BeamRounds, 1), case.search(4), 4)
+    assert [found[i][0] for i in range(10)] == [expected[i][0] for i in range(10)]
+    assert 0 < device.drafted_tokens < host.drafted_tokens

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import inspect
 import random
-from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
 
 from molspec import drafting, ops
-from molspec._native import GreedySearch, GuessModel, TreeOptions
+from molspec._native import GreedySearch, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import SOURCES, DeviceSession, HostSession, run
+from tests.cuda.sessions import DeviceSession, HostSession, guess_of, run
 
 DRAFTERS: tuple[Drafting, ...] = (
     NoDraft(),
@@ -29,16 +28,6 @@ DRAFTERS: tuple[Drafting, ...] = (
     TreeDraft(node_budget=32, max_depth=3, min_probability=0.0),
     TreeDraft(node_budget=12, min_probability=0.1),
 )
-
-
-@cache
-def guess_of(rewrites: bool) -> GuessModel:
-    """Trained on what the queries copy, in order and shuffled."""
-    draw = random.Random(1)
-    shuffled = [draw.sample(source, len(source)) for source in SOURCES[:-1]]
-    pairs = [*zip(SOURCES[:-1], SOURCES[:-1], strict=True), *zip(SOURCES, shuffled, strict=False)]
-    ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=rewrites)
-    return drafting.guess_model(tiny.VOCABULARY, ngram)
 
 
 def search_of(

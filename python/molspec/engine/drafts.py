@@ -1,4 +1,4 @@
-"""Drafters of greedy decoding on a device: what they keep there, and the operator of a round."""
+"""Drafting on a device: what it keeps there, and the operators of greedy rounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from molspec._native import DrafterFactory, TreeOptions, WindowOptions
+from molspec._native import DrafterFactory, GuessModel, TreeOptions, WindowOptions
 
 if TYPE_CHECKING:
     from molspec.engine.cuda import CudaSession
@@ -83,6 +83,26 @@ class DeviceWindows(DeviceDrafts):
         self._session.library.propose_windows(answers, drafts, self._trees, self._bos)
 
 
+class DeviceGuess:
+    """What a guess reads and remembers there (csrc/ops/guess_tensors.h)."""
+
+    def __init__(self, session: CudaSession, model: GuessModel, states: int) -> None:
+        self._session = session
+        self.model = model
+        text, state = model.row_limits(session.spec.max_positions)
+        rows, device = session.query_count, session.device
+        self._tables = session.send(_bytes(model.tables_row()))
+        self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=device)
+        self._states = torch.zeros(rows, states, state, dtype=torch.uint8, device=device)
+        #: As operators take them.
+        self.tensors = self._tables, self._texts, self._states
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Send the copy text of a query."""
+        text = _bytes(self.model.text_row(source_ids))
+        self._texts[row, : len(text)] = self._session.send(text)
+
+
 class DeviceTree(DeviceDrafts):
     """The likeliest continuations by a guess: a round makes the tree."""
 
@@ -90,34 +110,27 @@ class DeviceTree(DeviceDrafts):
         self, session: CudaSession, drafters: DrafterFactory, options: TreeOptions
     ) -> None:
         super().__init__(session)
-        self._guess = drafters.model
         self._numbers = _numbers(options)
         self.limit = options.node_budget
-        text, state = self._guess.row_limits(session.spec.max_positions)
-        self._tables = session.send(_bytes(self._guess.tables_row()))
-        rows = session.query_count
-        self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=session.device)
-        shape = rows, 1 + self.limit, state
-        self._states = torch.zeros(shape, dtype=torch.uint8, device=session.device)
+        self._guess = DeviceGuess(session, drafters.model, 1 + self.limit)
 
     def fits(self, drafters: DrafterFactory) -> bool:
         """Whether it is the same guess, and a tree of the same options."""
         options = drafters.options
-        if not isinstance(options, TreeOptions) or drafters.model is not self._guess:
+        if not isinstance(options, TreeOptions) or drafters.model is not self._guess.model:
             return False
         return _numbers(options) == self._numbers
 
     def start(self, row: int, source_ids: Sequence[int]) -> int:
         """Send the copy text of a query."""
-        text = _bytes(self._guess.text_row(source_ids))
-        self._texts[row, : len(text)] = self._session.send(text)
+        self._guess.start(row, source_ids)
         return self.limit
 
     def propose(self, answers: Tensor, drafts: Tensor) -> None:
         """Grow the trees behind the last tokens."""
         _, max_depth, min_log_prob = self._numbers
         self._session.library.propose_tree(
-            answers, drafts, self._tables, self._texts, self._states, max_depth, min_log_prob
+            answers, drafts, *self._guess.tensors, max_depth, min_log_prob
         )
 
 
@@ -125,8 +138,12 @@ def takes(drafters: DrafterFactory) -> bool:
     """Whether the drafts can be made on a device: a guess there needs its n-gram model."""
     if not isinstance(drafters.options, TreeOptions):
         return True
-    fits = 0 < drafters.model.ngram_alphabet <= _MOST_NGRAM_SYMBOLS
-    return fits and drafters.options.node_budget <= _MOST_TREE_NODES
+    return guesses(drafters.model) and drafters.options.node_budget <= _MOST_TREE_NODES
+
+
+def guesses(model: GuessModel) -> bool:
+    """Whether it can guess on a device."""
+    return 0 < model.ngram_alphabet <= _MOST_NGRAM_SYMBOLS
 
 
 def make(session: CudaSession, drafters: DrafterFactory) -> DeviceDrafts:

@@ -1,0 +1,250 @@
+// One step of beam search on the GPU, by the block of a query: the best extensions of a beam, and
+// the beam that they make. A candidate's place is the number of candidates before it.
+
+#pragma once
+
+#include "cuda/beam_tree.cuh"
+#include "ops/candidate.h"
+
+namespace molspec::cuda {
+
+constexpr int kBeamThreads = 128;
+constexpr int kMostCandidates = kWidestBeam + 1;  // of a hypothesis
+constexpr int kMostScores = kWidestBeam * kMostCandidates;
+
+// An extension of a hypothesis of the beam, or that hypothesis itself.
+struct BeamChoice : RankedCandidate {
+  static constexpr int32_t kCarried = -1;  // its token_id
+
+  double log_prob;
+  float confidence;
+};
+
+struct ChoiceShared {
+  BeamEntry beam[kWidestBeam], next[kWidestBeam];
+  BeamEntry finished[kWidestBeam + 1];  // apart, best first
+  int32_t count, next_count, finished_count;
+  int32_t known[kWidestBeam];               // of the hypotheses' nodes
+  int32_t candidate_counts[kWidestBeam];    // 0: left out
+  BeamChoice choices[2 * kWidestBeam + 1];  // best first
+  int32_t guessed;                          // whether a hypothesis is extended by guesses
+  int32_t used_count;                       // nodes of the tree
+  BlockMask masks[kMostBeamBlocks];
+};
+
+// Threads stride over what each function names. `guessing`: hypotheses whose distribution is not
+// known are extended by guesses, the likely ones; otherwise they are left out.
+struct BeamChooser {
+  const BeamRows& rows;
+  const BestTokens& best;
+  const double* length_norms;
+  const int32_t eos_id;
+  const bool guessing;
+  const float min_confidence;
+  const BeamTree tree;
+  ChoiceShared& shared;
+  double* scores;  // [kMostScores], shared
+
+  __device__ int32_t beam_size() const { return static_cast<int32_t>(rows.answers.beam_size); }
+  __device__ bool apart() const { return rows.answers.finished_apart(); }
+  __device__ int32_t max_length() const { return rows.answers.max_length(tree.query); }
+  __device__ int32_t width() const { return static_cast<int32_t>(best.count); }
+  __device__ double score(double log_prob, int32_t length) const {
+    return log_prob / length_norms[length];
+  }
+  __device__ double score(const BeamEntry& entry) const {
+    return score(entry.log_prob, entry.length);
+  }
+  __device__ bool evaluated(int32_t rank) const {
+    return (shared.known[rank] & BeamNode::kEvaluated) != 0;
+  }
+  // Where hypotheses finish apart, every one may, which leaves its place to another.
+  __device__ int32_t most_choices() const { return apart() ? 2 * beam_size() : beam_size(); }
+
+  __device__ void read_places() const {
+    const BeamAnswer& answer = rows.answers.head(tree.query);
+    read(rows.answers.beam(tree.query), answer.count, shared.beam);
+    if (apart()) read(rows.answers.finished(tree.query), answer.finished_count, shared.finished);
+    if (threadIdx.x == 0) {
+      shared.count = answer.count;
+      shared.finished_count = answer.finished_count;
+      shared.used_count = answer.used_count;
+      shared.guessed = 0;
+    }
+    tree.read_masks();
+    __syncthreads();
+  }
+  __device__ static void read(const BeamPlace* places, int32_t count, BeamEntry* entries) {
+    for (int32_t i = threadIdx.x; i < count; i += blockDim.x)
+      entries[i] = {places[i].log_prob, places[i].node, places[i].length, places[i].finished, 1.0f,
+                    kNoToken,           BeamNode::kNone};
+  }
+
+  // ---------------------------------------------------------------------------------- choices
+
+  // The best extensions of the beam, best first, and how many there are.
+  __device__ int32_t choose() const {
+    count_candidates();
+    __syncthreads();
+    score_candidates();
+    __syncthreads();
+    rank_candidates();
+    __syncthreads();
+    int32_t total = 0;
+    for (int32_t rank = 0; rank < shared.count; ++rank) total += shared.candidate_counts[rank];
+    if (shared.guessed && total > most_choices()) {
+      weigh_choices();
+      __syncthreads();
+    }
+    return min(total, most_choices());
+  }
+
+  // What is unlikely to come by only keeps its place.
+  __device__ bool stays(int32_t rank) const {
+    const BeamEntry& entry = shared.beam[rank];
+    return entry.finished || entry.length >= max_length() ||
+           (guessing && !evaluated(rank) && entry.confidence < min_confidence);
+  }
+
+  // Ranks.
+  __device__ void count_candidates() const {
+    for (int32_t rank = threadIdx.x; rank < shared.count; rank += blockDim.x) {
+      shared.known[rank] = tree.node(shared.beam[rank].node).known;
+      int32_t count = 1;
+      if (!stays(rank)) {
+        const int32_t* ids = best.ids + best_of(rank);
+        count = evaluated(rank) || guessing ? width() : 0;
+        while (count > 0 && ids[count - 1] == kNoToken) --count;
+        if (!evaluated(rank) && guessing) atomicMax(&shared.guessed, 1);
+      }
+      shared.candidate_counts[rank] = count;
+    }
+  }
+
+  __device__ int64_t best_of(int32_t rank) const {
+    return rows.trees.slot(tree.query, shared.beam[rank].node) * best.count;
+  }
+
+  __device__ BeamChoice choice(int32_t rank, int32_t i) const {
+    const BeamEntry& entry = shared.beam[rank];
+    const double known = scores[rank * width() + i];
+    if (stays(rank)) return {{known, rank, BeamChoice::kCarried}, entry.log_prob, entry.confidence};
+    const int64_t at = best_of(rank) + i;
+    const float next = best.log_probs[at];
+    const float likely = evaluated(rank) ? 1.0f : expf(next);
+    return {{known, rank, best.ids[at]},
+            entry.log_prob + static_cast<double>(next),
+            entry.confidence * likely};
+  }
+
+  // Candidates of all ranks.
+  template <typename Work>
+  __device__ void for_candidates(Work work) const {
+    for (int32_t c = threadIdx.x; c < shared.count * width(); c += blockDim.x)
+      if (c % width() < shared.candidate_counts[c / width()]) work(c / width(), c % width());
+  }
+
+  __device__ void score_candidates() const {
+    for_candidates([&](int32_t rank, int32_t i) {
+      const BeamEntry& entry = shared.beam[rank];
+      scores[rank * width() + i] =
+          stays(rank)
+              ? score(entry)
+              : score(entry.log_prob + static_cast<double>(best.log_probs[best_of(rank) + i]),
+                      entry.length + 1);
+    });
+  }
+
+  // Candidates before one. A rank's scores fall; among equal ones the tokens may not rise.
+  __device__ int32_t place_of(const BeamChoice& mine) const {
+    int32_t place = 0;
+    for (int32_t rank = 0; rank < shared.count && place <= most_choices(); ++rank)
+      for (int32_t i = 0; i < shared.candidate_counts[rank]; ++i) {
+        const double other = scores[rank * width() + i];
+        if (other < mine.score) break;
+        place += other > mine.score || better(choice(rank, i), mine);
+      }
+    return place;
+  }
+
+  // One more than is chosen: the first that is left out.
+  __device__ void rank_candidates() const {
+    for_candidates([&](int32_t rank, int32_t i) {
+      const BeamChoice mine = choice(rank, i);
+      const int32_t place = place_of(mine);
+      if (place <= most_choices()) shared.choices[place] = mine;
+    });
+  }
+
+  // Where there are guesses, a choice is the likelier to be beam search's own the further it lies
+  // before the first one left out: at no distance the odds are even.
+  __device__ void weigh_choices() const {
+    const double left_out = shared.choices[most_choices()].score;
+    for (int32_t i = threadIdx.x; i < most_choices(); i += blockDim.x) {
+      BeamChoice& choice = shared.choices[i];
+      choice.confidence *= 1 - 0.5f * expf(static_cast<float>(left_out - choice.score));
+    }
+  }
+
+  // -------------------------------------------------------------------------------- next beam
+
+  // The beam that the choices make, nodes not looked up yet: one thread's work. Where hypotheses
+  // finish apart, those that end leave it, into the list of finished ones unless this is a guess.
+  __device__ void extend(int32_t choice_count) const {
+    shared.next_count = 0;
+    for (int32_t i = 0; i < choice_count; ++i) {
+      const BeamEntry entry = extended(shared.choices[i]);
+      const bool ends = entry.finished || entry.length == max_length();
+      if (apart() && ends) {
+        if (!guessing && i < beam_size()) keep_finished(entry);
+      } else if (shared.next_count < beam_size()) {
+        shared.next[shared.next_count++] = entry;
+      }
+    }
+  }
+
+  __device__ BeamEntry extended(const BeamChoice& choice) const {
+    BeamEntry entry = shared.beam[choice.parent_rank];
+    entry.confidence = choice.confidence;
+    entry.token = kNoToken;
+    if (choice.token_id == BeamChoice::kCarried) return entry;
+    entry.log_prob = choice.log_prob;
+    ++entry.length;
+    entry.finished = choice.token_id == eos_id;  // nothing follows EOS: it needs no node
+    if (!entry.finished) entry.token = choice.token_id;
+    return entry;
+  }
+
+  // The best beam_size stay; among equals, who came first.
+  __device__ void keep_finished(const BeamEntry& entry) const {
+    const double mine = score(entry);
+    int32_t at = shared.finished_count;
+    for (; at > 0 && mine > score(shared.finished[at - 1]); --at)
+      shared.finished[at] = shared.finished[at - 1];
+    shared.finished[at] = entry;
+    shared.finished_count = min(shared.finished_count + 1, beam_size());
+  }
+
+  // All hypotheses that there are: the beam's, then those that finished apart.
+  __device__ int32_t entry_count() const { return shared.next_count + shared.finished_count; }
+  __device__ BeamEntry& entry(int32_t i) const {
+    return i < shared.next_count ? shared.next[i] : shared.finished[i - shared.next_count];
+  }
+
+  // Looks up the nodes of the next beam and makes it the beam.
+  __device__ void settle() const {
+    tree.settle(
+        entry_count(), [&](int32_t i) -> BeamEntry& { return entry(i); }, shared.used_count);
+    for (int32_t i = threadIdx.x; i < entry_count(); i += blockDim.x) {
+      entry(i).token = kNoToken;
+      if (i < shared.next_count) shared.beam[i] = entry(i);
+    }
+    if (threadIdx.x == 0) {
+      shared.count = shared.next_count;
+      shared.guessed = 0;
+    }
+    __syncthreads();
+  }
+};
+
+}  // namespace molspec::cuda

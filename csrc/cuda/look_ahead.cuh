@@ -1,0 +1,194 @@
+// look_ahead on the GPU: a block a query. Its warps guess, each for one hypothesis at a time.
+
+#pragma once
+
+#include "cuda/choose_beams.cuh"
+#include "cuda/guess_tokens.cuh"
+#include "cuda/kernels.h"
+
+namespace molspec::cuda {
+
+constexpr int kBeamWarps = kBeamThreads / kWarp;
+
+struct LookAheadShared {
+  ChoiceShared choice;
+  union {  // never needed at once
+    double scores[kMostScores];
+    GuessShared guesses[kBeamWarps];
+  };
+  int32_t planned_count, budget, goes_on;
+};
+
+// What the threads of a block do for a query.
+struct BeamPredictor {
+  const LookAheadProblem& problem;
+  const int query;
+  LookAheadShared& shared;
+  const BeamChooser chooser;
+  const Guesser guesser;  // of this thread's warp
+
+  __device__ const BeamTree& tree() const { return chooser.tree; }
+  __device__ BeamNode& node(int32_t index) const { return chooser.tree.node(index); }
+  __device__ GuessStateView state(int32_t index) const {
+    return guess_state_of(problem.guess.state(query, index), guesser.rules.text);
+  }
+
+  // The hypotheses that this warp is for: every kBeamWarps-th.
+  template <typename Work>
+  __device__ void for_ranks(int32_t count, Work work) const {
+    for (int32_t rank = warp_index(); rank < count; rank += kBeamWarps) work(rank);
+  }
+
+  // Guess states of all nodes on the paths of the beam, whose hypotheses are `length` tokens long;
+  // those of the first `from` tokens are there. Of paths that share a node the first follows it.
+  __device__ void follow_beam(int32_t from, int32_t length) const {
+    for (int32_t position = from; position <= length; ++position) {
+      for_ranks(shared.choice.count, [&](int32_t rank) {
+        const int32_t index = follower_of(rank, position);
+        if (index == BeamNode::kNone) return;
+        if (position == 0) {
+          guesser.start(state(index));
+        } else {
+          guesser.advance(state(on_path(rank, position - 1)), node(index).token_id, state(index));
+        }
+        if (guesser.team.leads()) node(index).known |= BeamNode::kFollowed;
+      });
+      __syncthreads();
+    }
+  }
+
+  __device__ int32_t on_path(int32_t rank, int32_t position) const {
+    return tree().on_path(shared.choice.beam[rank].node, position);
+  }
+  __device__ bool goes_on(int32_t rank) const { return !shared.choice.beam[rank].finished; }
+
+  // The node that a hypothesis is the first to have at a position, unless it is followed already.
+  __device__ int32_t follower_of(int32_t rank, int32_t position) const {
+    if (!goes_on(rank)) return BeamNode::kNone;
+    const int32_t index = on_path(rank, position);
+    bool first = true;
+    for (int32_t other = 0; other < rank && first; ++other)
+      first = !(goes_on(other) && on_path(other, position) == index);
+    const bool followed = (node(index).known & BeamNode::kFollowed) != 0;
+    __syncwarp();  // all have read what one lane will write
+    return first && !followed ? index : BeamNode::kNone;
+  }
+
+  // The likeliest tokens of hypotheses whose distribution is not known.
+  __device__ void guess() const {
+    for_ranks(shared.choice.count, [&](int32_t rank) {
+      const BeamEntry& entry = shared.choice.beam[rank];
+      const int32_t known = node(entry.node).known;
+      __syncwarp();  // all have read what one lane will write
+      const bool expands = !entry.finished && entry.length < chooser.max_length() &&
+                           entry.confidence >= problem.min_confidence;
+      if (!expands || (known & (BeamNode::kEvaluated | BeamNode::kGuessed)) != 0) return;
+      write_guesses(entry.node);
+      if (guesser.team.leads()) node(entry.node).known |= BeamNode::kGuessed;
+    });
+    __syncthreads();
+  }
+
+  __device__ void write_guesses(int32_t index) const {
+    const int32_t width = chooser.width();
+    const int64_t at = problem.rows.trees.slot(query, index) * problem.best.count;
+    const int32_t count =
+        guesser.tokens(state(index), [&](int32_t token, float log_prob, int32_t place) {
+          if (place >= width) return;
+          problem.best.ids[at + place] = token;
+          problem.best.log_probs[at + place] = log_prob;
+        });
+    for (int32_t i = count + lane_index(); i < width; i += kWarp)
+      problem.best.ids[at + i] = kNoToken;
+  }
+
+  // Guess states of the nodes that the step has made.
+  __device__ void follow_new() const {
+    for_ranks(shared.choice.count, [&](int32_t rank) {
+      const BeamEntry& entry = shared.choice.beam[rank];
+      if (entry.parent == BeamNode::kNone) return;
+      guesser.advance(state(entry.parent), node(entry.node).token_id, state(entry.node));
+      if (guesser.team.leads()) node(entry.node).known |= BeamNode::kFollowed;
+    });
+    __syncthreads();
+  }
+
+  // One thread's work: what is likely to come by is planned; whether there is such.
+  __device__ bool plan() const {
+    bool live = false;
+    for (int32_t rank = 0; rank < shared.choice.count; ++rank) {
+      const BeamEntry& entry = shared.choice.beam[rank];
+      if (entry.finished || entry.length >= chooser.max_length() ||
+          entry.confidence < problem.min_confidence)
+        continue;
+      live = true;
+      BeamNode& drafted = node(entry.node);
+      if ((drafted.known & (BeamNode::kEvaluated | BeamNode::kDrafted)) != 0 || shared.budget == 0)
+        continue;
+      drafted.known |= BeamNode::kDrafted;
+      --shared.budget;
+      problem.rows.trees.plan(query)[shared.planned_count++] = entry.node;
+    }
+    return live;
+  }
+
+  // Whether there may be another step behind it. A hypothesis that does not go on may keep its
+  // place in the beam: what it keeps out is unlikely too.
+  __device__ bool step() const {
+    guess();
+    const int32_t choice_count = chooser.choose();
+    if (threadIdx.x == 0) chooser.extend(choice_count);
+    __syncthreads();
+    chooser.settle();
+    follow_new();
+    if (threadIdx.x == 0) shared.goes_on = plan() && shared.budget > 0;
+    __syncthreads();
+    return shared.goes_on;
+  }
+
+  __device__ bool has_room() const {
+    const int32_t needed = problem.rows.reserve(problem.lookahead_steps);
+    return problem.rows.trees.node_count - shared.choice.used_count >= needed;
+  }
+
+  __device__ void look_ahead(BeamAnswer& answer) const {
+    follow_beam(answer.looked_from + 1, answer.length);
+    bool more = problem.node_budget > 0;
+    for (int32_t i = 0; i < problem.lookahead_steps && more && has_room(); ++i) more = step();
+    tree().write_masks();
+    if (threadIdx.x != 0) return;
+    answer.drafted_tokens += shared.planned_count - answer.planned_count;
+    answer.planned_count = shared.planned_count;
+    answer.used_count = shared.choice.used_count;
+    answer.looked_from = answer.length;
+  }
+};
+
+// A query whose rows do not fit what they say they hold gets no drafts.
+inline __global__ void look_ahead_kernel(LookAheadProblem problem) {
+  __shared__ LookAheadShared shared;
+  const int query = blockIdx.x;
+  const BeamRows& rows = problem.rows;
+  BeamAnswer& answer = rows.answers.head(query);
+  const GuessTensors& guess = problem.guess;
+  if (answer.state != BeamAnswer::kLive || answer.looked_from == answer.length) return;
+  if (!Guesser::fits(guess.tables, guess.text(query), guess.text_stride, guess.state_stride))
+    return;
+  begin_tree(rows, query, problem.bos_id);
+  const BeamTree tree{rows.trees, query, shared.choice.masks};
+  const BeamPredictor predictor{
+      problem,
+      query,
+      shared,
+      {rows, problem.best, problem.length_norms, problem.eos_id, true, problem.min_confidence, tree,
+       shared.choice, shared.scores},
+      Guesser::on(guess.tables, guess.text(query), shared.guesses[warp_index()])};
+  if (threadIdx.x == 0) {
+    shared.planned_count = answer.planned_count;
+    shared.budget = problem.node_budget;
+  }
+  predictor.chooser.read_places();
+  predictor.look_ahead(answer);
+}
+
+}  // namespace molspec::cuda

@@ -1,0 +1,28 @@
+// What a guess reads and remembers on a device, as tensors of rows (text/guess_rows.h). The host
+// makes `tables` of the model once and a query's copy text when it starts; the states of paths stay
+// on the device.
+
+#pragma once
+
+#include "ops/refuse.h"
+#include "text/guess_rows.h"
+
+namespace molspec {
+
+struct GuessTensors {
+  const uint8_t* tables;  // GuessTables
+  uint8_t* texts;         // [query, text_stride], GuessTextRow
+  uint8_t* states;        // [query, state_count, state_stride]
+  int64_t text_stride, state_count, state_stride;
+
+  MOLSPEC_ANYWHERE uint8_t* text(int64_t query) const { return texts + query * text_stride; }
+  MOLSPEC_ANYWHERE uint8_t* state(int64_t query, int64_t index) const {
+    return states + (query * state_count + index) * state_stride;
+  }
+};
+
+// Types and shapes; what they hold is the device's own.
+GuessTensors guess_tensors_check(const Tensor& tables, const Tensor& texts, const Tensor& states,
+                                 int64_t query_count, int64_t state_count);
+
+}  // namespace molspec
