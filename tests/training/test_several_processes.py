@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,52 +15,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from molspec.training import PrepareOptions, TrainConfig, prepare, train
+from molspec.training import TrainConfig, train
 from molspec.training.batches import Batches
 from molspec.training.prepared import read
 from molspec.training.processes import Processes
-from molspec.training.reactions import read_rows
-from molspec.training.sample import FILE
+from tests.training.tiny import CONFIG, assert_equal
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 SCRIPT = Path(__file__).with_name("together.py")
-CONFIG = TrainConfig(
-    steps=24,
-    model={
-        "d_model": 16,
-        "head_count": 2,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "feed_forward": 32,
-        "max_positions": 96,
-    },
-    batch_tokens=800,
-    learning_rate=5e-3,
-    validate_every=8,
-    validation_pairs=12,
-)
 STILL = replace(CONFIG, learning_rate=1e-30, validate_every=2, patience=2)
 #: Gradients as they are: neither dropped, rounded to bfloat16, shortened nor learnt from.
 PLAIN = replace(CONFIG, learning_rate=1e-30, dropout=0.0, precision="float32", gradient_norm=1e9)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Sums on a CPU depend on the number of threads."""
-    count = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(count)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About eight batches of pairs."""
-    folder = tmp_path_factory.mktemp("data")
-    rows = (row.reaction for _, row in zip(range(90), read_rows(FILE), strict=False))
-    (folder / "reactions.smi").write_text("\n".join(rows))
-    options = PrepareOptions("retro", variants=1, validation_share=0.15)
-    prepare([folder / "reactions.smi"], folder / "prepared", options)
-    return folder / "prepared"
 
 
 @pytest.fixture(scope="module")
@@ -108,12 +73,6 @@ def together(
 def results(output: Path, name: str) -> list[dict[str, Any]]:
     """What each process found."""
     return [torch.load(output / f"{name}.{rank}.pt", weights_only=True) for rank in (0, 1)]
-
-
-def assert_equal(weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    assert weights.keys() == expected.keys()
-    for name, weight in expected.items():
-        assert torch.equal(weights[name], weight), name
 
 
 @pytest.mark.parametrize("name", ["plain", "still", "minutes", "unbroken"])
