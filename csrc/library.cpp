@@ -17,7 +17,8 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");
 
   // Greedy decoding that stays on a device: a round is these around decoder_step.
-  library.def("propose_windows(Tensor answers, Tensor(a!) drafts, Tensor trees, int bos_id) -> ()");
+  library.def(
+      "propose_windows(Tensor answers, Tensor(a!) drafts, Tensor windows, int bos_id) -> ()");
   library.def(
       "propose_tree(Tensor answers, Tensor(a!) drafts, Tensor tables, Tensor(b!) texts, "
       "Tensor(c!) states, int max_depth, float min_log_prob) -> ()");
@@ -45,6 +46,13 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "replay_beams(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
       "Tensor(d!) path_slots, Tensor(e!) plans, Tensor best_ids, Tensor best_log_probs, "
       "Tensor length_norms, int beam_size, int eos_id) -> ()");
+  library.def(
+      "plan_windows(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
+      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor windows, int beam_size, int bos_id) -> ()");
+  library.def(
+      "select_leaves(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
+      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor best_ids, Tensor best_log_probs, "
+      "Tensor length_norms, int beam_size, float nucleus, int eos_id) -> ()");
 
   // The kernels that this processor runs: "avx512_bf16", "avx512", "avx2" or "portable".
   library.def("instruction_set() -> str");

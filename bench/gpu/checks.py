@@ -101,10 +101,12 @@ def _dense(device: str) -> list[dict[str, Any]]:
 
 def _ranks_tokens(log_probs: Tensor, device: str) -> bool:
     nodes = torch.zeros(len(log_probs), 4, dtype=torch.int32)
+    nodes[:, 2] = torch.arange(len(nodes))  # path_begin, of a path of one slot
+    path_slots = torch.arange(len(nodes), dtype=torch.int32)
     expected = torch.zeros(len(nodes), 26, dtype=torch.int32), torch.zeros(len(nodes), 26)
     found = [tensor.to(device) for tensor in expected]
-    reference.rank_tokens(nodes, log_probs, *expected)
-    ops.rank_tokens(nodes.to(device), log_probs.to(device), *found)
+    reference.rank_tokens(nodes, path_slots, log_probs, *expected)
+    ops.rank_tokens(*(item.to(device) for item in (nodes, path_slots, log_probs)), *found)
     return all(torch.equal(a.cpu(), b) for a, b in zip(found, expected, strict=True))
 
 

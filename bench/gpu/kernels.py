@@ -14,6 +14,7 @@ _CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("product", {"drafter": "tree"}),
     ("product", {"drafter": "windows"}),
     ("retro", {"beam": "standard", "n_best": 10}),
+    ("retro", {"drafter": "tree", "n_best": 10}),
 )
 
 

@@ -64,6 +64,7 @@ def _queries(device: str, dtype: str, few: bool) -> list[dict[str, Any]]:
         ("product", {"drafter": "windows"}),
         *(("retro", {"n_best": n, "drafter": "tree"}) for n in (5, 10, 25)),
         *(("retro", {"n_best": n, "beam": "standard"}) for n in (5, 10, 25)),
+        ("retro", {"n_best": 5, "beam": "sbs"}),
     ]
     for name, options in cases[: 2 if few else None]:
         checkpoint = _checkpoint(name, few)
@@ -76,7 +77,7 @@ def _queries(device: str, dtype: str, few: bool) -> list[dict[str, Any]]:
             seconds = _seconds(device, run, 1 if few else 3) / len(queries)
             row = {"model": name, **options, "batch_size": batch_size}
             row["milliseconds_a_query"] = 1e3 * seconds
-            if name == "product" or "beam" in options:  # beams that draft always are the host's
+            if dtype == "bfloat16" and batch_size <= 32:
                 with subject.rounds_on_host(model):
                     seconds = _seconds(device, run, 1 if few else 3) / len(queries)
                 row["milliseconds_with_rounds_on_host"] = 1e3 * seconds

@@ -73,6 +73,35 @@ void replay_beams_op(const Tensor& answers, const Tensor& trees, const Tensor& u
                stream);
 }
 
+void plan_windows_op(const Tensor& answers, const Tensor& trees, const Tensor& used_nodes,
+                     const Tensor& path_slots, const Tensor& plans, const Tensor& windows,
+                     int64_t beam_size, int64_t bos_id) {
+  const Stream stream{{answers, "answers"},       {trees, "trees"}, {used_nodes, "used_nodes"},
+                      {path_slots, "path_slots"}, {plans, "plans"}, {windows, "windows"}};
+  const BeamRows rows = beam_rows_check(answers, trees, used_nodes, path_slots, plans, beam_size);
+  plan_windows(
+      plan_windows_check(rows, window_rows_check(windows, rows.answers.query_count), bos_id),
+      stream);
+}
+
+void select_leaves_op(const Tensor& answers, const Tensor& trees, const Tensor& used_nodes,
+                      const Tensor& path_slots, const Tensor& plans, const Tensor& best_ids,
+                      const Tensor& best_log_probs, const Tensor& length_norms, int64_t beam_size,
+                      double nucleus, int64_t eos_id) {
+  const Stream stream{{answers, "answers"},
+                      {trees, "trees"},
+                      {used_nodes, "used_nodes"},
+                      {path_slots, "path_slots"},
+                      {plans, "plans"},
+                      {best_ids, "best_ids"},
+                      {best_log_probs, "best_log_probs"},
+                      {length_norms, "length_norms"}};
+  const BeamRows rows = beam_rows_check(answers, trees, used_nodes, path_slots, plans, beam_size);
+  select_leaves(select_leaves_check(rows, best_tokens_check(best_ids, best_log_probs, rows),
+                                    length_norms_check(length_norms, rows), nucleus, eos_id),
+                stream);
+}
+
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
@@ -80,6 +109,8 @@ STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
   library.impl("stage_beams", TORCH_BOX(&stage_beams_op));
   library.impl("rank_tokens", TORCH_BOX(&rank_tokens_op));
   library.impl("replay_beams", TORCH_BOX(&replay_beams_op));
+  library.impl("plan_windows", TORCH_BOX(&plan_windows_op));
+  library.impl("select_leaves", TORCH_BOX(&select_leaves_op));
 }
 
 }  // namespace molspec::cuda

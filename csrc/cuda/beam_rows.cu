@@ -1,7 +1,9 @@
 #include "cuda/launch.h"
 #include "cuda/look_ahead.cuh"
+#include "cuda/plan_windows.cuh"
 #include "cuda/rank_tokens.cuh"
 #include "cuda/replay_beams.cuh"
+#include "cuda/select_leaves.cuh"
 #include "cuda/stage_beams.cuh"
 
 namespace molspec::cuda {
@@ -26,6 +28,16 @@ void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream) {
 void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream) {
   launch("replay_beams", replay_beams_kernel,
          static_cast<unsigned>(problem.rows.answers.query_count), kBeamThreads, stream, problem);
+}
+
+void plan_windows(const PlanWindowsProblem& problem, cudaStream_t stream) {
+  launch("plan_windows", plan_windows_kernel,
+         static_cast<unsigned>(problem.rows.answers.query_count), kPlanThreads, stream, problem);
+}
+
+void select_leaves(const SelectLeavesProblem& problem, cudaStream_t stream) {
+  launch("select_leaves", select_leaves_kernel,
+         static_cast<unsigned>(problem.rows.answers.query_count), kLeafThreads, stream, problem);
 }
 
 }  // namespace molspec::cuda

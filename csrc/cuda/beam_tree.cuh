@@ -3,22 +3,10 @@
 
 #pragma once
 
+#include "cuda/beam_entries.cuh"
 #include "cuda/warp.cuh"
-#include "ops/beam_rows.h"
-#include "ops/rank_tokens.h"
 
 namespace molspec::cuda {
-
-// A hypothesis while a block works on it.
-struct BeamEntry {
-  double log_prob;
-  int32_t node;  // of the last token, or while there is a `token` of the one before
-  int32_t length;
-  int32_t finished;
-  float confidence;  // looking ahead: that standard beam search comes by
-  int32_t token;     // whose node is not looked up yet, or kNoToken
-  int32_t parent;    // of a node that is new, or kNone
-};
 
 using BlockMask = uint16_t;  // a bit for each node in use
 constexpr BlockMask kFullBlock = 0xFFFF;
@@ -183,6 +171,19 @@ struct BeamTree {
     return node(index).position > length && node(on_path(index, length)).kept == kEnd;
   }
 };
+
+// The token ids of all hypotheses by rank. Threads stride over tokens.
+inline __device__ void write_token_ids(const BeamAnswers& answers, const BeamTree& tree,
+                                       const BeamEntry* entries, int32_t count) {
+  const auto capacity = static_cast<int32_t>(answers.capacity);
+  for (int32_t c = threadIdx.x; c < count * capacity; c += blockDim.x) {
+    const BeamEntry& entry = entries[c / capacity];
+    const int32_t position = c % capacity;
+    if (position == 0 || position > tree.node(entry.node).position) continue;
+    answers.token_ids(tree.query, c / capacity)[position - 1] =
+        tree.node(tree.on_path(entry.node, position)).token_id;
+  }
+}
 
 // The tree of a query that begins: BOS, planned. All threads of its block call.
 inline __device__ void begin_tree(const BeamRows& rows, int query, int32_t bos_id) {

@@ -61,10 +61,11 @@ struct BeamChooser {
   // Where hypotheses finish apart, every one may, which leaves its place to another.
   __device__ int32_t most_choices() const { return apart() ? 2 * beam_size() : beam_size(); }
 
-  __device__ void read_places() const {
+  __device__ void read() const {
     const BeamAnswer& answer = rows.answers.head(tree.query);
-    read(rows.answers.beam(tree.query), answer.count, shared.beam);
-    if (apart()) read(rows.answers.finished(tree.query), answer.finished_count, shared.finished);
+    read_places(rows.answers.beam(tree.query), answer.count, shared.beam);
+    if (apart())
+      read_places(rows.answers.finished(tree.query), answer.finished_count, shared.finished);
     if (threadIdx.x == 0) {
       shared.count = answer.count;
       shared.finished_count = answer.finished_count;
@@ -74,12 +75,6 @@ struct BeamChooser {
     tree.read_masks();
     __syncthreads();
   }
-  __device__ static void read(const BeamPlace* places, int32_t count, BeamEntry* entries) {
-    for (int32_t i = threadIdx.x; i < count; i += blockDim.x)
-      entries[i] = {places[i].log_prob, places[i].node, places[i].length, places[i].finished, 1.0f,
-                    kNoToken,           BeamNode::kNone};
-  }
-
   // ---------------------------------------------------------------------------------- choices
 
   // The best extensions of the beam, best first, and how many there are.

@@ -10,10 +10,10 @@
 namespace molspec::cuda {
 namespace {
 
-void propose_windows_op(const Tensor& answers, const Tensor& drafts, const Tensor& trees,
+void propose_windows_op(const Tensor& answers, const Tensor& drafts, const Tensor& windows,
                         int64_t bos_id) {
-  const Stream stream{{answers, "answers"}, {drafts, "drafts"}, {trees, "trees"}};
-  propose_windows(propose_windows_check(answers, drafts, trees, bos_id), stream);
+  const Stream stream{{answers, "answers"}, {drafts, "drafts"}, {windows, "windows"}};
+  propose_windows(propose_windows_check(answers, drafts, windows, bos_id), stream);
 }
 
 void propose_tree_op(const Tensor& answers, const Tensor& drafts, const Tensor& tables,

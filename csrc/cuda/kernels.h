@@ -12,11 +12,13 @@
 #include "ops/expand_drafts.h"
 #include "ops/left_pad.h"
 #include "ops/look_ahead.h"
+#include "ops/plan_windows.h"
 #include "ops/propose_tree.h"
 #include "ops/propose_windows.h"
 #include "ops/rank_tokens.h"
 #include "ops/replay_beams.h"
 #include "ops/select_hypotheses.h"
+#include "ops/select_leaves.h"
 #include "ops/stage_beams.h"
 #include "ops/stage_nodes.h"
 #include "ops/verify_nodes.h"
@@ -41,6 +43,8 @@ void look_ahead(const LookAheadProblem& problem, cudaStream_t stream);
 void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream);
 void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream);
 void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream);
+void plan_windows(const PlanWindowsProblem& problem, cudaStream_t stream);
+void select_leaves(const SelectLeavesProblem& problem, cudaStream_t stream);
 
 // What the lengths of left_pad add up to.
 struct RowMeasure {

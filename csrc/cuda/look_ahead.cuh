@@ -187,7 +187,7 @@ inline __global__ void look_ahead_kernel(LookAheadProblem problem) {
     shared.planned_count = answer.planned_count;
     shared.budget = problem.node_budget;
   }
-  predictor.chooser.read_places();
+  predictor.chooser.read();
   predictor.look_ahead(answer);
 }
 

@@ -93,23 +93,6 @@ struct BeamReplayer {
     return true;
   }
 
-  // The first of all hypotheses, by threads over their tokens.
-  __device__ void write_token_ids(const BeamEntry* entries, int32_t count) const {
-    const auto capacity = static_cast<int32_t>(problem.rows.trees.capacity);
-    for (int32_t c = threadIdx.x; c < count * capacity; c += blockDim.x) {
-      const BeamEntry& entry = entries[c / capacity];
-      const int32_t position = c % capacity;
-      if (position == 0 || position > chooser.tree.node(entry.node).position) continue;
-      problem.rows.answers.token_ids(query, c / capacity)[position - 1] =
-          chooser.tree.node(chooser.tree.on_path(entry.node, position)).token_id;
-    }
-  }
-
-  __device__ static void write(const BeamEntry* entries, int32_t count, BeamPlace* places) {
-    for (int32_t i = threadIdx.x; i < count; i += blockDim.x)
-      places[i] = {entries[i].log_prob, entries[i].node, entries[i].length, entries[i].finished, 0};
-  }
-
   // Frees what is not needed any more and plans the last tokens that are not evaluated.
   __device__ void plan() const {
     ChoiceShared& choice = shared.choice;
@@ -138,12 +121,13 @@ struct BeamReplayer {
     if (live) {
       plan();
     } else if (chooser.apart()) {
-      write_token_ids(choice.finished, choice.finished_count);
+      write_token_ids(answers, chooser.tree, choice.finished, choice.finished_count);
     } else {
-      write_token_ids(choice.beam, choice.count);
+      write_token_ids(answers, chooser.tree, choice.beam, choice.count);
     }
-    write(choice.beam, choice.count, answers.beam(query));
-    if (chooser.apart()) write(choice.finished, choice.finished_count, answers.finished(query));
+    write_places(choice.beam, choice.count, answers.beam(query));
+    if (chooser.apart())
+      write_places(choice.finished, choice.finished_count, answers.finished(query));
     if (threadIdx.x != 0) return;
     shared.answer.state = live ? BeamAnswer::kLive : BeamAnswer::kDone;
     shared.answer.count = choice.count;
@@ -169,7 +153,7 @@ inline __global__ void replay_beams_kernel(ReplayBeamsProblem problem) {
     shared.answer = answer;
     shared.numbers = 1;
   }
-  replayer.chooser.read_places();
+  replayer.chooser.read();
   replayer.mark_evaluated();
   __syncthreads();
   if (!shared.numbers) {

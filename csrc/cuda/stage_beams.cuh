@@ -24,12 +24,14 @@ inline __global__ void stage_beams_kernel(StageBeamsProblem problem) {
                   [&](int other) { return node_count_of(problem, other); });
   if (threadIdx.x == 0) answer.first_node = first;
   if (first == BeamAnswer::kNotStaged) return;
-  if (threadIdx.x == 0) {
-    ++answer.steps;
-    answer.nodes += answer.planned_count;
-  }
+  if (threadIdx.x == 0) ++answer.steps;
   for (int32_t i = threadIdx.x; i < answer.planned_count; i += blockDim.x) {
     const int32_t index = trees.plan(query)[i];
+    if (index == BeamNode::kNone) {
+      problem.nodes[first + i] = {0, 0, 0, kAbsent};
+      continue;
+    }
+    atomicAdd(&answer.nodes, 1);
     const BeamNode& node = trees.tree(query)[index];
     problem.nodes[first + i] = {node.token_id, node.position,
                                 static_cast<int32_t>(trees.path_begin(query, index)), query};

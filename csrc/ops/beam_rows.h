@@ -8,6 +8,9 @@
 //   rank_tokens   the likeliest tokens behind every node
 //   replay_beams  standard beam search, for as many steps as distributions are known
 //
+// or that of search/speculative_beam.h, with plan_windows in place of look_ahead and select_leaves
+// of replay_beams.
+//
 // The host begins a row by writing its answer's head and its first place, and looks at the answers
 // once in a while.
 //
@@ -45,10 +48,10 @@ static_assert(sizeof(BeamAnswer) == 64, "molspec.engine.beams reads these bytes"
 
 struct BeamPlace {
   double log_prob;
-  int32_t node;      // of its last token; of a finished one, of the token before EOS
-  int32_t length;    // tokens, EOS counted
-  int32_t finished;  // whether EOS was reached
-  int32_t unused;
+  int32_t node;         // of its last token; of a finished one, of the token before EOS
+  int32_t length;       // tokens, EOS counted
+  int32_t finished;     // whether EOS was reached
+  int32_t draft_count;  // places of the plan for its windows
 };
 static_assert(sizeof(BeamPlace) == 24, "molspec.engine.beams reads these bytes");
 
@@ -89,7 +92,8 @@ struct BeamNode {
     kEvaluated = 1,  // its likeliest tokens are the model's
     kGuessed = 2,    // they are a guess's
     kFollowed = 4,   // its guess state is there
-    kDrafted = 8,    // staged by looking ahead
+    kDrafted = 8,    // staged by looking ahead, or as a window
+    kAccepted = 16,  // a window's, accepted behind its parent
   };
 
   int32_t token_id;
@@ -106,7 +110,7 @@ struct BeamTrees {
   BeamNode* trees;      // [query, node_count]
   int32_t* used;        // [query, node_count / kBeamBlock], a bit for each node of a block
   int32_t* path_slots;  // [query, node_count, capacity]: the slots of a path, by position
-  int32_t* plans;       // [query, plan_limit]: nodes that wait for the next step
+  int32_t* plans;       // [query, plan_limit]: nodes that wait for the next step, kNone: a gap
   int64_t node_count, capacity, plan_limit;
 
   MOLSPEC_ANYWHERE int64_t block_count() const { return node_count / kBeamBlock; }
@@ -126,7 +130,7 @@ struct BeamRows {
   BeamAnswers answers;
   BeamTrees trees;
 
-  // Nodes that looking ahead must find free at a step. It adds up to beam_size of them, and so does
+  // Nodes that looking ahead must find free at a step: it adds up to beam_size of them, and so does
   // beam search at each of the lookahead_steps + 1 steps that it takes to pass all that is drafted.
   // What then is left is paths, for which a tree has room beside these.
   MOLSPEC_ANYWHERE int32_t reserve(int64_t lookahead_steps) const {

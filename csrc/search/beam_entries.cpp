@@ -65,6 +65,10 @@ double beam_score(double log_prob, int32_t length, double length_penalty) {
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out) {
   out.clear();
+  if (std::isnan(log_probs[0])) {
+    out.push_back({0, log_probs[0]});
+    return;
+  }
   const auto size = static_cast<size_t>(count);
   for (int32_t token = 0; token < vocab_size; ++token) {
     const float log_prob = log_probs[token];
@@ -72,6 +76,7 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
       if (!(log_prob > out.back().log_prob)) continue;  // of equals the first one stays
       out.pop_back();
     }
+    if (std::isnan(log_prob)) continue;
     auto place = out.end();
     while (place != out.begin() && log_prob > std::prev(place)->log_prob) --place;
     out.insert(place, {token, log_prob});

@@ -154,12 +154,27 @@ void bind_search(py::module_& module) {
                                            nucleus};
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
-           py::arg("length_penalty"), py::arg("nucleus"));
+           py::arg("length_penalty"), py::arg("nucleus"))
+      .def_readonly("beam_size", &SpeculativeBeamOptions::beam_size)
+      .def_readonly("n_best", &SpeculativeBeamOptions::n_best)
+      .def_readonly("max_length", &SpeculativeBeamOptions::max_length)
+      .def_readonly("nucleus", &SpeculativeBeamOptions::nucleus)
+      .def(
+          "length_norm",
+          [](const SpeculativeBeamOptions& options, int32_t length) {
+            return length_norm(length, options.length_penalty);
+          },
+          py::arg("length"));
   py::class_<SpeculativeBeamSearch> speculative(module, "SpeculativeBeamSearch");
-  speculative.def(py::init<const SpeculativeBeamOptions&, std::optional<WindowOptions>,
-                           std::shared_ptr<const GuessModel>, int32_t>(),
-                  py::arg("options"), py::arg("windows"), py::arg("guess_model"),
-                  py::arg("query_count"));
+  speculative
+      .def(py::init<const SpeculativeBeamOptions&, std::optional<WindowOptions>,
+                    std::shared_ptr<const GuessModel>, int32_t>(),
+           py::arg("options"), py::arg("windows"), py::arg("guess_model"), py::arg("query_count"))
+      .def_property_readonly("options", &SpeculativeBeamSearch::options)
+      .def_property_readonly("windows", &SpeculativeBeamSearch::windows)
+      .def_property_readonly("guess_model", [](const SpeculativeBeamSearch& search) {
+        return std::const_pointer_cast<GuessModel>(search.guess_model());
+      });
   bind_loop(speculative);
 }
 

@@ -12,7 +12,10 @@ SpeculativeBeamSearch::SpeculativeBeamSearch(const SpeculativeBeamOptions& optio
                                              std::optional<WindowOptions> windows,
                                              std::shared_ptr<const GuessModel> guess_model,
                                              int32_t query_count)
-    : options_(options), guess_model_(std::move(guess_model)), tree_(query_count) {
+    : options_(options),
+      windows_(windows),
+      guess_model_(std::move(guess_model)),
+      tree_(query_count) {
   check(static_cast<const ListOptions&>(options));
   require(options.nucleus > 0 && options.nucleus <= 1, "nucleus", options.nucleus,
           "more than 0, at most 1");
@@ -88,7 +91,7 @@ void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
     if (!query.live) continue;
     const auto index = static_cast<int32_t>(i);
     choices_.clear();
-    bool numbers = true;
+    const bool numbers = has_numbers(query, log_probs, vocab_size);
     size_t open = 0;
     for (size_t rank = 0; rank < query.beam.size(); ++rank) {
       const BeamEntry& entry = query.beam[rank];
@@ -97,11 +100,12 @@ void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
         continue;
       }
       const Staged& staged = query.staged[open++];
-      numbers = numbers && std::isfinite(*std::max_element(log_probs, log_probs + vocab_size));
-      accept(staged, log_probs, vocab_size);
-      query.decoded.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
-      query.decoded.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
-      add_leaves(entry, static_cast<int32_t>(rank), staged, log_probs, vocab_size);
+      if (numbers) {
+        accept(staged, log_probs, vocab_size);
+        query.decoded.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
+        query.decoded.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
+        add_leaves(entry, static_cast<int32_t>(rank), staged, log_probs, vocab_size);
+      }
       log_probs += static_cast<int64_t>(staged.slots.size()) * vocab_size;
     }
     select(index, query);
@@ -120,6 +124,15 @@ void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
     tree_.clear(index);
     done.push_back(std::move(query.decoded));
   }
+}
+
+bool SpeculativeBeamSearch::has_numbers(const Query& query, const float* log_probs,
+                                        int32_t vocab_size) {
+  for (const Staged& staged : query.staged) {
+    if (!std::isfinite(*std::max_element(log_probs, log_probs + vocab_size))) return false;
+    log_probs += static_cast<int64_t>(staged.slots.size()) * vocab_size;
+  }
+  return true;
 }
 
 bool SpeculativeBeamSearch::is_accepted(int32_t token_id, const float* row, int32_t vocab_size) {

@@ -38,6 +38,9 @@ class SpeculativeBeamSearch {
   void plan();
   void advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done);
 
+  const SpeculativeBeamOptions& options() const { return options_; }
+  const std::optional<WindowOptions>& windows() const { return windows_; }
+  const std::shared_ptr<const GuessModel>& guess_model() const { return guess_model_; }
   const TokenTree& tree() const { return tree_; }
   int32_t live_count() const { return live_count_; }
 
@@ -57,6 +60,8 @@ class SpeculativeBeamSearch {
   };
 
   bool is_open(const BeamEntry& entry) const;
+  // Whether the model's log-probs behind the last tokens are numbers.
+  static bool has_numbers(const Query& query, const float* log_probs, int32_t vocab_size);
   void plan_hypothesis(int32_t index, Query& query, const BeamEntry& entry);
   // The accepted path as indices in staged.slots, from the last token on.
   void accept(const Staged& staged, const float* log_probs, int32_t vocab_size);
@@ -67,6 +72,7 @@ class SpeculativeBeamSearch {
   void select(int32_t index, Query& query);
 
   SpeculativeBeamOptions options_;
+  std::optional<WindowOptions> windows_;
   const DraftTree no_drafts_;
   std::shared_ptr<const GuessModel> guess_model_;
   TokenTree tree_;

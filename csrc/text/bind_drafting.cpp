@@ -72,6 +72,7 @@ void bind_options(py::module_& module) {
            }),
            py::kw_only(), py::arg("draft_length"), py::arg("draft_count"), py::arg("even"),
            py::arg("dilution"), py::arg("smart"))
+      .def_readonly("draft_length", &WindowOptions::draft_length)
       .def(
           "tree_limits",
           [](const WindowOptions& options, int longest) {

@@ -2,7 +2,8 @@
 
 Those of rounds on a device are for CUDA tensors alone. The twin of `propose_windows`,
 `propose_tree`, `stage_nodes` and `verify_nodes` is the host's search, `_native.GreedySearch`, and
-that of `look_ahead`, `stage_beams` and `replay_beams` is `_native.BeamSearch`.
+that of `look_ahead`, `stage_beams` and `replay_beams` is `_native.BeamSearch`, of `plan_windows`
+and `select_leaves` `_native.SpeculativeBeamSearch`.
 """
 
 from __future__ import annotations
@@ -92,14 +93,14 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
     return size
 
 
-def propose_windows(answers: Tensor, drafts: Tensor, trees: Tensor, bos_id: int) -> None:
+def propose_windows(answers: Tensor, drafts: Tensor, windows: Tensor, bos_id: int) -> None:
     """Draft behind the last token of every live query: the tree of its windows that fits.
 
     answers uint8 [query, bytes], drafts int32 [query, 1 + 2 * most nodes] (written): see
-    csrc/ops/greedy_rows.h. trees int32 [query, entries]: see csrc/ops/propose_windows.h; a tree
+    csrc/ops/greedy_rows.h. windows int32 [query, entries]: see csrc/ops/window_rows.h; a tree
     that lies outside of its row is none. Raises RuntimeError where shapes disagree.
     """
-    _library.propose_windows(answers, drafts, trees, bos_id)
+    _library.propose_windows(answers, drafts, windows, bos_id)
 
 
 def propose_tree(
@@ -237,6 +238,51 @@ def replay_beams(
     _library.replay_beams(
         *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),
         *(beam_size, eos_id),
+    )
+
+
+def plan_windows(
+    answers: Tensor,
+    trees: Tensor,
+    used_nodes: Tensor,
+    path_slots: Tensor,
+    plans: Tensor,
+    windows: Tensor,
+    beam_size: int,
+    bos_id: int,
+) -> None:
+    """Plan the last token of every hypothesis that goes on, and the windows behind it.
+
+    windows int32 [query, entries]: see csrc/ops/window_rows.h; a tree that lies outside of its row,
+    or has more nodes than plans has room for, is none. The rest as for `look_ahead`. Raises
+    RuntimeError where shapes disagree.
+    """
+    _library.plan_windows(answers, trees, used_nodes, path_slots, plans, windows, beam_size, bos_id)
+
+
+def select_leaves(
+    answers: Tensor,
+    trees: Tensor,
+    used_nodes: Tensor,
+    path_slots: Tensor,
+    plans: Tensor,
+    best_ids: Tensor,
+    best_log_probs: Tensor,
+    length_norms: Tensor,
+    beam_size: int,
+    nucleus: float,
+    eos_id: int,
+) -> None:
+    """Make the next beam of every query of the best leaves behind what is accepted of its windows.
+
+    A draft token is accepted if it is among the beam_size likeliest at its position and those
+    before it have less probability than `nucleus` (Andronov et al., J. Cheminform. 2025,
+    "Speculative beam search"). best_ids and best_log_probs are those of `rank_tokens`. The rest as
+    for `look_ahead`. Raises RuntimeError where shapes disagree.
+    """
+    _library.select_leaves(
+        *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),
+        *(beam_size, nucleus, eos_id),
     )
 
 

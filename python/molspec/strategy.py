@@ -19,10 +19,9 @@ LARGEST = {"n_best": 1000, "beam_size": 1000, "batch_size": 65536, "max_length":
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
-#: On a device a beam drafts on the host, which takes it 0.15 ms a hypothesis and query, and saves
-#: some forty passes that all queries share: 4 ms, were a pass 0.1 ms (not yet measured). Without
-#: drafts its rounds stay on the device (docs/decisions/0012).
-_MOST_HYPOTHESES_DRAFTED = 20
+#: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
+#: free while they are few: an estimate, not yet measured (docs/decisions/0012).
+_MOST_HYPOTHESES_DRAFTED = 1024
 #: Where passes are dear and rows are not.
 _DEVICE_TREE = TreeDraft(node_budget=16)
 
@@ -38,7 +37,7 @@ class PredictOptions:
     drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
         given the search's own: "tree", of sbs "windows", and "none" for exact beams where drafting
         is taken to cost more than it saves: on the CPU's engine for those wider than 5, on a device
-        for more than 20 hypotheses of a batch. draft_length and draft_count
+        for more than 1,024 hypotheses of a batch. draft_length and draft_count
         belong to "windows", node_budget (nodes a query and pass) to "tree", which chooses nodes by
         what they cost where it is not given.
     length_penalty: hypotheses rank by log_prob / length ** length_penalty.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 from collections.abc import Sequence
@@ -15,8 +16,6 @@ from torch import Tensor
 from molspec import drafting
 from molspec._native import GuessModel
 from molspec.decoding import Source, Statistics, decode
-from molspec.engine.beams import BeamRounds
-from molspec.engine.greedy import GreedyRounds
 from molspec.engine.rounds import DeviceRounds
 from molspec.strategy import Search
 from tests import tiny
@@ -92,7 +91,7 @@ class DeviceSession(FakeModel):
     device = torch.device("cpu")
 
     def __init__(
-        self, cuda: Emulator, rows: int, kind: type[GreedyRounds] | type[BeamRounds], ahead: int
+        self, cuda: Emulator, rows: int, kind: type[DeviceRounds[Any]], ahead: int
     ) -> None:
         super().__init__(rows)
         self.library = cuda.ops
@@ -101,7 +100,7 @@ class DeviceSession(FakeModel):
         self._kind, self._ahead = kind, ahead
 
     def rounds(self, search: Any) -> DeviceRounds[Any]:
-        return self._kind(self, search, self._ahead)  # type: ignore[arg-type]
+        return self._kind(self, search, self._ahead)  # type: ignore[arg-type, call-arg]
 
     def cache(self, blocks: int) -> Tensor:
         return torch.zeros(blocks)
@@ -118,6 +117,45 @@ class DeviceSession(FakeModel):
     def launch(self, nodes: Tensor, path_slots: Tensor, kv: Tensor, log_probs: Tensor) -> None:
         assert int(path_slots.max()) < 16 * len(kv)
         self.write(nodes, path_slots, log_probs)
+
+
+class Calls:
+    """The operators; of every call of the one named, what it was given and what it left."""
+
+    def __init__(self, cuda: Emulator, name: str) -> None:
+        self._cuda, self._name = cuda, name
+        self._calls: list[tuple[Any, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        operator = getattr(self._cuda.ops, name)
+        if name != self._name:
+            return operator
+
+        def recorded(*arguments: Any) -> None:
+            before = copy.deepcopy(arguments)
+            operator(*arguments)
+            self._calls.append((before, copy.deepcopy(arguments)))
+
+        return recorded
+
+    def go_wrong(self, skipped_barrier: int = -1) -> bool:
+        """Whether a call leaves something else with its threads in another order."""
+        return any(
+            self._goes_wrong(seed, *call, skipped_barrier) for seed, call in enumerate(self._calls)
+        )
+
+    def _goes_wrong(self, seed: int, before: Any, after: Any, skipped_barrier: int) -> bool:
+        self._cuda.set(seed, skipped_barrier)
+        found = copy.deepcopy(before)
+        try:
+            getattr(self._cuda.ops, self._name)(*found)
+        except RuntimeError:  # a barrier that not every thread reached
+            return True
+        return any(
+            not torch.equal(left.view(torch.uint8), right.view(torch.uint8))  # NaN is equal
+            for left, right in zip(found, after, strict=True)
+            if isinstance(left, Tensor)
+        )
 
 
 #: Everything that a search tells of a query.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +13,7 @@ from molspec import ops, reference
 from molspec._native import BeamOptions, BeamSearch
 from molspec.engine.beams import BeamRounds
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import DeviceSession, HostSession, guess_of, run
+from tests.cuda.sessions import Calls, DeviceSession, HostSession, guess_of, run
 
 
 @dataclass(frozen=True)
@@ -204,56 +202,18 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
         cuda.ops.look_ahead(*ahead[:10], guess[2][:, :31].contiguous(), 3, 4, 0, 0.0, 1, 2)
 
 
-class Recorder:
-    """The operators; of every call of the one named, what it was given and what it left."""
-
-    def __init__(self, cuda: Emulator, name: str) -> None:
-        self._ops, self._name = cuda.ops, name
-        self.calls: list[tuple[Any, Any]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        operator = getattr(self._ops, name)
-        if name != self._name:
-            return operator
-
-        def recorded(*arguments: Any) -> None:
-            before = copy.deepcopy(arguments)
-            operator(*arguments)
-            self.calls.append((before, copy.deepcopy(arguments)))
-
-        return recorded
-
-
-def same(left: Any, right: Any) -> bool:
-    """To the bit, NaN too."""
-    pairs = [pair for pair in zip(left, right, strict=True) if isinstance(pair[0], Tensor)]
-    return all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for one, other in pairs)
-
-
 @pytest.mark.parametrize("name", ["look_ahead", "replay_beams"])
 def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
     cuda: Emulator, name: str
 ) -> None:
-    recorder = Recorder(cuda, name)
+    calls = Calls(cuda, name)
     for case in (DRAFTING[3], DRAFTING_APART[3]):
         session = DeviceSession(cuda, 4, BeamRounds, 1)
-        session.library = recorder
+        session.library = calls
         run(session, case.search(4), 4)
-
-    def goes_wrong(seed: int, barrier: int) -> bool:
-        cuda.set(seed, skipped_barrier=barrier)
-        before, after = copy.deepcopy(recorder.calls[seed])
-        try:
-            getattr(cuda.ops, name)(*before)
-        except RuntimeError:  # a barrier that not every thread reached
-            return True
-        return not same(before, after)
-
-    calls = range(len(recorder.calls))
-    assert not any(goes_wrong(seed, -1) for seed in calls)
+    assert not calls.go_wrong()
     # Each barrier of a step of the recurrence; which they are differs for a query that begins.
-    for barrier in range(4, 12):
-        assert any(goes_wrong(seed, barrier) for seed in calls), barrier
+    assert all(calls.go_wrong(barrier) for barrier in range(4, 12))
 
 
 def test_where_a_tree_is_full_less_is_drafted(cuda: Emulator) -> None:

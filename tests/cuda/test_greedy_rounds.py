@@ -210,7 +210,9 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     many = torch.zeros(2, 67, dtype=torch.int32)
     with pytest.raises(RuntimeError, match="drafts has room for 33 nodes: expected 1 to 32"):
         tree(answers, many, tables, texts, states, 9, -1.0)
-    with pytest.raises(RuntimeError, match=r"trees has shape \[1, 4\]: expected a row a query, 2"):
+    with pytest.raises(
+        RuntimeError, match=r"windows has shape \[1, 4\]: expected a row a query, 2"
+    ):
         cuda.ops.propose_windows(answers, drafts, torch.zeros(1, 4, dtype=torch.int32), 1)
 
 

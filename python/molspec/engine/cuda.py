@@ -17,10 +17,11 @@ from molspec.engine.graphs import Graphs, Staged
 from molspec.engine.greedy import GreedyRounds
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.engine.rounds import DeviceRounds
+from molspec.engine.speculative_beams import SpeculativeBeamRounds
 from molspec.model.spec import ModelSpec
 
 #: What can stay on a device.
-_ROUNDS = (GreedyRounds, BeamRounds)
+_ROUNDS = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
 #: The smallest step that is captured: sizes are powers of two from here on.
 _FEWEST_NODES = 8
 #: The row of a captured step that has no node (csrc/ops/decoder_step.h).

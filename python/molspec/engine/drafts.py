@@ -46,6 +46,40 @@ class DeviceDrafts:
         """Queue the drafts of a round."""
 
 
+def window_limits(session: CudaSession, options: WindowOptions | None) -> tuple[int, int]:
+    """Nodes of a tree of windows and entries of a row of trees, at most."""
+    return (0, 1) if options is None else options.tree_limits(session.spec.max_positions)
+
+
+class DeviceWindowTrees:
+    """The trees of windows there (csrc/ops/window_rows.h); without options, none."""
+
+    def __init__(
+        self, session: CudaSession, model: GuessModel, options: WindowOptions | None
+    ) -> None:
+        self._session = session
+        self._limits = window_limits(session, options)
+        self.trees = torch.zeros(session.query_count, self._limits[1], dtype=torch.int32)
+        self.trees = self.trees.to(session.device)
+        self.begin(model, options)
+
+    def fits(self, options: WindowOptions | None) -> bool:
+        """Whether the trees of other windows have room in the rows."""
+        return window_limits(self._session, options) == self._limits
+
+    def begin(self, model: GuessModel, options: WindowOptions | None) -> None:
+        """Make trees of these windows."""
+        self._model, self._options = model, options
+
+    def start(self, row: int, source_ids: Sequence[int]) -> int:
+        """Send the trees of a query; return the nodes of the largest."""
+        trees = [0]
+        if self._options is not None:
+            trees = self._model.window_trees(source_ids, self._options)
+        self.trees[row, : len(trees)] = self._session.send(torch.tensor(trees, dtype=torch.int32))
+        return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
+
+
 class DeviceWindows(DeviceDrafts):
     """Windows of the source: the host makes their trees, a round picks one."""
 
@@ -53,34 +87,29 @@ class DeviceWindows(DeviceDrafts):
         self, session: CudaSession, drafters: DrafterFactory, options: WindowOptions
     ) -> None:
         super().__init__(session)
-        self._limits = options.tree_limits(session.spec.max_positions)
-        self.limit, entries = self._limits
-        self._trees = torch.zeros(session.query_count, entries, dtype=torch.int32)
-        self._trees = self._trees.to(session.device)
+        self._windows = DeviceWindowTrees(session, drafters.model, options)
+        self.limit, _ = window_limits(session, options)
         self._bos = drafters.model.bos
 
     def fits(self, drafters: DrafterFactory) -> bool:
         """Whether the trees have room in the rows."""
-        options, longest = drafters.options, self._session.spec.max_positions
+        options = drafters.options
         if not isinstance(options, WindowOptions) or drafters.model.bos != self._bos:
             return False
-        return options.tree_limits(longest) == self._limits
+        return self._windows.fits(options)
 
     def begin(self, drafters: DrafterFactory) -> None:
         """Draft by the options of these drafters."""
-        self._drafters = drafters
+        assert isinstance(drafters.options, WindowOptions)
+        self._windows.begin(drafters.model, drafters.options)
 
     def start(self, row: int, source_ids: Sequence[int]) -> int:
         """Send the trees of a query; return the nodes of the largest."""
-        options = self._drafters.options
-        assert isinstance(options, WindowOptions)
-        trees = self._drafters.model.window_trees(source_ids, options)
-        self._trees[row, : len(trees)] = self._session.send(torch.tensor(trees, dtype=torch.int32))
-        return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
+        return self._windows.start(row, source_ids)
 
     def propose(self, answers: Tensor, drafts: Tensor) -> None:
         """Pick the tree of the last token."""
-        self._session.library.propose_windows(answers, drafts, self._trees, self._bos)
+        self._session.library.propose_windows(answers, drafts, self._windows.trees, self._bos)
 
 
 class DeviceGuess:

@@ -31,14 +31,17 @@
 #include "ops/look_ahead.cpp"
 #include "ops/memory.cpp"
 #include "ops/model.cpp"
+#include "ops/plan_windows.cpp"
 #include "ops/propose_tree.cpp"
 #include "ops/propose_windows.cpp"
 #include "ops/rank_tokens.cpp"
 #include "ops/replay_beams.cpp"
 #include "ops/select_hypotheses.cpp"
+#include "ops/select_leaves.cpp"
 #include "ops/stage_beams.cpp"
 #include "ops/stage_nodes.cpp"
 #include "ops/verify_nodes.cpp"
+#include "ops/window_rows.cpp"
 
 // Another order of threads and blocks; a barrier of every block to leave out, -1 for none.
 extern "C" __attribute__((visibility("default"))) void emulation_set(unsigned seed,

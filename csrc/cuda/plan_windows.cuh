@@ -1,0 +1,166 @@
+// plan_windows on the GPU: a block a query.
+
+#pragma once
+
+#include "cuda/beam_tree.cuh"
+#include "cuda/kernels.h"
+#include "cuda/window_tree.cuh"
+
+namespace molspec::cuda {
+
+constexpr int kPlanThreads = 512;
+constexpr int kPlanWarps = kPlanThreads / kWarp;
+constexpr int kPlanParts = 64;  // of the tree's blocks, that threads look through for free nodes
+
+struct PlanShared {
+  BeamEntry beam[kWidestBeam];
+  WindowTree windows[kWidestBeam];
+  int32_t open_before[kWidestBeam + 1], drafts_before[kWidestBeam + 1];  // a rank
+  int32_t free_before[kPlanParts + 1];                                   // a part
+  BlockMask masks[kMostBeamBlocks];
+  int32_t drafted;
+};
+
+// What the threads of a block do for a query.
+struct WindowPlanner {
+  const PlanWindowsProblem& problem;
+  const int query;
+  const int32_t count;  // hypotheses
+  const BeamTree tree;
+  PlanShared& shared;
+
+  __device__ bool goes_on(int32_t rank) const {
+    const BeamEntry& entry = shared.beam[rank];
+    return !entry.finished && entry.length < problem.rows.answers.max_length(query);
+  }
+  __device__ int32_t* plan() const { return problem.rows.trees.plan(query); }
+  __device__ int32_t open_count() const { return shared.open_before[count]; }
+  __device__ int32_t draft_count() const { return shared.drafts_before[count]; }
+
+  __device__ void find_windows() const {
+    for (int32_t rank = warp_index(); rank < count; rank += kPlanWarps) {
+      WindowTree found{nullptr, 0};
+      if (goes_on(rank))
+        found = window_tree(problem.windows, query, tree.node(shared.beam[rank].node).token_id,
+                            problem.draft_limit);
+      if (lane_index() == 0) {
+        shared.windows[rank] = found;
+        problem.rows.answers.beam(query)[rank].draft_count = found.count;
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      shared.open_before[0] = shared.drafts_before[0] = shared.drafted = 0;
+      for (int32_t rank = 0; rank < count; ++rank) {
+        shared.open_before[rank + 1] = shared.open_before[rank] + goes_on(rank);
+        shared.drafts_before[rank + 1] = shared.drafts_before[rank] + shared.windows[rank].count;
+      }
+    }
+  }
+
+  // A draft by its number among all.
+  struct Draft {
+    int32_t rank, node;  // node: of its tree of windows
+  };
+  __device__ Draft draft(int32_t number) const {
+    int32_t rank = 0;
+    while (shared.drafts_before[rank + 1] <= number) ++rank;
+    return {rank, number - shared.drafts_before[rank]};
+  }
+  __device__ int32_t position(const Draft& draft) const {
+    return tree.node(shared.beam[draft.rank].node).position +
+           shared.windows[draft.rank].depth(draft.node);
+  }
+
+  __device__ int32_t part_begin(int32_t part) const {
+    return static_cast<int32_t>(part * problem.rows.trees.block_count() / kPlanParts);
+  }
+
+  // The i-th free node of the tree for draft i, unless it would be too long.
+  __device__ void take_nodes() const {
+    for (int32_t part = threadIdx.x; part < kPlanParts; part += blockDim.x) {
+      int32_t free = 0;
+      for (int32_t block = part_begin(part); block < part_begin(part + 1); ++block)
+        free += static_cast<int32_t>(kBeamBlock) - __popc(tree.masks[block]);
+      shared.free_before[part + 1] = free;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      shared.free_before[0] = 0;
+      for (int32_t part = 0; part < kPlanParts; ++part)
+        shared.free_before[part + 1] += shared.free_before[part];
+    }
+    __syncthreads();
+    for (int32_t part = threadIdx.x; part < kPlanParts; part += blockDim.x) {
+      int32_t number = shared.free_before[part];
+      for (int32_t block = part_begin(part); block < part_begin(part + 1); ++block) {
+        unsigned mask = tree.masks[block];
+        for (int32_t i = 0; i < kBeamBlock && number < draft_count(); ++i) {
+          if (mask >> i & 1) continue;
+          const bool fits = position(draft(number)) < problem.rows.answers.max_length(query);
+          if (fits) mask |= 1U << i;
+          plan()[open_count() + number++] =
+              fits ? block * static_cast<int32_t>(kBeamBlock) + i : BeamNode::kNone;
+        }
+        tree.masks[block] = static_cast<BlockMask>(mask);
+      }
+    }
+    __syncthreads();
+  }
+
+  __device__ void begin_nodes() const {
+    for (int32_t number = threadIdx.x; number < draft_count(); number += blockDim.x) {
+      const Draft mine = draft(number);
+      const WindowTree& windows = shared.windows[mine.rank];
+      const int32_t* nodes = plan() + open_count() + shared.drafts_before[mine.rank];
+      const int32_t index = nodes[mine.node];
+      if (index == BeamNode::kNone) continue;
+      int32_t at = position(mine);
+      tree.node(index) = {windows.token_id(mine.node), at, BeamNode::kNone, BeamNode::kNone,
+                          BeamNode::kDrafted,          0};
+      for (int32_t node = mine.node; node >= 0; node = windows.parent(node))
+        tree.path(index)[at--] = tree.slot(nodes[node]);
+      atomicAdd(&shared.drafted, 1);
+    }
+  }
+
+  // The path of a hypothesis is the beginning of those of its drafts.
+  __device__ void copy_paths() const {
+    const auto capacity = static_cast<int32_t>(problem.rows.trees.capacity);
+    for (int32_t c = threadIdx.x; c < draft_count() * capacity; c += blockDim.x) {
+      const int32_t index = plan()[open_count() + c / capacity];
+      if (index == BeamNode::kNone) continue;
+      const int32_t last = shared.beam[draft(c / capacity).rank].node, at = c % capacity;
+      if (at <= tree.node(last).position) tree.path(index)[at] = tree.path(last)[at];
+    }
+    for (int32_t rank = threadIdx.x; rank < count; rank += blockDim.x)
+      if (goes_on(rank)) plan()[shared.open_before[rank]] = shared.beam[rank].node;
+  }
+};
+
+inline __global__ void plan_windows_kernel(PlanWindowsProblem problem) {
+  __shared__ PlanShared shared;
+  const int query = blockIdx.x;
+  const BeamRows& rows = problem.rows;
+  BeamAnswer& answer = rows.answers.head(query);
+  if (answer.state != BeamAnswer::kLive || answer.looked_from != BeamAnswer::kNowhere) return;
+  begin_tree(rows, query, problem.bos_id);
+  const BeamTree tree{rows.trees, query, shared.masks};
+  const WindowPlanner planner{problem, query, answer.count, tree, shared};
+  read_places(rows.answers.beam(query), answer.count, shared.beam);
+  tree.read_masks();
+  __syncthreads();
+  planner.find_windows();
+  planner.take_nodes();
+  planner.begin_nodes();
+  planner.copy_paths();
+  tree.write_masks();
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  answer.planned_count = planner.open_count() + planner.draft_count();
+  answer.drafted_tokens += shared.drafted;
+  answer.used_count += shared.drafted;
+  answer.looked_from = answer.length;
+}
+
+}  // namespace molspec::cuda

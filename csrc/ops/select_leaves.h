@@ -1,0 +1,28 @@
+// select_leaves: the likeliest tokens behind every node of plan_windows -> the next beam, as
+// search/speculative_beam.h says. A draft token is accepted if it is among the beam_size likeliest
+// and the tokens likelier than it have less probability than `nucleus`; of each hypothesis the
+// draft with most accepted tokens is kept, the first of equals. Its leaves are the likeliest tokens
+// at each accepted position but the draft's own, and all of them behind the last one. The best
+// leaves of all hypotheses are the next beam.
+
+#pragma once
+
+#include "ops/beam_rows.h"
+#include "ops/rank_tokens.h"
+
+namespace molspec {
+
+constexpr int64_t kMostDraftDepth = 15;  // tokens of a draft: a block of threads holds the leaves
+
+struct SelectLeavesProblem {
+  BeamRows rows;  // written
+  BestTokens best;
+  const double* length_norms;  // [capacity]: scores are log_prob / length_norms[length]
+  float nucleus;
+  int32_t eos_id;
+};
+
+SelectLeavesProblem select_leaves_check(const BeamRows& rows, const BestTokens& best,
+                                        const double* length_norms, double nucleus, int64_t eos_id);
+
+}  // namespace molspec

@@ -1,0 +1,127 @@
+"""SBS that stays on the device, run as host code, against the host's own: to the bit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from molspec import ops
+from molspec._native import SpeculativeBeamOptions, SpeculativeBeamSearch
+from molspec.drafting import WindowDrafts
+from molspec.engine.speculative_beams import SpeculativeBeamRounds
+from tests.cuda.emulator import Emulator
+from tests.cuda.sessions import Calls, DeviceSession, HostSession, guess_of, run
+from tests.cuda.test_beam_rounds import state
+
+
+@dataclass(frozen=True)
+class Case:
+    beam_size: int
+    n_best: int
+    max_length: int
+    windows: WindowDrafts | None
+    length_penalty: float = 0.0
+    nucleus: float = 0.9975
+
+    def search(self, query_count: int) -> SpeculativeBeamSearch:
+        options = SpeculativeBeamOptions(
+            beam_size=self.beam_size,
+            n_best=self.n_best,
+            max_length=self.max_length,
+            length_penalty=self.length_penalty,
+            nucleus=self.nucleus,
+        )
+        windows = None if self.windows is None else self.windows.native()
+        return SpeculativeBeamSearch(options, windows, guess_of(False), query_count)
+
+
+CASES = (
+    Case(1, 1, 24, WindowDrafts(draft_length=4, draft_count=6)),
+    Case(2, 2, 1, WindowDrafts(draft_length=2, draft_count=2)),
+    Case(3, 2, 24, WindowDrafts(draft_length=15, draft_count=2)),
+    Case(5, 5, 24, WindowDrafts(draft_length=4, draft_count=3, dilution=True)),
+    Case(5, 3, 11, WindowDrafts(draft_length=5, draft_count=4, smart=True), 0.7),
+    Case(5, 5, 24, WindowDrafts(draft_length=4, draft_count=6), 1.0, 0.5),
+    Case(20, 20, 6, WindowDrafts(draft_length=3, draft_count=2)),  # wider than the vocabulary
+    Case(4, 4, 12, None),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None:
+    expected, host = run(HostSession(4), case.search(4), 4)
+    assert any(error for _, _, error in expected.values()) == (case.max_length > 2)
+    assert (host.accepted_tokens > 0) == (case.max_length > 1 and case.windows is not None)
+    for batch_size, ahead in ((4, 1), (1, 2), (3, 2), (16, 5))[: 4 if case.beam_size < 20 else 1]:
+        cuda.set(seed=batch_size)
+        session = DeviceSession(cuda, batch_size, SpeculativeBeamRounds, ahead)
+        found, device = run(session, case.search(batch_size), batch_size)
+        assert found == expected
+        assert device.nodes == host.nodes
+        assert device.query_calls == host.query_calls
+        if batch_size == 4:  # the host looks after every round: the rounds are the host's
+            assert device.decoder_calls == host.decoder_calls
+
+
+def test_the_cases_tell_searches_apart() -> None:
+    cases = [CASES[3], CASES[5], Case(5, 5, 24, None), Case(5, 5, 24, CASES[5].windows)]
+    found = [run(HostSession(4), case.search(4), 4)[0] for case in cases]
+    assert len({str([item[index][0] for index in range(10)]) for item in found}) == len(cases)
+
+
+@pytest.mark.parametrize("name", ["plan_windows", "select_leaves"])
+def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
+    schema = getattr(cuda.ops, name).default._schema
+    names = list(inspect.signature(getattr(ops, name)).parameters)
+    assert names == [argument.name for argument in schema.arguments]
+
+
+# Without its barriers plan_windows would follow pointers that are not there yet.
+@pytest.mark.parametrize(
+    ("name", "barriers"), [("plan_windows", ()), ("select_leaves", range(1, 10))]
+)
+def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
+    cuda: Emulator, name: str, barriers: Sequence[int]
+) -> None:
+    calls = Calls(cuda, name)
+    for case in (CASES[3], CASES[5]):
+        session = DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
+        session.library = calls
+        run(session, case.search(4), 4)
+    assert not calls.go_wrong()
+    assert [barrier for barrier in barriers if not calls.go_wrong(barrier)] == []
+
+
+def test_a_tree_that_does_not_fit_is_none(cuda: Emulator) -> None:
+    for windows in ([1, -1, 0, 3, 5, -1, 5, 0], [1, -1, 1, 2, 5, -1, 5, 0], [1, 7, 0, 1, 5, -1]):
+        answers, *trees = state(1, 1, 4, 16)
+        trees[3] = torch.zeros(1, 3, dtype=torch.int32)
+        cuda.ops.plan_windows(answers, *trees, torch.tensor([windows]).int(), 1, 1)
+        assert answers[0, 36:40].view(torch.int32).item() == 1  # planned_count: BOS
+    answers, *trees = state(1, 1, 4, 16)
+    trees[3] = torch.zeros(1, 3, dtype=torch.int32)
+    fitting = torch.tensor([[1, -1, 0, 2, 5, -1, 6, 0]]).int()
+    cuda.ops.plan_windows(answers, *trees, fitting, 1, 1)
+    assert answers[0, 36:40].view(torch.int32).item() == 3
+    assert trees[0][0, 1:3, :2].tolist() == [[5, 1], [6, 2]]  # token_id, position
+
+
+def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
+    answers, *trees = state(2, 3, 4, 32)
+    windows = torch.zeros(2, 1, dtype=torch.int32)
+    best = torch.zeros(64, 3, dtype=torch.int32), torch.zeros(64, 3), torch.ones(4).double()
+    with pytest.raises(RuntimeError, match=r"windows has shape \[1, 1\]: expected a row a query"):
+        cuda.ops.plan_windows(answers, *trees, windows[:1], 3, 1)
+    plans = torch.zeros(2, 18, dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
+        cuda.ops.plan_windows(answers, *trees[:3], plans, windows, 3, 1)
+    apart = torch.zeros(2, 256, dtype=torch.uint8), *(tensor for tensor in trees)
+    ids, log_probs = torch.zeros(64, 4, dtype=torch.int32), torch.zeros(64, 4)
+    with pytest.raises(RuntimeError, match="answers has room for hypotheses that finish apart"):
+        cuda.ops.select_leaves(*apart, ids, log_probs, best[2], 3, 0.9, 2)
+    with pytest.raises(RuntimeError, match=r"best_ids has shape \[64, 4\]: expected \[64, 3\]"):
+        cuda.ops.select_leaves(answers, *trees, ids, log_probs, best[2], 3, 0.9, 2)
