@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,32 +19,16 @@ from torch import Tensor
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.training import PrepareOptions, TrainConfig, TrainingError, prepare, train
+from molspec.training import PrepareOptions, TrainingError, prepare, train
 from molspec.training.prepared import read
-from molspec.training.reactions import read_rows
-from molspec.training.sample import FILE
+from tests.training.tiny import CONFIG, assert_equal
 
-CONFIG = TrainConfig(
-    steps=24,
-    model={
-        "d_model": 16,
-        "head_count": 2,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "feed_forward": 32,
-        "max_positions": 96,
-    },
-    batch_tokens=800,
-    learning_rate=5e-3,
-    validate_every=8,
-    validation_pairs=12,
-    decoded_pairs=4,
-)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 #: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
 KILLED = """
 import json, os, signal, sys
-from molspec.training import TrainConfig, loop, train, trainer
+from molspec.training import TrainConfig, train, trainer
 
 def die_at(count, call):
     calls = []
@@ -57,7 +41,7 @@ def die_at(count, call):
 
 data, output, config, where = sys.argv[1:]
 if where == "save":
-    loop.os.replace = die_at(3, os.replace)
+    os.replace = die_at(3, os.replace)
 else:
     steps = {"beginning": 1, "step": 13}[where]
     trainer.Trainer._average = die_at(steps, trainer.Trainer._average)
@@ -65,31 +49,10 @@ train(data, output, TrainConfig.from_json(json.loads(config)))
 """
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sums on a CPU depend on the number of threads."""
-    count = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(count)
-
-
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About eight batches of pairs."""
-    folder = tmp_path_factory.mktemp("data")
-    rows = (row.reaction for _, row in zip(range(90), read_rows(FILE), strict=False))
-    (folder / "reactions.smi").write_text("\n".join(rows))
-    options = PrepareOptions("retro", variants=1, validation_share=0.15)
-    prepare([folder / "reactions.smi"], folder / "prepared", options)
-    return folder / "prepared"
-
-
-@pytest.fixture(scope="module")
-def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unbroken(data: Path, one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a training that nothing disturbed."""
     output = tmp_path_factory.mktemp("unbroken") / "run"
-    torch.set_num_threads(1)
     train(data, output, CONFIG)
     return output
 
@@ -102,12 +65,6 @@ def weights(output: Path) -> Mapping[str, Tensor]:
 def column(output: Path, file: str, name: str) -> list[float]:
     with (output / file).open() as stream:
         return [float(row[name]) for row in csv.DictReader(stream)]
-
-
-def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    assert found.keys() == expected.keys()
-    for name, weight in expected.items():
-        assert torch.equal(found[name], weight), name
 
 
 def test_it_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from molspec.training.config import TrainConfig
     from molspec.training.loop import Outcome, TrainingError, train
     from molspec.training.preparation import PrepareOptions, prepare
+    from molspec.training.processes import LostProcessError
     from molspec.training.validation import Decode, Validation
 
 _HOMES = {
     "Decode": "validation",
+    "LostProcessError": "processes",
     "Outcome": "loop",
     "PrepareOptions": "preparation",
     "TrainConfig": "config",
@@ -26,6 +28,7 @@ _HOMES = {
 
 __all__ = [
     "Decode",
+    "LostProcessError",
     "Outcome",
     "PrepareOptions",
     "TrainConfig",

@@ -123,9 +123,9 @@ class Batches:
             yield begin, begin + count, int(sources[count - 1]), int(targets[count - 1])
             begin += count
 
-    def take(self, epoch: Epoch, index: int) -> tuple[Tensor, Tensor]:
-        """Batch `index` of a planned pass."""
-        pairs = epoch.order[epoch.bounds[index] : epoch.bounds[index + 1]]
+    def take(self, epoch: Epoch, index: int, share: slice = slice(None)) -> tuple[Tensor, Tensor]:
+        """Batch `index` of a planned pass, or those pairs of it that `share` says."""
+        pairs = epoch.order[epoch.bounds[index] : epoch.bounds[index + 1]][share]
         return (
             self._source.take(pairs, epoch.source_lengths[index], self._pad_id),
             self._target.take(pairs, epoch.target_lengths[index], self._pad_id),

@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
+    from molspec.training.loop import Outcome
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -87,7 +88,9 @@ def train_command(
     config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Budget: minutes.")] = None,
     steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Padded tokens of a batch.")] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Padded tokens of a batch, of all processes.")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak of the learning rate.")] = None,
     dropout: Annotated[float | None, typer.Option(help="Probability of dropping.")] = None,
     patience: Annotated[
@@ -110,18 +113,27 @@ def train_command(
     }
     with _one_line_errors():
         from molspec.training.loop import train
+        from molspec.training.processes import joined
 
-        if (data is None) != sample:
-            raise ValueError("give either --data FOLDER or --sample")
-        outcome = train(
-            _prepared_sample(output) if data is None else data,
-            output,
-            _config(config, flags, sample),
-            start=None if start is None else _read(start),
-            device=device,
-            decode=_decode,
-            shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
-        )
+        with joined() as processes:
+            with processes.lead_first():
+                if (data is None) != sample:
+                    raise ValueError("give either --data FOLDER or --sample")
+                settings = _config(config, flags, sample)
+                prepared = _prepared_sample(output) if data is None else data
+                first = None if start is None else _read(start)
+            outcome = train(
+                *(prepared, output, settings),
+                start=first,
+                device=device,
+                decode=_decode,
+                shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
+            )
+    if processes.is_lead:
+        _tell(outcome)
+
+
+def _tell(outcome: Outcome) -> None:
     best = outcome.best
     top_1 = "" if best.top_1 is None else f", top-1 {100 * best.top_1:.1f} %"
     typer.echo(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")

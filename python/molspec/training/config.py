@@ -36,7 +36,7 @@ class TrainConfig:
     #: Fields of ModelSpec that differ from its defaults; the vocabulary sizes come from the data.
     model: Mapping[str, Any] = field(default_factory=dict)
     dropout: float = 0.1
-    #: Padded tokens of a batch, source and target together.
+    #: Padded tokens of a batch, source and target together, of all processes together.
     batch_tokens: int = 8192
     learning_rate: float = 1e-3
     #: Share of the budget in which the learning rate rises linearly; then it falls linearly to 0.

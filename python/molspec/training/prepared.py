@@ -92,6 +92,10 @@ class Prepared:
     validation: PairTable
     description: dict[str, Any]
 
+    def fingerprint(self) -> str:
+        """Text that other data do not have."""
+        return json.dumps([self.description, self.vocabulary.to_json()], sort_keys=True)
+
 
 def write(prepared: Prepared, folder: Path) -> None:
     """Write `prepared` to the existing folder `folder`."""

@@ -13,6 +13,7 @@ from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
+from molspec.training.processes import Processes
 
 _BETAS = (0.9, 0.98)  # Vaswani et al. 2017
 
@@ -32,11 +33,20 @@ class Trainer:
     """Takes steps. `averaged` is the model that training is for: the mean of the last weights.
 
     Its state restored, a trainer goes on exactly as the one that the state was taken of: to the
-    bit on a CPU with the same number of threads.
+    bit on a CPU with the same number of threads and processes.
+
+    Several processes take each step together: each computes the gradients of its share of the
+    batch's pairs, and they are averaged, weighted by target tokens. But for rounding and for what
+    dropout draws, that is the step of one process.
     """
 
     def __init__(
-        self, model: Transformer, batches: Batches, config: TrainConfig, device: torch.device
+        self,
+        model: Transformer,
+        batches: Batches,
+        config: TrainConfig,
+        device: torch.device,
+        processes: Processes,
     ) -> None:
         self.model = model.to(device).train()
         self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(device).eval()
@@ -49,6 +59,7 @@ class Trainer:
         self._batches = batches
         self._config = config
         self._device = device
+        self._processes = processes
         self._optimizer = _optimizer(self.model, config)
         self._epoch = batches.epoch(config.seed, 0)
         # Compiling takes minutes on a CPU and gains little there.
@@ -60,9 +71,7 @@ class Trainer:
         if self._device.type == "cuda":
             generators = self._generators()
             for index in range(min(2, len(self._epoch))):
-                torch.autograd.backward(
-                    self._compiled_loss(*self._batches.take(self._epoch, index))
-                )
+                self._backward(index)
             self._optimizer.zero_grad(set_to_none=True)
             self._set_generators(generators)
             torch.cuda.synchronize()
@@ -80,8 +89,9 @@ class Trainer:
         learning_rate = self._config.learning_rate * factor
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
-        loss: Tensor = self._compiled_loss(*self._batches.take(self._epoch, self._batch_index))
-        torch.autograd.backward(loss)
+        self._processes.draw_apart(self._config.seed, self.step_count)
+        share = self._backward(self._batch_index)
+        loss = self._processes.average(list(self.model.parameters()), *share)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._config.gradient_norm)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
@@ -89,7 +99,17 @@ class Trainer:
         self._batch_index += 1
         self.step_count += 1
         self._average()
-        return loss.detach(), learning_rate
+        return loss, learning_rate
+
+    def _backward(self, index: int) -> tuple[Tensor, Tensor]:
+        """Leave the gradients of this process's share of a batch; its loss and target tokens."""
+        source_ids, target_ids = self._batches.take(self._epoch, index, self._processes.share)
+        token_count = (target_ids[:, 1:] != self.model.pad_id).sum()
+        if len(target_ids) == 0:  # a batch of fewer pairs than processes
+            return torch.zeros((), device=self._device), token_count
+        loss: Tensor = self._compiled_loss(source_ids, target_ids)
+        torch.autograd.backward(loss)
+        return loss.detach(), token_count
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         with autocast(self._device, self._config.precision):

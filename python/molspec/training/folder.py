@@ -1,0 +1,109 @@
+"""A training's folder: what is in it, and how it comes there.
+
+config.json     the configuration
+log.csv         loss and speed, every few steps
+validation.csv  a row a validation
+state.pt        what the next step depends on; a training that was killed goes on from it
+model/          a checkpoint: the averaged weights of the best validation
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint
+from molspec.drafting import build_ngram
+from molspec.model.transformer import Transformer
+from molspec.training.card import write_card
+from molspec.training.config import TrainConfig
+from molspec.training.log import CsvLog
+from molspec.training.prepared import Prepared
+from molspec.training.validation import Validation
+
+#: Pairs that make the n-gram model that drafts.
+_NGRAM_PAIRS = 60_000
+#: What may differ where a training goes on: budget and bookkeeping.
+_CHANGEABLE = ("minutes", "steps", "patience", "save_minutes", "decoded_pairs")
+_NUMBERS = ("step", "epoch", "minutes", "tokens")
+_MEASURED = ("learning_rate", "loss", "tokens_per_second")
+_JUDGED = ("loss", "token_accuracy", "sequence_accuracy", "top_1")
+
+
+class Folder:
+    """The folder `path` of the training of `config` on `data`.
+
+    `shard_bytes` bounds the files of the weights.
+    """
+
+    def __init__(
+        self, path: Path, config: TrainConfig, data: Prepared, shard_bytes: int | None
+    ) -> None:
+        self.path = path
+        self.model = path / "model"
+        self._state = path / "state.pt"
+        self._unfinished = path / "state.pt.unfinished"
+        self._config = config.to_json()
+        self._data = data
+        self._shard_bytes = shard_bytes
+
+    def is_new(self) -> bool:
+        """Whether no training is here. Raises ValueError where something else is."""
+        if self._state.exists():
+            return False
+        if self.path.exists() and set(self.path.iterdir()) - {self._unfinished}:
+            raise ValueError(f"output is {self.path}: it holds something else than a training")
+        return True
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Keep a state, in place of the one before."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        whole = {"config": self._config, "data": self._data.fingerprint(), **state}
+        torch.save(whole, self._unfinished)
+        os.replace(self._unfinished, self._state)
+
+    def load(self) -> dict[str, Any]:
+        """Read the state that was saved last. Raises ValueError where it is another training's."""
+        stored: dict[str, Any] = torch.load(self._state, map_location="cpu", weights_only=True)
+        for name, value in self._config.items():
+            if name not in _CHANGEABLE and stored["config"][name] != value:
+                raise ValueError(
+                    f"{name} is {value!r}, but {self.path} holds a training with "
+                    f"{stored['config'][name]!r}: take another output folder to begin anew"
+                )
+        if stored["data"] != self._data.fingerprint():
+            raise ValueError(f"{self.path} holds a training on other data")
+        return stored
+
+    def open_logs(self, step_count: int) -> None:
+        """Note the configuration, and open `log` and `validation_log` at a step."""
+        text = json.dumps(self._config, indent=1) + "\n"
+        (self.path / "config.json").write_text(text, encoding="utf-8")
+        self.log = CsvLog(self.path / "log.csv", _NUMBERS + _MEASURED, step_count)
+        self.validation_log = CsvLog(self.path / "validation.csv", _NUMBERS + _JUDGED, step_count)
+
+    def write_model(
+        self, model: Transformer, numbers: Mapping[str, float], best: Validation
+    ) -> None:
+        """Write the checkpoint, in place of the one before."""
+        weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
+        card = write_card(self.path.name, model.spec, self._data.description, numbers, best)
+        checkpoints.write(
+            Checkpoint(model.spec, weights, self._data.vocabulary, self._ngram, card),
+            self.model,
+            overwrite=True,
+            shard_bytes=self._shard_bytes,
+        )
+
+    @cached_property
+    def _ngram(self) -> bytes:
+        """What the model's drafter knows of targets; a part of a large table tells it enough."""
+        pairs = self._data.train.spread(_NGRAM_PAIRS).pairs()
+        return build_ngram(self._data.vocabulary, pairs)

@@ -1,0 +1,177 @@
+"""The processes of a training: one, or those that PyTorch's launcher, torchrun, started.
+
+Every process takes its share of each batch and, their gradients averaged, the same step. Process 0,
+the lead, does what is done once: it keeps the clock, validates, and reads and writes the training's
+folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from time import sleep
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+#: How long the others wait for the lead, which may decode for long. They do not wait for a lead
+#: that has ended: its connections are closed then.
+_PATIENCE = timedelta(days=1)
+#: Seconds before a process complains of lost others. Where one has failed, torchrun ends all
+#: before that, and what the failed one said is all that is said.
+_GRACE = 10.0
+
+T = TypeVar("T")
+
+_joins = itertools.count()
+
+
+class LostProcessError(RuntimeError):
+    """The others are out of reach; where one has ended, what it said itself tells why."""
+
+
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """Join the processes that torchrun started; alone where it started none or one."""
+    if not (dist.is_available() and dist.is_torchelastic_launched()) or _number("WORLD_SIZE") == 1:
+        yield Processes()
+    elif dist.is_initialized():  # by a caller, for more than this
+        yield _here()
+    else:
+        store, rank, count = next(rendezvous("env://"))
+        # The store still has the addresses of torchrun's attempts and of trainings before.
+        place = f"{_number('TORCHELASTIC_RESTART_COUNT')}/{next(_joins)}"
+        store = dist.PrefixStore(place, store)  # type: ignore[attr-defined]  # documented
+        backends = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backends, store=store, rank=rank, world_size=count)
+        yield _here()
+        dist.destroy_process_group()  # not after an error: the others may not come to part
+
+
+def _here() -> Processes:
+    decisions = dist.new_group(backend="gloo", timeout=_PATIENCE)
+    local = _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
+    return Processes(dist.get_rank(), dist.get_world_size(), *local, decisions)
+
+
+def _number(variable: str) -> int:
+    return int(os.environ[variable])
+
+
+@dataclass(frozen=True)
+class Processes:
+    """All processes of a training, seen from one of them. Without arguments, it is alone."""
+
+    rank: int = 0
+    count: int = 1
+    #: The same among the processes of this machine.
+    local_rank: int = 0
+    local_count: int = 1
+    #: What the host waits for; gradients go by the default group, on a GPU's own stream.
+    decisions: dist.ProcessGroup | None = None
+
+    @property
+    def is_lead(self) -> bool:
+        """Whether this is process 0."""
+        return self.rank == 0
+
+    @property
+    def share(self) -> slice:
+        """Those of a batch's pairs that are this process's: lengths are like everybody's."""
+        return slice(self.rank, None, self.count)
+
+    def device(self, name: str | None) -> torch.device:
+        """Choose this process's device, a GPU of its own where there are GPUs.
+
+        Raises ValueError where `name` is no device at hand, or one for several processes.
+        """
+        usable = torch.cuda.is_available()
+        name = name or ("cuda" if usable else "cpu")
+        kind, _, number = name.partition(":")
+        if kind not in ("cpu", "cuda") or (kind == "cuda" and not usable):
+            able = "cpu or cuda" if usable else "cpu, there is no usable GPU"
+            raise ValueError(f"device is {name!r}: expected {able}")
+        if self.count == 1 or kind == "cpu":
+            return torch.device(name)
+        if number:
+            raise ValueError(f"device is {name!r}: expected cuda, each process takes its own GPU")
+        if self.local_count > torch.cuda.device_count():
+            raise ValueError(
+                f"device is 'cuda': {self.local_count} processes are on a machine with "
+                f"{torch.cuda.device_count()} GPUs, expected at most one process a GPU"
+            )
+        torch.cuda.set_device(self.local_rank)
+        return torch.device("cuda", self.local_rank)
+
+    @contextmanager
+    def lead_first(self) -> Iterator[None]:
+        """Let the lead through the body before the others: what is wrong is said once."""
+        if not self.is_lead:
+            self._meet()
+        yield
+        if self.is_lead:
+            self._meet()
+
+    def from_lead(self, compute: Callable[[], T]) -> T:
+        """Give every process what the lead computes."""
+        found = [compute() if self.is_lead else None]
+        if self.count > 1:
+            with self._among_others():
+                dist.broadcast_object_list(found, src=0, group=self.decisions)
+        return cast(T, found[0])
+
+    def check_same(self, **values: Any) -> None:
+        """Raise ValueError, naming it, where a value is not that of the lead."""
+        for name, expected in self.from_lead(lambda: values).items():
+            if values[name] != expected:
+                raise ValueError(
+                    f"{name} of process {self.rank} is not that of process 0: "
+                    "give every process the same"
+                )
+
+    def average(self, parameters: Sequence[Tensor], loss: Tensor, weight: Tensor) -> Tensor:
+        """Make every gradient its weighted mean over the processes; give that of the losses.
+
+        `loss` and `weight` are this process's, of shape []. A missing gradient counts as zeros.
+        """
+        if self.count == 1:
+            return loss
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [cast(Tensor, parameter.grad) for parameter in parameters]
+        sums = parameters_to_vector([*gradients, torch.stack([loss, torch.ones_like(loss)])])
+        sums *= weight
+        with self._among_others():
+            dist.all_reduce(sums)
+        means = sums / sums[-1]
+        vector_to_parameters(means, gradients)
+        return means[-2].clone()  # a view would keep all the gradients
+
+    def draw_apart(self, seed: int, step_count: int) -> None:
+        """Give each process random numbers of its own, which depend on the arguments alone."""
+        if self.count > 1:
+            drawn = np.random.SeedSequence((seed, step_count, self.rank)).generate_state(1)
+            torch.manual_seed(int(drawn[0]))
+
+    def _meet(self) -> None:
+        if self.count > 1:
+            with self._among_others():
+                dist.barrier(self.decisions)
+
+    @contextmanager
+    def _among_others(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            sleep(_GRACE)
+            raise LostProcessError(f"process {self.rank} lost the others: {error}") from error

@@ -1,0 +1,33 @@
+"""What trainings share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from molspec.training import PrepareOptions, prepare
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Sums on a CPU depend on the number of threads."""
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(count)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """About eight batches of pairs."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = (row.reaction for _, row in zip(range(90), read_rows(FILE), strict=False))
+    (folder / "reactions.smi").write_text("\n".join(rows))
+    options = PrepareOptions("retro", variants=1, validation_share=0.15)
+    prepare([folder / "reactions.smi"], folder / "prepared", options)
+    return folder / "prepared"

@@ -1,0 +1,175 @@
+"""Two processes train as one: the same step, the same bits after a kill, one error for both."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from molspec.training import TrainConfig, train
+from molspec.training.batches import Batches
+from molspec.training.prepared import read
+from molspec.training.processes import Processes
+from tests.training.tiny import CONFIG, assert_equal
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SCRIPT = Path(__file__).with_name("together.py")
+STILL = replace(CONFIG, learning_rate=1e-30, validate_every=2, patience=2)
+#: Gradients as they are: neither dropped, rounded to bfloat16, shortened nor learnt from.
+PLAIN = replace(CONFIG, learning_rate=1e-30, dropout=0.0, precision="float32", gradient_norm=1e9)
+
+
+@pytest.fixture(scope="module")
+def plain(data: Path) -> TrainConfig:
+    """An epoch with batches of fewer pairs than processes, and of numbers that do not divide."""
+    prepared = read(data)
+    spec = PLAIN.spec(prepared.vocabulary.size)
+    longest = int((prepared.train.source_lengths + prepared.train.target_lengths).max()) + 4
+    for budget in range(longest, 2 * longest):
+        batches = Batches(prepared.train, spec, prepared.vocabulary, budget, torch.device("cpu"))
+        bounds = batches.epoch(PLAIN.seed, 0).bounds
+        sizes = [end - begin for begin, end in pairwise(bounds)]
+        if {1, 3} <= set(sizes):
+            return replace(PLAIN, batch_tokens=budget, steps=len(sizes))
+    raise AssertionError
+
+
+@pytest.fixture(scope="module")
+def together(
+    data: Path, plain: TrainConfig, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """The folder of several trainings of two processes, and all that was said."""
+    output = tmp_path_factory.mktemp("together")
+    minutes = replace(CONFIG, steps=None, minutes=0.01)
+    configs = {"plain": plain, "still": STILL, "minutes": minutes}
+    configs |= dict.fromkeys(("unbroken", "killed"), CONFIG)
+    trainings = json.dumps({name: config.to_json() for name, config in configs.items()})
+    launcher = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1")
+    with subprocess.Popen(
+        [sys.executable, "-m", *launcher, SCRIPT, data, output, trainings],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=240)
+        finally:
+            process.terminate()  # with its processes, which a kill would leave behind
+    assert process.returncode == 1, said  # for the mistake at the end
+    return output, said
+
+
+def results(output: Path, name: str) -> list[dict[str, Any]]:
+    """What each process found."""
+    return [torch.load(output / f"{name}.{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("name", ["plain", "still", "minutes", "unbroken"])
+def test_both_have_the_same_weights_and_stop_at_the_same_step(
+    plain: TrainConfig, together: tuple[Path, str], name: str
+) -> None:
+    first, second = results(together[0], name)
+    assert_equal(second["weights"], first["weights"])
+    assert second["best"] == first["best"]
+    assert second["steps"] == first["steps"] == first["steps_of_this_attempt"]
+    if name != "minutes":
+        assert first["steps"] == {"plain": plain.steps, "still": 6, "unbroken": 24}[name]
+
+
+def momentum(output: Path) -> Tensor:
+    """Adam's first moments: the gradients of all steps, the last ones most."""
+    trainer = torch.load(output / "state.pt", weights_only=True)["trainer"]
+    moments = [state["exp_avg"].flatten() for state in trainer["optimizer"]["state"].values()]
+    return torch.cat(moments)
+
+
+def test_the_gradients_are_those_of_one_process(
+    data: Path, plain: TrainConfig, together: tuple[Path, str], tmp_path: Path
+) -> None:
+    alone = train(data, tmp_path / "run", plain, device="cpu")
+    expected = momentum(tmp_path / "run")
+    difference = momentum(together[0] / "plain") - expected
+    assert difference.norm() < 1e-6 * expected.norm()
+    logs = [
+        (folder / "log.csv").read_text().splitlines()[-1].split(",")
+        for folder in (tmp_path / "run", together[0] / "plain")
+    ]
+    assert [float(row[5]) for row in logs] == pytest.approx([float(logs[0][5])] * 2, rel=1e-5)
+    assert logs[0][3] == logs[1][3] == str(alone.token_count)
+
+
+def test_killed_they_go_on_to_the_same_weights(together: tuple[Path, str]) -> None:
+    killed, unbroken = (results(together[0], name) for name in ("killed", "unbroken"))
+    for found, expected in zip(killed, unbroken, strict=True):
+        assert expected["steps_of_this_attempt"] == 24
+        assert found["steps_of_this_attempt"] == 16  # 8 were saved
+        assert_equal(found["weights"], expected["weights"])
+        assert found["best"] == expected["best"]
+
+
+def test_another_number_of_processes_goes_on(data: Path, together: tuple[Path, str]) -> None:
+    outcome = train(data, together[0] / "still", replace(STILL, patience=4), device="cpu")
+    assert outcome.step_count == 10
+
+
+def test_the_command_says_its_result_once(together: tuple[Path, str]) -> None:
+    output, said = together
+    assert said.count("2 steps in") == 1
+    assert (output / "by-command" / "model" / "model.safetensors").exists()
+
+
+def test_what_is_wrong_is_said_once_and_ends_both(together: tuple[Path, str]) -> None:
+    output, said = together
+    assert said.count("batch_tokens is 9: expected at least") == 1
+    assert "lost the others" not in said
+    assert not (output / "mistaken").exists()
+
+
+class Second(Processes):
+    """Process 1, whose lead has other values."""
+
+    def from_lead(self, compute: Any) -> Any:
+        return {name: f"not {value}" for name, value in compute().items()}
+
+
+def test_processes_that_were_not_given_the_same() -> None:
+    with pytest.raises(ValueError, match="config of process 1 is not that of process 0"):
+        Second(1, 2).check_same(config="this")
+
+
+def test_devices_of_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
+    assert Processes(3, 4, 1, 2).device(None) == torch.device("cuda:1")
+    assert chosen == [1]
+    assert Processes(3, 4, 1, 2).device("cpu") == torch.device("cpu")
+    assert Processes().device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(ValueError, match="device is 'cuda:1': expected cuda, each process takes"):
+        Processes(3, 4, 1, 2).device("cuda:1")
+    with pytest.raises(ValueError, match="4 processes are on a machine with 2 GPUs"):
+        Processes(0, 4, 0, 4).device(None)
+
+
+def test_each_draws_its_own_random_numbers_and_again_the_same() -> None:
+    drawn = []
+    for rank, step in ((0, 5), (1, 5), (0, 6), (0, 5)):
+        Processes(rank, 2).draw_apart(7, step)
+        drawn.append(tuple(torch.rand(3).tolist()))
+    assert len(set(drawn)) == 3
+    assert drawn[3] == drawn[0]
+    before = torch.get_rng_state()
+    Processes().draw_apart(7, 5)  # alone, what the seed began goes on
+    assert torch.equal(torch.get_rng_state(), before)
