@@ -88,9 +88,10 @@ def test_both_have_the_same_weights_and_stop_at_the_same_step(
 
 
 def momentum(output: Path) -> Tensor:
-    """Adam's first moments: the gradients of all steps, the last ones most."""
+    """What the optimisers remember: the gradients of all steps, the last ones most."""
     trainer = torch.load(output / "state.pt", weights_only=True)["trainer"]
-    moments = [state["exp_avg"].flatten() for state in trainer["optimizer"]["state"].values()]
+    states = [state for optimizer in trainer["optimizers"] for state in optimizer["state"].values()]
+    moments = [state.get("exp_avg", state.get("momentum_buffer")).flatten() for state in states]
     return torch.cat(moments)
 
 

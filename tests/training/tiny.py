@@ -20,7 +20,7 @@ CONFIG = TrainConfig(
         "max_positions": 96,
     },
     batch_tokens=800,
-    learning_rate=5e-3,
+    learning_rate=1e-2,
     validate_every=8,
     validation_pairs=12,
     decoded_pairs=4,

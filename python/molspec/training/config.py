@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from molspec.model.spec import ModelSpec
 
 Precision = Literal["bfloat16", "float32"]
+OptimizerName = Literal["muon", "adamw"]
 
 #: Fields of ModelSpec that the data decide.
 _DATA_FIELDS = ("source_vocab_size", "target_vocab_size")
@@ -38,6 +39,7 @@ class TrainConfig:
     dropout: float = 0.1
     #: Padded tokens of a batch, source and target together, of all processes together.
     batch_tokens: int = 8192
+    optimizer: OptimizerName = "muon"
     learning_rate: float = 1e-3
     #: Share of the budget in which the learning rate rises linearly; then it falls linearly to 0.
     warm_up: float = 0.04
@@ -75,8 +77,11 @@ class TrainConfig:
         for name in ("weight_decay", "save_minutes"):
             if not getattr(self, name) >= 0.0:
                 raise ValueError(f"{name} is {getattr(self, name)}: expected at least 0")
-        if self.precision not in ("bfloat16", "float32"):
-            raise ValueError(f"precision is {self.precision!r}: expected bfloat16 or float32")
+        for name, known in (("precision", Precision), ("optimizer", OptimizerName)):
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}: expected {' or '.join(get_args(known))}"
+                )
         if decided := [name for name in _DATA_FIELDS if name in self.model]:
             raise ValueError(f"model has {', '.join(decided)}: the data decide that")
         self.spec(4)  # so that wrong sizes are found now

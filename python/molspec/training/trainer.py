@@ -13,9 +13,8 @@ from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
+from molspec.training.optimizers import optimizers, set_learning_rate
 from molspec.training.processes import Processes
-
-_BETAS = (0.9, 0.98)  # Vaswani et al. 2017
 
 
 def learning_rate_factor(progress: float, warm_up: float) -> float:
@@ -60,7 +59,7 @@ class Trainer:
         self._config = config
         self._device = device
         self._processes = processes
-        self._optimizer = _optimizer(self.model, config)
+        self._optimizers = optimizers(self.model, config)
         self._epoch = batches.epoch(config.seed, 0)
         # Compiling takes minutes on a CPU and gains little there.
         loss = torch.compile(self._loss, dynamic=True) if device.type == "cuda" else self._loss
@@ -72,7 +71,7 @@ class Trainer:
             generators = self._generators()
             for index in range(min(2, len(self._epoch))):
                 self._backward(index)
-            self._optimizer.zero_grad(set_to_none=True)
+            self.model.zero_grad(set_to_none=True)
             self._set_generators(generators)
             torch.cuda.synchronize()
 
@@ -87,14 +86,14 @@ class Trainer:
             self._epoch = self._batches.epoch(self._config.seed, self.epoch_number)
         factor = learning_rate_factor(progress, self._config.warm_up)
         learning_rate = self._config.learning_rate * factor
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
+        set_learning_rate(self._optimizers, learning_rate)
         self._processes.draw_apart(self._config.seed, self.step_count)
         share = self._backward(self._batch_index)
         loss = self._processes.average(list(self.model.parameters()), *share)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._config.gradient_norm)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+        for optimizer in self._optimizers:
+            optimizer.step()
+        self.model.zero_grad(set_to_none=True)
         self.token_count += self._epoch.token_counts[self._batch_index]
         self._batch_index += 1
         self.step_count += 1
@@ -134,7 +133,7 @@ class Trainer:
         return {
             "model": self.model.state_dict(),
             "averaged": self.averaged.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
             "generators": self._generators(),
             "step_count": self.step_count,
             "token_count": self.token_count,
@@ -146,7 +145,8 @@ class Trainer:
         """Go back to a state that `state` gave."""
         self.model.load_state_dict(state["model"])
         self.averaged.load_state_dict(state["averaged"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        for optimizer, stored in zip(self._optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(stored)
         self.step_count = state["step_count"]
         self.token_count = state["token_count"]
         self.epoch_number = state["epoch_number"]
@@ -163,7 +163,7 @@ class Trainer:
 
     def _set_generators(self, states: dict[str, Tensor]) -> None:
         torch.set_rng_state(states["cpu"].cpu())
-        if self._device.type == "cuda":
+        if "cuda" in states and self._device.type == "cuda":
             torch.cuda.set_rng_state(states["cuda"].cpu(), self._device)
 
 
@@ -176,14 +176,3 @@ def new_model(spec: ModelSpec, config: TrainConfig, pad_id: int) -> Transformer:
     """Draw a model's weights, and dropout's random numbers, both from the seed."""
     torch.manual_seed(config.seed)
     return Transformer(spec, config.dropout, pad_id)
-
-
-def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
-    parameters = list(model.parameters())
-    groups: list[dict[str, Any]] = [
-        {"params": [parameter for parameter in parameters if parameter.dim() > 1]},
-        {"params": [item for item in parameters if item.dim() == 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(
-        groups, config.learning_rate, _BETAS, weight_decay=config.weight_decay, fused=True
-    )

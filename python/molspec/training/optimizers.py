@@ -1,0 +1,43 @@
+"""The optimisers of a training: what makes a step of gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.optim import AdamW, Muon, Optimizer
+
+from molspec.model.transformer import Transformer
+from molspec.training.config import TrainConfig
+
+_BETAS = (0.9, 0.98)  # Vaswani et al. 2017
+
+
+def optimizers(model: Transformer, config: TrainConfig) -> list[Optimizer]:
+    """One for all parameters, or Muon for the matrices of layers and AdamW for the others.
+
+    Muon (Jordan et al. 2024) makes a step of a matrix's momentum with all singular values alike.
+    Its steps are scaled to be as long as AdamW's (Liu et al. 2025), so both take one learning rate.
+    """
+    settings: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
+    if config.optimizer == "adamw":
+        return [_adamw(list(model.parameters()), settings)]
+    matrices = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
+    in_layers = {id(matrix) for matrix in matrices}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in in_layers]
+    return [Muon(matrices, adjust_lr_fn="match_rms_adamw", **settings), _adamw(others, settings)]
+
+
+def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:
+    groups: list[dict[str, Any]] = [
+        {"params": [parameter for parameter in parameters if parameter.dim() > 1]},
+        {"params": [item for item in parameters if item.dim() == 1], "weight_decay": 0.0},
+    ]
+    return AdamW(groups, betas=_BETAS, fused=True, **settings)
+
+
+def set_learning_rate(all_optimizers: list[Optimizer], learning_rate: float) -> None:
+    """Of every group of parameters."""
+    for optimizer in all_optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate
