@@ -136,7 +136,14 @@ def small(device: str, few: bool) -> dict[str, Any]:
     pairs = list(zip(sources, sources, strict=True))
     ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=True)
     model = Model(replace(tiny.checkpoint(), ngram=ngram), "float32", device)
-    for options in ({}, {"drafter": "windows"}, {"beam": "standard", "n_best": 3}):
+    for options in (
+        {},
+        {"drafter": "windows"},
+        {"beam": "standard", "n_best": 3},
+        {"drafter": "tree", "n_best": 3},
+        {"drafter": "tree", "n_best": 2, "finished": "apart"},
+        {"beam": "sbs", "n_best": 2},
+    ):
         rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)
         results.append({"what": f"rounds, {options}", "ok": not any(r.error for r in rounds)})
     return {"ok": all(result["ok"] for result in results), "checks": results}
