@@ -84,14 +84,16 @@ struct LeafSelector {
     }
   }
 
-  // Marks drafts that are accepted if their parents are. Drafts.
+  // Marks drafts that are accepted if their parents are. One behind which the model has no numbers
+  // is not: no leaf's score may be NaN. Drafts.
   __device__ void accept() const {
     const int32_t begin = shared.open_before[count];
     for (int32_t i = threadIdx.x; i < shared.drafts_before[count]; i += blockDim.x) {
       const int32_t index = planned(begin + i);
       if (index == BeamNode::kNone) continue;
       BeamNode& node = tree.node(index);
-      if (is_accepted(node.token_id, tree.on_path(index, node.position - 1)))
+      if (isfinite(problem.best.log_probs[best_of(index)]) &&
+          is_accepted(node.token_id, tree.on_path(index, node.position - 1)))
         node.known |= BeamNode::kAccepted;
     }
   }

@@ -126,10 +126,14 @@ void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
   }
 }
 
+bool SpeculativeBeamSearch::has_numbers(const float* row, int32_t vocab_size) {
+  return std::isfinite(*std::max_element(row, row + vocab_size));
+}
+
 bool SpeculativeBeamSearch::has_numbers(const Query& query, const float* log_probs,
                                         int32_t vocab_size) {
   for (const Staged& staged : query.staged) {
-    if (!std::isfinite(*std::max_element(log_probs, log_probs + vocab_size))) return false;
+    if (!has_numbers(log_probs, vocab_size)) return false;
     log_probs += static_cast<int64_t>(staged.slots.size()) * vocab_size;
   }
   return true;
@@ -151,11 +155,12 @@ void SpeculativeBeamSearch::accept(const Staged& staged, const float* log_probs,
   depths_.assign(staged.slots.size(), TokenTree::kNone);  // of accepted nodes
   depths_.front() = 0;
   size_t deepest = 0;
+  const auto row = [&](size_t node) { return log_probs + static_cast<int64_t>(node) * vocab_size; };
   for (size_t i = 1; i < staged.slots.size(); ++i) {
     const auto parent = static_cast<size_t>(staged.parents[i]);
     if (depths_[parent] == TokenTree::kNone) continue;
-    const float* row = log_probs + static_cast<int64_t>(parent) * vocab_size;
-    if (!is_accepted(tree_.token_id(staged.slots[i]), row, vocab_size)) continue;
+    if (!is_accepted(tree_.token_id(staged.slots[i]), row(parent), vocab_size)) continue;
+    if (!has_numbers(row(i), vocab_size)) continue;  // no leaf's score may be NaN
     depths_[i] = depths_[parent] + 1;
     if (depths_[i] > depths_[deepest]) deepest = i;
   }

@@ -4,10 +4,11 @@
 //
 // A round is plan() -> one decoder_step over staged() -> advance(). Behind every live hypothesis
 // all drafts are scored. A draft token is accepted if it is among the beam_size likeliest at its
-// position and the tokens likelier than it have less probability than `nucleus`; the draft with
-// most accepted tokens is kept, the first of equals. Its leaves: at each accepted position the
-// likeliest tokens but the draft's own, behind the last accepted token all of them. The best leaves
-// of all hypotheses, of unequal lengths, are the next beam.
+// position, the tokens likelier than it have less probability than `nucleus` and the model has
+// numbers for what follows it; the draft with most accepted tokens is kept, the first of equals.
+// Its leaves: at each accepted position the likeliest tokens but the draft's own, behind the last
+// accepted token all of them. The best leaves of all hypotheses, of unequal lengths, are the next
+// beam.
 //
 // Unlike the published code, a query's drafts and lists never depend on what else is in the batch,
 // draft lengths below 5 are what they say, and hypotheses that reach max_length are reported.
@@ -60,7 +61,8 @@ class SpeculativeBeamSearch {
   };
 
   bool is_open(const BeamEntry& entry) const;
-  // Whether the model's log-probs behind the last tokens are numbers.
+  // Whether the model's log-probs behind a node, and behind all last tokens, are numbers.
+  static bool has_numbers(const float* row, int32_t vocab_size);
   static bool has_numbers(const Query& query, const float* log_probs, int32_t vocab_size);
   void plan_hypothesis(int32_t index, Query& query, const BeamEntry& entry);
   // The accepted path as indices in staged.slots, from the last token on.

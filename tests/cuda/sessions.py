@@ -40,6 +40,9 @@ def guess_of(rewrites: bool) -> GuessModel:
 class FakeModel:
     """Log-probs that depend on source and path alone: mostly copies, with ties."""
 
+    #: Of all paths: behind so many the model has no numbers.
+    numberless = 0.0
+
     def __init__(self, rows: int) -> None:
         self._indices = [0] * rows
         self._token_of_slot: dict[int, int] = {}
@@ -59,8 +62,13 @@ class FakeModel:
             slots = path_slots[begin : begin + position + 1].tolist()
             self._token_of_slot[slots[-1]] = token_id
             path = tuple(self._token_of_slot[slot] for slot in slots)
-            if self._indices[row] != NAMELESS or position < 2:
+            if self._has_numbers(self._indices[row], path):
                 log_probs[i] = self._log_probs(self._indices[row], path)
+
+    def _has_numbers(self, index: int, path: tuple[int, ...]) -> bool:
+        if index == NAMELESS and len(path) > 2:
+            return False
+        return random.Random(str(path)).random() >= self.numberless
 
     def _log_probs(self, index: int, path: tuple[int, ...]) -> Tensor:
         draw = random.Random(str((index, path)))

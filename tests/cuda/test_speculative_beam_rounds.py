@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import pytest
 import torch
@@ -65,6 +66,18 @@ def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None
         assert device.query_calls == host.query_calls
         if batch_size == 4:  # the host looks after every round: the rounds are the host's
             assert device.decoder_calls == host.decoder_calls
+
+
+@pytest.mark.parametrize("case", [CASES[2], CASES[3], CASES[5]], ids=str)
+def test_behind_no_numbers_nothing_is_accepted(cuda: Emulator, case: Case) -> None:
+    host, device = HostSession(4), DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
+    host.numberless = device.numberless = 0.1
+    expected, _ = run(host, case.search(4), 4)
+    found, _ = run(device, case.search(4), 4)
+    assert found == expected
+    lists = [hypotheses for hypotheses, _, error in found.values() if not error]
+    assert 0 < len(lists) < len(found) - 1
+    assert all(isfinite(log_prob) for hypotheses in lists for _, log_prob, _ in hypotheses)
 
 
 def test_the_cases_tell_searches_apart() -> None:
