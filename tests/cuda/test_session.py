@@ -20,18 +20,23 @@ from tests.cuda.emulator import Emulator
 
 
 class Recorder(Graphs):
-    """Does the work at once, and keeps the sizes that a graph would be captured for."""
+    """Does the work at once; knows the sizes of graphs, and what was marked but not waited for."""
 
     def __init__(self) -> None:
         super().__init__(torch.device("cpu"))
         self.sizes: list[Hashable] = []
+        self.under_way = 0
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         self.sizes.append(key)
         work()
 
     def mark(self) -> Callable[[], None]:
-        return lambda: None
+        self.under_way += 1
+        return self._wait
+
+    def _wait(self) -> None:
+        self.under_way -= 1
 
 
 class EmulatedEngine(CudaEngine):
@@ -142,6 +147,16 @@ def test_a_session_is_used_again(cuda: Emulator, drafter: str, on_device: int) -
     beams = [model.predict(tiny.QUERIES[:3], n_best=2, beam=beam, **options) for beam in BEAMS]
     assert beams[0] == beams[1] == beams[2]
     assert engine.made_count == 2
+
+
+def test_a_session_is_not_used_again_before_its_rounds_are_done(cuda: Emulator) -> None:
+    model = tiny.model()
+    engine = EmulatedEngine(cuda, torch.float32)
+    model.engine = engine
+    model.predict(tiny.QUERIES[:2], drafter="windows", max_length=6, batch_size=2)
+    assert engine.graphs.under_way > 0  # nobody looks at the last round
+    engine.session(2)
+    assert engine.graphs.under_way == 0
 
 
 def test_answers_are_the_cpu_s(cuda: Emulator) -> None:

@@ -132,7 +132,9 @@ class CudaSession:
         self._rounds: DeviceRounds[Any] | None = None
 
     def reset(self) -> None:
-        """Free all rows: a loop that was left early has some."""
+        """Free all rows, for another decode loop: one that was left early has some."""
+        if self._rounds is not None:
+            self._rounds.wait()
         for row in self._host_memories[:, 0].nonzero().flatten().tolist():
             self.release(row)
 
@@ -225,10 +227,11 @@ class CudaSession:
         kind = next((kind for kind in _ROUNDS if kind.takes(search, self)), None)
         if kind is None:
             return None
-        if not isinstance(self._rounds, kind) or not self._rounds.fits(search):
+        if isinstance(self._rounds, kind) and self._rounds.fits(search):
+            self._rounds.begin(search)
+        else:
             self.graphs.clear()  # those of other buffers
             self._rounds = kind(self, search)
-        self._rounds.begin(search)
         return self._rounds
 
     def step_size(self, node_count: int) -> int:

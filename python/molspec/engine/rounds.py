@@ -125,6 +125,12 @@ class DeviceRounds(ABC, Generic[SearchT]):
         self._looked_count += 1
         return done
 
+    def wait(self) -> None:
+        """Wait for all rounds under way: what comes next may be queued on another stream."""
+        while self._under_way:
+            wait, _ = self._under_way.popleft()
+            wait()
+
     def _queue(self) -> None:
         image = self._images[(self._looked_count + len(self._under_way)) % len(self._images)]
         size = self._session.step_size(sum(most for _, most in self._live.values()))
@@ -150,8 +156,7 @@ class DeviceRounds(ABC, Generic[SearchT]):
 
     def _decoded(self, row: int, answer: np.void) -> Decoded:
         head = answer["head"]
-        counts = {n: int(head[n]) if n in (head.dtype.names or ()) else 0 for n in _COUNTS}
-        statistics = SearchStatistics(**counts)
+        statistics = SearchStatistics(**{name: int(head[name]) for name in _COUNTS})
         if head["state"] == NO_NUMBERS_STATE:
             return Decoded(query=row, hypotheses=[], statistics=statistics, error=NO_NUMBERS)
         return Decoded(query=row, hypotheses=self._hypotheses(answer), statistics=statistics)
