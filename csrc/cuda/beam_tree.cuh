@@ -32,6 +32,13 @@ struct BeamTree {
     return child;
   }
 
+  // The first `length` slots of a path become those of another. Lanes stride over positions.
+  __device__ void copy_path(int32_t from, int32_t length, int32_t to) const {
+    const int32_t* slots = path(from);
+    int32_t* copied = path(to);
+    for (int32_t at = lane_index(); at < length; at += kWarp) copied[at] = slots[at];
+  }
+
   // Threads stride over blocks.
   __device__ void read_masks() const {
     for (int32_t block = threadIdx.x; block < trees.block_count(); block += blockDim.x)
@@ -69,8 +76,8 @@ struct BeamTree {
   }
 
   // Gives every entry that has a token the node of it, a new one where there is none. entry(i) for
-  // i < count is distinct in node and token. All threads of the block call, and meet before they
-  // look for children; used_count is shared.
+  // i < count is distinct in node and token. All threads of the block call; new nodes are found as
+  // children once they have met again. used_count is shared.
   template <typename Entry>
   __device__ void settle(int32_t count, Entry entry, int32_t& used_count) const {
     for (int32_t i = threadIdx.x; i < count; i += blockDim.x) {
@@ -96,20 +103,22 @@ struct BeamTree {
       }
     __syncthreads();
     for (int32_t i = threadIdx.x; i < count; i += blockDim.x) begin_node(i, entry);
-    for (int32_t c = threadIdx.x; c < count * trees.capacity; c += blockDim.x) {
-      const BeamEntry& mine = entry(static_cast<int32_t>(c / trees.capacity));
-      if (mine.parent == BeamNode::kNone) continue;
-      const auto at = static_cast<int32_t>(c % trees.capacity);
-      const int32_t position = node(mine.parent).position + 1;
-      if (at < position) path(mine.node)[at] = path(mine.parent)[at];
-      if (at == position) path(mine.node)[at] = slot(mine.node);
-    }
+    const auto warp_count = static_cast<int32_t>(blockDim.x) / kWarp;
+    for (int32_t i = warp_index(); i < count; i += warp_count) begin_path(entry(i));
     __syncthreads();
     for (int32_t i = threadIdx.x; i < count; i += blockDim.x) link_node(i, count, entry);
   }
 
   __device__ int32_t slot(int32_t index) const {
     return static_cast<int32_t>(trees.slot(query, index));
+  }
+
+  // The path of a new node: its parent's, then its own slot. Lanes stride over positions.
+  __device__ void begin_path(const BeamEntry& mine) const {
+    if (mine.parent == BeamNode::kNone) return;
+    const int32_t length = node(mine.parent).position + 1;
+    copy_path(mine.parent, length, mine.node);
+    if (lane_index() == 0) path(mine.node)[length] = slot(mine.node);
   }
 
   // New nodes are linked as if one thread did it in the order of the entries: each before those of

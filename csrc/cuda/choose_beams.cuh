@@ -102,9 +102,15 @@ struct BeamChooser {
   }
 
   // Ranks.
-  __device__ void count_candidates() const {
-    for (int32_t rank = threadIdx.x; rank < shared.count; rank += blockDim.x) {
+  __device__ void read_known() const {
+    for (int32_t rank = threadIdx.x; rank < shared.count; rank += blockDim.x)
       shared.known[rank] = tree.node(shared.beam[rank].node).known;
+  }
+
+  // Ranks.
+  __device__ void count_candidates() const {
+    read_known();
+    for (int32_t rank = threadIdx.x; rank < shared.count; rank += blockDim.x) {
       int32_t count = 1;
       if (!stays(rank)) {
         const int32_t* ids = best.ids + best_of(rank);

@@ -63,15 +63,14 @@ struct BeamPredictor {
   __device__ bool goes_on(int32_t rank) const { return !shared.choice.beam[rank].finished; }
 
   // The node that a hypothesis is the first to have at a position, unless it is followed already.
+  // Lanes stride over the hypotheses before it; when they meet, all have read what one will write.
   __device__ int32_t follower_of(int32_t rank, int32_t position) const {
     if (!goes_on(rank)) return BeamNode::kNone;
     const int32_t index = on_path(rank, position);
-    bool first = true;
-    for (int32_t other = 0; other < rank && first; ++other)
-      first = !(goes_on(other) && on_path(other, position) == index);
-    const bool followed = (node(index).known & BeamNode::kFollowed) != 0;
-    __syncwarp();  // all have read what one lane will write
-    return first && !followed ? index : BeamNode::kNone;
+    bool taken = (node(index).known & BeamNode::kFollowed) != 0;
+    for (int32_t other = lane_index(); other < rank; other += kWarp)
+      taken |= goes_on(other) && on_path(other, position) == index;
+    return __ballot_sync(~0U, taken) ? BeamNode::kNone : index;
   }
 
   // The likeliest tokens of hypotheses whose distribution is not known.
@@ -122,10 +121,10 @@ struct BeamPredictor {
           entry.confidence < problem.min_confidence)
         continue;
       live = true;
-      BeamNode& drafted = node(entry.node);
-      if ((drafted.known & (BeamNode::kEvaluated | BeamNode::kDrafted)) != 0 || shared.budget == 0)
+      const int32_t known = shared.choice.known[rank];
+      if ((known & (BeamNode::kEvaluated | BeamNode::kDrafted)) != 0 || shared.budget == 0)
         continue;
-      drafted.known |= BeamNode::kDrafted;
+      node(entry.node).known = known | BeamNode::kDrafted;
       --shared.budget;
       problem.rows.trees.plan(query)[shared.planned_count++] = entry.node;
     }
@@ -141,6 +140,8 @@ struct BeamPredictor {
     __syncthreads();
     chooser.settle();
     follow_new();
+    chooser.read_known();
+    __syncthreads();
     if (threadIdx.x == 0) shared.goes_on = plan() && shared.budget > 0;
     __syncthreads();
     return shared.goes_on;

@@ -76,7 +76,7 @@ struct WindowPlanner {
     return static_cast<int32_t>(part * problem.rows.trees.block_count() / kPlanParts);
   }
 
-  // The i-th free node of the tree for draft i, unless it would be too long.
+  // The i-th free node of the tree for draft i.
   __device__ void take_nodes() const {
     for (int32_t part = threadIdx.x; part < kPlanParts; part += blockDim.x) {
       int32_t free = 0;
@@ -97,10 +97,8 @@ struct WindowPlanner {
         unsigned mask = tree.masks[block];
         for (int32_t i = 0; i < kBeamBlock && number < draft_count(); ++i) {
           if (mask >> i & 1) continue;
-          const bool fits = position(draft(number)) < problem.rows.answers.max_length(query);
-          if (fits) mask |= 1U << i;
-          plan()[open_count() + number++] =
-              fits ? block * static_cast<int32_t>(kBeamBlock) + i : BeamNode::kNone;
+          mask |= 1U << i;
+          plan()[open_count() + number++] = block * static_cast<int32_t>(kBeamBlock) + i;
         }
         tree.masks[block] = static_cast<BlockMask>(mask);
       }
@@ -108,30 +106,37 @@ struct WindowPlanner {
     __syncthreads();
   }
 
+  // A draft that would be too long leaves a gap; what stands before one that is not is none.
   __device__ void begin_nodes() const {
+    const int32_t max_length = problem.rows.answers.max_length(query);
     for (int32_t number = threadIdx.x; number < draft_count(); number += blockDim.x) {
       const Draft mine = draft(number);
       const WindowTree& windows = shared.windows[mine.rank];
-      const int32_t* nodes = plan() + open_count() + shared.drafts_before[mine.rank];
+      int32_t* nodes = plan() + open_count() + shared.drafts_before[mine.rank];
       const int32_t index = nodes[mine.node];
-      if (index == BeamNode::kNone) continue;
       int32_t at = position(mine);
+      if (at >= max_length) {
+        nodes[mine.node] = BeamNode::kNone;
+        continue;
+      }
       tree.node(index) = {windows.token_id(mine.node), at, BeamNode::kNone, BeamNode::kNone,
                           BeamNode::kDrafted,          0};
       for (int32_t node = mine.node; node >= 0; node = windows.parent(node))
         tree.path(index)[at--] = tree.slot(nodes[node]);
       atomicAdd(&shared.drafted, 1);
     }
+    __syncthreads();
   }
 
-  // The path of a hypothesis is the beginning of those of its drafts.
+  // The path of a hypothesis is the beginning of those of its drafts. Warps stride over drafts.
   __device__ void copy_paths() const {
-    const auto capacity = static_cast<int32_t>(problem.rows.trees.capacity);
-    for (int32_t c = threadIdx.x; c < draft_count() * capacity; c += blockDim.x) {
-      const int32_t index = plan()[open_count() + c / capacity];
-      if (index == BeamNode::kNone) continue;
-      const int32_t last = shared.beam[draft(c / capacity).rank].node, at = c % capacity;
-      if (at <= tree.node(last).position) tree.path(index)[at] = tree.path(last)[at];
+    for (int32_t rank = 0; rank < count; ++rank) {
+      const int32_t last = shared.beam[rank].node, length = tree.node(last).position + 1;
+      const int32_t end = shared.drafts_before[rank + 1];
+      for (int32_t i = shared.drafts_before[rank] + warp_index(); i < end; i += kPlanWarps) {
+        const int32_t index = plan()[open_count() + i];
+        if (index != BeamNode::kNone) tree.copy_path(last, length, index);
+      }
     }
     for (int32_t rank = threadIdx.x; rank < count; rank += blockDim.x)
       if (goes_on(rank)) plan()[shared.open_before[rank]] = shared.beam[rank].node;
@@ -159,7 +164,7 @@ inline __global__ void plan_windows_kernel(PlanWindowsProblem problem) {
   if (threadIdx.x != 0) return;
   answer.planned_count = planner.open_count() + planner.draft_count();
   answer.drafted_tokens += shared.drafted;
-  answer.used_count += shared.drafted;
+  answer.used_count += planner.draft_count();
   answer.looked_from = answer.length;
 }
 

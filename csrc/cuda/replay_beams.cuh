@@ -36,15 +36,14 @@ struct BeamReplayer {
     const ChoiceShared& choice = shared.choice;
     if (chooser.apart()) {
       const bool full = choice.finished_count == chooser.beam_size();
-      return choice.count > 0 && !(full && chooser.score(choice.beam[0]) <=
-                                               chooser.score(choice.finished[full_last()]));
+      const BeamEntry& last = choice.finished[chooser.beam_size() - 1];
+      return choice.count > 0 && !(full && chooser.score(choice.beam[0]) <= chooser.score(last));
     }
     for (int32_t rank = 0; rank < choice.count; ++rank)
       if (!choice.beam[rank].finished && choice.beam[rank].length < chooser.max_length())
         return true;
     return false;
   }
-  __device__ int32_t full_last() const { return chooser.beam_size() - 1; }
 
   __device__ bool is_missing(int32_t rank) const {
     return !shared.choice.beam[rank].finished && !chooser.evaluated(rank);
@@ -104,8 +103,7 @@ struct BeamReplayer {
         },
         shared.answer.length, choice.used_count);
     chooser.tree.write_masks();
-    for (int32_t rank = threadIdx.x; rank < choice.count; rank += blockDim.x)
-      choice.known[rank] = chooser.tree.node(choice.beam[rank].node).known;
+    chooser.read_known();
     __syncthreads();
     if (threadIdx.x != 0) return;
     int32_t planned = 0;

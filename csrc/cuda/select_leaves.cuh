@@ -19,6 +19,7 @@ struct LeafList {
   int32_t draft;    // the token that is accepted there and no leaf, or kNoToken
   int32_t length;   // of a leaf
   int32_t count;    // likeliest tokens, 1 where the hypothesis is carried, 0 where there is no list
+  double top;       // score of the likeliest
 };
 
 struct Leaf : RankedCandidate {
@@ -140,7 +141,8 @@ struct LeafSelector {
       LeafList* lists = shared.lists + rank * kMostLeafLists;
       for (int32_t i = 0; i < kMostLeafLists; ++i) lists[i].count = 0;
       if (!goes_on(entry)) {
-        lists[0] = {entry.log_prob, entry.node, kNoToken, entry.length, 1};
+        lists[0] = {entry.log_prob, entry.node, kNoToken, entry.length, 1, 0.0};
+        lists[0].top = leaf(rank * kMostLeafLists, 0).score;
         continue;
       }
       const int32_t longest = shared.longest[rank], accepted = longest >> 16;
@@ -152,7 +154,8 @@ struct LeafSelector {
         const int32_t draft =
             i < accepted ? tree.node(tree.on_path(end, tree.node(node).position + 1)).token_id
                          : kNoToken;
-        lists[i] = {log_prob, node, draft, entry.length + i + 1, leaf_count(node)};
+        lists[i] = {log_prob, node, draft, entry.length + i + 1, leaf_count(node), 0.0};
+        lists[i].top = leaf(rank * kMostLeafLists + i, 0).score;
         if (i < accepted) log_prob += static_cast<double>(log_prob_of(node, draft));
       }
       atomicAdd(&shared.accepted, accepted);
@@ -200,13 +203,16 @@ struct LeafSelector {
   // Leaves before one, as far as they matter. The scores of a list fall.
   __device__ int32_t place_of(const Leaf& mine) const {
     int32_t place = 0;
-    for (int32_t list = 0; list < count * kMostLeafLists && place < beam_size(); ++list)
-      for (int32_t i = 0; i < shared.lists[list].count; ++i) {
+    for (int32_t list = 0; list < count * kMostLeafLists && place < beam_size(); ++list) {
+      const LeafList& from = shared.lists[list];
+      if (from.count == 0 || from.top < mine.score) continue;
+      for (int32_t i = 0; i < from.count; ++i) {
         if (!is_leaf(list, i)) continue;
         const Leaf other = leaf(list, i);
         if (other.score < mine.score) break;
         place += other.before(mine);
       }
+    }
     return place;
   }
 
@@ -244,7 +250,7 @@ struct LeafSelector {
     const bool live = shared.goes_on;
     tree.settle(shared.chosen_count, entry, shared.used_count);
     if (live) {
-      // No path is as long as that: what stands before a hypothesis stays, and nothing else.
+      // Nothing stands behind that: what a hypothesis has before it stays, and nothing else.
       const auto length = static_cast<int32_t>(problem.rows.trees.capacity) - 1;
       tree.collect(shared.chosen_count, entry, length, shared.used_count);
       tree.write_masks();

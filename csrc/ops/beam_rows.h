@@ -41,7 +41,7 @@ struct BeamAnswer : AnswerState {
   int32_t first_node;     // of the running step, or kNotStaged
   int32_t max_length;     // tokens of a hypothesis, EOS counted
   int32_t used_count;     // nodes of the tree; 0 where it has not begun
-  int32_t looked_from;    // the length from which was looked ahead last, or kNowhere
+  int32_t looked_from;    // the length from which drafts were planned last, or kNowhere
   int32_t unused[2];
 };
 static_assert(sizeof(BeamAnswer) == 64, "molspec.engine.beams reads these bytes");
