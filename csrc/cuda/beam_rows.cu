@@ -10,7 +10,7 @@ namespace molspec::cuda {
 
 void look_ahead(const LookAheadProblem& problem, cudaStream_t stream) {
   launch("look_ahead", look_ahead_kernel, static_cast<unsigned>(problem.rows.answers.query_count),
-         kBeamThreads, stream, problem);
+         kLookAheadThreads, stream, problem);
 }
 
 void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream) {

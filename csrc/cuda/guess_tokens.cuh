@@ -9,8 +9,7 @@ namespace molspec::cuda {
 struct GuessShared {
   int32_t context[kGuessContext];
   uint32_t path[NgramTable::kMaxOrder];
-  SymbolProbability found[kMostNgramSymbols];  // symbols, then tokens
-  float lost[kMostNgramSymbols];
+  SymbolProbability found[kMostNgramSymbols];  // symbols, then tokens as `weigh` leaves them
   bool seen[kMostNgramSymbols];
 };
 
@@ -60,25 +59,39 @@ struct Guesser {
   __device__ int32_t tokens(const GuessStateView& from, Use use) const {
     const int count =
         guess_symbols(team, rules, ngram, from, {shared.context, shared.path, shared.found});
-    for (int i = lane_index(); i < count; i += kWarp) {
-      const WeighedToken token = rules.weigh(shared.found[i], *from.place);
-      shared.found[i] = {token.token, token.probability};
-      shared.lost[i] = token.lost;
-    }
+    for (int i = lane_index(); i < count; i += kWarp)
+      shared.found[i] = weigh(shared.found[i], *from.place);
     team.sync();
     float total = 1.0f;
     int32_t places = 0;
     for (int i = 0; i < count; ++i) {
-      total -= shared.lost[i];
+      total -= lost(shared.found[i]);
       places += shared.found[i].symbol != SymbolTable::kNoToken;
     }
     for (int i = lane_index(); i < count; i += kWarp) {
       const SymbolProbability& token = shared.found[i];
       if (token.symbol != SymbolTable::kNoToken)
-        use(token.symbol, logf(token.probability / total), place_of(token, count));
+        use(token.symbol, logf(kept(token) / total), place_of(token, count));
     }
     team.sync();
     return places;
+  }
+
+  // What GuessRules::weigh says of a symbol, in its place: the token, and the symbol's probability,
+  // negative where a token keeps the share kUnbalanced of it. Without a token all of it is lost.
+  __device__ SymbolProbability weigh(const SymbolProbability& found,
+                                     const GuessPlace& place) const {
+    if (found.symbol == GuessRules::kNoSymbol) return {SymbolTable::kNoToken, 0};
+    const int32_t token = rules.possible_token(found.symbol, place.rings);
+    const bool whole = token == SymbolTable::kNoToken || rules.balanced(token, place);
+    return {token, whole ? found.probability : -found.probability};
+  }
+  __device__ static float kept(const SymbolProbability& token) {
+    return token.probability < 0 ? -token.probability * kUnbalanced : token.probability;
+  }
+  __device__ static float lost(const SymbolProbability& token) {
+    if (token.symbol == SymbolTable::kNoToken) return token.probability;
+    return token.probability < 0 ? -token.probability * (1.0f - kUnbalanced) : 0.0f;
   }
 
   __device__ int32_t place_of(const SymbolProbability& mine, int count) const {
@@ -86,8 +99,8 @@ struct Guesser {
     for (int i = 0; i < count; ++i) {
       const SymbolProbability& other = shared.found[i];
       if (other.symbol == SymbolTable::kNoToken) continue;
-      place += other.probability > mine.probability ||
-               (other.probability == mine.probability && other.symbol < mine.symbol);
+      place +=
+          kept(other) > kept(mine) || (kept(other) == kept(mine) && other.symbol < mine.symbol);
     }
     return place;
   }

@@ -8,13 +8,14 @@
 
 namespace molspec::cuda {
 
-constexpr int kBeamWarps = kBeamThreads / kWarp;
+constexpr int kLookAheadWarps = 7;  // whose guesses have room where the scores have
+constexpr int kLookAheadThreads = kLookAheadWarps * kWarp;
 
 struct LookAheadShared {
   ChoiceShared choice;
   union {  // never needed at once
     double scores[kMostScores];
-    GuessShared guesses[kBeamWarps];
+    GuessShared guesses[kLookAheadWarps];
   };
   int32_t planned_count, budget, goes_on;
 };
@@ -33,10 +34,10 @@ struct BeamPredictor {
     return guess_state_of(problem.guess.state(query, index), guesser.rules.text);
   }
 
-  // The hypotheses that this warp is for: every kBeamWarps-th.
+  // The hypotheses that this warp is for: every kLookAheadWarps-th.
   template <typename Work>
   __device__ void for_ranks(int32_t count, Work work) const {
-    for (int32_t rank = warp_index(); rank < count; rank += kBeamWarps) work(rank);
+    for (int32_t rank = warp_index(); rank < count; rank += kLookAheadWarps) work(rank);
   }
 
   // Guess states of all nodes on the paths of the beam, whose hypotheses are `length` tokens long;

@@ -20,7 +20,9 @@ LARGEST = {"n_best": 1000, "beam_size": 1000, "batch_size": 65536, "max_length":
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
-#: free while they are few: an estimate, not yet measured (docs/decisions/0012).
+#: free while they are few, and the time of looking ahead, which grows with the beam: estimates, not
+#: yet measured (docs/decisions/0012).
+_WIDEST_DRAFTED_ON_DEVICE = 14
 _MOST_HYPOTHESES_DRAFTED = 1024
 #: Where passes are dear and rows are not.
 _DEVICE_TREE = TreeDraft(node_budget=16)
@@ -37,9 +39,9 @@ class PredictOptions:
     drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
         given the search's own: "tree", of sbs "windows", and "none" for exact beams where drafting
         is taken to cost more than it saves: on the CPU's engine for those wider than 5, on a device
-        for more than 1,024 hypotheses of a batch. draft_length and draft_count
-        belong to "windows", node_budget (nodes a query and pass) to "tree", which chooses nodes by
-        what they cost where it is not given.
+        for those wider than 14 or more than 1,024 hypotheses of a batch. draft_length and
+        draft_count belong to "windows", node_budget (nodes a query and pass) to "tree", which
+        chooses nodes by what they cost where it is not given.
     length_penalty: hypotheses rank by log_prob / length ** length_penalty.
     finished: where a beam keeps finished hypotheses. In the "beam" they compete with the others;
         "apart" they leave their place to others, as in `generate` of Hugging Face: likelier answers
@@ -142,7 +144,8 @@ class PredictOptions:
     def _drafts_pay(self, device: str) -> bool:
         if device == "cpu":
             return self.width <= _WIDEST_DRAFTED
-        return self.width * self.batch_size <= _MOST_HYPOTHESES_DRAFTED
+        few = self.width * self.batch_size <= _MOST_HYPOTHESES_DRAFTED
+        return few and self.width <= _WIDEST_DRAFTED_ON_DEVICE
 
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.
