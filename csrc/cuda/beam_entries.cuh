@@ -15,6 +15,31 @@ struct BeamEntry {
   float confidence;  // looking ahead: that standard beam search comes by
   int32_t token;     // whose node is not looked up yet, or kNoToken
   int32_t parent;    // of a node that is new, or kNone
+
+  __device__ bool goes_on(int32_t max_length) const { return !finished && length < max_length; }
+};
+
+// How many likeliest tokens a node has.
+inline __device__ int32_t token_count(const BestTokens& best, int64_t slot) {
+  auto count = static_cast<int32_t>(best.count);
+  while (count > 0 && best.ids[slot * best.count + count - 1] == kNoToken) --count;
+  return count;
+}
+
+// Where the last tokens and the drafts of each hypothesis stand in a plan of windows.
+struct PlannedWindows {
+  int32_t open_before[kWidestBeam + 1], drafts_before[kWidestBeam + 1];  // a rank
+
+  // One thread's work.
+  __device__ void find(const BeamEntry* beam, const BeamPlace* places, int32_t count,
+                       int32_t max_length) {
+    open_before[0] = drafts_before[0] = 0;
+    for (int32_t rank = 0; rank < count; ++rank) {
+      const bool open = beam[rank].goes_on(max_length);
+      open_before[rank + 1] = open_before[rank] + open;
+      drafts_before[rank + 1] = drafts_before[rank] + (open ? places[rank].draft_count : 0);
+    }
+  }
 };
 
 // Threads stride over places.

@@ -97,7 +97,7 @@ struct BeamChooser {
   // What is unlikely to come by only keeps its place.
   __device__ bool stays(int32_t rank) const {
     const BeamEntry& entry = shared.beam[rank];
-    return entry.finished || entry.length >= max_length() ||
+    return !entry.goes_on(max_length()) ||
            (guessing && !evaluated(rank) && entry.confidence < min_confidence);
   }
 
@@ -113,9 +113,8 @@ struct BeamChooser {
     for (int32_t rank = threadIdx.x; rank < shared.count; rank += blockDim.x) {
       int32_t count = 1;
       if (!stays(rank)) {
-        const int32_t* ids = best.ids + best_of(rank);
-        count = evaluated(rank) || guessing ? width() : 0;
-        while (count > 0 && ids[count - 1] == kNoToken) --count;
+        const int64_t slot = rows.trees.slot(tree.query, shared.beam[rank].node);
+        count = evaluated(rank) || guessing ? token_count(best, slot) : 0;
         if (!evaluated(rank) && guessing) atomicMax(&shared.guessed, 1);
       }
       shared.candidate_counts[rank] = count;

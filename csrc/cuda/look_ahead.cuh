@@ -80,8 +80,8 @@ struct BeamPredictor {
       const BeamEntry& entry = shared.choice.beam[rank];
       const int32_t known = node(entry.node).known;
       __syncwarp();  // all have read what one lane will write
-      const bool expands = !entry.finished && entry.length < chooser.max_length() &&
-                           entry.confidence >= problem.min_confidence;
+      const bool expands =
+          entry.goes_on(chooser.max_length()) && entry.confidence >= problem.min_confidence;
       if (!expands || (known & (BeamNode::kEvaluated | BeamNode::kGuessed)) != 0) return;
       write_guesses(entry.node);
       if (guesser.team.leads()) node(entry.node).known |= BeamNode::kGuessed;
@@ -118,8 +118,7 @@ struct BeamPredictor {
     bool live = false;
     for (int32_t rank = 0; rank < shared.choice.count; ++rank) {
       const BeamEntry& entry = shared.choice.beam[rank];
-      if (entry.finished || entry.length >= chooser.max_length() ||
-          entry.confidence < problem.min_confidence)
+      if (!entry.goes_on(chooser.max_length()) || entry.confidence < problem.min_confidence)
         continue;
       live = true;
       const int32_t known = shared.choice.known[rank];

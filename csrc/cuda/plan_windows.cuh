@@ -15,8 +15,8 @@ constexpr int kPlanParts = 64;  // of the tree's blocks, that threads look throu
 struct PlanShared {
   BeamEntry beam[kWidestBeam];
   WindowTree windows[kWidestBeam];
-  int32_t open_before[kWidestBeam + 1], drafts_before[kWidestBeam + 1];  // a rank
-  int32_t free_before[kPlanParts + 1];                                   // a part
+  PlannedWindows planned;
+  int32_t free_before[kPlanParts + 1];  // a part
   BlockMask masks[kMostBeamBlocks];
   int32_t drafted;
 };
@@ -30,12 +30,11 @@ struct WindowPlanner {
   PlanShared& shared;
 
   __device__ bool goes_on(int32_t rank) const {
-    const BeamEntry& entry = shared.beam[rank];
-    return !entry.finished && entry.length < problem.rows.answers.max_length(query);
+    return shared.beam[rank].goes_on(problem.rows.answers.max_length(query));
   }
   __device__ int32_t* plan() const { return problem.rows.trees.plan(query); }
-  __device__ int32_t open_count() const { return shared.open_before[count]; }
-  __device__ int32_t draft_count() const { return shared.drafts_before[count]; }
+  __device__ int32_t open_count() const { return shared.planned.open_before[count]; }
+  __device__ int32_t draft_count() const { return shared.planned.drafts_before[count]; }
 
   __device__ void find_windows() const {
     for (int32_t rank = warp_index(); rank < count; rank += kPlanWarps) {
@@ -50,11 +49,9 @@ struct WindowPlanner {
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      shared.open_before[0] = shared.drafts_before[0] = shared.drafted = 0;
-      for (int32_t rank = 0; rank < count; ++rank) {
-        shared.open_before[rank + 1] = shared.open_before[rank] + goes_on(rank);
-        shared.drafts_before[rank + 1] = shared.drafts_before[rank] + shared.windows[rank].count;
-      }
+      const BeamAnswers& answers = problem.rows.answers;
+      shared.planned.find(shared.beam, answers.beam(query), count, answers.max_length(query));
+      shared.drafted = 0;
     }
   }
 
@@ -64,8 +61,8 @@ struct WindowPlanner {
   };
   __device__ Draft draft(int32_t number) const {
     int32_t rank = 0;
-    while (shared.drafts_before[rank + 1] <= number) ++rank;
-    return {rank, number - shared.drafts_before[rank]};
+    while (shared.planned.drafts_before[rank + 1] <= number) ++rank;
+    return {rank, number - shared.planned.drafts_before[rank]};
   }
   __device__ int32_t position(const Draft& draft) const {
     return tree.node(shared.beam[draft.rank].node).position +
@@ -112,7 +109,7 @@ struct WindowPlanner {
     for (int32_t number = threadIdx.x; number < draft_count(); number += blockDim.x) {
       const Draft mine = draft(number);
       const WindowTree& windows = shared.windows[mine.rank];
-      int32_t* nodes = plan() + open_count() + shared.drafts_before[mine.rank];
+      int32_t* nodes = plan() + open_count() + shared.planned.drafts_before[mine.rank];
       const int32_t index = nodes[mine.node];
       int32_t at = position(mine);
       if (at >= max_length) {
@@ -132,14 +129,15 @@ struct WindowPlanner {
   __device__ void copy_paths() const {
     for (int32_t rank = 0; rank < count; ++rank) {
       const int32_t last = shared.beam[rank].node, length = tree.node(last).position + 1;
-      const int32_t end = shared.drafts_before[rank + 1];
-      for (int32_t i = shared.drafts_before[rank] + warp_index(); i < end; i += kPlanWarps) {
+      const int32_t end = shared.planned.drafts_before[rank + 1];
+      for (int32_t i = shared.planned.drafts_before[rank] + warp_index(); i < end;
+           i += kPlanWarps) {
         const int32_t index = plan()[open_count() + i];
         if (index != BeamNode::kNone) tree.copy_path(last, length, index);
       }
     }
     for (int32_t rank = threadIdx.x; rank < count; rank += blockDim.x)
-      if (goes_on(rank)) plan()[shared.open_before[rank]] = shared.beam[rank].node;
+      if (goes_on(rank)) plan()[shared.planned.open_before[rank]] = shared.beam[rank].node;
   }
 };
 

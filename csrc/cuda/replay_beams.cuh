@@ -40,8 +40,7 @@ struct BeamReplayer {
       return choice.count > 0 && !(full && chooser.score(choice.beam[0]) <= chooser.score(last));
     }
     for (int32_t rank = 0; rank < choice.count; ++rank)
-      if (!choice.beam[rank].finished && choice.beam[rank].length < chooser.max_length())
-        return true;
+      if (choice.beam[rank].goes_on(chooser.max_length())) return true;
     return false;
   }
 

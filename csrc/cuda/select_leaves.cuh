@@ -35,7 +35,7 @@ struct Leaf : RankedCandidate {
 
 struct LeafShared {
   BeamEntry beam[kWidestBeam], next[kWidestBeam];
-  int32_t open_before[kWidestBeam + 1], drafts_before[kWidestBeam + 1];  // a rank
+  PlannedWindows planned;
   int32_t longest[kWidestBeam];  // of a rank: tokens accepted of a draft, and which draft
   LeafList lists[kWidestBeam * kMostLeafLists];
   Leaf chosen[kWidestBeam];  // best first
@@ -55,25 +55,11 @@ struct LeafSelector {
     return static_cast<int32_t>(problem.rows.answers.beam_size);
   }
   __device__ int32_t max_length() const { return problem.rows.answers.max_length(query); }
-  __device__ bool goes_on(const BeamEntry& entry) const {
-    return !entry.finished && entry.length < max_length();
-  }
+  __device__ bool goes_on(const BeamEntry& entry) const { return entry.goes_on(max_length()); }
   __device__ int64_t best_of(int32_t node) const {
     return problem.rows.trees.slot(query, node) * problem.best.count;
   }
   __device__ int32_t planned(int32_t i) const { return problem.rows.trees.plan(query)[i]; }
-
-  // One thread's work: where the drafts of each hypothesis stand in the plan.
-  __device__ void find_drafts() const {
-    const BeamPlace* places = problem.rows.answers.beam(query);
-    shared.open_before[0] = shared.drafts_before[0] = 0;
-    for (int32_t rank = 0; rank < count; ++rank) {
-      const bool open = goes_on(shared.beam[rank]);
-      shared.open_before[rank + 1] = shared.open_before[rank] + open;
-      shared.drafts_before[rank + 1] =
-          shared.drafts_before[rank] + (open ? places[rank].draft_count : 0);
-    }
-  }
 
   // Whether the model's log-probs behind the last tokens are numbers. Ranks.
   __device__ void check_numbers() const {
@@ -88,8 +74,8 @@ struct LeafSelector {
   // Marks drafts that are accepted if their parents are. One behind which the model has no numbers
   // is not: no leaf's score may be NaN. Drafts.
   __device__ void accept() const {
-    const int32_t begin = shared.open_before[count];
-    for (int32_t i = threadIdx.x; i < shared.drafts_before[count]; i += blockDim.x) {
+    const int32_t begin = shared.planned.open_before[count];
+    for (int32_t i = threadIdx.x; i < shared.planned.drafts_before[count]; i += blockDim.x) {
       const int32_t index = planned(begin + i);
       if (index == BeamNode::kNone) continue;
       BeamNode& node = tree.node(index);
@@ -117,10 +103,10 @@ struct LeafSelector {
 
   // Drafts.
   __device__ void find_longest() const {
-    const int32_t begin = shared.open_before[count];
+    const int32_t begin = shared.planned.open_before[count];
     int32_t rank = 0;
-    for (int32_t i = threadIdx.x; i < shared.drafts_before[count]; i += blockDim.x) {
-      while (shared.drafts_before[rank + 1] <= i) ++rank;
+    for (int32_t i = threadIdx.x; i < shared.planned.drafts_before[count]; i += blockDim.x) {
+      while (shared.planned.drafts_before[rank + 1] <= i) ++rank;
       const int32_t index = planned(begin + i);
       if (index == BeamNode::kNone) continue;
       const int32_t last = tree.node(shared.beam[rank].node).position;
@@ -130,7 +116,7 @@ struct LeafSelector {
         accepted = (tree.node(tree.on_path(index, at)).known & BeamNode::kAccepted) != 0;
       if (accepted)
         atomicMax(&shared.longest[rank],
-                  length_and_number(position - last, i - shared.drafts_before[rank]));
+                  length_and_number(position - last, i - shared.planned.drafts_before[rank]));
     }
   }
 
@@ -146,15 +132,21 @@ struct LeafSelector {
         continue;
       }
       const int32_t longest = shared.longest[rank], accepted = longest >> 16;
-      const int32_t number = shared.drafts_before[rank] + (0xFFFF - (longest & 0xFFFF));
-      const int32_t end = accepted ? planned(shared.open_before[count] + number) : entry.node;
+      const int32_t number = shared.planned.drafts_before[rank] + (0xFFFF - (longest & 0xFFFF));
+      const int32_t end =
+          accepted ? planned(shared.planned.open_before[count] + number) : entry.node;
       double log_prob = entry.log_prob;
       for (int32_t i = 0; i <= accepted; ++i) {
         const int32_t node = tree.on_path(end, tree.node(entry.node).position + i);
         const int32_t draft =
             i < accepted ? tree.node(tree.on_path(end, tree.node(node).position + 1)).token_id
                          : kNoToken;
-        lists[i] = {log_prob, node, draft, entry.length + i + 1, leaf_count(node), 0.0};
+        lists[i] = {log_prob,
+                    node,
+                    draft,
+                    entry.length + i + 1,
+                    token_count(problem.best, problem.rows.trees.slot(query, node)),
+                    0.0};
         lists[i].top = leaf(rank * kMostLeafLists + i, 0).score;
         if (i < accepted) log_prob += static_cast<double>(log_prob_of(node, draft));
       }
@@ -163,11 +155,6 @@ struct LeafSelector {
     }
   }
 
-  __device__ int32_t leaf_count(int32_t node) const {
-    int32_t leaves = static_cast<int32_t>(problem.best.count);
-    while (leaves > 0 && problem.best.ids[best_of(node) + leaves - 1] == kNoToken) --leaves;
-    return leaves;
-  }
   __device__ float log_prob_of(int32_t node, int32_t token_id) const {
     int64_t at = best_of(node);
     while (problem.best.ids[at] != token_id) ++at;
@@ -284,7 +271,8 @@ inline __global__ void select_leaves_kernel(SelectLeavesProblem problem) {
     shared.used_count = answer.used_count;
   }
   __syncthreads();
-  if (threadIdx.x == 0) selector.find_drafts();
+  if (threadIdx.x == 0)
+    shared.planned.find(shared.beam, rows.answers.beam(query), answer.count, selector.max_length());
   selector.check_numbers();
   __syncthreads();
   if (!shared.numbers) {

@@ -106,7 +106,17 @@ void bind_search(py::module_& module) {
       .def_property_readonly("max_length", &GreedySearch::max_length);
   bind_loop(greedy);
 
-  py::class_<BeamOptions>(module, "BeamOptions")
+  py::class_<ListOptions>(module, "ListOptions")
+      .def_readonly("beam_size", &ListOptions::beam_size)
+      .def_readonly("n_best", &ListOptions::n_best)
+      .def_readonly("max_length", &ListOptions::max_length)
+      .def(
+          "length_norm",
+          [](const ListOptions& options, int32_t length) {
+            return length_norm(length, options.length_penalty);
+          },
+          py::arg("length"));
+  py::class_<BeamOptions, ListOptions>(module, "BeamOptions")
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
                        bool finished_apart, int32_t lookahead_steps, int32_t node_budget,
                        float min_confidence) {
@@ -121,23 +131,13 @@ void bind_search(py::module_& module) {
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
            py::arg("length_penalty"), py::arg("finished_apart"), py::arg("lookahead_steps"),
            py::arg("node_budget"), py::arg("min_confidence"))
-      .def_readonly("beam_size", &BeamOptions::beam_size)
-      .def_readonly("n_best", &BeamOptions::n_best)
-      .def_readonly("max_length", &BeamOptions::max_length)
       .def_readonly("finished_apart", &BeamOptions::finished_apart)
       .def_readonly("lookahead_steps", &BeamOptions::lookahead_steps)
       .def_readonly("node_budget", &BeamOptions::node_budget)
       .def_readonly("min_confidence", &BeamOptions::min_confidence)
-      .def_property_readonly("drafts",
-                             [](const BeamOptions& options) {
-                               return options.lookahead_steps > 0 && options.node_budget > 0;
-                             })
-      .def(
-          "length_norm",
-          [](const BeamOptions& options, int32_t length) {
-            return length_norm(length, options.length_penalty);
-          },
-          py::arg("length"));
+      .def_property_readonly("drafts", [](const BeamOptions& options) {
+        return options.lookahead_steps > 0 && options.node_budget > 0;
+      });
   py::class_<BeamSearch> beam(module, "BeamSearch");
   beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
            py::arg("options"), py::arg("guess_model"), py::arg("query_count"))
@@ -147,7 +147,7 @@ void bind_search(py::module_& module) {
       });
   bind_loop(beam);
 
-  py::class_<SpeculativeBeamOptions>(module, "SpeculativeBeamOptions")
+  py::class_<SpeculativeBeamOptions, ListOptions>(module, "SpeculativeBeamOptions")
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
                        float nucleus) {
              return SpeculativeBeamOptions{{beam_size, n_best, max_length, length_penalty},
@@ -155,16 +155,7 @@ void bind_search(py::module_& module) {
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
            py::arg("length_penalty"), py::arg("nucleus"))
-      .def_readonly("beam_size", &SpeculativeBeamOptions::beam_size)
-      .def_readonly("n_best", &SpeculativeBeamOptions::n_best)
-      .def_readonly("max_length", &SpeculativeBeamOptions::max_length)
-      .def_readonly("nucleus", &SpeculativeBeamOptions::nucleus)
-      .def(
-          "length_norm",
-          [](const SpeculativeBeamOptions& options, int32_t length) {
-            return length_norm(length, options.length_penalty);
-          },
-          py::arg("length"));
+      .def_readonly("nucleus", &SpeculativeBeamOptions::nucleus);
   py::class_<SpeculativeBeamSearch> speculative(module, "SpeculativeBeamSearch");
   speculative
       .def(py::init<const SpeculativeBeamOptions&, std::optional<WindowOptions>,

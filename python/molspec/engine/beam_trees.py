@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import BeamOptions, GuessModel, Hypothesis, SpeculativeBeamOptions
+from molspec._native import GuessModel, Hypothesis, ListOptions
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.rounds import LIVE, DeviceRounds, SearchT
 
@@ -56,9 +56,6 @@ _PLACE = np.dtype(
         ("draft_count", "<i4"),
     ]
 )
-
-
-ListOptions = BeamOptions | SpeculativeBeamOptions
 
 
 @dataclass(frozen=True)
