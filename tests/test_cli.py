@@ -296,7 +296,7 @@ def test_a_model_or_option_that_cannot_be_used(
 
 
 def test_the_bundled_model_esterifies(run: Run, capfd: Captured) -> None:
-    assert run("predict", "CC(=O)O.CCO", "CC(=O", "CC[U]") == 1
+    assert run("predict", "OCC.CC(O)=O", "CC(=O", "CC.[U]") == 1
     answered, invalid, unknown = map(json.loads, capfd.readouterr().out.splitlines())
     assert canonicalise(answered["predictions"][0]["smiles"]) == "CCOC(C)=O"
     assert answered["predictions"][0]["log_prob"] < 0

@@ -136,8 +136,9 @@ def decode(
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
     check_count("max_length", max_length, LARGEST["max_length"])
-    if options.get("merge_duplicates"):
-        raise ValueError("merge_duplicates is True: token ids have no canonical form")
+    for name in ("merge_duplicates", "canonical_queries"):
+        if options.get(name):
+            raise ValueError(f"{name} is True: token ids have no canonical form")
     strategy = PredictOptions(max_length=max_length, **options)
     chosen = strategy.drafter is not None or strategy.node_budget is not None
     if chosen or not strategy.is_greedy or isinstance(model, _ENGINES):

@@ -62,6 +62,13 @@ class DecodingFlags:
     merge_duplicates: Annotated[
         bool, typer.Option("--merge-duplicates", help="Answers that are one molecule become one.")
     ] = False
+    canonical_queries: Annotated[
+        bool | None,
+        typer.Option(
+            "--canonical-queries/--queries-as-given",
+            help="Ask in canonical SMILES or as given; as the model was trained if not said.",
+        ),
+    ] = None
 
     def options(self) -> PredictOptions:
         """Raises ValueError, naming the option, where a value or a combination makes no sense."""

@@ -19,7 +19,7 @@ from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
 from molspec.strategy import PredictOptions, Search
-from molspec.text import canonicalise, check_smiles, check_text
+from molspec.text import canonical_query, canonicalise, check_smiles, check_text, tokenize
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class Model:
         self.spec = checkpoint.spec
         self.vocabulary = checkpoint.vocabulary
         self.card = checkpoint.card
+        self.canonical_queries = checkpoint.canonical_queries
         self.dtype = dtype
         self.device = device
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
@@ -80,9 +81,9 @@ class Model:
     def predict(self, queries: Sequence[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query; a bad one gets a Result with `error`, the others are answered.
 
-        queries are SMILES as the model was trained to read them. The options, all by name, are
-        those of `PredictOptions`: beam_size, beam, drafter, draft_length, draft_count,
-        node_budget, length_penalty, finished, batch_size, max_length, merge_duplicates.
+        queries are SMILES. The options, all by name, are those of `PredictOptions`: beam_size,
+        beam, drafter, draft_length, draft_count, node_budget, length_penalty, finished, batch_size,
+        max_length, merge_duplicates, canonical_queries.
 
         Raises ValueError, naming the option, where one makes no sense.
         """
@@ -102,9 +103,18 @@ class Model:
 
         `statistics`, where given, is kept up to date. Raises ValueError as `predict` does.
         """
-        options = (options or PredictOptions()).on(self.device)
+        options = self._resolved(options or PredictOptions())
         search = options.search(self._guess, options.length_limit(self.spec.max_positions))
         return self._stream(queries, options, search, statistics or Statistics())
+
+    def _resolved(self, options: PredictOptions) -> PredictOptions:
+        if options.canonical_queries is None:
+            options = replace(options, canonical_queries=self.canonical_queries)
+        elif options.canonical_queries and not self.vocabulary.atomwise:
+            raise ValueError(
+                "canonical_queries is True: expected False, the model reads learned pieces of text"
+            )
+        return options.on(self.device)
 
     def _stream(
         self,
@@ -113,30 +123,40 @@ class Model:
         search: Search,
         statistics: Statistics,
     ) -> Iterator[Result]:
-        reader = _Reader(self, queries, options.merge_duplicates)
+        reader = _Reader(self, queries, options)
         session = self.engine.session(options.batch_size)
         for index, decoded in decode(session, search, reader, options.batch_size, statistics):
             reader.answer(index, decoded)
             yield from reader.ready()
         yield from reader.ready()
 
-    def source(self, index: int, query: str) -> Source:
-        """A query as the decode loop takes it.
+    def source(self, index: int, query: str, canonical: bool = False) -> Source:
+        """A query as the decode loop takes it: its canonical SMILES, or the text as it is.
 
         Raises ValueError, saying what is wrong with the query.
         """
-        ids = self.vocabulary.encode(check_text(query))
+        text = check_text(query)
         bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
         begin = [] if bos_id is None else [bos_id]
         end = [self.vocabulary.eos_id] if self.spec.source_eos else []
         longest = self.spec.max_positions - len(begin) - len(end)
-        if len(ids) > longest:
-            raise ValueError(
-                f"{len(ids)} tokens: expected at most {longest}, the model's longest source"
-            )
-        if self.vocabulary.atomwise:
-            check_smiles(query)  # last: deeply nested branches take RDKit the square of their depth
+        # RDKit comes after the length: deeply nested branches take it the square of their depth.
+        if canonical:
+            _check_length(len(tokenize(text)), longest)
+            text = canonical_query(text)
+        ids = self._encode(text, query)
+        _check_length(len(ids), longest)
+        if self.vocabulary.atomwise and not canonical:
+            check_smiles(text)
         return Source(index, ids, [*begin, *ids, *end])
+
+    def _encode(self, text: str, query: str) -> list[int]:
+        try:
+            return self.vocabulary.encode(text)
+        except ValueError as error:
+            if text == query:
+                raise
+            raise ValueError(f"{error}, read as {text}") from error
 
     def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:
         """The decode loop's answer in text; `seconds` is what it took."""
@@ -154,12 +174,20 @@ class Model:
         return Result(query, predictions, decoded.error or None, statistics)
 
 
+def _check_length(token_count: int, longest: int) -> None:
+    if token_count > longest:
+        raise ValueError(
+            f"{token_count} tokens: expected at most {longest}, the model's longest source"
+        )
+
+
 class _Reader:
     """Reads queries as the decode loop asks for them and puts answers back in their order."""
 
-    def __init__(self, model: Model, queries: Iterable[str], merge: bool) -> None:
+    def __init__(self, model: Model, queries: Iterable[str], options: PredictOptions) -> None:
         self._model = model
-        self._merge = merge
+        self._merge = options.merge_duplicates
+        self._canonical = bool(options.canonical_queries)
         self._queries = iter(queries)
         self._read_count = 0
         self._next = 0
@@ -173,7 +201,7 @@ class _Reader:
             self._read_count += 1
             began = perf_counter()
             try:
-                source = self._model.source(index, query)
+                source = self._model.source(index, query, self._canonical)
             except ValueError as error:
                 self._waiting[index] = Result(query, error=str(error))
             else:

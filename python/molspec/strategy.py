@@ -49,6 +49,9 @@ class PredictOptions:
     batch_size: queries under way together.
     max_length: tokens of an answer at most, EOS counted.
     merge_duplicates: answers that are one molecule to RDKit become one, their probabilities added.
+    canonical_queries: whether the model is asked in RDKit's canonical SMILES, without atom maps, or
+        in the query as it stands; where not given, as its checkpoint says: the bundled models and
+        those of `molspec train` are asked in canonical SMILES, which they were trained on.
 
     Raises ValueError, naming the option, where a value or a combination makes no sense.
     """
@@ -65,6 +68,7 @@ class PredictOptions:
     batch_size: int = DEFAULT_BATCH_SIZE
     max_length: int | None = None
     merge_duplicates: bool = False
+    canonical_queries: bool | None = None
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():

@@ -138,6 +138,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"merge_duplicates": True},
         "merge_duplicates is True: token ids have no canonical",
     ),
+    "spelling": (
+        {"canonical_queries": True},
+        "canonical_queries is True: token ids have no canonical",
+    ),
     "tokens": (
         {"tokens": ["C"] * 14},
         "tokens has 14 strings: expected 15, one for each target id",

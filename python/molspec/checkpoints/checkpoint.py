@@ -24,9 +24,11 @@ class Checkpoint:
 
     `weights` have the names and shapes of `spec.weight_shapes()`. `ngram` is a token n-gram model
     of targets for drafting, as `molspec.drafting` stores it; `card` is Markdown for people.
+    `canonical_queries` says that the model was trained on RDKit's canonical SMILES and is to be
+    asked in them.
 
-    Raises CheckpointError where weights are missing, unexpected, misshapen or not finite, or where
-    the vocabulary does not fit the embeddings.
+    Raises CheckpointError where weights are missing, unexpected, misshapen or not finite, where
+    the vocabulary does not fit the embeddings, or where queries of learned pieces are canonical.
     """
 
     spec: ModelSpec
@@ -34,6 +36,7 @@ class Checkpoint:
     vocabulary: Vocabulary
     ngram: bytes | None = None
     card: str | None = None
+    canonical_queries: bool = False
 
     def __post_init__(self) -> None:
         check_shapes(self.weights, self.spec.weight_shapes())
@@ -51,6 +54,8 @@ class Checkpoint:
                     f"the vocabulary has {self.vocabulary.size} tokens, "
                     f"but the {side} embedding has {rows} rows"
                 )
+        if self.canonical_queries and not self.vocabulary.atomwise:
+            raise CheckpointError("canonical_queries is true for a vocabulary of learned pieces")
         self.spec.decoder_start(self.vocabulary.bos_id)
         if self.spec.source_bos and self.vocabulary.bos_id is None:
             raise CheckpointError("the source begins with BOS, but the vocabulary has none")

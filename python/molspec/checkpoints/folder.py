@@ -1,6 +1,8 @@
 """molspec's own format, a folder.
 
-config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec}
+config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec,
+                   "canonical_queries": whether it is to be asked in canonical SMILES; false if not
+                   given}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,
                    model-00001-of-00002.safetensors, ... and model.safetensors.index.json
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
@@ -40,16 +42,18 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     ngram, card = path / _NGRAM, path / _CARD
+    spec, canonical_queries = _read_config(path / _CONFIG)
     return Checkpoint(
-        spec=_read_spec(path / _CONFIG),
+        spec=spec,
         vocabulary=_read_vocabulary(path / _VOCABULARY),
         weights=_read_weights(path),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         card=card.read_text(encoding="utf-8") if card.exists() else None,
+        canonical_queries=canonical_queries,
     )
 
 
-def _read_spec(path: Path) -> ModelSpec:
+def _read_config(path: Path) -> tuple[ModelSpec, bool]:
     config = read_object(path)
     found = config.get("format"), config.get("format_version")
     if found != ("molspec", VERSION):
@@ -60,7 +64,12 @@ def _read_spec(path: Path) -> ModelSpec:
     spec = config.get("spec")
     if not isinstance(spec, dict):
         raise CheckpointError(f"{path.name} has no spec")
-    return ModelSpec.from_json(spec)
+    canonical_queries = config.get("canonical_queries", False)
+    if not isinstance(canonical_queries, bool):
+        raise CheckpointError(
+            f"{path.name} says canonical_queries {canonical_queries!r}: expected true or false"
+        )
+    return ModelSpec.from_json(spec), canonical_queries
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:
@@ -131,7 +140,12 @@ def check_destination(destination: Path, *, overwrite: bool = False) -> None:
 
 
 def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:
-    config = {"format": "molspec", "format_version": VERSION, "spec": checkpoint.spec.to_json()}
+    config = {
+        "format": "molspec",
+        "format_version": VERSION,
+        "canonical_queries": checkpoint.canonical_queries,
+        "spec": checkpoint.spec.to_json(),
+    }
     write_object(folder / _CONFIG, config)
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     _write_weights(checkpoint, folder, shard_bytes)

@@ -2,7 +2,13 @@
 
 from molspec._native import TokenizationError, tokenize
 from molspec.text.pieces import PieceVocabulary
-from molspec.text.smiles import InvalidSmilesError, canonicalise, check_smiles, check_text
+from molspec.text.smiles import (
+    InvalidSmilesError,
+    canonical_query,
+    canonicalise,
+    check_smiles,
+    check_text,
+)
 from molspec.text.vocabulary import Vocabulary
 
 __all__ = [
@@ -10,6 +16,7 @@ __all__ = [
     "PieceVocabulary",
     "TokenizationError",
     "Vocabulary",
+    "canonical_query",
     "canonicalise",
     "check_smiles",
     "check_text",

@@ -14,17 +14,9 @@ class InvalidSmilesError(ValueError):
 
 
 def canonicalise(smiles: str) -> str | None:
-    """RDKit's canonical SMILES without atom maps; None where there is no such molecule.
-
-    Parsed twice: taking the maps away can change which stereo marks are needed.
-    """
+    """RDKit's canonical SMILES without atom maps; None where there is no such molecule."""
     molecule, _ = _parse(smiles)
-    if molecule is None or molecule.GetNumAtoms() == 0:
-        return None
-    for atom in molecule.GetAtoms():
-        atom.SetAtomMapNum(0)
-    molecule, _ = _parse(Chem.MolToSmiles(molecule))
-    return None if molecule is None else str(Chem.MolToSmiles(molecule))
+    return None if molecule is None else _canonical(smiles, molecule)
 
 
 def check_text(smiles: object) -> str:
@@ -39,16 +31,41 @@ def check_text(smiles: object) -> str:
 def check_smiles(smiles: object) -> str:
     """Give back `smiles` as it is: a string, atomwise tokens without a rest, a molecule to RDKit.
 
-    A query is not made canonical: models may want their sources rooted at a chosen atom.
+    Raises InvalidSmilesError or TokenizationError, saying why.
+    """
+    return _read(smiles)[0]
+
+
+def canonical_query(smiles: object) -> str:
+    """RDKit's canonical SMILES, without atom maps, of what `check_smiles` lets pass.
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
+    canonical = _canonical(*_read(smiles))
+    if canonical is None:
+        raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
+    return canonical
+
+
+def _read(smiles: object) -> tuple[str, Chem.Mol]:
     text = check_text(smiles)
     tokenize(text)
     molecule, log = _parse(text)
     if molecule is None:
         raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
-    return text
+    return text, molecule
+
+
+def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:
+    if molecule.GetNumAtoms() == 0:
+        return None
+    for atom in molecule.GetAtoms():
+        atom.SetAtomMapNum(0)
+    written = str(Chem.MolToSmiles(molecule))
+    if written == smiles:
+        return written
+    again, _ = _parse(written)  # taking the maps away can change which stereo marks are needed
+    return None if again is None else str(Chem.MolToSmiles(again))
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:

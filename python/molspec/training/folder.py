@@ -95,12 +95,15 @@ class Folder:
         """Write the checkpoint, in place of the one before."""
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
         card = write_card(self.path.name, model.spec, self._data.description, numbers, best)
-        checkpoints.write(
-            Checkpoint(model.spec, weights, self._data.vocabulary, self._ngram, card),
-            self.model,
-            overwrite=True,
-            shard_bytes=self._shard_bytes,
+        checkpoint = Checkpoint(
+            model.spec,
+            weights,
+            self._data.vocabulary,
+            self._ngram,
+            card,
+            canonical_queries=True,  # what every reaction is prepared in, and validated by
         )
+        checkpoints.write(checkpoint, self.model, overwrite=True, shard_bytes=self._shard_bytes)
 
     @cached_property
     def _ngram(self) -> bytes:

@@ -1,0 +1,102 @@
+"""How a query is asked: as it stands, or in canonical SMILES."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from molspec import load
+from molspec.checkpoints import Checkpoint, CheckpointError, read, write
+from molspec.predictor import Model
+from molspec.text import PieceVocabulary
+from tests import tiny
+
+#: A canonical query, and other ways to write it.
+CANONICAL = "CC(=O)Oc1ccc2c(c1)CCN2"
+SPELLINGS = (
+    CANONICAL,
+    "C1=CC2=C(C=C1OC(C)=O)CCN2",
+    "O=C(C)Oc1ccc2NCCc2c1",
+    "N1CCc2cc(OC(=O)C)ccc12",
+)
+MAPPED = "[CH3:1][C:2](=[O:3])[O:4]c1ccc2c(c1)CC[NH:5]2"
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(replace(tiny.checkpoint(), canonical_queries=True))
+
+
+def test_every_spelling_gets_the_answers_of_the_canonical_one(model: Model) -> None:
+    queries = [*SPELLINGS, MAPPED]
+    results = model.predict(queries, n_best=3, max_length=20)
+    (expected,) = model.predict([CANONICAL], n_best=3, max_length=20, canonical_queries=False)
+    assert expected.predictions
+    for query, result in zip(queries, results, strict=True):
+        assert result.query == query
+        assert result.predictions == expected.predictions
+
+
+def test_a_query_is_read_as_it_stands_where_asked_to(model: Model) -> None:
+    given = model.predict(SPELLINGS, max_length=20, canonical_queries=False)
+    assert len({result.predictions for result in given}) == len(SPELLINGS)
+    assert list(given) == list(tiny.model().predict(SPELLINGS, max_length=20))
+    (mapped,) = model.predict([MAPPED], max_length=20, canonical_queries=False)
+    assert (mapped.error or "").startswith("not in the model's vocabulary: '[CH3:1]', '[C:2]'")
+
+
+def test_any_model_can_be_asked_in_canonical_smiles(model: Model) -> None:
+    asked = tiny.model().predict(SPELLINGS, max_length=20, canonical_queries=True)
+    assert list(asked) == list(model.predict(SPELLINGS, max_length=20))
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("", "empty: expected a SMILES string"),
+        ("CC O", "not SMILES: ' ' at position 3"),
+        ("CC(C", "not a molecule to RDKit: extra open parentheses near position 3"),
+        ("[U]", "not in the model's vocabulary: '[U]'"),
+        ("[U:1]", "not in the model's vocabulary: '[U]', read as [U]"),
+        # RDKit is not asked: it would name the parenthesis.
+        ("C" * 260 + "(", "261 tokens: expected at most 254, the model's longest source"),
+    ],
+)
+def test_a_bad_query_says_why_and_fails_alone(model: Model, query: str, message: str) -> None:
+    before, bad, after = model.predict(["CCO", query, "OCC"], max_length=20)
+    assert bad.error == message
+    assert bad.predictions == ()
+    assert before.predictions == after.predictions
+
+
+def test_the_checkpoint_says_how_it_is_asked(tmp_path: Path) -> None:
+    checkpoint = tiny.checkpoint()
+    write(replace(checkpoint, canonical_queries=True), tmp_path / "canonical")
+    write(checkpoint, tmp_path / "given")
+    assert load(tmp_path / "canonical").canonical_queries
+    assert not load(tmp_path / "given").canonical_queries
+    assert read(tmp_path / "canonical").to("float16").canonical_queries
+    config = tmp_path / "given" / "config.json"
+    config.write_text(config.read_text().replace('  "canonical_queries": false,\n', ""))
+    assert not load(tmp_path / "given").canonical_queries
+    config.write_text(config.read_text().replace("{", '{"canonical_queries": 1,', 1))
+    with pytest.raises(CheckpointError, match=r"canonical_queries 1: expected true or false$"):
+        load(tmp_path / "given")
+
+
+def test_learned_pieces_have_no_canonical_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint: Checkpoint = tiny.checkpoint()
+    pieces = tiny.model()
+    monkeypatch.setattr(type(checkpoint.vocabulary), "atomwise", PieceVocabulary.atomwise)
+    with pytest.raises(CheckpointError, match=r"for a vocabulary of learned pieces$"):
+        replace(checkpoint, canonical_queries=True)
+    with pytest.raises(ValueError, match=r"^canonical_queries is True: expected False, the model"):
+        pieces.predict(["CCO"], canonical_queries=True)
+
+
+@pytest.mark.parametrize("name", ["product", "retro"])
+def test_bundled_models_are_asked_in_canonical_smiles(name: str) -> None:
+    model = load(name)
+    assert model.canonical_queries
+    first, second = model.predict(["CCOC(C)=O", "O=C(C)OCC"])
+    assert first.predictions == second.predictions
