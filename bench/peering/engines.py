@@ -44,11 +44,11 @@ class Molspec(Peer):
         torch.set_num_threads(threads)
         molspec.set_num_threads(threads)
         dtype, _, drafter = setting.partition(" ")
-        self._options: dict[str, Any] = {}
+        self._options: dict[str, Any] = {"canonical_queries": False}  # peers do not make them so
         if drafter == "none":
-            self._options = {"drafter": "none"}
+            self._options["drafter"] = "none"
         elif drafter:
-            self._options = {"node_budget": int(drafter)}
+            self._options["node_budget"] = int(drafter)
         self._model = molspec.load(folder / "molspec", dtype=dtype)
 
     def answer(self, queries: Sequence[str], n_best: int) -> Answers:
