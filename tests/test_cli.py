@@ -295,10 +295,10 @@ def test_a_model_or_option_that_cannot_be_used(
     assert (tmp_path / "results.jsonl").read_text() == "yesterday's\n"
 
 
-def test_the_bundled_model_esterifies(run: Run, capfd: Captured) -> None:
-    assert run("predict", "OCC.CC(O)=O", "CC(=O", "CC.[U]") == 1
+def test_the_bundled_model_acylates(run: Run, capfd: Captured) -> None:
+    assert run("predict", "Nc1ccccc1.CC(Cl)=O", "CC(=O", "CC.[U]") == 1
     answered, invalid, unknown = map(json.loads, capfd.readouterr().out.splitlines())
-    assert canonicalise(answered["predictions"][0]["smiles"]) == "CCOC(C)=O"
+    assert canonicalise(answered["predictions"][0]["smiles"]) == "CC(=O)Nc1ccccc1"
     assert answered["predictions"][0]["log_prob"] < 0
     assert invalid["error"].startswith("not a molecule to RDKit: ")
     assert unknown["error"] == "not in the model's vocabulary: '[U]'"
