@@ -32,7 +32,10 @@ class Settings:
     device: str = "cpu"
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, defaults resolved: what was decoded with, and how."""
+        """As JSON values: what was decoded with, and how.
+
+        Defaults are resolved, but for canonical_queries: None there is as the checkpoint says.
+        """
         options = asdict(self.options)
         for name in ("draft_length", "draft_count", "node_budget"):
             del options[name]
