@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,8 +17,9 @@ from molspec._native import Decoded
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.devices import by_name, check_device, make_engine
+from molspec.forced import ForcedSearch
 from molspec.models import locate
-from molspec.strategy import PredictOptions, Search
+from molspec.strategy import DEFAULT_BATCH_SIZE, PredictOptions, Search
 from molspec.text import canonical_query, canonicalise, check_smiles, check_text, tokenize
 
 
@@ -105,7 +106,55 @@ class Model:
         """
         options = self._resolved(options or PredictOptions())
         search = options.search(self._guess, options.length_limit(self.spec.max_positions))
-        return self._stream(queries, options, search, statistics or Statistics())
+        canonical = bool(options.canonical_queries)
+        asked = (
+            (query, partial(self.source, query=query, canonical=canonical)) for query in queries
+        )
+        return self._stream(asked, options, search, statistics or Statistics())
+
+    def log_probs(self, queries: Sequence[str], targets: Sequence[str], **options: Any) -> Results:
+        """Say how probable the model finds each query's target, spelt as it is.
+
+        The result's only prediction is the target; its log_prob is, to the bit, the one that
+        `predict` gives the target where it finds it, and comes of one decoder pass. A query or a
+        target that the model cannot read gets a Result with `error`, the others are answered.
+
+        The options, all by name, are batch_size and canonical_queries of `PredictOptions`.
+
+        Raises ValueError where queries and targets are not equally many or an option makes no
+        sense.
+        """
+        for name, texts in (("queries", queries), ("targets", targets)):
+            if isinstance(texts, str):
+                raise ValueError(f"{name} is a string: expected a list of SMILES")
+        if len(queries) != len(targets):
+            raise ValueError(
+                f"targets has {len(targets)} items: expected {len(queries)}, one a query"
+            )
+        statistics = Statistics()
+        pairs = zip(queries, targets, strict=True)
+        return Results(self.log_probs_stream(pairs, statistics=statistics, **options), statistics)
+
+    def log_probs_stream(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        canonical_queries: bool | None = None,
+        statistics: Statistics | None = None,
+    ) -> Iterator[Result]:
+        """Answer (query, target) pairs read as they are needed, in their order; see `log_probs`."""
+        options = self._resolved(
+            PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
+        )
+        canonical = bool(options.canonical_queries)
+        asked = (
+            (query, partial(self._pair, query=query, target=target, canonical=canonical))
+            for query, target in pairs
+        )
+        start_id = self.spec.decoder_start(self.vocabulary.bos_id)
+        search = ForcedSearch(start_id, self.vocabulary.eos_id)
+        return self._stream(asked, options, search, statistics or Statistics())
 
     def _resolved(self, options: PredictOptions) -> PredictOptions:
         if options.canonical_queries is None:
@@ -118,12 +167,12 @@ class Model:
 
     def _stream(
         self,
-        queries: Iterable[str],
+        asked: Iterable[_Asked],
         options: PredictOptions,
-        search: Search,
+        search: Search | ForcedSearch,
         statistics: Statistics,
     ) -> Iterator[Result]:
-        reader = _Reader(self, queries, options)
+        reader = _Reader(self, asked, options.merge_duplicates)
         session = self.engine.session(options.batch_size)
         for index, decoded in decode(session, search, reader, options.batch_size, statistics):
             reader.answer(index, decoded)
@@ -150,6 +199,16 @@ class Model:
             check_smiles(text)
         return Source(index, ids, [*begin, *ids, *end])
 
+    def _pair(self, index: int, query: str, target: str, canonical: bool) -> Source:
+        """A query whose target is given, as `ForcedSearch` takes it."""
+        source = self.source(index, query, canonical)
+        try:
+            ids = self.vocabulary.encode(check_text(target))
+        except ValueError as error:
+            raise ValueError(f"target: {error}") from error
+        _check_length(len(ids), self.spec.max_positions - 1, "target: ", "target")
+        return replace(source, token_ids=ids)
+
     def _encode(self, text: str, query: str) -> list[int]:
         try:
             return self.vocabulary.encode(text)
@@ -174,21 +233,24 @@ class Model:
         return Result(query, predictions, decoded.error or None, statistics)
 
 
-def _check_length(token_count: int, longest: int) -> None:
+def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:
     if token_count > longest:
         raise ValueError(
-            f"{token_count} tokens: expected at most {longest}, the model's longest source"
+            f"{where}{token_count} tokens: expected at most {longest}, the model's longest {side}"
         )
+
+
+#: A query, and what makes a Source of its index or raises ValueError.
+_Asked = tuple[str, Callable[[int], Source]]
 
 
 class _Reader:
     """Reads queries as the decode loop asks for them and puts answers back in their order."""
 
-    def __init__(self, model: Model, queries: Iterable[str], options: PredictOptions) -> None:
+    def __init__(self, model: Model, asked: Iterable[_Asked], merge: bool) -> None:
         self._model = model
-        self._merge = options.merge_duplicates
-        self._canonical = bool(options.canonical_queries)
-        self._queries = iter(queries)
+        self._merge = merge
+        self._asked = iter(asked)
         self._read_count = 0
         self._next = 0
         #: The query and when it was read.
@@ -196,12 +258,12 @@ class _Reader:
         self._waiting: dict[int, Result] = {}
 
     def __iter__(self) -> Iterator[Source]:
-        for query in self._queries:
+        for query, source_of in self._asked:
             index = self._read_count
             self._read_count += 1
             began = perf_counter()
             try:
-                source = self._model.source(index, query, self._canonical)
+                source = source_of(index)
             except ValueError as error:
                 self._waiting[index] = Result(query, error=str(error))
             else:

@@ -1,0 +1,103 @@
+"""Log-probs of given targets: those of predictions, and those of PyTorch's own decoder."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from molspec.model.transformer import Transformer
+from molspec.predictor import Model, Results
+from tests import tiny
+
+QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
+
+
+def asked(model: Model, predicted: Results, batch_size: int) -> list[float]:
+    pairs = [
+        (result.query, prediction.smiles)
+        for result in predicted
+        for prediction in result.predictions
+        if prediction.finished and prediction.smiles
+    ]
+    results = model.log_probs(*map(list, zip(*pairs, strict=True)), batch_size=batch_size)
+    assert [(result.query, result.predictions[0].smiles) for result in results] == pairs
+    assert all(result.error is None for result in results)
+    return [result.predictions[0].log_prob for result in results]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("n_best", [1, 6])
+def test_they_are_those_of_predictions_to_the_bit(dtype: str, n_best: int) -> None:
+    model = Model(tiny.checkpoint(), dtype)
+    predicted = model.predict(tiny.QUERIES, n_best, max_length=60)
+    expected = [
+        prediction.log_prob
+        for result in predicted
+        for prediction in result.predictions
+        if prediction.finished and prediction.smiles
+    ]
+    assert expected
+    for batch_size in (1, 3, 32):
+        assert asked(model, predicted, batch_size) == expected
+
+
+def test_they_are_those_of_the_plain_decoder() -> None:
+    checkpoint = tiny.checkpoint()
+    model, vocabulary = Model(checkpoint), checkpoint.vocabulary
+    targets = ("CCO", "C" * 40, "N", "c1ccc2c(c1)CCN2")
+    plain = Transformer(checkpoint.spec, 0.0, vocabulary.pad_id).eval()
+    plain.load_state_dict(checkpoint.weights)
+    for query, target, result in zip(
+        QUERIES, targets, model.log_probs(QUERIES, targets), strict=True
+    ):
+        source_ids = torch.tensor([model.source(0, query).encoder_ids])
+        wanted = [*vocabulary.encode(target), vocabulary.eos_id]
+        given = torch.tensor([[vocabulary.bos_id, *wanted[:-1]]])
+        with torch.no_grad():
+            log_probs = plain(source_ids, given).log_softmax(-1)[0]
+        expected = float(log_probs[torch.arange(len(wanted)), torch.tensor(wanted)].sum())
+        assert result.predictions[0].log_prob == pytest.approx(expected, abs=1e-4)
+        assert result.statistics.decoder_calls == 1
+        assert result.statistics.nodes == len(wanted)
+
+
+def test_a_bad_pair_gets_an_error_and_the_others_answers() -> None:
+    model = tiny.model()
+    longest = model.spec.max_positions - 1
+    queries = ["CCO", "C(C", "CCO", "CCO", "CCO", "CCO"]
+    targets = ["CC", "CC", "[U]", "", "C" * (longest + 1), "C" * longest]
+    results = model.log_probs(queries, targets)
+    assert [result.error and result.error.split(":")[0] for result in results] == [
+        None,
+        "not a molecule to RDKit",
+        "target",
+        "target",
+        "target",
+        None,
+    ]
+    assert str(results[4].error).endswith(f"{longest}, the model's longest target")
+    assert math.isfinite(results[5].predictions[0].log_prob)
+    assert list(model.log_probs(["CCO"], ["CC"])) == results[:1]
+
+
+def test_queries_are_asked_as_predictions_are() -> None:
+    model = tiny.model()
+    as_given, canonical = (
+        model.log_probs(["OCC"], ["CC"], canonical_queries=canonical)[0]
+        for canonical in (False, True)
+    )
+    assert as_given.predictions != canonical.predictions
+    assert canonical.predictions == model.log_probs(["CCO"], ["CC"])[0].predictions
+
+
+def test_wrong_use_is_refused() -> None:
+    model = tiny.model()
+    with pytest.raises(ValueError, match="targets has 1 items: expected 2, one a query"):
+        model.log_probs(["CCO", "C"], ["CC"])
+    with pytest.raises(ValueError, match="queries is a string"):
+        model.log_probs("CCO", ["CC"])
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        model.log_probs(["CCO"], ["CC"], batch_size=0)
+    assert list(model.log_probs([], [])) == []
