@@ -7,13 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
 from molspec import checkpoints
 from molspec.training import commands, sample
+from molspec.training.prepared import read
 from molspec.training.reactions import read_rows
 from molspec.training.sample import CONFIG, FILE
+from tests import tiny
 
 TINY = {**CONFIG["model"], "d_model": 16, "feed_forward": 16}
 
@@ -57,6 +60,45 @@ def test_prepare_then_train_then_further(app: typer.Typer, tmp_path: Path) -> No
     assert status == 0
     assert "token accuracy" in said
     assert "top-1" in said
+
+
+def test_a_judge_and_several_folders(app: typer.Typer, tmp_path: Path) -> None:
+    rows = [row.reaction for _, row in zip(range(40), read_rows(FILE), strict=False)]
+    held_out, reactions = tmp_path / "validation.smi", tmp_path / "reactions.smi"
+    held_out.write_text("\n".join(rows[:8]))
+    reactions.write_text("\n".join(rows[8:]))
+    shared = ("--task", "retro", "--validation", held_out, "--variants", 1)
+    like = ("--vocabulary", "retro")
+    assert run(app, "prepare", reactions, "--output", tmp_path / "all", *shared, *like)[0] == 0
+    strict = (*shared, *like, "--judge", "retro", "--max-nats", 3)
+    status, said = run(app, "prepare", reactions, "--output", tmp_path / "good", *strict)
+    assert status == 0
+    assert "x more than 3 nats to the judge" in said
+    counts = {name: len(read(tmp_path / name).train) for name in ("all", "good")}
+    assert 0 < counts["good"] < counts["all"]
+    settings = tmp_path / "config.json"
+    settings.write_text(json.dumps({"steps": 1, "model": TINY, "batch_tokens": 600}))
+    folders = ("--data", tmp_path / "all", "--data", tmp_path / "good")
+    to = ("--output", tmp_path / "run", "--config", settings, "--device", "cpu")
+    assert run(app, "train", *folders, *to)[0] == 0
+    card = checkpoints.read(tmp_path / "run" / "model").card
+    assert f"reactions.smi, reactions.smi: {sum(counts.values())} reactions" in str(card)
+
+
+def test_average(app: typer.Typer, tmp_path: Path) -> None:
+    for seed, name in enumerate(("first", "second")):
+        checkpoints.write(tiny.checkpoint(seed), tmp_path / name)
+    models = ("average", tmp_path / "first", tmp_path / "second")
+    shares = ("--share", 3, "--share", 1)
+    assert run(app, *models, "--output", tmp_path / "mean", *shares)[0] == 0
+    first, second, mean = (
+        checkpoints.read(tmp_path / name).weights for name in ("first", "second", "mean")
+    )
+    for name, weight in mean.items():
+        torch.testing.assert_close(weight, 0.75 * first[name] + 0.25 * second[name])
+    status, said = run(app, *models, "--output", tmp_path / "other", "--share", 3)
+    assert status == 2
+    assert "shares has 1 items: expected 2, one a model" in said
 
 
 def test_ngram_replaces_what_drafts_for_a_model(app: typer.Typer, tmp_path: Path) -> None:

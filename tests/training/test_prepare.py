@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,6 +132,30 @@ def test_forward_task_keeps_reagents(file: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_a_judge_rules_out_the_improbable(file: Path, prepared: Prepared, tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def judge(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
+        for source, target in pairs:
+            asked.append((source, target))
+            yield {0: -2.01, 1: None}.get(len(asked) % 4, -2.0)
+
+    options, vocabulary = replace(RETRO, max_nats=2.0), prepared.vocabulary
+    made = prepare([file], tmp_path / "out", options, vocabulary=vocabulary, judge=judge)
+    before, after = (each.description for each in (prepared, made))
+    assert len(asked) == before["train"]["reactions"] > 40
+    assert asked[0] == texts(prepared.train, prepared.vocabulary)[0]
+    unreadable, improbable = (len(asked) + 3) // 4, len(asked) // 4
+    assert after["rejected"]["unreadable to the judge"] == unreadable
+    assert after["rejected"]["more than 2 nats to the judge"] == improbable
+    assert after["train"]["reactions"] == len(asked) - unreadable - improbable
+    assert after["validation"] == before["validation"]
+    with pytest.raises(ValueError, match="max_nats is None with a judge: expected both or neither"):
+        prepare([file], tmp_path / "other", RETRO, judge=judge)
+    with pytest.raises(ValueError, match=r"max_nats is 2\.0 without a judge"):
+        prepare([file], tmp_path / "other", options)
+
+
 def test_errors(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it exists already"):
         prepare([file], tmp_path, RETRO)
@@ -143,6 +168,7 @@ def test_errors(file: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     for wrong, message in (
         ({"task": "both"}, "task is 'both': expected retro or product"),
+        ({"max_nats": 0.0}, r"max_nats is 0\.0: expected more than 0"),
         ({"variants": 0}, "variants is 0"),
         ({"validation_share": 1.0}, r"validation_share is 1\.0"),
     ):

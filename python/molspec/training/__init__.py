@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from molspec.training.config import TrainConfig
     from molspec.training.loop import Outcome, TrainingError, train
-    from molspec.training.preparation import PrepareOptions, prepare
+    from molspec.training.preparation import Judge, PrepareOptions, prepare
     from molspec.training.processes import LostProcessError
     from molspec.training.validation import Decode, Validation
 
 _HOMES = {
     "Decode": "validation",
+    "Judge": "preparation",
     "LostProcessError": "processes",
     "Outcome": "loop",
     "PrepareOptions": "preparation",
@@ -28,6 +29,7 @@ _HOMES = {
 
 __all__ = [
     "Decode",
+    "Judge",
     "LostProcessError",
     "Outcome",
     "PrepareOptions",

@@ -1,8 +1,8 @@
-"""The commands `prepare`, `train` and `ngram`, to be registered with the command line."""
+"""The commands `prepare`, `train`, `average` and `ngram`, for the command line to register."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.training.loop import Outcome
+    from molspec.training.preparation import Judge
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command("prepare")(prepare_command)
     app.command("train")(train_command)
+    app.command("average")(average_command)
     app.command("ngram")(ngram_command)
 
 
@@ -51,8 +53,14 @@ def prepare_command(
     vocabulary: Annotated[
         str | None, typer.Option(help="A model, to be trained further, whose vocabulary to take.")
     ] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="A model that is to find the reactions probable.")
+    ] = None,
+    max_nats: Annotated[
+        float | None, typer.Option(help="Leave out what the judge finds rarer than exp(-this).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random variants.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes, and threads of the judge.")] = 1,
 ) -> None:
     """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
     with _one_line_errors():
@@ -61,7 +69,7 @@ def prepare_command(
         options = PrepareOptions(
             task,  # type: ignore[arg-type]  # checked there
             *(variants, reaction_column, validation_share, max_tokens),
-            *(min_token_count, seed, workers),
+            *(min_token_count, seed, workers, max_nats),
         )
         prepared = prepare(
             files,
@@ -70,6 +78,7 @@ def prepare_command(
             validation=validation or (),
             exclude=exclude or (),
             vocabulary=None if vocabulary is None else _read(vocabulary).vocabulary,
+            judge=None if judge is None else _judge(_read(judge), workers),
         )
     for split in ("train", "validation"):
         counts = prepared.description[split]
@@ -81,7 +90,10 @@ def prepare_command(
 
 def train_command(
     output: Annotated[Path, typer.Option(help="The training's folder; it goes on where it is.")],
-    data: Annotated[Path | None, typer.Option(help="A folder that `prepare` wrote.")] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folders that `prepare` wrote; validation pairs are the first one's."),
+    ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="A tiny model on 2,000 bundled reactions instead.")
     ] = False,
@@ -117,10 +129,10 @@ def train_command(
 
         with joined() as processes:
             with processes.lead_first():
-                if (data is None) != sample:
+                if bool(data) == sample:
                     raise ValueError("give either --data FOLDER or --sample")
                 settings = _config(config, flags, sample)
-                prepared = _prepared_sample(output) if data is None else data
+                prepared = data or [_prepared_sample(output)]
                 first = None if start is None else _read(start)
             outcome = train(
                 *(prepared, output, settings),
@@ -139,6 +151,22 @@ def _tell(outcome: Outcome) -> None:
     typer.echo(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
     typer.echo(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
     typer.echo(f"the model is {outcome.model}")
+
+
+def average_command(
+    models: Annotated[list[str], typer.Argument(help="Models of one start: names or folders.")],
+    output: Annotated[str, typer.Option(help="The folder to write; it must not exist.")],
+    share: Annotated[
+        list[float] | None, typer.Option(help="What each model counts, in their order.")
+    ] = None,
+) -> None:
+    """Write the mean of several models' weights, a model that is often better than each."""
+    with _one_line_errors():
+        from molspec import checkpoints
+        from molspec.training.averaging import average
+
+        mean = average([_read(name) for name in models], share or None)
+        checkpoints.write(mean, output)
 
 
 def ngram_command(
@@ -203,6 +231,20 @@ def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
 
     results = Model(checkpoint).predict(sources)
     return [result.predictions[0].smiles if result.predictions else "" for result in results]
+
+
+def _judge(checkpoint: Checkpoint, threads: int) -> Judge:
+    import molspec
+    from molspec.predictor import Model
+
+    model = Model(checkpoint)
+
+    def log_probs(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
+        molspec.set_num_threads(threads)
+        for result in model.log_probs_stream(pairs, canonical_queries=False):
+            yield result.predictions[0].log_prob if result.predictions else None
+
+    return log_probs
 
 
 def _read(name: str) -> Checkpoint:

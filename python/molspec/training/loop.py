@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
@@ -18,7 +18,7 @@ from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder
-from molspec.training.prepared import Prepared, read
+from molspec.training.prepared import Prepared, read_together
 from molspec.training.processes import Processes, joined
 from molspec.training.trainer import Trainer, new_model
 from molspec.training.validation import Decode, Validation, Validator
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def train(
-    prepared: str | Path,
+    prepared: str | Path | Sequence[str | Path],
     output: str | Path,
     config: TrainConfig,
     *,
@@ -53,6 +53,9 @@ def train(
     shard_bytes: int | None = None,
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
+
+    Of several folders all training pairs are taken, and the validation pairs of the first; they
+    must have one task and one vocabulary, and train on no validation pair of the first.
 
     Where `output` holds the same training, interrupted, it goes on from its last saved state:
     after a number of steps its weights are the same to the bit on a CPU as if it had never
@@ -69,7 +72,8 @@ def train(
     """
     with joined() as processes:
         with processes.lead_first():
-            data = read(prepared)
+            folders = [prepared] if isinstance(prepared, str | Path) else prepared
+            data = read_together(folders)
             folder = Folder(Path(output), config, data, shard_bytes)
             chosen = processes.device(device)
             model = _model(data, config, start)

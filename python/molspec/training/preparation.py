@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -21,6 +21,10 @@ from molspec.training import prepared as folder_format
 from molspec.training.pairs import Made, PairOptions, Task, make_pairs
 from molspec.training.prepared import SPLITS, PairTable, Prepared
 from molspec.training.reactions import Row, read_rows
+
+#: Natural log of the probability of each target, given (source, target) pairs; None where a pair
+#: cannot be read.
+Judge = Callable[[Iterable[tuple[str, str]]], Iterable[float | None]]
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
 #: Variants of a reaction where nothing else is asked for: for retro as many as Zhong et al. 2022.
@@ -41,6 +45,8 @@ class PrepareOptions:
     validation_share: where no validation files are given, the share of products set aside.
     max_tokens: longest source or target.
     min_token_count: training pairs with a rarer token are left out, where the vocabulary is made.
+    max_nats: training reactions whose canonical target the judge finds less probable than
+        exp(-max_nats) are left out.
     workers: processes; the outcome does not depend on it.
     """
 
@@ -52,6 +58,7 @@ class PrepareOptions:
     min_token_count: int = 1
     seed: int = 0
     workers: int = 1
+    max_nats: float | None = None
 
     def __post_init__(self) -> None:
         if self.task not in _VARIANTS:
@@ -60,6 +67,8 @@ class PrepareOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: expected at least 1")
+        if self.max_nats is not None and not self.max_nats > 0:
+            raise ValueError(f"max_nats is {self.max_nats}: expected more than 0")
         if not 0.0 < self.validation_share < 1.0:
             raise ValueError(
                 f"validation_share is {self.validation_share}: expected more than 0, less than 1"
@@ -79,12 +88,16 @@ def prepare(
     validation: Sequence[str | Path] = (),
     exclude: Sequence[str | Path] = (),
     vocabulary: Vocabulary | None = None,
+    judge: Judge | None = None,
 ) -> Prepared:
     """Make training pairs of the reactions in `files` and write them to the folder `output`.
 
     Rows that make no pair are counted and listed in rejected.tsv, never fatal. Reactions whose
     product occurs in `exclude` (test sets) are left out; of those whose product occurs in
-    `validation`, none is trained on. `vocabulary` is that of a model to train further.
+    `validation`, none is trained on. `vocabulary` is that of a model to train further. `judge` is
+    asked about the canonical pair of each training reaction and rules out what is less probable
+    than options.max_nats allows: records that are wrong or incomplete are improbable to a model of
+    cleaner ones (Toniato et al. 2021 clean by what a model keeps forgetting).
 
     Raises ValueError where `output` exists, the vocabulary is not one of SMILES tokens, a file has
     no reactions at all or nothing is left, OSError where a file cannot be read or written.
@@ -94,6 +107,11 @@ def prepare(
         raise ValueError(f"output is {output}: it exists already")
     if not files:
         raise ValueError("files is empty: expected at least one file of reactions")
+    if (judge is None) != (options.max_nats is None):
+        raise ValueError(
+            f"max_nats is {options.max_nats} {'without' if judge is None else 'with'} a judge: "
+            "expected both or neither"
+        )
     if vocabulary is not None and not vocabulary.atomwise:
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
     made = _Sieve(options.max_tokens, _products(exclude, options))
@@ -102,8 +120,10 @@ def prepare(
         made.take(_make(files, options, validation_share=0.0), "files")
     else:
         made.take(_make(files, options, options.validation_share), "files")
+    if judge is not None and options.max_nats is not None:
+        made.ask(judge, options.max_nats)
     if vocabulary is None:
-        vocabulary = _vocabulary(made.token_counts, options.min_token_count)
+        vocabulary = _vocabulary(made.kept["train"], options.min_token_count)
     tables = {split: _encode(made, split, vocabulary) for split in SPLITS}
     for split, table in tables.items():
         if not len(table):
@@ -129,7 +149,6 @@ class _Sieve:
     excluded: frozenset[str]
     kept: dict[str, list[Made]] = field(default_factory=lambda: {split: [] for split in SPLITS})
     rejected: list[_Rejection] = field(default_factory=list)
-    token_counts: Counter[str] = field(default_factory=Counter)
     _validation_products: set[str] = field(default_factory=set)
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -145,6 +164,19 @@ class _Sieve:
             if made.split == "validation":
                 self._validation_products.add(made.product)
 
+    def ask(self, judge: Judge, max_nats: float) -> None:
+        """Keep the training reactions that are probable enough to the judge."""
+        rows, self.kept["train"] = self.kept["train"], []
+        log_probs = judge(row.pairs[0] for row in rows)
+        judged = zip(rows, log_probs, strict=True)
+        for row, log_prob in tqdm(judged, "judge", len(rows), unit=" reactions", disable=None):
+            if log_prob is None:
+                self.reject(row, "unreadable to the judge")
+            elif log_prob < -max_nats:
+                self.reject(row, f"more than {max_nats:g} nats to the judge")
+            else:
+                self.kept["train"].append(row)
+
     def reject(self, made: Made, reason: str) -> None:
         """List a row that has no pair."""
         self.rejected.append(_Rejection(made.split, made.row, reason))
@@ -156,18 +188,11 @@ class _Sieve:
             return "product of a validation reaction"
         if (made.split, *made.pairs[0]) in self._seen:
             return "repeat"
-        counts: Counter[str] = Counter()
         try:
-            for text in chain.from_iterable(made.pairs):
-                tokens = tokenize(text)
-                if len(tokens) > self.max_tokens:
-                    return f"more than {self.max_tokens} tokens"
-                counts.update(tokens)
+            longest = max(len(tokenize(text)) for text in chain.from_iterable(made.pairs))
         except TokenizationError:
             return "no atomwise tokens"
-        if made.split == "train":
-            self.token_counts.update(counts)
-        return None
+        return f"more than {self.max_tokens} tokens" if longest > self.max_tokens else None
 
 
 def _products(files: Sequence[str | Path], options: PrepareOptions) -> frozenset[str]:
@@ -187,7 +212,11 @@ def _make(
         yield from pool.map(make, rows, chunksize=_CHUNK)
 
 
-def _vocabulary(counts: Counter[str], min_count: int) -> Vocabulary:
+def _vocabulary(rows: Iterable[Made], min_count: int) -> Vocabulary:
+    counts: Counter[str] = Counter()
+    for row in rows:
+        for text in chain.from_iterable(row.pairs):
+            counts.update(tokenize(text))
     frequent = [token for token, count in counts.items() if count >= min_count]
     frequent.sort(key=lambda token: (-counts[token], token))
     return Vocabulary((*_SPECIAL_TOKENS, *frequent))

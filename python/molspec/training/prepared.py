@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,12 @@ class PairTable:
         """Pack pairs of (source ids, target ids)."""
         sources, targets = zip(*pairs, strict=True) if (pairs := list(pairs)) else ((), ())
         return cls(*_flatten(sources), *_flatten(targets))
+
+    @classmethod
+    def join(cls, tables: Sequence[PairTable]) -> PairTable:
+        """All pairs of the tables, one table behind the other."""
+        columns = zip(*(vars(table).values() for table in tables), strict=True)
+        return cls(*map(torch.cat, columns))
 
     def spread(self, count: int) -> PairTable:
         """At most `count` of the pairs, evenly spread over the table."""
@@ -124,6 +131,56 @@ def read(folder: str | Path) -> Prepared:
     vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
     train, validation = (_read_table(folder / f"{split}.safetensors") for split in SPLITS)
     return Prepared(Vocabulary.from_json(vocabulary), train, validation, description)
+
+
+def read_together(folders: Sequence[str | Path]) -> Prepared:
+    """Read folders as one: the training pairs of all, the validation pairs of the first.
+
+    Raises ValueError, naming the folder, where one has another task or vocabulary than the first
+    or trains on validation pairs of the first; otherwise as `read` does.
+    """
+    if not folders:
+        raise ValueError("folders is empty: expected at least one folder of prepared data")
+    first, *others = parts = [read(folder) for folder in folders]
+    if not others:
+        return first
+    held_out = set(_pair_keys(first.validation))
+    for folder, part in zip(folders[1:], others, strict=True):
+        for name, own, expected in (
+            ("task", part.description["task"], first.description["task"]),
+            ("vocabulary", part.vocabulary, first.vocabulary),
+        ):
+            if own != expected:
+                raise ValueError(f"{folder}: its {name} is not that of {folders[0]}")
+        if count := sum(key in held_out for key in _pair_keys(part.train)):
+            raise ValueError(
+                f"{folder}: {count} of its training pairs are validation pairs of {folders[0]}: "
+                "prepare it with the same validation files"
+            )
+    train = PairTable.join([part.train for part in parts])
+    description = _description_together([part.description for part in parts])
+    return Prepared(first.vocabulary, train, first.validation, description)
+
+
+def _pair_keys(table: PairTable) -> Iterator[tuple[bytes, bytes]]:
+    sources = _cut(table.source_ids, table.source_lengths)
+    return zip(sources, _cut(table.target_ids, table.target_lengths), strict=True)
+
+
+def _cut(ids: Tensor, lengths: Tensor) -> Iterator[bytes]:
+    packed = ids.numpy().tobytes()
+    ends = (lengths.long().cumsum(0) * ids.element_size()).tolist()
+    return (packed[begin:end] for begin, end in pairwise([0, *ends]))
+
+
+def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    first, trained = parts[0], [part["train"] for part in parts]
+    train = {
+        name: (max if name.startswith("longest") else sum)(counts[name] for counts in trained)
+        for name in first["train"]
+    }
+    files = [name for part in parts for name in part["files"]]
+    return {**first, "files": files, "train": train, "parts": parts}
 
 
 def _read_table(path: Path) -> PairTable:

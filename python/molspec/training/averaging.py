@@ -1,0 +1,42 @@
+"""One model of several: the mean of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from molspec.checkpoints import Checkpoint
+
+
+def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None) -> Checkpoint:
+    """Average the weights of models that began with the same ones (Wortsman et al. 2022).
+
+    `shares` says what each counts, the same where not given. All but weights and card is that of
+    the first model; weights are float32.
+
+    Raises ValueError where there are no models, a share is not positive or not every model has
+    one, or where a model has another spec or vocabulary than the first.
+    """
+    if not models:
+        raise ValueError("models is empty: expected at least one")
+    shares = [1.0] * len(models) if shares is None else shares
+    if len(shares) != len(models):
+        raise ValueError(f"shares has {len(shares)} items: expected {len(models)}, one a model")
+    if wrong := [share for share in shares if not 0.0 < share < float("inf")]:
+        raise ValueError(f"shares has {wrong[0]}: expected positive numbers")
+    first = models[0]
+    for number, model in enumerate(models[1:], 2):
+        for name in ("spec", "vocabulary"):
+            if getattr(model, name) != getattr(first, name):
+                raise ValueError(f"model {number} has another {name} than the first")
+    weights = {
+        name: _mean([model.weights[name] for model in models], shares) for name in first.weights
+    }
+    return replace(first, weights=weights, card=None)
+
+
+def _mean(parts: Sequence[torch.Tensor], shares: Sequence[float]) -> torch.Tensor:
+    total = sum(share * part.double() for part, share in zip(parts, shares, strict=True))
+    return (total / sum(shares)).float()  # type: ignore[union-attr]  # parts are not empty

@@ -1,0 +1,74 @@
+"""Several folders of prepared data, read as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from molspec.training import PrepareOptions, prepare
+from molspec.training.prepared import Prepared, read, read_together
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+
+RETRO = PrepareOptions("retro", variants=2)
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files and folders `first` and `second`, one vocabulary, one validation file."""
+    folder = tmp_path_factory.mktemp("parts")
+    rows = [row.reaction for _, row in zip(range(80), read_rows(FILE), strict=False)]
+    for name, part in (
+        ("validation", rows[:10]),
+        ("first", rows[10:50]),
+        ("second", rows[50:]),
+        ("careless", rows[5:50]),
+        ("everything", rows[10:]),
+    ):
+        (folder / f"{name}.smi").write_text("\n".join(part))
+    everything = made(folder, "everything")
+    for name in ("first", "second"):
+        made(folder, name, vocabulary=everything.vocabulary)
+    return folder
+
+
+def made(folder: Path, name: str, **options: object) -> Prepared:
+    options = {"validation": [folder / "validation.smi"], **options}
+    file = folder / f"{name}.smi"
+    return prepare([file], folder / name, RETRO, **options)  # type: ignore[arg-type]
+
+
+def test_training_pairs_are_joined_and_validation_is_that_of_the_first(parts: Path) -> None:
+    first, second = read(parts / "first"), read(parts / "second")
+    together = read_together([parts / "first", parts / "second"])
+    assert together.train.pairs() == first.train.pairs() + second.train.pairs()
+    assert together.validation.pairs() == first.validation.pairs()
+    counts = together.description["train"]
+    assert counts["pairs"] == len(together.train)
+    assert counts["tokens"] == len(together.train.source_ids) + len(together.train.target_ids)
+    assert counts["longest_source"] == int(together.train.source_lengths.max())
+    assert together.description["files"] == ["first.smi", "second.smi"]
+    assert torch.equal(read_together([parts / "first"]).train.source_ids, first.train.source_ids)
+    assert read_together([parts / "first"]).fingerprint() == first.fingerprint()
+    assert together.fingerprint() != first.fingerprint()
+
+
+def test_folders_that_do_not_go_together_are_refused(parts: Path) -> None:
+    vocabulary = read(parts / "first").vocabulary
+    share = {"validation": (), "vocabulary": vocabulary}
+    made(parts, "careless", **share)
+    with pytest.raises(ValueError, match=r"careless: \d of its training pairs are validation"):
+        read_together([parts / "first", parts / "careless"])
+    (parts / "own.smi").write_text((parts / "second.smi").read_text())
+    made(parts, "own")
+    with pytest.raises(ValueError, match=r"own: its vocabulary is not that of .*first"):
+        read_together([parts / "first", parts / "own"])
+    forward = PrepareOptions("product")
+    validation = [parts / "validation.smi"]
+    prepare([parts / "second.smi"], parts / "forward", forward, validation=validation)
+    with pytest.raises(ValueError, match=r"forward: its task is not that of .*first"):
+        read_together([parts / "first", parts / "forward"])
+    with pytest.raises(ValueError, match="folders is empty"):
+        read_together([])
