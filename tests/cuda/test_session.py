@@ -70,6 +70,24 @@ def test_drafts_and_batches_change_nothing(cuda: Emulator, dtype: torch.dtype) -
     assert predict(cuda, dtype, "windows", batch_size=1) == plain
 
 
+def test_a_given_target_has_the_log_prob_of_a_prediction(cuda: Emulator) -> None:
+    model = tiny.model()
+    model.engine = EmulatedEngine(cuda, torch.float32)
+    predicted = model.predict(tiny.QUERIES, n_best=2, max_length=6)
+    expected = [
+        (result.query, prediction)
+        for result in predicted
+        for prediction in result.predictions
+        if prediction.finished and prediction.smiles
+    ]
+    assert expected
+    for batch_size in (1, 4):
+        queries = [query for query, _ in expected]
+        targets = [prediction.smiles for _, prediction in expected]
+        given = model.log_probs(queries, targets, batch_size=batch_size)
+        assert [result.predictions[0] for result in given] == [item for _, item in expected]
+
+
 BEAMS: tuple[Any, ...] = ("standard", "exact", "standard")
 ON_DEVICE: tuple[dict[str, Any], ...] = (
     {"drafter": "none"},
