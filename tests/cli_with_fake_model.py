@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from molspec import cli
-from molspec.predictor import Prediction, Result
+from molspec.results import Prediction, Result
 
 
 class FakeModel:

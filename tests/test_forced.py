@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from molspec.model.transformer import Transformer
-from molspec.predictor import Model, Results
+from molspec.predictor import Model
+from molspec.results import Results
 from tests import tiny
 
 QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from molspec.formats import FORMATS
-from molspec.predictor import Prediction, Result
+from molspec.results import Prediction, Result
 
 ANSWERED = Result("CCO", (Prediction("C=C", -0.125), Prediction("C=O\\", -7.25)))
 FAILED = Result("C\tX\n", error="not SMILES: '<U+0009>' at position 2")

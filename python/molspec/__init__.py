@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from molspec.drop_in import Hypotheses, decode
     from molspec.model.spec import ModelSpec
     from molspec.ops import get_num_threads, set_num_threads
-    from molspec.predictor import Model, Prediction, Result, Results, load
+    from molspec.predictor import Model, load
+    from molspec.results import Prediction, Result, Results
 
 __all__ = [
     "CheckpointError",
@@ -33,6 +34,9 @@ _HOMES = {
     "CheckpointError": "molspec.checkpoints",
     "Hypotheses": "molspec.drop_in",
     "ModelSpec": "molspec.model.spec",
+    "Prediction": "molspec.results",
+    "Result": "molspec.results",
+    "Results": "molspec.results",
     "compile": "molspec.compilation",
     "decode": "molspec.drop_in",
     "get_num_threads": "molspec.ops",

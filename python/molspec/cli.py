@@ -20,7 +20,8 @@ from molspec.training.commands import register
 
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
-    from molspec.predictor import Model, Result
+    from molspec.predictor import Model
+    from molspec.results import Result
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from molspec.predictor import Result
+    from molspec.results import Result
 
 
 class Format(NamedTuple):

@@ -13,7 +13,8 @@ from molspec import drafting, predictor
 from molspec.engine.cuda import CudaEngine, CudaSession
 from molspec.engine.graphs import Graphs
 from molspec.engine.packing import pack
-from molspec.predictor import Model, Results
+from molspec.predictor import Model
+from molspec.results import Results
 from molspec.strategy import PredictOptions
 from tests import tiny
 from tests.cuda.emulator import Emulator

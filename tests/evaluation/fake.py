@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from molspec.decoding import QueryStatistics
-from molspec.predictor import Prediction, Result
+from molspec.results import Prediction, Result
 
 #: Reads so many queries before it answers the first one, as a batch does.
 READ_AHEAD = 3

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from molspec.drafting import NoDraft, TreeDraft, WindowDrafts, factory
-from molspec.predictor import Model, Result
+from molspec.predictor import Model
+from molspec.results import Result
 from tests import tiny
 from tests.search import plain
 

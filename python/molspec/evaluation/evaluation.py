@@ -17,7 +17,8 @@ from molspec.evaluation.summary import Summary
 from molspec.strategy import PredictOptions
 
 if TYPE_CHECKING:
-    from molspec.predictor import Model, Result
+    from molspec.predictor import Model
+    from molspec.results import Result
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from molspec.decoding import QueryStatistics
 from molspec.evaluation.pairs import Pair
-from molspec.predictor import Result
+from molspec.results import Result
 from molspec.text import canonicalise
 
 

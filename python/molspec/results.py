@@ -1,0 +1,74 @@
+"""Answers in text, and what becomes of those that are one molecule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from molspec.decoding import QueryStatistics, Statistics
+from molspec.text import canonicalise
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer."""
+
+    #: As the model wrote it.
+    smiles: str
+    #: Natural log of its probability: the sum over its tokens and EOS.
+    log_prob: float
+    #: False where max_length came before EOS.
+    finished: bool = True
+
+    @cached_property
+    def canonical(self) -> str | None:
+        """RDKit's canonical SMILES; None where the answer is unfinished or no molecule."""
+        return canonicalise(self.smiles) if self.finished else None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the answer is a molecule to RDKit."""
+        return self.canonical is not None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answers to one query, best first, or why there are none."""
+
+    query: str
+    predictions: tuple[Prediction, ...] = ()
+    error: str | None = None
+    #: What it took. Two results are equal where their answers are.
+    statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
+
+
+class Results(list[Result]):
+    """Results in the order of the queries, with what they took."""
+
+    def __init__(self, results: Iterable[Result], statistics: Statistics) -> None:
+        super().__init__(results)
+        self.statistics = statistics
+
+
+def merge_duplicates(predictions: Iterable[Prediction]) -> tuple[Prediction, ...]:
+    """Answers with one canonical SMILES become the best of them, their probabilities added.
+
+    Sorted by the new log-probs, best first; answers that are no molecules stay apart.
+    """
+    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
+    for prediction in predictions:
+        key = prediction.canonical or (prediction.smiles, prediction.finished)
+        groups.setdefault(key, []).append(prediction)
+    merged = [
+        replace(group[0], log_prob=_log_sum(prediction.log_prob for prediction in group))
+        for group in groups.values()
+    ]
+    return tuple(sorted(merged, key=lambda prediction: -prediction.log_prob))
+
+
+def _log_sum(log_probs: Iterable[float]) -> float:
+    """Log of the sum of probabilities, for at least one of them."""
+    values = sorted(log_probs, reverse=True)
+    return values[0] + math.log(sum(math.exp(value - values[0]) for value in values))
