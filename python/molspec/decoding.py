@@ -107,7 +107,7 @@ class RoundsMaker(Protocol):
 class QueryStatistics:
     """What decoding one query took."""
 
-    #: Passes of the decoder that the query took part in.
+    #: Passes of the decoder that the query took part in, counted once for each view that did.
     decoder_calls: int = 0
     #: Its rows of them, those that were drafts, and drafts that the model confirmed.
     nodes: int = 0
@@ -119,22 +119,22 @@ class QueryStatistics:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, decoded: Decoded, seconds: float) -> QueryStatistics:
-        """What the search counted."""
-        counts = decoded.statistics
+    def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
+        """What the search counted, of all views of the query together."""
+        counts = [decoded.statistics for decoded in parts]
         return cls(
-            counts.steps,
-            counts.nodes,
-            counts.drafted_tokens,
-            counts.accepted_tokens,
-            counts.emitted_tokens,
+            sum(each.steps for each in counts),
+            sum(each.nodes for each in counts),
+            sum(each.drafted_tokens for each in counts),
+            sum(each.accepted_tokens for each in counts),
+            sum(each.emitted_tokens for each in counts),
             seconds,
         )
 
 
 @dataclass
 class Statistics:
-    """What decoding took, summed over queries."""
+    """What decoding took, summed over queries. Each view of a query counts as a query here."""
 
     queries: int = 0
     #: Passes of the decoder, and passes counted once for each query that took part.

@@ -139,6 +139,8 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     for name in ("merge_duplicates", "canonical_queries"):
         if options.get(name):
             raise ValueError(f"{name} is True: token ids have no canonical form")
+    if (views := options.get("views", 1)) != 1:
+        raise ValueError(f"views is {views}: token ids have no other spelling")
     strategy = PredictOptions(max_length=max_length, **options)
     chosen = strategy.drafter is not None or strategy.node_budget is not None
     if chosen or not strategy.is_greedy or isinstance(model, _ENGINES):

@@ -70,6 +70,10 @@ class DecodingFlags:
         ),
     ] = None
 
+    views: Annotated[
+        int, typer.Option(help="Spellings of a query to ask; more accurate with retro.")
+    ] = 1
+
     def options(self) -> PredictOptions:
         """Raises ValueError, naming the option, where a value or a combination makes no sense."""
         from molspec.strategy import PredictOptions

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from molspec import checkpoints, drafting
-from molspec._native import Decoded
+from molspec._native import Decoded, Hypothesis
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.devices import by_name, check_device, make_engine
@@ -20,7 +21,7 @@ from molspec.forced import ForcedSearch
 from molspec.models import locate
 from molspec.results import Prediction, Result, Results, merge_duplicates
 from molspec.strategy import DEFAULT_BATCH_SIZE, PredictOptions, Search
-from molspec.text import canonical_query, check_smiles, check_text, tokenize
+from molspec.text import canonical_query, check_smiles, check_text, other_spellings, tokenize
 
 
 class Model:
@@ -43,7 +44,7 @@ class Model:
 
         queries are SMILES. The options, all by name, are those of `PredictOptions`: beam_size,
         beam, drafter, draft_length, draft_count, node_budget, length_penalty, finished, batch_size,
-        max_length, merge_duplicates, canonical_queries.
+        max_length, merge_duplicates, canonical_queries, views.
 
         Raises ValueError, naming the option, where one makes no sense.
         """
@@ -67,7 +68,7 @@ class Model:
         search = options.search(self._guess, options.length_limit(self.spec.max_positions))
         canonical = bool(options.canonical_queries)
         asked = (
-            (query, partial(self.source, query=query, canonical=canonical)) for query in queries
+            (query, partial(self._views, query, canonical, options.views)) for query in queries
         )
         return self._stream(asked, options, search, statistics or Statistics())
 
@@ -107,10 +108,7 @@ class Model:
             PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
         )
         canonical = bool(options.canonical_queries)
-        asked = (
-            (query, partial(self._pair, query=query, target=target, canonical=canonical))
-            for query, target in pairs
-        )
+        asked = ((query, partial(self._pair, query, target, canonical)) for query, target in pairs)
         start_id = self.spec.decoder_start(self.vocabulary.bos_id)
         search = ForcedSearch(start_id, self.vocabulary.eos_id)
         return self._stream(asked, options, search, statistics or Statistics())
@@ -122,6 +120,10 @@ class Model:
             raise ValueError(
                 "canonical_queries is True: expected False, the model reads learned pieces of text"
             )
+        if options.views > 1 and not options.canonical_queries:
+            raise ValueError(
+                f"views is {options.views}: expected 1 where queries are asked as they stand"
+            )
         return options.on(self.device)
 
     def _stream(
@@ -131,7 +133,7 @@ class Model:
         search: Search | ForcedSearch,
         statistics: Statistics,
     ) -> Iterator[Result]:
-        reader = _Reader(self, asked, options.merge_duplicates)
+        reader = _Reader(self, asked, options)
         session = self.engine.session(options.batch_size)
         for index, decoded in decode(session, search, reader, options.batch_size, statistics):
             reader.answer(index, decoded)
@@ -158,15 +160,25 @@ class Model:
             check_smiles(text)
         return Source(index, ids, [*begin, *ids, *end])
 
-    def _pair(self, index: int, query: str, target: str, canonical: bool) -> Source:
+    def _views(self, query: str, canonical: bool, count: int) -> list[Source]:
+        """The query, and other spellings of it as far as the model can read them."""
+        views = [self.source(0, query, canonical)]
+        if count > 1:
+            text = self.vocabulary.decode(views[0].token_ids)
+            for other in other_spellings(text, count - 1):
+                with suppress(ValueError):
+                    views.append(self.source(0, other))
+        return views
+
+    def _pair(self, query: str, target: str, canonical: bool) -> list[Source]:
         """A query whose target is given, as `ForcedSearch` takes it."""
-        source = self.source(index, query, canonical)
+        source = self.source(0, query, canonical)
         try:
             ids = self.vocabulary.encode(check_text(target))
         except ValueError as error:
             raise ValueError(f"target: {error}") from error
         _check_length(len(ids), self.spec.max_positions - 1, "target: ", "target")
-        return replace(source, token_ids=ids)
+        return [replace(source, token_ids=ids)]
 
     def _encode(self, text: str, query: str) -> list[int]:
         try:
@@ -176,20 +188,22 @@ class Model:
                 raise
             raise ValueError(f"{error}, read as {text}") from error
 
-    def result(self, query: str, decoded: Decoded, merge: bool, seconds: float = 0.0) -> Result:
-        """The decode loop's answer in text; `seconds` is what it took."""
-        predictions = tuple(
-            Prediction(
-                self.vocabulary.decode(hypothesis.token_ids),
-                hypothesis.log_prob,
-                hypothesis.finished,
-            )
-            for hypothesis in decoded.hypotheses
-        )
-        if merge:
-            predictions = merge_duplicates(predictions)
-        statistics = QueryStatistics.of(decoded, seconds)
-        return Result(query, predictions, decoded.error or None, statistics)
+    def result(
+        self, query: str, parts: Sequence[Decoded], options: PredictOptions, seconds: float
+    ) -> Result:
+        """The decode loop's answers in text, `parts` one a view; `seconds` is what they took."""
+        statistics = QueryStatistics.of(parts, seconds)
+        if error := next((decoded.error for decoded in parts if decoded.error), None):
+            return Result(query, error=error, statistics=statistics)
+        lists = [[self._prediction(each) for each in decoded.hypotheses] for decoded in parts]
+        if options.merge_duplicates or options.views > 1:
+            predictions = merge_duplicates(lists)[: options.n_best]
+        else:
+            (predictions,) = map(tuple, lists)
+        return Result(query, predictions, statistics=statistics)
+
+    def _prediction(self, found: Hypothesis) -> Prediction:
+        return Prediction(self.vocabulary.decode(found.token_ids), found.log_prob, found.finished)
 
 
 def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:
@@ -199,47 +213,69 @@ def _check_length(token_count: int, longest: int, where: str = "", side: str = "
         )
 
 
-#: A query, and what makes a Source of its index or raises ValueError.
-_Asked = tuple[str, Callable[[int], Source]]
+#: A query, and what reads it: a Source a view, whose index is not said yet. Raises ValueError.
+_Asked = tuple[str, Callable[[], Sequence[Source]]]
 
 
 class _Reader:
-    """Reads queries as the decode loop asks for them and puts answers back in their order."""
+    """Reads queries as the decode loop asks for them and puts answers back in their order.
 
-    def __init__(self, model: Model, asked: Iterable[_Asked], merge: bool) -> None:
+    The loop knows views of queries only, numbered as they are read.
+    """
+
+    def __init__(self, model: Model, asked: Iterable[_Asked], options: PredictOptions) -> None:
         self._model = model
-        self._merge = merge
+        self._options = options
         self._asked = iter(asked)
         self._read_count = 0
+        self._view_count = 0
         self._next = 0
-        #: The query and when it was read.
-        self._under_way: dict[int, tuple[str, float]] = {}
+        #: The query that a view is of, and which view of it this is.
+        self._views: dict[int, tuple[_Query, int]] = {}
         self._waiting: dict[int, Result] = {}
 
     def __iter__(self) -> Iterator[Source]:
-        for query, source_of in self._asked:
-            index = self._read_count
+        for text, read in self._asked:
+            number = self._read_count
             self._read_count += 1
             began = perf_counter()
             try:
-                source = source_of(index)
+                sources = read()
             except ValueError as error:
-                self._waiting[index] = Result(query, error=str(error))
-            else:
-                self._under_way[index] = query, began
-                yield source
+                self._waiting[number] = Result(text, error=str(error))
+                continue
+            query = _Query(number, text, began, [None] * len(sources))
+            for view, source in enumerate(sources):
+                index = self._view_count
+                self._view_count += 1
+                self._views[index] = query, view
+                yield replace(source, index=index)
 
     def answer(self, index: int, decoded: Decoded) -> None:
-        """Take the answer to a query."""
-        query, began = self._under_way.pop(index)
-        seconds = perf_counter() - began
-        self._waiting[index] = self._model.result(query, decoded, self._merge, seconds)
+        """Take the answer to a view."""
+        query, view = self._views.pop(index)
+        query.parts[view] = decoded
+        parts = [part for part in query.parts if part is not None]
+        if len(parts) == len(query.parts):
+            seconds = perf_counter() - query.began
+            result = self._model.result(query.text, parts, self._options, seconds)
+            self._waiting[query.number] = result
 
     def ready(self) -> Iterator[Result]:
         """Hand out the answers that no earlier query holds up."""
         while self._next in self._waiting:
             yield self._waiting.pop(self._next)
             self._next += 1
+
+
+@dataclass
+class _Query:
+    """A query under way: what is known of its views, and when it was read."""
+
+    number: int
+    text: str
+    began: float
+    parts: list[Decoded | None]
 
 
 def load(

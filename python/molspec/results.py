@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.text import canonicalise
@@ -17,7 +18,8 @@ class Prediction:
 
     #: As the model wrote it.
     smiles: str
-    #: Natural log of its probability: the sum over its tokens and EOS.
+    #: Natural log of its probability: the sum over its tokens and EOS; of merged answers that of
+    #: the sum of their probabilities, of several views of the mean over the views.
     log_prob: float
     #: False where max_length came before EOS.
     finished: bool = True
@@ -52,20 +54,27 @@ class Results(list[Result]):
         self.statistics = statistics
 
 
-def merge_duplicates(predictions: Iterable[Prediction]) -> tuple[Prediction, ...]:
-    """Answers with one canonical SMILES become the best of them, their probabilities added.
+def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
+    """Answers with one canonical SMILES become the likeliest of them, their probabilities added.
 
-    Sorted by the new log-probs, best first; answers that are no molecules stay apart.
+    Of several lists, of as many spellings of a query, it is the mean over the lists: an answer that
+    a list has not counts nothing there. Sorted by the new log-probs, best first; answers that are
+    no molecules are one where they are one text.
     """
     groups: dict[str | tuple[str, bool], list[Prediction]] = {}
-    for prediction in predictions:
+    for prediction in sorted(chain.from_iterable(lists), key=_rarity):
         key = prediction.canonical or (prediction.smiles, prediction.finished)
         groups.setdefault(key, []).append(prediction)
+    every = math.log(len(lists))
     merged = [
-        replace(group[0], log_prob=_log_sum(prediction.log_prob for prediction in group))
+        replace(group[0], log_prob=_log_sum(prediction.log_prob for prediction in group) - every)
         for group in groups.values()
     ]
-    return tuple(sorted(merged, key=lambda prediction: -prediction.log_prob))
+    return tuple(sorted(merged, key=_rarity))
+
+
+def _rarity(prediction: Prediction) -> float:
+    return -prediction.log_prob
 
 
 def _log_sum(log_probs: Iterable[float]) -> float:

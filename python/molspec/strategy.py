@@ -15,7 +15,13 @@ FinishedPlace = Literal["beam", "apart"]
 DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
 #: What is larger is a slip of the hand, and more than memory has room for.
-LARGEST = {"n_best": 1000, "beam_size": 1000, "batch_size": 65536, "max_length": 1_000_000}
+LARGEST = {
+    "n_best": 1000,
+    "beam_size": 1000,
+    "batch_size": 65536,
+    "max_length": 1_000_000,
+    "views": 1000,
+}
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
@@ -52,6 +58,10 @@ class PredictOptions:
     canonical_queries: whether the model is asked in RDKit's canonical SMILES, without atom maps, or
         in the query as it stands; where not given, as its checkpoint says: the bundled models and
         those of `molspec train` are asked in canonical SMILES, which they were trained on.
+    views: spellings of each query that are asked, the canonical one and others that begin at other
+        atoms, for models that were trained on such (root-aligned SMILES, as `retro` was). Answers
+        that are one molecule become one, with the mean of its probabilities over the views: often
+        more accurate, for as many times the work (Zhong et al. 2022, test-time augmentation).
 
     Raises ValueError, naming the option, where a value or a combination makes no sense.
     """
@@ -69,6 +79,7 @@ class PredictOptions:
     max_length: int | None = None
     merge_duplicates: bool = False
     canonical_queries: bool | None = None
+    views: int = 1
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():

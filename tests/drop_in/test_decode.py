@@ -142,6 +142,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"canonical_queries": True},
         "canonical_queries is True: token ids have no canonical",
     ),
+    "views": ({"views": 2}, "views is 2: token ids have no other spelling"),
     "tokens": (
         {"tokens": ["C"] * 14},
         "tokens has 14 strings: expected 15, one for each target id",

@@ -22,7 +22,7 @@ def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
     columns = f"{settings['query_column']} -> {settings['target_column']}"
     yield f"table        {settings['table']}, {columns}, from row {settings['offset'] + 1} on"
     search = ("beam", "n_best", "beam_size", "length_penalty", "finished")
-    around = ("batch_size", "max_length", "merge_duplicates", "canonical_queries")
+    around = ("batch_size", "max_length", "merge_duplicates", "canonical_queries", "views")
     yield f"search       {_named(settings, search)}"
     yield f"             {_named(settings, around)}"
     yield f"drafter      {kind}{': ' if drafter else ''}{_named(drafter, tuple(drafter))}"

@@ -8,6 +8,7 @@ from molspec.text.smiles import (
     canonicalise,
     check_smiles,
     check_text,
+    other_spellings,
 )
 from molspec.text.vocabulary import Vocabulary
 
@@ -20,5 +21,6 @@ __all__ = [
     "canonicalise",
     "check_smiles",
     "check_text",
+    "other_spellings",
     "tokenize",
 ]

@@ -8,6 +8,9 @@ from rdkit import Chem, rdBase
 
 from molspec._native import tokenize
 
+#: Multiples of it, less their whole part, spread evenly over [0, 1), however many they are.
+_GOLDEN = (5**0.5 - 1) / 2
+
 
 class InvalidSmilesError(ValueError):
     """Text that stands for no molecule; the message says why."""
@@ -45,6 +48,23 @@ def canonical_query(smiles: object) -> str:
     if canonical is None:
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
     return canonical
+
+
+def other_spellings(canonical: str, count: int) -> list[str]:
+    """At most `count` other SMILES of a canonical one, from atoms all over the molecule on.
+
+    Always the same ones, fewer where the molecule has no more; those of a smaller count come first.
+    """
+    molecule, _ = _parse(canonical)
+    if molecule is None:
+        return []
+    found: dict[str, None] = {canonical: None}
+    atoms = range(molecule.GetNumAtoms())
+    for atom in sorted(atoms, key=lambda atom: atom * _GOLDEN % 1.0):
+        if len(found) > count:
+            break
+        found.setdefault(str(Chem.MolToSmiles(molecule, rootedAtAtom=atom)))
+    return list(found)[1:]
 
 
 def _read(smiles: object) -> tuple[str, Chem.Mol]:
