@@ -71,7 +71,7 @@ class DecodingFlags:
     ] = None
 
     views: Annotated[
-        int, typer.Option(help="Spellings of a query to ask; more accurate with retro.")
+        int, typer.Option(help="Spellings of a query to ask: more accurate, more work.")
     ] = 1
 
     def options(self) -> PredictOptions:
