@@ -16,12 +16,7 @@ QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
 
 
 def asked(model: Model, predicted: Results, batch_size: int) -> list[float]:
-    pairs = [
-        (result.query, prediction.smiles)
-        for result in predicted
-        for prediction in result.predictions
-        if prediction.finished and prediction.smiles
-    ]
+    pairs = [(query, answer.smiles) for query, answer in tiny.finished_answers(predicted)]
     results = model.log_probs(*map(list, zip(*pairs, strict=True)), batch_size=batch_size)
     assert [(result.query, result.predictions[0].smiles) for result in results] == pairs
     assert all(result.error is None for result in results)
@@ -33,12 +28,7 @@ def asked(model: Model, predicted: Results, batch_size: int) -> list[float]:
 def test_they_are_those_of_predictions_to_the_bit(dtype: str, n_best: int) -> None:
     model = Model(tiny.checkpoint(), dtype)
     predicted = model.predict(tiny.QUERIES, n_best, max_length=60)
-    expected = [
-        prediction.log_prob
-        for result in predicted
-        for prediction in result.predictions
-        if prediction.finished and prediction.smiles
-    ]
+    expected = [answer.log_prob for _, answer in tiny.finished_answers(predicted)]
     assert expected
     for batch_size in (1, 3, 32):
         assert asked(model, predicted, batch_size) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.predictor import Model
+from molspec.results import Prediction, Results
 from molspec.text import Vocabulary
 from tests.engine.models import random_weights
 
@@ -51,3 +52,13 @@ def checkpoint(seed: int = 1) -> Checkpoint:
 
 def model(seed: int = 1, dtype: str = "float32") -> Model:
     return Model(checkpoint(seed), dtype)
+
+
+def finished_answers(results: Results) -> list[tuple[str, Prediction]]:
+    """Every answer that ended and is not empty, with its query."""
+    return [
+        (result.query, prediction)
+        for result in results
+        for prediction in result.predictions
+        if prediction.finished and prediction.smiles
+    ]

@@ -69,7 +69,6 @@ class DecodingFlags:
             help="Ask in canonical SMILES or as given; as the model was trained if not said.",
         ),
     ] = None
-
     views: Annotated[
         int, typer.Option(help="Spellings of a query to ask: more accurate, more work.")
     ] = 1

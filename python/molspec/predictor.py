@@ -48,8 +48,7 @@ class Model:
 
         Raises ValueError, naming the option, where one makes no sense.
         """
-        if isinstance(queries, str):
-            raise ValueError("queries is a string: expected a list of SMILES")
+        _check_list("queries", queries)
         statistics = Statistics()
         stream = self.predict_stream(queries, PredictOptions(n_best, **options), statistics)
         return Results(stream, statistics)
@@ -84,9 +83,8 @@ class Model:
         Raises ValueError where queries and targets are not equally many or an option makes no
         sense.
         """
-        for name, texts in (("queries", queries), ("targets", targets)):
-            if isinstance(texts, str):
-                raise ValueError(f"{name} is a string: expected a list of SMILES")
+        _check_list("queries", queries)
+        _check_list("targets", targets)
         if len(queries) != len(targets):
             raise ValueError(
                 f"targets has {len(targets)} items: expected {len(queries)}, one a query"
@@ -204,6 +202,11 @@ class Model:
 
     def _prediction(self, found: Hypothesis) -> Prediction:
         return Prediction(self.vocabulary.decode(found.token_ids), found.log_prob, found.finished)
+
+
+def _check_list(name: str, texts: Sequence[str]) -> None:
+    if isinstance(texts, str):
+        raise ValueError(f"{name} is a string: expected a list of SMILES")
 
 
 def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:

@@ -74,13 +74,7 @@ def test_drafts_and_batches_change_nothing(cuda: Emulator, dtype: torch.dtype) -
 def test_a_given_target_has_the_log_prob_of_a_prediction(cuda: Emulator) -> None:
     model = tiny.model()
     model.engine = EmulatedEngine(cuda, torch.float32)
-    predicted = model.predict(tiny.QUERIES, n_best=2, max_length=6)
-    expected = [
-        (result.query, prediction)
-        for result in predicted
-        for prediction in result.predictions
-        if prediction.finished and prediction.smiles
-    ]
+    expected = tiny.finished_answers(model.predict(tiny.QUERIES, n_best=2, max_length=6))
     assert expected
     for batch_size in (1, 4):
         queries = [query for query, _ in expected]

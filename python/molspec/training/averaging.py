@@ -38,5 +38,5 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
 
 
 def _mean(parts: Sequence[torch.Tensor], shares: Sequence[float]) -> torch.Tensor:
-    total = sum(share * part.double() for part, share in zip(parts, shares, strict=True))
-    return (total / sum(shares)).float()  # type: ignore[union-attr]  # parts are not empty
+    weighted = [share * part.double() for part, share in zip(parts, shares, strict=True)]
+    return (torch.stack(weighted).sum(0) / sum(shares)).float()

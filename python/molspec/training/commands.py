@@ -234,13 +234,13 @@ def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
 
 
 def _judge(checkpoint: Checkpoint, threads: int) -> Judge:
-    import molspec
+    from molspec.ops import set_num_threads
     from molspec.predictor import Model
 
+    set_num_threads(threads)
     model = Model(checkpoint)
 
     def log_probs(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
-        molspec.set_num_threads(threads)
         for result in model.log_probs_stream(pairs, canonical_queries=False):
             yield result.predictions[0].log_prob if result.predictions else None
 
