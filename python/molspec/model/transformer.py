@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from molspec.model.dropout import drop
 from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 
@@ -126,7 +127,7 @@ class Transformer(nn.Module):
         stack = self.encoder if side == "source" else self.decoder
         if self.spec.embedding_norm:
             hidden = stack.embedding_norm(hidden)
-        return F.dropout(hidden, self.dropout, self.training)
+        return drop(hidden, self.dropout, self.training)
 
 
 def _norm(spec: ModelSpec) -> nn.Module:
@@ -209,7 +210,7 @@ class _Layer(nn.Module):
         return normed
 
     def _after(self, hidden: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
-        hidden = hidden + F.dropout(change, self.dropout, self.training)
+        hidden = hidden + drop(change, self.dropout, self.training)
         normed: Tensor = hidden if self.pre else norm(hidden)
         return normed
 
@@ -277,7 +278,7 @@ def _explicit_attention(
     with torch.autocast("cpu", enabled=False):
         scores = query @ key.transpose(-1, -2)
         weights = torch.softmax(scores + _hide(added, visible), dim=-1, dtype=wide).to(query.dtype)
-        return F.dropout(weights, dropout) @ value
+        return drop(weights, dropout) @ value
 
 
 class _FeedForward(nn.Module):
@@ -294,7 +295,7 @@ class _FeedForward(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         inner = self.inner(hidden)
         inner = self.activation(self.gate(hidden)) * inner if self.gated else self.activation(inner)
-        outer: Tensor = self.outer(F.dropout(inner, self.dropout, self.training))
+        outer: Tensor = self.outer(drop(inner, self.dropout, self.training))
         return outer
 
 
