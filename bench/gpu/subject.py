@@ -26,11 +26,11 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def checkpoint(name: str, few: bool) -> tuple[Checkpoint, str]:
-    """A model's checkpoint, and where its weights come from."""
+    """A model's checkpoint, and where its weights come from; asked as given, without RDKit."""
     if few:
         return tiny.checkpoint(), "random, tiny"
     try:
-        return checkpoints.read(locate(name)), "trained"
+        return replace(checkpoints.read(locate(name)), canonical_queries=False), "trained"
     except CheckpointError:
         folder = locate(name)
         spec = ModelSpec.from_json(json.loads((folder / "config.json").read_text())["spec"])

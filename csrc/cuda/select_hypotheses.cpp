@@ -23,8 +23,9 @@ std::tuple<Tensor, Tensor> select_hypotheses_op(const Tensor& scores, const Tens
   select_hypotheses(problem, bad_count.data(), bad_score.data(), stream);
   bad_count.check_none("candidate_counts", problem.candidate_counts, problem.candidate_count);
   const FirstBadIndex score = bad_score.index();
-  check(score == kNoneBad, "scores[", score / problem.candidate_count, ", ",
-        score % problem.candidate_count, "] is not a number");
+  if (score != kNoneBad)  // nothing is divided where there are no candidates
+    check(false, "scores[", score / problem.candidate_count, ", ", score % problem.candidate_count,
+          "] is not a number");
   return results;
 }
 

@@ -30,7 +30,7 @@ class Stream {
       check(argument.tensor.is_cuda() && argument.tensor.get_device_index() == device_,
             argument.name, " is not on cuda:", device_, ", where ", tensors.begin()->name, " is");
     void* stream;
-    STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device_, &stream));
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device_, &stream));
     stream_ = static_cast<cudaStream_t>(stream);
   }
   operator cudaStream_t() const { return stream_; }

@@ -13,6 +13,7 @@ class Graphs:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+        self._stream: torch.cuda.Stream | None = None
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do the work, which must be the same kernels on the same buffers at every call."""
@@ -23,7 +24,11 @@ class Graphs:
             work()  # loads the kernels: a capture must not
             torch.cuda.current_stream().synchronize()
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            # By default all captures of a process share a stream, which is of the device that
+            # captured first; and what another thread allocates meanwhile would break this one.
+            if self._stream is None:
+                self._stream = torch.cuda.Stream(self._device)
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 work()
             self._graphs[key] = graph
 
