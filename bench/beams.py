@@ -197,10 +197,10 @@ def _equal_ones(flags: argparse.Namespace) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     flags = parse(arguments)
     torch.set_num_threads(1)
-    pairs = PairTable(flags.table, flags.query_column, flags.target_column)
+    model = load(flags.model, flags.device, flags.dtype)
+    pairs = PairTable(flags.table, flags.query_column, flags.target_column, model.task)
     rows = islice(pairs, flags.offset, flags.offset + flags.limit)
     queries = [row.query for row in rows]
-    model = load(flags.model, flags.device, flags.dtype)
     print(
         f"{flags.model}, {flags.device}, {flags.dtype}; {len(queries)} queries of "
         f"{flags.table.name}, column {pairs.query_column}, one thread, batch 1, in turns.\n"

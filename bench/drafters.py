@@ -83,10 +83,11 @@ def table(
 
 def section(name: str, path: Path, flags: argparse.Namespace) -> Iterator[str]:
     """One model's heading and table."""
-    queries = [pair.query for pair in islice(PairTable(path), flags.limit)]
-    timed = queries[: flags.timed]
     models = {dtype: load(name, dtype=dtype) for dtype in flags.dtypes}
-    found = counts(next(iter(models.values())), queries)
+    first = next(iter(models.values()))
+    queries = [pair.query for pair in islice(PairTable(path, task=first.task), flags.limit)]
+    timed = queries[: flags.timed]
+    found = counts(first, queries)
     taken = {dtype: times(model, timed, flags.rounds) for dtype, model in models.items()}
     answered = next(iter(found.values())).queries
     yield f"## {Path(name).name}"

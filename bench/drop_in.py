@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     checkpoint = checkpoints.read(locate(flags.model))
     vocabulary = checkpoint.vocabulary
     model = PlainTransformer(checkpoint)
-    pairs = PairTable(flags.table, flags.query_column, flags.target_column)
+    pairs = PairTable(flags.table, flags.query_column, flags.target_column, checkpoint.task)
     queries = []
     for row in islice(pairs, flags.limit):
         try:

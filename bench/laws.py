@@ -77,6 +77,7 @@ class Subject:
         checkpoint = checkpoints.read(locate(name)).to("float32")
         self.name = Path(name).name
         self.vocabulary = checkpoint.vocabulary
+        self.task = checkpoint.task
         self.models = {dtype: Model(checkpoint, dtype) for dtype in dtypes}
         self._guess = guess_model(checkpoint.vocabulary, checkpoint.ngram)
         self.twin = Transformer(checkpoint.spec, pad_id=checkpoint.vocabulary.pad_id).eval()
@@ -224,7 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Findings) -> None:
     subject = Subject(name, options.dtypes)
     stop = None if options.limit is None else options.offset + options.limit
-    queries = [pair.query for pair in islice(PairTable(path), options.offset, stop)]
+    rows = PairTable(path, task=subject.task)
+    queries = [row.query for row in islice(rows, options.offset, stop)]
     begin = monotonic()
     for first in range(0, len(queries), options.chunk):
         chunk = queries[first : first + options.chunk]

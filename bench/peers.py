@@ -23,6 +23,7 @@ from statistics import median
 
 import machine
 from molspec import evaluation
+from molspec.task import Task
 from peering.convert import convert
 from peering.engines import SETTINGS
 from peering.process import PeerProcess, Reply, first_answer
@@ -36,7 +37,7 @@ FIRST_ANSWER = "first answer"
 class Scenario:
     """What is asked: of targets of about `length` tokens where one is given."""
 
-    model: str
+    model: Task
     query_count: int
     batch_size: int = 1
     n_best: int = 1
@@ -73,7 +74,8 @@ def queries(scenario: Scenario, table: Path, text: Text) -> list[str]:
 
     Of those that the model has all tokens of: a peer may fail at others.
     """
-    pairs = [p for p in islice(evaluation.PairTable(table), 2000) if text.knows(p.query)]
+    rows = evaluation.PairTable(table, task=scenario.model)
+    pairs = [row for row in islice(rows, 2000) if text.knows(row.query)]
     if scenario.length is not None:
         wanted = scenario.length
         pairs.sort(key=lambda pair: abs(_tokens(pair.target) - wanted))

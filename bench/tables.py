@@ -20,9 +20,10 @@ import torch
 from tqdm import tqdm
 
 import machine
-from molspec import Model, load
+from molspec import Model, checkpoints
 from molspec.drafting import WindowDrafts
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary
+from molspec.models import locate
 from molspec.strategy import PredictOptions
 
 #: Queries of the published runs, of which the times are minutes in all.
@@ -97,6 +98,7 @@ class Runner:
 
     task: str
     model_name: str
+    weights: str
     model: Model
     device: str
     dtype: str
@@ -118,7 +120,8 @@ class Runner:
 
     def _evaluation(self, run: Run, limit: int) -> Evaluation:
         settings = Settings(
-            self.table, self.model_name, self.dtype, run.options, device=self.device
+            *(self.table, self.model_name, self.weights, self.dtype, run.options),
+            device=self.device,
         )
         file = f"{self.task}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
         return Evaluation(settings, self.folder / file, limit)
@@ -174,9 +177,13 @@ def _cell(value: float | None, form: str, unit: str = "") -> str:
 
 def _runner(task: str, flags: argparse.Namespace) -> Runner:
     name = getattr(flags, f"{task}_model")
-    table = PairTable(getattr(flags, f"{task}_table"))
-    model = load(name, flags.device, flags.dtype)
-    return Runner(task, name, model, flags.device, flags.dtype, table, flags.folder, flags.limit)
+    checkpoint = checkpoints.read(locate(name))
+    table = PairTable(getattr(flags, f"{task}_table"), task=checkpoint.task)
+    model = Model(checkpoint, flags.dtype, flags.device)
+    return Runner(
+        *(task, name, checkpoint.fingerprint(), model, flags.device, flags.dtype),
+        *(table, flags.folder, flags.limit),
+    )
 
 
 def product_tables(flags: argparse.Namespace) -> Iterator[str]:

@@ -141,11 +141,11 @@ def write_table(folder: Path) -> Path:
 def test_evaluate_for_people(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
-    assert run("evaluate", str(write_table(tmp_path)), "--model", "a/b") == 0
+    assert run("evaluate", str(write_table(tmp_path)), "--model", "retro") == 0
     out, err = capfd.readouterr()
-    assert "a/b, cpu, float32" in out
+    assert "retro, cpu, float32" in out
     assert "src -> tgt" in out
-    assert "1             50.0 %             3" in out
+    assert "1             50.0 %     9.5 to 90.5             3" in out
     assert err == ("molspec: 1 of 3 targets are no molecules to RDKit: not counted for accuracy\n")
 
 
@@ -172,7 +172,7 @@ def test_evaluate_counts_failed_queries_with_status_1(
         assert run("evaluate", str(tmp_path / "a.tsv"), "--output", str(output)) == 1
         out, err = capfd.readouterr()
         assert "2; 1 failed; every target is a molecule" in out
-        assert "1             50.0 %             1" in out
+        assert "1             50.0 %     9.5 to 90.5             1" in out
         assert err == ""
     assert len(output.read_text().splitlines()) == 3
 
@@ -197,8 +197,8 @@ def test_evaluate_refuses_other_settings(
 WRONG_USE = {
     "evaluate absent.tsv": "absent.tsv: No such file or directory",
     "evaluate .": ".: Is a directory",
-    "evaluate empty.smi": "empty.smi: none of the columns src, product, query is in its header, "
-    "which is empty: name another by query_column",
+    "evaluate empty.smi": "empty.smi: none of the columns src, source, query, reactants is in its "
+    "header, which is empty: name another by query_column",
     "evaluate table.tsv --query-column a": "query_column is 'a': expected a column of table.tsv, "
     "src, tgt",
     "evaluate table.tsv --offset 3": "there are no such rows in TABLE",

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,9 @@ import typer
 
 from molspec.flags import DecodingFlags, ModelFlags, with_flags
 from molspec.formats import FORMATS, Format
+from molspec.tables import open_lines
 from molspec.training.commands import register
+from molspec.usage import UsageError, one_line_errors, say, value_errors_are_usage_errors
 
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
@@ -55,10 +58,6 @@ class SummaryFormat(str, Enum):
     json = "json"
 
 
-class _UsageError(Exception):
-    """The command cannot be carried out as given."""
-
-
 def main() -> NoReturn:
     """Run the command line and end the process with its status."""
     try:
@@ -69,7 +68,7 @@ def main() -> NoReturn:
         # A wrong option. Typer's class for it has changed its home, this method has not.
         if not hasattr(error, "format_message"):
             raise
-        _say(error.format_message())
+        say(error.format_message())
         status = 2
     sys.exit(status)
 
@@ -95,7 +94,8 @@ def _options(
 def predict(
     smiles: Annotated[list[str] | None, typer.Argument(help="Queries.", metavar="SMILES")] = None,
     input_name: Annotated[
-        str | None, typer.Option("--input", help="File with a query a line; - is standard input.")
+        str | None,
+        typer.Option("--input", help="File with a query a line, .gz or .xz too; - is stdin."),
     ] = None,
     output_name: Annotated[
         str, typer.Option("--output", help="File for the results; - is standard output.")
@@ -108,12 +108,12 @@ def predict(
     decoding: DecodingFlags,
 ) -> None:
     """Predict for every query, in the order given."""
-    with _one_line_errors():
-        with _value_errors_are_usage_errors():
+    with one_line_errors():
+        with value_errors_are_usage_errors():
             options = decoding.options()
         _check_sources(smiles, input_name, output_name)
         with _queries(smiles, input_name) as queries:
-            with _value_errors_are_usage_errors():
+            with value_errors_are_usage_errors():
                 results = _load(model).predict_stream(queries, options)
             failed = _write(results, output_name, FORMATS[output_format.value])
     raise typer.Exit(1 if failed else 0)
@@ -125,14 +125,17 @@ def evaluate(
     table_path: Annotated[
         Path,
         typer.Argument(
-            metavar="TABLE", help="Queries and targets: tabs, a header; plain, .gz or .xz."
+            metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
         ),
     ],
     query_column: Annotated[
-        str | None, typer.Option(help="Name of a column; src, product or query if not given.")
+        str | None, typer.Option(help="Name of a column; the task's, src or query if not given.")
     ] = None,
     target_column: Annotated[
-        str | None, typer.Option(help="Name of a column; tgt, reactants or target if not given.")
+        str | None, typer.Option(help="Name of a column; the task's, tgt or target if not given.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Name of a column: accuracy for each value in it too.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -148,13 +151,19 @@ def evaluate(
     decoding: DecodingFlags,
 ) -> None:
     """Measure accuracy and cost on a table of queries and targets."""
-    with _one_line_errors():
+    with one_line_errors():
+        from molspec import checkpoints, models
         from molspec.evaluation import Evaluation, PairTable, Settings
 
-        with _value_errors_are_usage_errors():
-            table = PairTable(table_path, query_column, target_column)
+        with value_errors_are_usage_errors():
+            options = decoding.options()
+            checkpoint = checkpoints.read(models.locate(model.model_name))
+            if options.canonical_queries is None:
+                options = replace(options, canonical_queries=checkpoint.canonical_queries)
+            table = PairTable(table_path, query_column, target_column, checkpoint.task, by)
             settings = Settings(
-                table, model.model_name, model.dtype, decoding.options(), offset, model.device
+                *(table, model.model_name, checkpoint.fingerprint(), model.dtype),
+                *(options, offset, model.device),
             )
             evaluation = Evaluation(settings, output, limit)
             records = evaluation.run(_load(model))
@@ -170,7 +179,7 @@ def info(
     ] = None,
 ) -> None:
     """Show what is installed, what the processor can do, and what a model is."""
-    with _one_line_errors(), _value_errors_are_usage_errors():
+    with one_line_errors(), value_errors_are_usage_errors():
         from molspec import description, models
 
         typer.echo(description.installation())
@@ -187,7 +196,7 @@ def convert(
     ] = None,
 ) -> None:
     """Write a checkpoint of any format that can be read in molspec's own."""
-    with _one_line_errors(), _value_errors_are_usage_errors():
+    with one_line_errors(), value_errors_are_usage_errors():
         from molspec import checkpoints, models
 
         checkpoints.convert(models.locate(source), destination, dtype)
@@ -215,11 +224,11 @@ def _no_garbage() -> Iterator[None]:
 
 def _check_sources(smiles: list[str] | None, input_name: str | None, output_name: str) -> None:
     if bool(smiles) == (input_name is not None):
-        raise _UsageError("give queries either as SMILES or by --input, FILE or -")
+        raise UsageError("give queries either as SMILES or by --input, FILE or -")
     if input_name is None or _STANDARD in (input_name, output_name):
         return
     if Path(output_name).exists() and Path(output_name).samefile(input_name):
-        raise _UsageError(f"{output_name}: --output is the file of --input")
+        raise UsageError(f"{output_name}: --output is the file of --input")
 
 
 @contextmanager
@@ -228,10 +237,13 @@ def _queries(smiles: list[str] | None, input_name: str | None) -> Iterator[Itera
     if input_name is None:
         yield smiles or []
         return
-    standard = input_name == _STANDARD
-    source = sys.stdin.fileno() if standard else input_name
-    with open(source, encoding="utf-8-sig", errors="replace", closefd=not standard) as stream:
-        yield (line.strip() for line in stream)
+    if input_name == _STANDARD:
+        stdin = sys.stdin.fileno()
+        with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
+            yield (line.strip() for line in stream)
+        return
+    with open_lines(Path(input_name)) as lines:
+        yield (line.strip() for line in lines)
 
 
 def _write(results: Iterator[Result], name: str, form: Format) -> bool:
@@ -249,7 +261,7 @@ def _write(results: Iterator[Result], name: str, form: Format) -> bool:
             count += 1
             failed |= result.error is not None
     if count == 0:
-        raise _UsageError("there are no queries in --input")
+        raise UsageError("there are no queries in --input")
     return failed
 
 
@@ -278,47 +290,23 @@ def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) ->
                 bar.set_postfix_str(f"top-1 {100 * accuracy:.1f} %", refresh=False)
             bar.update()
     if summary.queries == 0:
-        raise _UsageError("there are no such rows in TABLE")
+        raise UsageError("there are no such rows in TABLE")
 
 
 def _show_summary(evaluation: Evaluation, form: SummaryFormat) -> None:
     from molspec.evaluation import report
 
     settings, summary = evaluation.settings.to_json(), evaluation.summary
+    groups = evaluation.groups
     if form is SummaryFormat.json:
-        typer.echo(json.dumps({"settings": settings, **summary.to_json()}, indent=1))
+        values = {"settings": settings, **summary.to_json()}
+        if groups:
+            values["groups"] = {group: part.to_json() for group, part in groups.items()}
+        typer.echo(json.dumps(values, indent=1))
     else:
-        typer.echo(report(settings, summary))
+        typer.echo(report(settings, summary, groups))
     if summary.excluded:
-        _say(
+        say(
             f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
             "not counted for accuracy"
         )
-
-
-@contextmanager
-def _value_errors_are_usage_errors() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise _UsageError(error) from error
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    except BrokenPipeError:
-        raise typer.Exit(141) from None
-    except _UsageError as error:
-        _say(str(error))
-        raise typer.Exit(2) from error
-    except OSError as error:
-        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
-        raise typer.Exit(2) from error
-
-
-def _say(message: str) -> None:
-    typer.echo(f"molspec: {' '.join(message.split())}", err=True)

@@ -28,7 +28,9 @@ class ModelFlags:
             help="float32; bfloat16: faster; int8: faster still, rougher; float16 on cuda."
         ),
     ] = "float32"
-    threads: Annotated[int, typer.Option(help="Threads on the CPU; answers do not change.")] = 1
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads on the CPU; answers do not change.")
+    ] = 1
 
 
 @dataclass(frozen=True)

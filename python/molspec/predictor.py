@@ -31,6 +31,7 @@ class Model:
         self.spec = checkpoint.spec
         self.vocabulary = checkpoint.vocabulary
         self.card = checkpoint.card
+        self.task = checkpoint.task
         self.canonical_queries = checkpoint.canonical_queries
         self.dtype = dtype
         self.device = device

@@ -91,3 +91,22 @@ def test_to_refuses_unknown_types_and_overflow(checkpoint: Checkpoint) -> None:
     checkpoint.weights[NAME][0, 0] = 1e5
     with pytest.raises(CheckpointError, match=f"^in float16, weight {NAME} holds NaN or infinity$"):
         checkpoint.to("float16")
+
+
+def test_a_fingerprint_is_that_of_what_answers(checkpoint: Checkpoint) -> None:
+    same = replace(checkpoint, card="another", task="retro")
+    assert same.fingerprint() == checkpoint.fingerprint()
+    weights = {**checkpoint.weights, NAME: checkpoint.weights[NAME].clone()}
+    weights[NAME][0, 0] += 1
+    others = (
+        replace(checkpoint, weights=weights),
+        replace(checkpoint, ngram=b"other"),
+        replace(checkpoint, canonical_queries=not checkpoint.canonical_queries),
+        checkpoint.to("float16"),
+    )
+    assert len({each.fingerprint() for each in (checkpoint, *others)}) == 5
+
+
+def test_an_unknown_task(checkpoint: Checkpoint) -> None:
+    with pytest.raises(CheckpointError, match="task is 'both': expected retro or product"):
+        replace(checkpoint, task="both")  # type: ignore[arg-type]

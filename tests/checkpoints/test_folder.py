@@ -1,6 +1,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def test_what_is_written_comes_back(checkpoint: Checkpoint, destination: Path, d
     written = checkpoint.to(dtype)
     write(written, destination)
     back = read(destination)
+    assert back.fingerprint() == written.fingerprint()
     assert back.dtype == dtype
     assert (back.spec, back.vocabulary) == (written.spec, written.vocabulary)
     assert (back.ngram, back.card) == (written.ngram, written.card)
@@ -174,3 +176,15 @@ def test_damage_is_named_with_the_path(
     damage(destination)
     with pytest.raises(CheckpointError, match=rf"^{destination}: .*{message}"):
         read(destination)
+
+
+def test_the_task_comes_back(checkpoint: Checkpoint, destination: Path) -> None:
+    write(replace(checkpoint, task="product"), destination)
+    assert read(destination).task == "product"
+
+
+def test_a_training_names_its_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    write(checkpoint, tmp_path / "model")
+    (tmp_path / "state.pt").touch()
+    with pytest.raises(CheckpointError, match=f"a training; its model is {tmp_path / 'model'}$"):
+        read(tmp_path)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from molspec.evaluation import Evaluation, PairTable, Record, Settings
+from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
 from molspec.strategy import PredictOptions
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
@@ -23,8 +24,9 @@ ANSWERS = {
 def settings(folder: Path, **options: Any) -> Settings:
     table = PairTable(write_table(folder / "table.tsv", ROWS))
     offset = options.pop("offset", 0)
-    device = options.pop("device", "cpu")
-    return Settings(table, "fake", "float32", PredictOptions(n_best=2, **options), offset, device)
+    device, weights = options.pop("device", "cpu"), options.pop("weights", "f00d")
+    asked = PredictOptions(n_best=2, **options)
+    return Settings(table, "fake", weights, "float32", asked, offset, device)
 
 
 def run(evaluation: Evaluation) -> list[str]:
@@ -69,7 +71,7 @@ def test_the_settings_say_what_was_decoded_with(tmp_path: Path) -> None:
     assert values["drafter"]["kind"] == "TreeDraft"
     assert values["drafter"]["node_budget"] == 7
     table = PairTable(tmp_path / "table.tsv")
-    greedy = Settings(table, "fake", "float32", PredictOptions(drafter="none")).to_json()
+    greedy = Settings(table, "fake", "f00d", "float32", PredictOptions(drafter="none")).to_json()
     assert (greedy["beam"], greedy["drafter"]) == ("greedy", {"kind": "NoDraft"})
 
 
@@ -132,6 +134,7 @@ def test_limit_is_only_how_far_to_go(whole: Path, tmp_path: Path) -> None:
         ({"node_budget": 3}, "drafter is .*'node_budget': 3"),
         ({"offset": 1}, "offset is 1"),
         ({"device": "cuda"}, "device is 'cuda'"),
+        ({"weights": "beef"}, "weights is 'beef', but .* holds an evaluation with 'f00d'"),
     ],
 )
 def test_other_settings(whole: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
@@ -139,6 +142,10 @@ def test_other_settings(whole: Path, tmp_path: Path, changed: dict[str, Any], me
     with pytest.raises(ValueError, match=message):
         Evaluation(settings(tmp_path, **changed), whole)
     assert whole.read_bytes() == before
+
+
+def test_a_model_is_known_by_its_weights_not_its_name(whole: Path, tmp_path: Path) -> None:
+    assert run(Evaluation(replace(settings(tmp_path), model="./fake"), whole)) == []
 
 
 def test_another_table(whole: Path, tmp_path: Path) -> None:
@@ -170,3 +177,25 @@ def test_a_range_that_makes_no_sense(tmp_path: Path, offset: int, limit: int) ->
     given = settings(tmp_path, offset=offset)
     with pytest.raises(ValueError, match=r"(offset is -1|limit is -?[01]): expected at least"):
         Evaluation(given, limit=limit)
+
+
+def test_groups_are_counted_by_themselves_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "classes.tsv"
+    classes = ("10", "2", "2", "x", "10", "2")
+    rows = (f"{a}\t{b}\t{name}\n" for (a, b), name in zip(ROWS, classes, strict=True))
+    path.write_text("query\ttarget\tclass\n" + "".join(rows))
+    given = Settings(
+        *(PairTable(path, group_column="class"), "fake", "f00d", "float32"),
+        PredictOptions(n_best=2),
+    )
+    first = Evaluation(given, tmp_path / "out.jsonl")
+    run(first)
+    for evaluation in (first, Evaluation(given, tmp_path / "out.jsonl")):
+        counts = {name: part.queries for name, part in evaluation.groups.items()}
+        assert counts == {"10": 2, "2": 3, "x": 1}
+        found = {name: part.accuracy(2) for name, part in evaluation.groups.items()}
+        assert found == {"10": 1.0, "2": 2 / 3, "x": None}
+    lines = report(given.to_json(), first.summary, first.groups).splitlines()
+    begin = lines.index("class   queries    top-1")
+    assert [line.split()[0] for line in lines[begin + 1 : begin + 4]] == ["2", "10", "x"]
+    assert lines[begin + 1].split() == ["2", "3", "33.3", "%"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from molspec.evaluation import Pair, PairTable
+from molspec.task import Task
 
 OPEN: dict[str, Callable[..., Any]] = {"a.tsv": open, "a.tsv.gz": gzip.open, "a.tsv.xz": lzma.open}
 
@@ -25,19 +26,35 @@ def test_reads_rows_plain_and_compressed(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "chosen"),
+    ("header", "task", "chosen"),
     [
-        ("target query tgt src", ("src", "tgt")),
-        ("class reactants mapped product", ("product", "reactants")),
-        ("product tgt", ("product", "tgt")),
-        ("target query", ("query", "target")),
+        ("target query tgt src", None, ("src", "tgt")),
+        ("target source", "retro", ("source", "target")),
+        ("class reactants mapped product", "retro", ("product", "reactants")),
+        ("class reactants mapped product", "product", ("reactants", "product")),
+        ("Product tgt REACTANTS", "retro", ("Product", "tgt")),
+        ("target query", None, ("query", "target")),
     ],
 )
-def test_default_columns(tmp_path: Path, header: str, chosen: tuple[str, str]) -> None:
+def test_default_columns(
+    tmp_path: Path, header: str, task: Task | None, chosen: tuple[str, str]
+) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("\t".join(header.split()) + "\n")
-    table = PairTable(path)
+    table = PairTable(path, task=task)
     assert (table.query_column, table.target_column) == chosen
+
+
+def test_a_table_of_commas_and_its_groups(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('src,"class",tgt\nCCO,"a, b",CO\n\nC,,N\n')
+    pairs = [Pair("CCO", "CO", "a, b"), Pair("C", "N", "")]
+    assert list(PairTable(path, group_column="class")) == pairs
+    with pytest.raises(ValueError, match="group_column is 'x': expected a column of"):
+        PairTable(path, group_column="x")
+    path.write_text("src,tgt\n" + "C" * 200_000 + ",C\n")
+    with pytest.raises(ValueError, match=r"a\.csv, line 2: field larger"):
+        list(PairTable(path))
 
 
 def test_named_columns(tmp_path: Path) -> None:
@@ -51,8 +68,9 @@ def test_named_columns(tmp_path: Path) -> None:
     [
         ("query\ttarget", {"query_column": "x"}, r"query_column is 'x': expected .* query, target"),
         ("query\ttarget", {"target_column": "tgt"}, "target_column is 'tgt'"),
-        ("CCO\tCC", {}, "none of the columns src, product, query .* CCO, CC: name another"),
-        ("src", {}, "none of the columns tgt, reactants, target"),
+        ("CCO\tCC", {}, "none of the columns src, source, query .* CCO, CC: name another"),
+        ("src", {}, "none of the columns tgt, target"),
+        ("product\treactants", {}, "none of the columns src, source, query .* product, reactants"),
         ("", {}, "which is empty"),
         ("\t".join(f"column {i}" for i in range(1000)), {}, r"column 1, .*\.\.\.: name another"),
     ],

@@ -28,7 +28,7 @@ MODEL = FakeModel(
 @pytest.fixture
 def evaluation(tmp_path: object) -> Evaluation:
     table = PairTable(write_table(tmp_path / "a.tsv", ROWS))  # type: ignore[operator]
-    settings = Settings(table, "fake", "float32", PredictOptions(n_best=3))
+    settings = Settings(table, "fake", "f00d", "float32", PredictOptions(n_best=3))
     evaluation = Evaluation(settings)
     assert len(list(evaluation.run(MODEL))) == len(ROWS)  # type: ignore[arg-type]
     return evaluation
@@ -46,6 +46,8 @@ def test_faults_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> N
     first, second, third = evaluation.summary.to_json()["ranks"]
     assert first == {
         "rank": 1,
+        "accuracy": 0.25,
+        "interval": evaluation.summary.interval(1),
         "predictions": 4,
         "invalid": 0.25,
         "duplicate": 0.0,
@@ -53,6 +55,8 @@ def test_faults_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> N
     }
     assert second == {
         "rank": 2,
+        "accuracy": 0.25,
+        "interval": evaluation.summary.interval(2),
         "predictions": 4,
         "invalid": 0.25,
         "duplicate": 0.25,
@@ -60,6 +64,8 @@ def test_faults_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> N
     }
     assert third == {
         "rank": 3,
+        "accuracy": 0.5,
+        "interval": evaluation.summary.interval(3),
         "predictions": 3,
         "invalid": 0.0,
         "duplicate": 2 / 3,
@@ -94,11 +100,25 @@ def test_nothing_has_no_shares(evaluation: Evaluation) -> None:
     assert "rank" in report(evaluation.settings.to_json(), summary)
 
 
+@pytest.mark.parametrize(
+    ("found", "queries", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (81, 263, 0.2553, 0.3662)],
+)
+def test_interval_of_wilson(found: int, queries: int, low: float, high: float) -> None:
+    """The third is that of Newcombe 1998, table I; the others are 1 / (1 + n / z^2)."""
+    summary = Summary(1)
+    summary.queries, summary.ranks[0].found = queries, found
+    assert summary.interval(1) == pytest.approx((low, high), abs=5e-5)
+
+
 def test_report(evaluation: Evaluation) -> None:
     text = report(evaluation.settings.to_json(), evaluation.summary)
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
     assert "queries      5; 1 failed; 1 with a target that is no molecule" in text
-    assert "   3             50.0 %             3     0.0 %      66.7 %        0.0 %" in lines
+    assert (
+        "   3             50.0 %    15.0 to 85.0             3     0.0 %      66.7 %        0.0 %"
+        in lines
+    )
     assert "decoder      3.5 calls a query, 14.0 nodes a query, 4.0 nodes a call" in lines
     assert "the median query took 250.0 ms" in text

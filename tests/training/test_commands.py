@@ -11,7 +11,7 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from molspec import checkpoints
+from molspec import checkpoints, models
 from molspec.training import commands, sample
 from molspec.training.prepared import read
 from molspec.training.reactions import read_rows
@@ -44,6 +44,7 @@ def test_prepare_then_train_then_further(app: typer.Typer, tmp_path: Path) -> No
     status, said = run(app, "prepare", reactions, "--output", data, *shares, "--variants", 2)
     assert status == 0
     assert "rejected: 1 x not a reaction SMILES" in said
+    assert "pairs of reactions.smi validation: " in said
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"minutes": 9.0, "model": TINY, "batch_tokens": 600}))
     budget = ("--steps", 3, "--config", settings, "--device", "cpu")
@@ -74,6 +75,14 @@ def test_a_judge_and_several_folders(app: typer.Typer, tmp_path: Path) -> None:
     status, said = run(app, "prepare", reactions, "--output", tmp_path / "good", *strict)
     assert status == 0
     assert "x more than 3 nats to the judge" in said
+    assert "reactions of validation.smi judge: kept " in said
+    judge = read(tmp_path / "good").description["judge"]
+    retro = checkpoints.read(models.locate("retro"))
+    assert judge["name"] == f"retro, {retro.fingerprint()}"
+    assert list(judge["nats"]) == ["10 %", "25 %", "50 %", "75 %", "90 %"]
+    wrong = (*strict, "--judge", "product")
+    status, said = run(app, "prepare", reactions, "--output", tmp_path / "no", *wrong)
+    assert (status, "judge is a model of the task 'product'" in said) == (2, True)
     counts = {name: len(read(tmp_path / name).train) for name in ("all", "good")}
     assert 0 < counts["good"] < counts["all"]
     settings = tmp_path / "config.json"
@@ -88,15 +97,17 @@ def test_a_judge_and_several_folders(app: typer.Typer, tmp_path: Path) -> None:
 def test_average(app: typer.Typer, tmp_path: Path) -> None:
     for seed, name in enumerate(("first", "second")):
         checkpoints.write(tiny.checkpoint(seed), tmp_path / name)
-    models = ("average", tmp_path / "first", tmp_path / "second")
+    command = ("average", tmp_path / "first", tmp_path / "second")
     shares = ("--share", 3, "--share", 1)
-    assert run(app, *models, "--output", tmp_path / "mean", *shares)[0] == 0
+    status, said = run(app, *command, "--output", tmp_path / "mean", *shares)
+    assert (status, said) == (0, f"the model is {tmp_path / 'mean'}")
+    assert f"| {tmp_path / 'first'} | 3 |" in str(checkpoints.read(tmp_path / "mean").card)
     first, second, mean = (
         checkpoints.read(tmp_path / name).weights for name in ("first", "second", "mean")
     )
     for name, weight in mean.items():
         torch.testing.assert_close(weight, 0.75 * first[name] + 0.25 * second[name])
-    status, said = run(app, *models, "--output", tmp_path / "other", "--share", 3)
+    status, said = run(app, *command, "--output", tmp_path / "other", "--share", 3)
     assert status == 2
     assert "shares has 1 items: expected 2, one a model" in said
 
@@ -139,9 +150,22 @@ def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
         (("train", "--data", tmp_path, *output, "--steps", 1), "prepared.json is missing"),
         (("train", "--data", tmp_path, *output, "--steps", 1, "--start", "x"), "no model 'x'"),
         (("ngram", tmp_path, *output), "prepared.json is missing"),
+        (("prepare", FILE, *output, "--task", "retro", "--workers", 0), "--workers"),
         (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
         (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),
     ):
         status, said = run(app, *arguments)
         assert status == 2
         assert message in said
+
+
+def test_a_training_that_is_stopped_says_how_to_go_on(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("molspec.training.loop.train", stopped)
+    status, said = run(app, "train", "--data", tmp_path, "--output", tmp_path / "o", "--steps", 1)
+    assert status == 130
+    assert "the same command goes on from the state that was saved last" in said

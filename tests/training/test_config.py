@@ -24,12 +24,25 @@ from molspec.training.trainer import learning_rate_factor
         ({"steps": 1, "model": {"d_model": 30}}, "d_model is 30: expected a multiple"),
         ({"steps": 1, "model": {"width": 30}}, "unknown model fields: width"),
         ({"steps": 1, "model": {"source_vocab_size": 9}}, "model has source_vocab_size"),
+        ({"steps": "6"}, "steps is '6': expected a whole number"),
+        ({"steps": 2.5}, r"steps is 2\.5: expected a whole number"),
+        ({"steps": True}, "steps is True: expected a whole number"),
+        ({"minutes": float("inf")}, "minutes is inf: expected a number"),
+        ({"steps": 1, "dropout": None}, "dropout is None: expected a number"),
+        ({"steps": 1, "learning_rate": "fast"}, "learning_rate is 'fast': expected a number"),
+        ({"steps": 1, "batch_tokens": 2048.5}, r"batch_tokens is 2048\.5: expected a whole"),
+        ({"steps": 1, "seed": -1}, "seed is -1: expected at least 0"),
+        ({"steps": 1, "model": None}, "model is None: expected fields of ModelSpec"),
         ({"steps": 1, "epochs": 3}, "unknown training fields: epochs"),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrainConfig.from_json(values)
+
+
+def test_whole_numbers_are_numbers_too() -> None:
+    assert TrainConfig(minutes=3, dropout=0, save_minutes=1).minutes == 3
 
 
 def test_json_round_trip() -> None:

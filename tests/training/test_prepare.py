@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from molspec.text import Vocabulary, canonicalise
-from molspec.training import PrepareOptions, prepare
+from molspec.training import Judge, PrepareOptions, prepare
 from molspec.training.prepared import PairTable, Prepared, read
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
@@ -86,6 +86,8 @@ def test_no_product_is_in_both_splits(prepared: Prepared) -> None:
 def test_outcome_does_not_depend_on_workers(file: Path, prepared: Prepared, tmp_path: Path) -> None:
     again = prepare([file], tmp_path / "out", replace(RETRO, workers=2))
     assert again.vocabulary == prepared.vocabulary
+    assert again.description == prepared.description
+    assert again.fingerprint == prepared.fingerprint
     for split in ("train", "validation"):
         for name, expected in vars(getattr(prepared, split)).items():
             assert torch.equal(getattr(getattr(again, split), name), expected)
@@ -102,10 +104,26 @@ def test_validation_and_excluded_files_rule_products_out(file: Path, tmp_path: P
         validation=[tmp_path / "validation.smi"],
         exclude=[tmp_path / "test.smi"],
     )
+    assert made.description["files"] == [file.name]
+    assert made.description["validation_files"] == ["validation.smi"]
+    assert made.description["excluded_files"] == ["test.smi"]
+    assert made.description["excluded_products"] == 7
     assert made.description["validation"]["reactions"] == 3
     assert made.description["train"]["reactions"] == 60 - 10
     assert made.description["rejected"]["product of an excluded file"] == 3 + 7
     assert made.description["rejected"]["product of a validation reaction"] == 3
+
+
+@pytest.mark.parametrize("header", ["src\ttgt", "tgt\tsrc"])
+def test_a_test_set_is_excluded_whichever_end_is_the_product(
+    file: Path, tmp_path: Path, header: str
+) -> None:
+    rows = [row.reaction.split(">") for row in read_rows(file)][5:12]
+    path = tmp_path / "test.tsv"
+    ends = [(canonicalise(products), canonicalise(before)) for before, _, products in rows]
+    path.write_text(f"{header}\n" + "".join(f"{a}\t{b}\n" for a, b in ends))
+    made = prepare([file], tmp_path / "out", RETRO, exclude=[path])
+    assert made.description["rejected"]["product of an excluded file"] == 7
 
 
 def test_vocabulary_of_a_model_and_rare_tokens(file: Path, tmp_path: Path) -> None:
@@ -117,6 +135,8 @@ def test_vocabulary_of_a_model_and_rare_tokens(file: Path, tmp_path: Path) -> No
     given = prepare([file], tmp_path / "given", RETRO, vocabulary=rare.vocabulary)
     assert given.vocabulary == rare.vocabulary
     assert given.description["rejected"]["token not in the vocabulary"] == left_out
+    listed = (tmp_path / "given" / "rejected.tsv").read_text()
+    assert listed.count("\ttoken not in the vocabulary: '") == left_out
 
 
 def test_forward_task_keeps_reagents(file: Path, tmp_path: Path) -> None:
@@ -141,7 +161,8 @@ def test_a_judge_rules_out_the_improbable(file: Path, prepared: Prepared, tmp_pa
             yield {0: -2.01, 1: None}.get(len(asked) % 4, -2.0)
 
     options, vocabulary = replace(RETRO, max_nats=2.0), prepared.vocabulary
-    made = prepare([file], tmp_path / "out", options, vocabulary=vocabulary, judge=judge)
+    wise = Judge("wise", judge)
+    made = prepare([file], tmp_path / "out", options, vocabulary=vocabulary, judge=wise)
     before, after = (each.description for each in (prepared, made))
     assert len(asked) == before["train"]["reactions"] > 40
     assert asked[0] == texts(prepared.train, prepared.vocabulary)[0]
@@ -150,8 +171,14 @@ def test_a_judge_rules_out_the_improbable(file: Path, prepared: Prepared, tmp_pa
     assert after["rejected"]["more than 2 nats to the judge"] == improbable
     assert after["train"]["reactions"] == len(asked) - unreadable - improbable
     assert after["validation"] == before["validation"]
+    assert after["judge"]["name"] == "wise"
+    assert (after["judge"]["reactions"], after["judge"]["kept"]) == (
+        len(asked),
+        after["train"]["reactions"],
+    )
+    assert after["judge"]["nats"] == {"10 %": 2.0, "25 %": 2.0, "50 %": 2.01}
     with pytest.raises(ValueError, match="max_nats is None with a judge: expected both or neither"):
-        prepare([file], tmp_path / "other", RETRO, judge=judge)
+        prepare([file], tmp_path / "other", RETRO, judge=wise)
     with pytest.raises(ValueError, match=r"max_nats is 2\.0 without a judge"):
         prepare([file], tmp_path / "other", options)
 
@@ -165,6 +192,11 @@ def test_errors(file: Path, tmp_path: Path) -> None:
     empty.write_text("CC>>CC\nCO>>CO\n")
     with pytest.raises(ValueError, match="no train pair is left: rejected 2 x no new product"):
         prepare([empty], tmp_path / "out", RETRO)
+    empty.write_text("CCO>>CC=O\n")
+    with pytest.raises(ValueError, match=r"of 1 reactions none fell into validation_share 0\.2"):
+        prepare([empty], tmp_path / "out", RETRO)
+    with pytest.raises(FileNotFoundError):  # before any file is worked off
+        prepare([file], tmp_path / "out", RETRO, exclude=[tmp_path / "missing.tsv"])
     assert not (tmp_path / "out").exists()
     for wrong, message in (
         ({"task": "both"}, "task is 'both': expected retro or product"),
@@ -184,6 +216,13 @@ def test_reading_what_is_no_prepared_folder(file: Path, tmp_path: Path) -> None:
     description = json.loads((folder / "prepared.json").read_text())
     (folder / "prepared.json").write_text(json.dumps({**description, "format_version": 9}))
     with pytest.raises(ValueError, match="version 9: expected 'molspec-prepared', 1"):
+        read(folder)
+    (folder / "prepared.json").write_text("{")
+    with pytest.raises(ValueError, match=r"prepared\.json: damaged"):
+        read(folder)
+    without = {name: value for name, value in description.items() if name != "task"}
+    (folder / "prepared.json").write_text(json.dumps(without))
+    with pytest.raises(ValueError, match=r"prepared\.json does not say task"):
         read(folder)
     (folder / "prepared.json").write_text(json.dumps(description))
     (folder / "train.safetensors").write_bytes(b"junk")

@@ -51,8 +51,8 @@ def test_training_pairs_are_joined_and_validation_is_that_of_the_first(parts: Pa
     assert counts["longest_source"] == int(together.train.source_lengths.max())
     assert together.description["files"] == ["first.smi", "second.smi"]
     assert torch.equal(read_together([parts / "first"]).train.source_ids, first.train.source_ids)
-    assert read_together([parts / "first"]).fingerprint() == first.fingerprint()
-    assert together.fingerprint() != first.fingerprint()
+    assert read_together([parts / "first"]).fingerprint == first.fingerprint
+    assert together.fingerprint != first.fingerprint
 
 
 def test_folders_that_do_not_go_together_are_refused(parts: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from molspec.task import Task
 from molspec.training.reactions import Reaction, Row, read_rows
 from molspec.training.rooting import UnfitReactionError
 from molspec.training.sample import FILE
@@ -15,8 +16,10 @@ from molspec.training.sample import FILE
 FIRST, SECOND = "CO.CC(=O)Cl>N>CC(=O)OC", "CCO>>CC=O"
 
 
-def rows(path: Path, column: str | None = None) -> list[tuple[int, str]]:
-    return [(row.number, row.reaction) for row in read_rows(path, column)]
+def rows(
+    path: Path, column: str | None = None, task: Task | None = "product"
+) -> list[tuple[int, str]]:
+    return [(row.number, row.reaction) for row in read_rows(path, column, task)]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +38,8 @@ def rows(path: Path, column: str | None = None) -> list[tuple[int, str]]:
             f"src\ttgt\tmapped_rxn\nCCO\tCC=O\t\nCO.CC(=O)Cl\tCC(=O)OC\t{FIRST}\n",
             [(2, SECOND), (3, FIRST)],
         ),
+        ("marked.tsv", f"\ufeffReaction \tid\r\n{FIRST}\t1\r\n", [(2, FIRST)]),
+        ("spaced.csv", "\ufeffReactants, Product\nCCO,CC=O\n", [(2, SECOND)]),
         ("bad.tsv", f"rxn\n{FIRST}\nnothing\n", [(2, FIRST), (3, "nothing")]),
     ],
 )
@@ -49,7 +54,7 @@ def test_column_by_name(tmp_path: Path) -> None:
     path.write_text(f"raw\tclean\n{FIRST}\t{SECOND}\n")
     assert rows(path) == [(2, FIRST)]
     assert rows(path, "clean") == [(2, SECOND)]
-    with pytest.raises(ValueError, match="reaction_column is 'dirty': expected one of raw, clean"):
+    with pytest.raises(ValueError, match=r"reaction_column is 'dirty': .* raw, clean"):
         rows(path, "dirty")
 
 
@@ -64,8 +69,38 @@ def test_compressed(tmp_path: Path, opened: object) -> None:
 def test_file_without_reactions(tmp_path: Path) -> None:
     path = tmp_path / "other.tsv"
     path.write_text("name\tsmiles\nethanol\tCCO\n")
-    with pytest.raises(ValueError, match="no column of reaction SMILES"):
+    with pytest.raises(
+        ValueError, match=r"no reaction SMILES in its first rows .* header, name, smiles"
+    ):
         rows(path)
+
+
+@pytest.mark.parametrize("names", ["src\ttgt", "source\ttarget"])
+def test_a_task_says_which_end_is_the_product(tmp_path: Path, names: str) -> None:
+    path = tmp_path / "ends.tsv"
+    path.write_text(f"{names}\nCC=O\tCCO\n")
+    assert rows(path, task="retro") == [(2, SECOND)]
+    assert rows(path, task="product") == [(2, "CC=O>>CCO")]
+    with pytest.raises(ValueError, match="no reaction SMILES"):
+        rows(path, task=None)
+    path.write_text("product\treactants\nCC=O\tCCO\n")
+    assert rows(path, task="retro") == rows(path, task="product") == [(2, SECOND)]
+
+
+def test_a_column_of_lines_without_a_header(tmp_path: Path) -> None:
+    (tmp_path / "lines.smi").write_text(FIRST)
+    with pytest.raises(ValueError, match=r"reaction_column is 'rxn': .* which is empty"):
+        rows(tmp_path / "lines.smi", "rxn")
+
+
+@pytest.mark.parametrize("name", ["a.tsv.gz", "a.csv.xz"])
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    text = "".join(f"{'C' * (i % 97)}O>>{'C' * (i % 89)}=O\n" for i in range(5_000)).encode()
+    whole = {".gz": gzip.compress, ".xz": lzma.compress}[Path(name).suffix](text)
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(OSError, match="damaged") as caught:
+        rows(tmp_path / name)
+    assert caught.value.filename == str(tmp_path / name)
 
 
 def test_the_sample_is_two_thousand_reactions() -> None:

@@ -167,6 +167,15 @@ def test_training_further_keeps_the_model(data: Path, unbroken: Path, tmp_path: 
     found = checkpoints.read(tmp_path / "run" / "model")
     assert found.spec == start.spec
     assert_equal(found.weights, start.weights)
+    assert found.task == start.task == "retro"
+    state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
+    assert state["start"] == start.fingerprint()
+    train(data, tmp_path / "run", still, start=start)
+    for other in (None, start.to("float16")):
+        with pytest.raises(ValueError, match="that began with other weights: start must be those"):
+            train(data, tmp_path / "run", still, start=other)
+    with pytest.raises(ValueError, match=r"start is a model of the task 'product'.* of 'retro'"):
+        train(data, tmp_path / "task", still, start=replace(start, task="product"))
     with pytest.raises(ValueError, match=r"config\.model is given with start"):
         train(data, tmp_path / "sizes", replace(CONFIG, steps=2), start=start)
     fewer = replace(start.vocabulary, tokens=(*start.vocabulary.tokens[:-1], "[Xe]"))
@@ -180,6 +189,34 @@ def test_weights_in_shards(data: Path, tmp_path: Path) -> None:
     assert len(shards) > 2
     state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)["trainer"]
     assert_equal(checkpoints.read(tmp_path / "run" / "model").weights, state["averaged"])
+
+
+def test_shards_of_nothing_are_refused_at_once(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="shard_bytes is 0: expected at least 1"):
+        train(data, tmp_path / "run", replace(CONFIG, steps=1), shard_bytes=0)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04"])
+def test_a_damaged_state_is_named(data: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "state.pt").write_bytes(content)
+    with pytest.raises(ValueError, match=r"state\.pt: damaged"):
+        train(data, tmp_path / "run", replace(CONFIG, steps=1))
+
+
+def test_a_state_that_cannot_be_written_leaves_nothing_behind(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(state: Any, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise RuntimeError("unexpected pos 18240 vs 18134")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="unexpected pos") as caught:
+        train(data, tmp_path / "run", replace(CONFIG, steps=1))
+    assert caught.value.filename == str(tmp_path / "run" / "state.pt")
+    assert not list((tmp_path / "run").iterdir())
 
 
 def test_a_folder_with_something_else_is_left_alone(

@@ -37,6 +37,8 @@ def read(path: str | Path) -> Checkpoint:
     path = Path(path)
     if not path.exists():
         raise CheckpointError(f"{path}: no such file or folder")
+    if (path / "state.pt").is_file() and (path / "model").is_dir():
+        raise CheckpointError(f"{path}: a training; its model is {path / 'model'}")
     for form in _FORMATS:
         if form.recognises(path):
             try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import get_args
 
 import torch
 
 from molspec.model.spec import ModelSpec
+from molspec.task import Task
 from molspec.text import Vocabulary
 
 #: The types that weights are stored in, by name.
@@ -25,10 +29,11 @@ class Checkpoint:
     `weights` have the names and shapes of `spec.weight_shapes()`. `ngram` is a token n-gram model
     of targets for drafting, as `molspec.drafting` stores it; `card` is Markdown for people.
     `canonical_queries` says that the model was trained on RDKit's canonical SMILES and is to be
-    asked in them.
+    asked in them. `task` is what the model answers, None where the format does not say.
 
     Raises CheckpointError where weights are missing, unexpected, misshapen or not finite, where
-    the vocabulary does not fit the embeddings, or where queries of learned pieces are canonical.
+    the task is an unknown one, where the vocabulary does not fit the embeddings, or where queries
+    of learned pieces are canonical.
     """
 
     spec: ModelSpec
@@ -37,6 +42,7 @@ class Checkpoint:
     ngram: bytes | None = None
     card: str | None = None
     canonical_queries: bool = False
+    task: Task | None = None
 
     def __post_init__(self) -> None:
         check_shapes(self.weights, self.spec.weight_shapes())
@@ -54,6 +60,8 @@ class Checkpoint:
                     f"the vocabulary has {self.vocabulary.size} tokens, "
                     f"but the {side} embedding has {rows} rows"
                 )
+        if self.task is not None and self.task not in get_args(Task):
+            raise CheckpointError(f"task is {self.task!r}: expected {' or '.join(get_args(Task))}")
         if self.canonical_queries and not self.vocabulary.atomwise:
             raise CheckpointError("canonical_queries is true for a vocabulary of learned pieces")
         self.spec.decoder_start(self.vocabulary.bos_id)
@@ -64,6 +72,16 @@ class Checkpoint:
     def dtype(self) -> str:
         """Name of the type that the weights are stored in."""
         return str(self.weights["source_embedding"].dtype).removeprefix("torch.")
+
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that no checkpoint shares that may answer otherwise."""
+        digest = blake2b(digest_size=16)
+        values = (self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries)
+        digest.update(json.dumps([*values, self.dtype], sort_keys=True).encode())
+        for name in sorted(self.weights):
+            digest.update(self.weights[name].contiguous().view(torch.uint8).numpy().data)
+        digest.update(self.ngram or b"")
+        return digest.hexdigest()
 
     def to(self, dtype: str) -> Checkpoint:
         """Round every weight to `dtype`: float32, float16 or bfloat16.

@@ -2,7 +2,7 @@
 
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec,
                    "canonical_queries": whether it is to be asked in canonical SMILES; false if not
-                   given}
+                   given, "task": what it answers; unknown if not given}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,
                    model-00001-of-00002.safetensors, ... and model.safetensors.index.json
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -42,34 +43,34 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     ngram, card = path / _NGRAM, path / _CARD
-    spec, canonical_queries = _read_config(path / _CONFIG)
+    config = _read_config(path / _CONFIG)
     return Checkpoint(
-        spec=spec,
+        spec=ModelSpec.from_json(config["spec"]),
         vocabulary=_read_vocabulary(path / _VOCABULARY),
         weights=_read_weights(path),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         card=card.read_text(encoding="utf-8") if card.exists() else None,
-        canonical_queries=canonical_queries,
+        canonical_queries=config["canonical_queries"],
+        task=config["task"],
     )
 
 
-def _read_config(path: Path) -> tuple[ModelSpec, bool]:
-    config = read_object(path)
+def _read_config(path: Path) -> dict[str, Any]:
+    config = {"canonical_queries": False, "task": None, **read_object(path)}
     found = config.get("format"), config.get("format_version")
     if found != ("molspec", VERSION):
         raise CheckpointError(
             f"{path.name} says format {found[0]!r}, version {found[1]!r}: "
             f"expected 'molspec', {VERSION}"
         )
-    spec = config.get("spec")
-    if not isinstance(spec, dict):
+    if not isinstance(config.get("spec"), dict):
         raise CheckpointError(f"{path.name} has no spec")
-    canonical_queries = config.get("canonical_queries", False)
-    if not isinstance(canonical_queries, bool):
+    if not isinstance(config["canonical_queries"], bool):
         raise CheckpointError(
-            f"{path.name} says canonical_queries {canonical_queries!r}: expected true or false"
+            f"{path.name} says canonical_queries {config['canonical_queries']!r}: "
+            "expected true or false"
         )
-    return ModelSpec.from_json(spec), canonical_queries
+    return config
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:
@@ -143,6 +144,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
     config = {
         "format": "molspec",
         "format_version": VERSION,
+        "task": checkpoint.task,
         "canonical_queries": checkpoint.canonical_queries,
         "spec": checkpoint.spec.to_json(),
     }

@@ -23,20 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the records of an evaluation. offset: rows left out at the table's beginning."""
+    """What decides the records of an evaluation.
+
+    model: what to call the model.
+    weights: the fingerprint of its checkpoint, by which an evaluation knows it again.
+    offset: rows left out at the table's beginning.
+    """
 
     table: PairTable
     model: str
+    weights: str
     dtype: str
     options: PredictOptions
     offset: int = 0
     device: str = "cpu"
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values: what was decoded with, and how.
-
-        Defaults are resolved, but for canonical_queries: None there is as the checkpoint says.
-        """
+        """As JSON values: what was decoded with, and how. Defaults are resolved."""
         options = asdict(self.options)
         for name in ("draft_length", "draft_count", "node_budget"):
             del options[name]
@@ -44,11 +47,13 @@ class Settings:
         return {
             "molspec": molspec.__version__,
             "model": self.model,
+            "weights": self.weights,
             "device": self.device,
             "dtype": self.dtype,
             "table": self.table.path.name,
             "query_column": self.table.query_column,
             "target_column": self.table.target_column,
+            "group_column": self.table.group_column,
             "offset": self.offset,
             **options,
             "beam": "greedy" if self.options.is_greedy else self.options.beam or "exact",
@@ -58,7 +63,9 @@ class Settings:
 
 
 class Evaluation:
-    """The rows of a table from settings.offset on, `limit` at most; `summary` is of what is done.
+    """The rows of a table from settings.offset on, `limit` at most.
+
+    `summary` is of what is done, `groups` of what is done of each group, where the table has such.
 
     output: a file that gets every record as it is made, see `RecordLog`. Where it is there already,
     its records are taken as done and `run` goes on behind them.
@@ -74,6 +81,7 @@ class Evaluation:
                 raise ValueError(f"{name} is {value}: expected at least {least}")
         self.settings = settings
         self.summary = Summary(settings.options.n_best)
+        self.groups: dict[str, Summary] = {}
         stop = None if limit is None else settings.offset + limit
         self._rows = islice(settings.table, settings.offset, stop)
         self._log = None if output is None else RecordLog(output, settings.to_json())
@@ -84,7 +92,7 @@ class Evaluation:
                         f"{output} holds an evaluation of another table: it has {record.query!r} "
                         f"where {settings.table.path} has {row.query!r}"
                     )
-                self.summary.add(record)
+                self._add(record)
 
     def run(self, model: Model) -> Iterator[Record]:
         """Answer the other rows, each recorded before it is given.
@@ -108,6 +116,12 @@ class Evaluation:
         began = perf_counter()
         for result in results:
             record = Record.of(next(rows), result, perf_counter() - began)
-            self.summary.add(record)
+            self._add(record)
             yield record
             began = perf_counter()
+
+    def _add(self, record: Record) -> None:
+        self.summary.add(record)
+        if self.settings.table.group_column is not None:
+            empty = Summary(self.settings.options.n_best)
+            self.groups.setdefault(record.group, empty).add(record)

@@ -10,6 +10,9 @@ from typing import Any
 
 from molspec.evaluation.record import Record
 
+#: Settings that are told and decide nothing: a model is known by its weights.
+_TOLD = ("model",)
+
 
 class RecordLog:
     """A line of settings, then a line a record; what was begun is gone on with.
@@ -43,7 +46,7 @@ class RecordLog:
                 f"{self._path} holds something else than such an evaluation: take another file"
             )
         for name, value in settings.items():
-            if stored[name] != value:
+            if name not in _TOLD and stored[name] != value:
                 raise ValueError(
                     f"{name} is {value!r}, but {self._path} holds an evaluation with "
                     f"{stored[name]!r}: take another file to begin anew"

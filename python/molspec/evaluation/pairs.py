@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import errno
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
-#: Where no column is named, the first of these that the table has.
-QUERY_COLUMNS = ("src", "product", "query")
-TARGET_COLUMNS = ("tgt", "reactants", "target")
+from molspec.tables import find_column, name_columns, read_cells
+from molspec.task import Task
 
-_OPEN: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".xz": lzma.open}
-_DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
+#: Where no column is named, the first of these that the table has: queries, targets.
+_COLUMNS = (("src", "source", "query"), ("tgt", "target"))
+#: Those that a model's task decides.
+_TASK_COLUMNS = {
+    "retro": (("product",), ("reactants",)),
+    "product": (("reactants",), ("product",)),
+    None: ((), ()),
+}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A query and the answer it should have, as they stand in the table."""
+    """A query, the answer it should have and its group, as they stand in the table."""
 
     query: str
     target: str
+    group: str = ""
 
 
 class PairTable:
-    """Two columns of a table with a header and tabs between its cells; plain, .gz or .xz.
+    """Columns of a table with a header; tabs between its cells, or .csv; plain, .gz or .xz.
+
+    Where no column is named, queries are in src, source or query, targets in tgt or target; where
+    `task` is given, in product and reactants too. Queries have no group where no column is named.
 
     Iterating opens the file anew and reads a row at a time. Empty lines are no rows; a cell that a
     row does not have is empty.
@@ -38,54 +42,48 @@ class PairTable:
     """
 
     def __init__(
-        self, path: Path, query_column: str | None = None, target_column: str | None = None
+        self,
+        path: Path,
+        query_column: str | None = None,
+        target_column: str | None = None,
+        task: Task | None = None,
+        group_column: str | None = None,
     ) -> None:
         self.path = path
-        with _lines(path) as lines:
-            header = _cells(next(lines, ""))
-        self.query_column = _choose(path, header, "query_column", query_column, QUERY_COLUMNS)
-        self.target_column = _choose(path, header, "target_column", target_column, TARGET_COLUMNS)
-        self._columns = (header.index(self.query_column), header.index(self.target_column))
+        with closing(read_cells(path)) as rows:
+            _, header = next(rows, (0, []))
+        queries, targets = (
+            (*names, *more) for names, more in zip(_COLUMNS, _TASK_COLUMNS[task], strict=True)
+        )
+        self._columns = [
+            _choose(path, header, "query_column", query_column, queries),
+            _choose(path, header, "target_column", target_column, targets),
+        ]
+        self.query_column, self.target_column = (header[index] for index in self._columns)
+        self.group_column = group_column
+        if group_column is not None:
+            self._columns.append(_choose(path, header, "group_column", group_column, ()))
 
     def __iter__(self) -> Iterator[Pair]:
-        with _lines(self.path) as lines:
-            next(lines)
-            for line in lines:
-                if line.strip():
-                    cells = _cells(line)
-                    yield Pair(*(cells[i] if i < len(cells) else "" for i in self._columns))
-
-
-@contextmanager
-def _lines(path: Path) -> Iterator[Iterator[str]]:
-    opened = _OPEN.get(path.suffix, open)
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", errors="replace") as stream:
-            yield iter(stream)
-    except _DAMAGED as error:
-        raise OSError(errno.EIO, f"damaged: {error}", str(path)) from error
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.rstrip("\n").split("\t")]
+        with closing(read_cells(self.path)) as rows:
+            next(rows, None)
+            for _, cells in rows:
+                yield Pair(*(cells[i] if i < len(cells) else "" for i in self._columns))
 
 
 def _choose(
     path: Path, header: Sequence[str], option: str, name: str | None, defaults: Sequence[str]
-) -> str:
-    if name is None:
-        found = next((default for default in defaults if default in header), None)
-        if found is None:
-            raise ValueError(
-                f"{path}: none of the columns {', '.join(defaults)} is in its header, "
-                f"{_names(header)}: name another by {option}"
-            )
-        return found
-    if name not in header:
-        raise ValueError(f"{option} is {name!r}: expected a column of {path}, {_names(header)}")
-    return name
-
-
-def _names(header: Sequence[str]) -> str:
-    shown = ", ".join(header)
-    return f"{shown[:200]}..." if len(shown) > 200 else shown or "which is empty"
+) -> int:
+    names = defaults if name is None else (name,)
+    found = (find_column(header, name) for name in names)
+    column = next((index for index in found if index is not None), None)
+    if column is not None:
+        return column
+    if name is not None:
+        raise ValueError(
+            f"{option} is {name!r}: expected a column of {path}, {name_columns(header)}"
+        )
+    raise ValueError(
+        f"{path}: none of the columns {', '.join(defaults)} is in its header, "
+        f"{name_columns(header)}: name another by {option}"
+    )

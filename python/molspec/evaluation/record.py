@@ -32,6 +32,8 @@ class Record:
 
     query: str
     target: str
+    #: What the table says of it in the column of groups, "" where there is none.
+    group: str
     #: None where the target is no molecule to RDKit.
     target_canonical: str | None
     predictions: tuple[Answer, ...]
@@ -47,6 +49,7 @@ class Record:
         return cls(
             pair.query,
             pair.target,
+            pair.group,
             canonicalise(pair.target),
             tuple(
                 Answer(
@@ -65,7 +68,7 @@ class Record:
     @property
     def pair(self) -> Pair:
         """The row of the table."""
-        return Pair(self.query, self.target)
+        return Pair(self.query, self.target, self.group)
 
     @property
     def found_at(self) -> int | None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from molspec.evaluation.summary import Summary, share
 
 
-def report(settings: Mapping[str, Any], summary: Summary) -> str:
-    """Settings, accuracy and faults by rank, costs and times; lines of at most 100 columns."""
-    parts = (_head(settings, summary), _ranks(summary), _costs(summary))
+def report(
+    settings: Mapping[str, Any], summary: Summary, groups: Mapping[str, Summary] | None = None
+) -> str:
+    """Settings, accuracy and faults by rank, accuracy by group, costs and times.
+
+    Lines have at most 100 columns, but for long names of groups.
+    """
+    by_group = [_groups(settings["group_column"], groups)] if groups else []
+    parts = (_head(settings, summary), _ranks(summary), *by_group, _costs(summary))
     return "\n\n".join("\n".join(part) for part in parts)
 
 
@@ -38,14 +45,31 @@ def _named(values: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def _ranks(summary: Summary) -> Iterator[str]:
-    yield "rank   accuracy to here   predictions   invalid   duplicate   unfinished"
+    yield "rank   accuracy to here   95 % interval   predictions   invalid   duplicate   unfinished"
     for number, rank in enumerate(summary.ranks, start=1):
         faults = (rank.invalid, rank.duplicate, rank.unfinished)
         invalid, duplicate, unfinished = (percent(share(n, rank.predictions)) for n in faults)
+        interval = "-"
+        if (ends := summary.interval(number)) is not None:
+            interval = " to ".join(f"{100 * end:.1f}" for end in ends)
         yield (
-            f"{number:4}   {percent(summary.accuracy(number)):>16}   {rank.predictions:11}   "
-            f"{invalid:>7}   {duplicate:>9}   {unfinished:>10}"
+            f"{number:4}   {percent(summary.accuracy(number)):>16}   {interval:>13}   "
+            f"{rank.predictions:11}   {invalid:>7}   {duplicate:>9}   {unfinished:>10}"
         )
+
+
+def _groups(name: str, groups: Mapping[str, Summary]) -> Iterator[str]:
+    width = max(len(name), *map(len, groups))
+    ranks = next(iter(groups.values())).accuracies
+    yield f"{name:{width}}   queries" + "".join(f"{f'top-{rank}':>9}" for rank in ranks)
+    for group, summary in sorted(groups.items(), key=_natural):
+        shares = "".join(f"{percent(found):>9}" for found in summary.accuracies.values())
+        yield f"{group:{width}}   {summary.queries:7}{shares}"
+
+
+def _natural(item: tuple[str, Summary]) -> tuple[int, str]:
+    """Sort numbers by size, before words."""
+    return (int(item[0]), "") if item[0].isdecimal() else (sys.maxsize, item[0])
 
 
 def _costs(summary: Summary) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from statistics import median
 from typing import Any
 
@@ -10,6 +11,9 @@ from molspec.evaluation.record import Record
 
 #: Ranks whose accuracy is reported, as far as so many answers were asked for.
 REPORTED_RANKS = (1, 3, 5, 10, 25)
+
+#: Standard deviations that hold 95 % of a normal distribution.
+_NORMAL_95 = 1.959964
 
 
 @dataclass
@@ -75,6 +79,16 @@ class Summary:
         """Share of the targets found among the first `rank` answers; None where there are none."""
         return share(sum(place.found for place in self.ranks[:rank]), self.queries - self.excluded)
 
+    def interval(self, rank: int) -> tuple[float, float] | None:
+        """Between what the accuracy lies in 95 of 100 such samples of queries (Wilson 1927)."""
+        count, found = self.queries - self.excluded, self.accuracy(rank)
+        if found is None:
+            return None
+        shrunk = _NORMAL_95**2 / count
+        middle = (found + shrunk / 2) / (1 + shrunk)
+        reach = sqrt(found * (1 - found) * shrunk + shrunk**2 / 4) / (1 + shrunk)
+        return max(0.0, middle - reach), min(1.0, middle + reach)
+
     @property
     def accuracies(self) -> dict[int, float | None]:
         """Accuracy by rank, as far as so many answers were asked for."""
@@ -113,6 +127,8 @@ class Summary:
             "ranks": [
                 {
                     "rank": number,
+                    "accuracy": self.accuracy(number),
+                    "interval": self.interval(number),
                     "predictions": rank.predictions,
                     "invalid": share(rank.invalid, rank.predictions),
                     "duplicate": share(rank.duplicate, rank.predictions),

@@ -26,6 +26,14 @@ def write_card(
     given, wanted = _TASKS[data["task"]]
     million = sum(map(prod, spec.weight_shapes().values())) / 1e6
     top_1 = "not measured" if best.top_1 is None else f"{100 * best.top_1:.1f} %"
+    judge = data.get("judge")
+    judged = (
+        ""
+        if judge is None
+        else f"| Judge | {judge['name']}: kept {judge['kept']} of \
+{judge['reactions']} reactions |\n"
+    )
+    validation = ", ".join(data["validation_files"]) or "a share of the same products"
     return f"""# {name}
 
 | | |
@@ -36,6 +44,7 @@ def write_card(
 decoder layers, width {spec.d_model}, {spec.head_count} heads, feed-forward {spec.feed_forward} |
 | Data | {", ".join(data["files"])}: {data["train"]["reactions"]} reactions, \
 {data["train"]["pairs"]} pairs |
+{judged}| Validation | {validation}: {data["validation"]["reactions"]} reactions |
 | Budget | {numbers["minutes"]:.1f} minutes, {numbers["step"]:.0f} steps, \
 {numbers["tokens"] / 1e6:.1f} million tokens |
 | Token accuracy | {100 * best.token_accuracy:.2f} %, validation |

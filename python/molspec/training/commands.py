@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from molspec.usage import one_line_errors, say, value_errors_are_usage_errors
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
@@ -60,10 +63,10 @@ def prepare_command(
         float | None, typer.Option(help="Leave out what the judge finds rarer than exp(-this).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random variants.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes, and threads of the judge.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, and threads of the judge.")] = 1,
 ) -> None:
     """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
-    with _one_line_errors():
+    with _failures():
         from molspec.training.preparation import PrepareOptions, prepare
 
         options = PrepareOptions(
@@ -78,14 +81,29 @@ def prepare_command(
             validation=validation or (),
             exclude=exclude or (),
             vocabulary=None if vocabulary is None else _read(vocabulary).vocabulary,
-            judge=None if judge is None else _judge(_read(judge), workers),
+            judge=None if judge is None else _judge(judge, task, workers),
         )
-    for split in ("train", "validation"):
-        counts = prepared.description[split]
-        typer.echo(f"{split}: {counts['reactions']} reactions, {counts['pairs']} pairs")
-    for reason, count in prepared.description["rejected"].items():
-        typer.echo(f"rejected: {count} x {reason}")
+    for line in _told(prepared.description):
+        typer.echo(line)
     typer.echo(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
+
+
+def _told(description: dict[str, Any]) -> Iterator[str]:
+    """Say what the files were taken for, and what became of their rows."""
+    told = description
+    counts, files = told["train"], ", ".join(told["files"])
+    yield f"train: {counts['reactions']} reactions, {counts['pairs']} pairs of {files}"
+    files = ", ".join(told["validation_files"]) or "the same files"
+    yield f"validation: {told['validation']['reactions']} reactions of {files}"
+    if told["excluded_files"]:
+        files = ", ".join(told["excluded_files"])
+        yield f"excluded: {told['excluded_products']} products of {files}"
+    if "judge" in told:
+        judged = told["judge"]
+        nats = ", ".join(f"{share}: {value:g}" for share, value in judged["nats"].items())
+        yield f"judge: kept {judged['kept']} of {judged['reactions']}; nats of so many: {nats}"
+    for reason, count in told["rejected"].items():
+        yield f"rejected: {count} x {reason}"
 
 
 def train_command(
@@ -123,7 +141,7 @@ def train_command(
         "patience": patience,
         "seed": seed,
     }
-    with _one_line_errors():
+    with _failures():
         from molspec.training.loop import train
         from molspec.training.processes import joined
 
@@ -134,15 +152,26 @@ def train_command(
                 settings = _config(config, flags, sample)
                 prepared = data or [_prepared_sample(output)]
                 first = None if start is None else _read(start)
-            outcome = train(
-                *(prepared, output, settings),
-                start=first,
-                device=device,
-                decode=_decode,
-                shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
-            )
+            with _stopped_at_will(processes.is_lead):
+                outcome = train(
+                    *(prepared, output, settings),
+                    start=first,
+                    device=device,
+                    decode=_decode,
+                    shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
+                )
     if processes.is_lead:
         _tell(outcome)
+
+
+@contextmanager
+def _stopped_at_will(is_lead: bool) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if is_lead:
+            say("stopped; the same command goes on from the state that was saved last")
+        raise
 
 
 def _tell(outcome: Outcome) -> None:
@@ -161,12 +190,16 @@ def average_command(
     ] = None,
 ) -> None:
     """Write the mean of several models' weights, a model that is often better than each."""
-    with _one_line_errors():
+    with _failures():
         from molspec import checkpoints
         from molspec.training.averaging import average
 
         mean = average([_read(name) for name in models], share or None)
-        checkpoints.write(mean, output)
+        parts = zip(models, share or [1.0] * len(models), strict=True)
+        card = f"# {Path(output).name}\n\nThe mean of weights:\n\n| model | share |\n|---|---|\n"
+        card += "".join(f"| {name} | {part:g} |\n" for name, part in parts)
+        checkpoints.write(replace(mean, card=card), output)
+    typer.echo(f"the model is {output}")
 
 
 def ngram_command(
@@ -178,7 +211,7 @@ def ngram_command(
     pairs: Annotated[int, typer.Option(help="Train on at most so many, evenly spread.")] = 60_000,
 ) -> None:
     """Make the n-gram model that drafts for a model, and try it on the validation pairs."""
-    with _one_line_errors():
+    with _failures():
         from molspec import drafting
         from molspec.training import prepared
 
@@ -233,10 +266,14 @@ def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
     return [result.predictions[0].smiles if result.predictions else "" for result in results]
 
 
-def _judge(checkpoint: Checkpoint, threads: int) -> Judge:
+def _judge(name: str, task: str, threads: int) -> Judge:
     from molspec.ops import set_num_threads
     from molspec.predictor import Model
+    from molspec.training.preparation import Judge
 
+    checkpoint = _read(name)
+    if checkpoint.task not in (None, task):
+        raise ValueError(f"judge is a model of the task {checkpoint.task!r}: expected {task!r}")
     set_num_threads(threads)
     model = Model(checkpoint)
 
@@ -244,7 +281,7 @@ def _judge(checkpoint: Checkpoint, threads: int) -> Judge:
         for result in model.log_probs_stream(pairs, canonical_queries=False):
             yield result.predictions[0].log_prob if result.predictions else None
 
-    return log_probs
+    return Judge(f"{name}, {checkpoint.fingerprint()}", log_probs)
 
 
 def _read(name: str) -> Checkpoint:
@@ -254,12 +291,12 @@ def _read(name: str) -> Checkpoint:
 
 
 @contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Let the command line say in a line what was wrong with the command."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
-    except RuntimeError as error:
-        typer.echo(f"molspec: {error}", err=True)
-        raise typer.Exit(1) from error
+def _failures() -> Iterator[None]:
+    """Say what was wrong with the command, or why a training cannot go on, in a line."""
+    with one_line_errors():
+        try:
+            with value_errors_are_usage_errors():
+                yield
+        except RuntimeError as error:
+            say(str(error))
+            raise typer.Exit(1) from error

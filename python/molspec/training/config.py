@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import NoneType
+from typing import Any, Literal, get_args, get_type_hints
 
 from molspec.model.spec import ModelSpec
 
@@ -63,6 +65,8 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            _check_kind(name, getattr(self, name), kind)
         if (self.minutes is None) == (self.steps is None):
             raise ValueError(
                 f"minutes is {self.minutes} and steps is {self.steps}: expected exactly one of them"
@@ -71,6 +75,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is {value}: expected more than 0")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}: expected at least 0")
         for name in _SHARES:
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}: expected at least 0, below 1")
@@ -111,3 +117,17 @@ class TrainConfig:
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""
         return asdict(self)
+
+
+def _check_kind(name: str, value: object, kind: Any) -> None:
+    """Raise ValueError where a number is of another kind, or endless."""
+    kinds = get_args(kind) or (kind,)
+    if value is None and NoneType in kinds:
+        return
+    for number, words in ((float, "a number"), (int, "a whole number")):
+        if number in kinds:
+            accepted = (int, float) if number is float else int
+            if isinstance(value, bool) or not isinstance(value, accepted) or not isfinite(value):
+                raise ValueError(f"{name} is {value!r}: expected {words}")
+    if name == "model" and not isinstance(value, Mapping):
+        raise ValueError(f"{name} is {value!r}: expected fields of ModelSpec")

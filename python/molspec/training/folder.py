@@ -9,11 +9,14 @@ model/          a checkpoint: the averaged weights of the best validation
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import struct
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -38,20 +41,28 @@ _JUDGED = ("loss", "token_accuracy", "sequence_accuracy", "top_1")
 
 
 class Folder:
-    """The folder `path` of the training of `config` on `data`.
+    """The folder `path` of the training of `config` on `data`, of `start` further.
 
-    `shard_bytes` bounds the files of the weights.
+    `shard_bytes` bounds the files of the weights. Raises ValueError where it does not.
     """
 
     def __init__(
-        self, path: Path, config: TrainConfig, data: Prepared, shard_bytes: int | None
+        self,
+        path: Path,
+        config: TrainConfig,
+        data: Prepared,
+        start: Checkpoint | None,
+        shard_bytes: int | None,
     ) -> None:
+        if shard_bytes is not None and shard_bytes < 1:
+            raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
         self.path = path
         self.model = path / "model"
         self._state = path / "state.pt"
         self._unfinished = path / "state.pt.unfinished"
         self._config = config.to_json()
         self._data = data
+        self._start = None if start is None else start.fingerprint()
         self._shard_bytes = shard_bytes
 
     def is_new(self) -> bool:
@@ -65,21 +76,32 @@ class Folder:
     def save(self, state: Mapping[str, Any]) -> None:
         """Keep a state, in place of the one before."""
         self.path.mkdir(parents=True, exist_ok=True)
-        whole = {"config": self._config, "data": self._data.fingerprint(), **state}
-        torch.save(whole, self._unfinished)
+        own = {"config": self._config, "data": self._data.fingerprint, "start": self._start}
+        try:
+            torch.save({**own, **state}, self._unfinished)
+        except RuntimeError as error:  # what torch makes of a disk that is full
+            self._unfinished.unlink(missing_ok=True)
+            raise OSError(errno.EIO, f"cannot be written: {error}", str(self._state)) from error
         os.replace(self._unfinished, self._state)
 
     def load(self) -> dict[str, Any]:
         """Read the state that was saved last. Raises ValueError where it is another training's."""
-        stored: dict[str, Any] = torch.load(self._state, map_location="cpu", weights_only=True)
+        try:
+            stored: dict[str, Any] = torch.load(self._state, "cpu", weights_only=True)
+        except (EOFError, RuntimeError, UnpicklingError, struct.error) as error:
+            raise ValueError(f"{self._state}: damaged: {error}") from error
         for name, value in self._config.items():
             if name not in _CHANGEABLE and stored["config"][name] != value:
                 raise ValueError(
                     f"{name} is {value!r}, but {self.path} holds a training with "
                     f"{stored['config'][name]!r}: take another output folder to begin anew"
                 )
-        if stored["data"] != self._data.fingerprint():
-            raise ValueError(f"{self.path} holds a training on other data")
+        for name, own, words in (
+            ("data", self._data.fingerprint, "on other data"),
+            ("start", self._start, "that began with other weights: start must be those"),
+        ):
+            if stored.get(name) != own:
+                raise ValueError(f"{self.path} holds a training {words}")
         return stored
 
     def open_logs(self, step_count: int) -> None:
@@ -102,6 +124,7 @@ class Folder:
             self._ngram,
             card,
             canonical_queries=True,  # what every reaction is prepared in, and validated by
+            task=self._data.description["task"],
         )
         checkpoints.write(checkpoint, self.model, overwrite=True, shard_bytes=self._shard_bytes)
 

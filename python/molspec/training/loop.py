@@ -74,11 +74,11 @@ def train(
         with processes.lead_first():
             folders = [prepared] if isinstance(prepared, str | Path) else prepared
             data = read_together(folders)
-            folder = Folder(Path(output), config, data, shard_bytes)
+            folder = Folder(Path(output), config, data, start, shard_bytes)
             chosen = processes.device(device)
             model = _model(data, config, start)
             training = _Training(data, folder, config, model, chosen, decode, processes)
-        processes.check_same(config=config, data=data.fingerprint())
+        processes.check_same(config=config, data=data.fingerprint)
         return training.run()
 
 
@@ -88,6 +88,9 @@ def _model(data: Prepared, config: TrainConfig, start: Checkpoint | None) -> Tra
         return new_model(config.spec(data.vocabulary.size), config, pad_id)
     if config.model:
         raise ValueError("config.model is given with start: its sizes are kept, leave them out")
+    task = data.description["task"]
+    if start.task not in (None, task):
+        raise ValueError(f"start is a model of the task {start.task!r}: the data are of {task!r}")
     if start.vocabulary != data.vocabulary:
         raise ValueError("start has another vocabulary: prepare the data with start's vocabulary")
     model = new_model(start.spec, config, pad_id)

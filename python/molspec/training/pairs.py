@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
-from typing import Literal
 
+from molspec.task import Task
 from molspec.training.reactions import Reaction, Row
 from molspec.training.rooting import (
     Molecule,
@@ -16,8 +16,6 @@ from molspec.training.rooting import (
     product_to_reactants,
     reactants_to_product,
 )
-
-Task = Literal["retro", "product"]
 
 
 @dataclass(frozen=True)

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tqdm import tqdm
 
+from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
-from molspec.training.pairs import Made, PairOptions, Task, make_pairs
+from molspec.training.pairs import Made, PairOptions, make_pairs
 from molspec.training.prepared import SPLITS, PairTable, Prepared
 from molspec.training.reactions import Row, read_rows
-
-#: Natural log of the probability of each target, given (source, target) pairs; None where a pair
-#: cannot be read.
-Judge = Callable[[Iterable[tuple[str, str]]], Iterable[float | None]]
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
 #: Variants of a reaction where nothing else is asked for: for retro as many as Zhong et al. 2022.
 _VARIANTS = {"retro": 20, "product": 1}
 #: Rows that a process takes at a time.
 _CHUNK = 256
+#: Shares of the reactions, in per cent, whose nats to the judge are told.
+_JUDGED = (10, 25, 50, 75, 90)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PrepareOptions:
     min_token_count: training pairs with a rarer token are left out, where the vocabulary is made.
     max_nats: training reactions whose canonical target the judge finds less probable than
         exp(-max_nats) are left out.
-    workers: processes; the outcome does not depend on it.
+    workers: processes; what is written does not depend on it.
     """
 
     task: Task
@@ -80,6 +80,19 @@ class PrepareOptions:
         return PairOptions(self.task, variant_count, validation_share, self.seed)
 
 
+@dataclass(frozen=True)
+class Judge:
+    """A model that says how probable targets are.
+
+    name: what to call it where it is told what was done.
+    log_probs: natural log of the probability of each target, given (source, target) pairs; None
+        where the model cannot read a pair.
+    """
+
+    name: str
+    log_probs: Callable[[Iterable[tuple[str, str]]], Iterable[float | None]]
+
+
 def prepare(
     files: Sequence[str | Path],
     output: str | Path,
@@ -93,7 +106,8 @@ def prepare(
     """Make training pairs of the reactions in `files` and write them to the folder `output`.
 
     Rows that make no pair are counted and listed in rejected.tsv, never fatal. Reactions whose
-    product occurs in `exclude` (test sets) are left out; of those whose product occurs in
+    product occurs in `exclude` (test sets) are left out; where such a file does not say which
+    column is the product (src and tgt), both are taken for it. Of those whose product occurs in
     `validation`, none is trained on. `vocabulary` is that of a model to train further. `judge` is
     asked about the canonical pair of each training reaction and rules out what is less probable
     than options.max_nats allows: records that are wrong or incomplete are improbable to a model of
@@ -114,21 +128,30 @@ def prepare(
         )
     if vocabulary is not None and not vocabulary.atomwise:
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
-    made = _Sieve(options.max_tokens, _products(exclude, options))
-    if validation:
-        made.take(_make(validation, options, validation_share=1.0), "validation files")
-        made.take(_make(files, options, validation_share=0.0), "files")
-    else:
-        made.take(_make(files, options, options.validation_share), "files")
+    if output.parent.exists() and not os.access(output.parent, os.W_OK):
+        raise ValueError(f"output is {output}: {output.parent} cannot be written to")
+    for file in chain(files, validation, exclude):
+        next(_read([file], options), None)  # an unreadable file is found before any work
+    excluded = _products(exclude, options)
+    made = _Sieve(options.max_tokens, excluded)
+    for group, words, share in (
+        (validation, "validation files", 1.0),
+        (files, "files", 0.0 if validation else options.validation_share),
+    ):
+        made.take(_make(_read(group, options), options, share), words)
+    judged = {}
     if judge is not None and options.max_nats is not None:
-        made.ask(judge, options.max_nats)
+        judged = {"judge": {"name": judge.name, **made.ask(judge, options.max_nats)}}
     if vocabulary is None:
         vocabulary = _vocabulary(made.kept["train"], options.min_token_count)
     tables = {split: _encode(made, split, vocabulary) for split in SPLITS}
     for split, table in tables.items():
         if not len(table):
-            raise ValueError(f"no {split} pair is left: {_in_words(made.rejected)}")
-    description = _describe(files, validation, exclude, options, made, tables)
+            raise ValueError(f"no {split} pair is left: {_why(split, made, validation, options)}")
+    named = {"files": files, "validation_files": validation, "excluded_files": exclude}
+    names = {name: [Path(file).name for file in group] for name, group in named.items()}
+    counts = _counts(made, tables)
+    description = {**_asked(options), **names, "excluded_products": len(excluded)} | judged | counts
     prepared = Prepared(vocabulary, tables["train"], tables["validation"], description)
     _write(prepared, made.rejected, output)
     return prepared
@@ -139,6 +162,7 @@ class _Rejection:
     split: str
     row: Row
     reason: str
+    detail: str = ""
 
 
 @dataclass
@@ -164,22 +188,28 @@ class _Sieve:
             if made.split == "validation":
                 self._validation_products.add(made.product)
 
-    def ask(self, judge: Judge, max_nats: float) -> None:
-        """Keep the training reactions that are probable enough to the judge."""
+    def ask(self, judge: Judge, max_nats: float) -> dict[str, Any]:
+        """Keep the training reactions that are probable enough to the judge; say what it found."""
         rows, self.kept["train"] = self.kept["train"], []
-        log_probs = judge(row.pairs[0] for row in rows)
+        log_probs = judge.log_probs(row.pairs[0] for row in rows)
         judged = zip(rows, log_probs, strict=True)
+        nats: list[float] = []
         for row, log_prob in tqdm(judged, "judge", len(rows), unit=" reactions", disable=None):
+            nats.append(math.inf if log_prob is None else -log_prob)
             if log_prob is None:
                 self.reject(row, "unreadable to the judge")
             elif log_prob < -max_nats:
                 self.reject(row, f"more than {max_nats:g} nats to the judge")
             else:
                 self.kept["train"].append(row)
+        nats.sort()
+        shares = {f"{percent} %": nats[len(nats) * percent // 100] for percent in _JUDGED if nats}
+        readable = {share: round(value, 2) for share, value in shares.items() if value < math.inf}
+        return {"reactions": len(rows), "kept": len(self.kept["train"]), "nats": readable}
 
-    def reject(self, made: Made, reason: str) -> None:
+    def reject(self, made: Made, reason: str, detail: str = "") -> None:
         """List a row that has no pair."""
-        self.rejected.append(_Rejection(made.split, made.row, reason))
+        self.rejected.append(_Rejection(made.split, made.row, reason, detail))
 
     def _reason(self, made: Made) -> str | None:
         if made.product in self.excluded:
@@ -196,14 +226,21 @@ class _Sieve:
 
 
 def _products(files: Sequence[str | Path], options: PrepareOptions) -> frozenset[str]:
-    rows = _make(files, options, validation_share=1.0)
-    return frozenset(made.product for made in rows if made.product)
+    """Products of all reactions, whichever of the columns src and tgt is the product."""
+    rows = {
+        row: None for task in get_args(Task) for row in _read(files, replace(options, task=task))
+    }
+    made = _make(rows, options, validation_share=1.0)
+    return frozenset(row.product for row in made if row.product)
 
 
-def _make(
-    files: Sequence[str | Path], options: PrepareOptions, validation_share: float
-) -> Iterator[Made]:
-    rows = chain.from_iterable(read_rows(Path(file), options.reaction_column) for file in files)
+def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]:
+    return chain.from_iterable(
+        read_rows(Path(file), options.reaction_column, options.task) for file in files
+    )
+
+
+def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float) -> Iterator[Made]:
     make = partial(make_pairs, options=options.pair_options(validation_share))
     if options.workers == 1:
         yield from map(make, rows)
@@ -229,24 +266,19 @@ def _encode(made: _Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
         try:
             encoded += [(vocabulary.encode(a), vocabulary.encode(b)) for a, b in row.pairs]
             made.kept[split].append(row)
-        except TokenizationError:
-            made.reject(row, "token not in the vocabulary")
+        except TokenizationError as error:
+            made.reject(row, "token not in the vocabulary", str(error).partition(": ")[2])
     return PairTable.pack(encoded)
 
 
-def _describe(
-    files: Sequence[str | Path],
-    validation: Sequence[str | Path],
-    exclude: Sequence[str | Path],
-    options: PrepareOptions,
-    made: _Sieve,
-    tables: dict[str, PairTable],
-) -> dict[str, Any]:
-    named = {"files": files, "validation": validation, "exclude": exclude}
+def _asked(options: PrepareOptions) -> dict[str, Any]:
+    asked = asdict(options)
+    del asked["workers"]
+    return {"task": asked["task"], "options": asked}
+
+
+def _counts(made: _Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
     return {
-        "task": options.task,
-        "options": asdict(options),
-        **{name: [Path(file).name for file in group] for name, group in named.items()},
         **{
             split: {
                 "reactions": len(made.kept[split]),
@@ -261,8 +293,17 @@ def _describe(
     }
 
 
-def _in_words(rejected: Sequence[_Rejection]) -> str:
-    counts = Counter(rejection.reason for rejection in rejected)
+def _why(
+    split: str, made: _Sieve, validation: Sequence[str | Path], options: PrepareOptions
+) -> str:
+    """Say why a split has no pair."""
+    count = len(made.kept["train"])
+    if split == "validation" and not validation and count:
+        return (
+            f"of {count} reactions none fell into validation_share {options.validation_share}: "
+            "raise it or give validation files"
+        )
+    counts = Counter(rejection.reason for rejection in made.rejected)
     words = ", ".join(f"{count} x {reason}" for reason, count in counts.most_common(5))
     return f"rejected {words}" if words else "the files have no rows"
 
@@ -277,7 +318,8 @@ def _write(prepared: Prepared, rejected: Sequence[_Rejection], output: Path) -> 
             stream.write("split\tfile\trow\treason\treaction\n")
             for item in rejected:
                 reaction = " ".join(item.row.reaction.split())
-                cells = (item.split, item.row.file, str(item.row.number), item.reason, reaction)
+                reason = f"{item.reason}: {item.detail}" if item.detail else item.reason
+                cells = (item.split, item.row.file, str(item.row.number), reason, reaction)
                 stream.write("\t".join(cells) + "\n")
         unfinished.rename(output)
     finally:

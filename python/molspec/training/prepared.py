@@ -9,9 +9,12 @@ rejected.tsv            every row that made no pair: split, file, row, reason, r
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -99,9 +102,16 @@ class Prepared:
     validation: PairTable
     description: dict[str, Any]
 
+    @cached_property
     def fingerprint(self) -> str:
-        """Text that other data do not have."""
-        return json.dumps([self.description, self.vocabulary.to_json()], sort_keys=True)
+        """32 hexadecimal digits that data with other pairs or tokens do not have."""
+        digest = blake2b(digest_size=16)
+        values = [self.description["task"], self.vocabulary.to_json()]
+        digest.update(json.dumps(values, sort_keys=True).encode())
+        for table in (self.train, self.validation):
+            for column in vars(table).values():
+                digest.update(column.numpy())
+        return digest.hexdigest()
 
 
 def write(prepared: Prepared, folder: Path) -> None:
@@ -113,7 +123,11 @@ def write(prepared: Prepared, folder: Path) -> None:
     ):
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     for split in SPLITS:
-        save_file(vars(getattr(prepared, split)), folder / f"{split}.safetensors")
+        path = folder / f"{split}.safetensors"
+        try:
+            save_file(vars(getattr(prepared, split)), path)
+        except SafetensorError as error:
+            raise OSError(errno.EIO, str(error), str(path)) from error
 
 
 def read(folder: str | Path) -> Prepared:
@@ -121,14 +135,16 @@ def read(folder: str | Path) -> Prepared:
     folder = Path(folder)
     if not (folder / "prepared.json").is_file():
         raise ValueError(f"{folder}: no prepared data in it, prepared.json is missing")
-    description = json.loads((folder / "prepared.json").read_text(encoding="utf-8"))
+    description = _read_json(folder / "prepared.json")
     found = description.pop("format", None), description.pop("format_version", None)
     if found != (FORMAT, VERSION):
         raise ValueError(
             f"{folder}: prepared.json says format {found[0]!r}, version {found[1]!r}: "
             f"expected {FORMAT!r}, {VERSION}"
         )
-    vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+    if missing := sorted({"task", "files", "validation_files", *SPLITS} - description.keys()):
+        raise ValueError(f"{folder}: prepared.json does not say {', '.join(missing)}")
+    vocabulary = _read_json(folder / "vocabulary.json")
     train, validation = (_read_table(folder / f"{split}.safetensors") for split in SPLITS)
     return Prepared(Vocabulary.from_json(vocabulary), train, validation, description)
 
@@ -181,6 +197,16 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     files = [name for part in parts for name in part["files"]]
     return {**first, "files": files, "train": train, "parts": parts}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}: damaged: holds a {type(values).__name__}, not an object")
+    return values
 
 
 def _read_table(path: Path) -> PairTable:

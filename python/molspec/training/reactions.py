@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import lzma
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
 
+from molspec.tables import find_column, name_columns, read_cells
+from molspec.task import Task
 from molspec.text import TokenizationError, tokenize
 from molspec.training.rooting import Molecule, UnfitReactionError
 
-#: Names of the columns that hold a reaction without atom maps: left side, right side.
-_SIDES = (("reactants", "product"), ("src", "tgt"), ("source", "target"))
+#: Names of the columns that hold the left and the right side of a reaction without atom maps.
+_SIDES = (("reactants", "product"),)
+#: Names of the columns that hold what a model reads and what it writes.
+_ENDS = (("src", "tgt"), ("source", "target"))
 _PEEKED_ROWS = 100
-_OPEN: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -55,39 +54,55 @@ class Reaction:
         return cls(reactants, agents, new)
 
 
-def read_rows(path: Path, reaction_column: str | None = None) -> Iterator[Row]:
-    """Rows of a file of reactions, numbered as lines from 1.
+def read_rows(
+    path: Path, reaction_column: str | None = None, task: Task | None = None
+) -> Iterator[Row]:
+    """Rows of a file of reactions, numbered as its lines.
 
     A file is a table with a header (tabs; commas where it is called .csv) or has a reaction SMILES
     in each line; it may be compressed (.gz, .xz). In a table the reaction is in `reaction_column`,
     by default the first column that holds one in the first rows; where that cell is empty, in the
-    columns reactants and product, src and tgt, or source and target.
+    columns reactants and product; or, where a task is given, in src and tgt or source and target:
+    for "retro" the source is the product.
 
     Raises ValueError where there is no such column, OSError where the file cannot be read.
     """
-    opened = _OPEN.get(path.suffix, open)
-    with opened(path, "rt", encoding="utf-8", errors="replace", newline="") as stream:
-        if ".csv" in path.suffixes:
-            table = csv.reader(stream)
-        else:
-            table = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-        peeked = list(islice(table, _PEEKED_ROWS))
-        column = _reaction_column(peeked[:1])
-        header = peeked.pop(0) if peeked and column is None else []
+    table = read_cells(path)
+    peeked = list(islice(table, _PEEKED_ROWS))
+    column = _reaction_column(peeked[:1])
+    header = peeked.pop(0)[1] if peeked and column is None else []
+    if reaction_column is not None:
+        column = find_column(header, reaction_column)
         if column is None:
-            named = _named_column(path, header, reaction_column)
-            column = _reaction_column(peeked) if named is None else named
-        sides = [tuple(map(header.index, names)) for names in _SIDES if set(names) <= set(header)]
-        if column is None and not sides:
-            raise ValueError(f"{path}: no column of reaction SMILES in its first rows")
-        for number, cells in enumerate(chain(peeked, table), start=2 if header else 1):
-            if cells:
-                yield Row(path.name, number, _reaction(cells, column, sides))
+            raise ValueError(
+                f"reaction_column is {reaction_column!r}: expected one of the header of {path}, "
+                f"{name_columns(header)}"
+            )
+    elif column is None:
+        column = _reaction_column(peeked)
+    sides = _sides(header, task)
+    if column is None and not sides:
+        raise ValueError(
+            f"{path}: no reaction SMILES in its first rows and no columns reactants and product, "
+            f"src and tgt, or source and target in its header, {name_columns(header)}"
+        )
+    for number, cells in chain(peeked, table):
+        yield Row(path.name, number, _reaction(cells, column, sides))
 
 
-def _reaction_column(rows: Sequence[Sequence[str]]) -> int | None:
+def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
+    """Find columns that hold left and right sides."""
+    ends = _ENDS if task == "product" else tuple((right, left) for left, right in _ENDS)
+    found = (
+        (find_column(header, left), find_column(header, right))
+        for left, right in (*_SIDES, *(() if task is None else ends))
+    )
+    return [(left, right) for left, right in found if left is not None and right is not None]
+
+
+def _reaction_column(rows: Sequence[tuple[int, Sequence[str]]]) -> int | None:
     """Find the first column that holds a reaction in one of `rows`."""
-    columns = (index for cells in rows for index, cell in enumerate(cells) if _is_reaction(cell))
+    columns = (index for _, cells in rows for index, cell in enumerate(cells) if _is_reaction(cell))
     return next(columns, None)
 
 
@@ -101,18 +116,10 @@ def _is_reaction(cell: str) -> bool:
         return False
 
 
-def _named_column(path: Path, header: Sequence[str], name: str | None) -> int | None:
-    if name is not None and name not in header:
-        raise ValueError(
-            f"reaction_column is {name!r}: expected one of {', '.join(header)}, as in {path}"
-        )
-    return None if name is None else header.index(name)
-
-
-def _reaction(cells: Sequence[str], column: int | None, sides: Sequence[tuple[int, ...]]) -> str:
+def _reaction(cells: Sequence[str], column: int | None, sides: Sequence[tuple[int, int]]) -> str:
     """Give the reaction SMILES of a row, "" where it has none."""
-    if column is not None and column < len(cells) and (text := cells[column].strip()):
-        return text.split(" ")[0]  # what follows a space is ChemAxon's extension
+    if column is not None and column < len(cells) and cells[column]:
+        return cells[column].split(" ")[0]  # what follows a space is ChemAxon's extension
     for left, right in sides:
         if max(left, right) < len(cells):
             return f"{cells[left]}>>{cells[right]}"
