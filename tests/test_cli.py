@@ -1,4 +1,5 @@
 import fcntl
+import gzip
 import json
 import os
 import pty
@@ -175,6 +176,37 @@ def test_evaluate_counts_failed_queries_with_status_1(
         assert "1             50.0 %     9.5 to 90.5             1" in out
         assert err == ""
     assert len(output.read_text().splitlines()) == 3
+
+
+def test_score_says_how_probable_targets_are(run: Run, tmp_path: Path, capfd: Captured) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("product,reactants\nCC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\nCX,C\n")
+    assert run("score", str(table), "--model", "retro", "--batch-size", "2") == 1
+    first, second = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    model = molspec.load("retro")
+    (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"])
+    assert first["predictions"][0]["smiles"] == "CC(=O)Cl.Nc1ccccc1"
+    assert first["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
+    assert "'X'" in second["error"]
+    table.write_text("product,reactants\n")
+    assert run("score", str(table), "--model", "retro") == 2
+    assert capfd.readouterr().err == "molspec: there are no queries in TABLE\n"
+
+
+def test_queries_may_be_compressed(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    whole = gzip.compress(b"CO\nCN\n")
+    path = tmp_path / "queries.smi.gz"
+    path.write_bytes(whole)
+    assert run("predict", "--input", str(path)) == 0
+    assert [json.loads(line)["query"] for line in capfd.readouterr().out.splitlines()] == [
+        "CO",
+        "CN",
+    ]
+    path.write_bytes(whole[:-9])
+    assert run("predict", "--input", str(path)) == 2
+    assert f"{path}: damaged" in capfd.readouterr().err
 
 
 def test_evaluate_refuses_other_settings(

@@ -58,6 +58,24 @@ class SummaryFormat(str, Enum):
     json = "json"
 
 
+_Output = Annotated[
+    str, typer.Option("--output", help="File for the results; - is standard output.")
+]
+_Form = Annotated[OutputFormat, typer.Option("--format", help="Form of the results.")]
+_Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
+    ),
+]
+_QueryColumn = Annotated[
+    str | None, typer.Option(help="Name of a column; the task's, src or query if not given.")
+]
+_TargetColumn = Annotated[
+    str | None, typer.Option(help="Name of a column; the task's, tgt or target if not given.")
+]
+
+
 def main() -> NoReturn:
     """Run the command line and end the process with its status."""
     try:
@@ -97,12 +115,8 @@ def predict(
         str | None,
         typer.Option("--input", help="File with a query a line, .gz or .xz too; - is stdin."),
     ] = None,
-    output_name: Annotated[
-        str, typer.Option("--output", help="File for the results; - is standard output.")
-    ] = _STANDARD,
-    output_format: Annotated[
-        OutputFormat, typer.Option("--format", help="Form of the results.")
-    ] = OutputFormat.jsonl,
+    output_name: _Output = _STANDARD,
+    output_format: _Form = OutputFormat.jsonl,
     *,
     model: ModelFlags,
     decoding: DecodingFlags,
@@ -115,25 +129,16 @@ def predict(
         with _queries(smiles, input_name) as queries:
             with value_errors_are_usage_errors():
                 results = _load(model).predict_stream(queries, options)
-            failed = _write(results, output_name, FORMATS[output_format.value])
+            failed = _write(results, "--input", output_name, FORMATS[output_format.value])
     raise typer.Exit(1 if failed else 0)
 
 
 @app.command()
 @with_flags
 def evaluate(
-    table_path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
-        ),
-    ],
-    query_column: Annotated[
-        str | None, typer.Option(help="Name of a column; the task's, src or query if not given.")
-    ] = None,
-    target_column: Annotated[
-        str | None, typer.Option(help="Name of a column; the task's, tgt or target if not given.")
-    ] = None,
+    table_path: _Table,
+    query_column: _QueryColumn = None,
+    target_column: _TargetColumn = None,
     by: Annotated[
         str | None, typer.Option(help="Name of a column: accuracy for each value in it too.")
     ] = None,
@@ -170,6 +175,42 @@ def evaluate(
         _work_off(records, evaluation.summary, limit)
         _show_summary(evaluation, summary_format)
     raise typer.Exit(1 if evaluation.summary.failed else 0)
+
+
+@app.command()
+@with_flags
+def score(
+    table_path: _Table,
+    query_column: _QueryColumn = None,
+    target_column: _TargetColumn = None,
+    output_name: _Output = _STANDARD,
+    output_format: _Form = OutputFormat.jsonl,
+    batch_size: Annotated[int, typer.Option(help="Pairs under way together.")] = 32,
+    canonical_queries: Annotated[
+        bool | None,
+        typer.Option(
+            "--canonical-queries/--queries-as-given",
+            help="Ask in canonical SMILES or as given; as the model was trained if not said.",
+        ),
+    ] = None,
+    *,
+    model: ModelFlags,
+) -> None:
+    """Say how probable a model finds the targets of a table, spelt as they are."""
+    with one_line_errors():
+        from molspec import checkpoints, models
+        from molspec.evaluation import PairTable
+
+        with value_errors_are_usage_errors():
+            task = checkpoints.read(models.locate(model.model_name)).task
+            table = PairTable(table_path, query_column, target_column, task)
+            results = _load(model).log_probs_stream(
+                ((row.query, row.target) for row in table),
+                batch_size=batch_size,
+                canonical_queries=canonical_queries,
+            )
+        failed = _write(results, "TABLE", output_name, FORMATS[output_format.value])
+    raise typer.Exit(1 if failed else 0)
 
 
 @app.command()
@@ -246,7 +287,7 @@ def _queries(smiles: list[str] | None, input_name: str | None) -> Iterator[Itera
         yield (line.strip() for line in lines)
 
 
-def _write(results: Iterator[Result], name: str, form: Format) -> bool:
+def _write(results: Iterator[Result], source: str, name: str, form: Format) -> bool:
     """Write results as they come, each in one piece; gives whether any query failed."""
     standard = name == _STANDARD
     target = sys.stdout.fileno() if standard else name
@@ -261,7 +302,7 @@ def _write(results: Iterator[Result], name: str, form: Format) -> bool:
             count += 1
             failed |= result.error is not None
     if count == 0:
-        raise UsageError("there are no queries in --input")
+        raise UsageError(f"there are no queries in {source}")
     return failed
 
 
