@@ -149,6 +149,8 @@ def train_command(
             with processes.lead_first():
                 if bool(data) == sample:
                     raise ValueError("give either --data FOLDER or --sample")
+                if sample and start is not None:
+                    raise ValueError("--sample trains a tiny model of its own: leave --start out")
                 settings = _config(config, flags, sample)
                 prepared = data or [_prepared_sample(output)]
                 first = None if start is None else _read(start)
