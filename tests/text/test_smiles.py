@@ -1,8 +1,14 @@
+import os
+import signal
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
-from rdkit import rdBase
+from rdkit import Chem, rdBase
 
 from molspec.text import InvalidSmilesError, TokenizationError, canonicalise, check_smiles
 
@@ -89,3 +95,45 @@ def test_rdkit_speaks_again_afterwards() -> None:
     before = rdBase.LogStatus()
     assert canonicalise("CC(C") is None
     assert rdBase.LogStatus() == before
+
+
+def test_threads_get_their_own_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = Chem.MolFromSmiles
+    inside: list[str] = []
+
+    def slow(smiles: str) -> Any:
+        inside.append(smiles)
+        time.sleep(0.005)
+        assert inside == [smiles]
+        inside.remove(smiles)
+        return parse(smiles)
+
+    monkeypatch.setattr(Chem, "MolFromSmiles", slow)
+    before = rdBase.LogStatus()
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(canonicalise, ["OCC", "C(C)O"] * 8)) == {"CCO"}
+    assert rdBase.LogStatus() == before
+
+
+def test_a_child_forked_meanwhile_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = Chem.MolFromSmiles
+    begun = Event()
+
+    def slow(smiles: str) -> Any:
+        begun.set()
+        time.sleep(0.1)
+        return parse(smiles)
+
+    monkeypatch.setattr(Chem, "MolFromSmiles", slow)
+    before = rdBase.LogStatus()
+    with ThreadPoolExecutor(1) as threads, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of forking beside threads, which is what is tested
+        answer = threads.submit(canonicalise, "OCC")
+        begun.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            right = rdBase.LogStatus() == before and canonicalise("OCC") == "CCO"
+            os._exit(0 if right else 1)
+        assert answer.result() == "CCO"
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

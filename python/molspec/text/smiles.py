@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from threading import RLock
 
 from rdkit import Chem, rdBase
 
@@ -10,6 +12,22 @@ from molspec._native import tokenize
 
 #: Multiples of it, less their whole part, spread evenly over [0, 1), however many they are.
 _GOLDEN = (5**0.5 - 1) / 2
+
+#: RDKit has one log for the process, and so one thread at a time may keep it for itself.
+_log_lock = RLock()
+
+
+def _renew_log_lock() -> None:
+    global _log_lock
+    _log_lock = RLock()
+
+
+# A process is forked while no thread has the log: in the child nobody would give it back.
+os.register_at_fork(
+    before=lambda: _log_lock.acquire(),
+    after_in_parent=lambda: _log_lock.release(),
+    after_in_child=_renew_log_lock,
+)
 
 
 class InvalidSmilesError(ValueError):
@@ -91,7 +109,7 @@ def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     """Parse; with what RDKit logged meanwhile, where that can be had (from RDKit 2026.03 on)."""
     capture = getattr(rdBase, "CaptureErrorLog", None)
-    with rdBase.BlockLogs():
+    with _log_lock, rdBase.BlockLogs():
         if capture is None:
             return Chem.MolFromSmiles(smiles), ""
         with capture() as log:
