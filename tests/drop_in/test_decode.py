@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 
 from molspec import Hypotheses, decode
 from molspec.drafting import TreeDraft, WindowDrafts
+from molspec.engine.adapters import evaluating
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer, callables, copier
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 6}
@@ -58,6 +61,31 @@ def test_bound_methods_are_put_into_evaluation_mode() -> None:
     assert model.training
     model.eval()
     assert same(found, decode(callables(model), SOURCES, **IDS))
+
+
+def test_a_module_stays_in_evaluation_mode_until_the_last_thread_is_done() -> None:
+    model = PlainTransformer(seed=14).train()
+    model.transformer.encoder.eval()
+    modes = [module.training for module in model.modules()]
+    first_began, second_began, first_done = Event(), Event(), Event()
+
+    def first() -> None:
+        with evaluating(model):
+            first_began.set()
+            assert second_began.wait(20)
+        first_done.set()
+
+    def second() -> None:
+        assert first_began.wait(20)
+        with evaluating(model):
+            second_began.set()
+            assert first_done.wait(20)
+            assert not any(module.training for module in model.modules())
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(first), threads.submit(second)]:
+            done.result()
+    assert [module.training for module in model.modules()] == modes
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])

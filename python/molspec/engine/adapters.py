@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
@@ -108,18 +110,39 @@ def _offset_name(decode: Callable[..., Any]) -> str | None:
     return needed[3] if len(needed) == 4 else None
 
 
+@dataclass
+class _Held:
+    """A module that decodes have in evaluation mode: how many do, and its own mode."""
+
+    mode: bool
+    count: int = 0
+
+
+#: By the id of the module: what is a module's own mode is known to the first decode alone.
+_held: dict[int, _Held] = {}
+_held_lock = Lock()
+
+
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:
-    """Put modules into evaluation mode, without gradients; every submodule's mode comes back."""
+    """Put modules into evaluation mode, without gradients; every submodule's mode comes back.
+
+    Threads may share a module: its mode comes back with the last of them.
+    """
     parts = model if isinstance(model, tuple | list) else (model,)
     owners = [getattr(part, "__self__", part) for part in parts]  # of a bound method
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
-    modes = [module.training for module in modules]
-    try:
+    with _held_lock:
         for module in modules:
+            _held.setdefault(id(module), _Held(module.training)).count += 1
             module.training = False
+    try:
         with torch.no_grad():
             yield
     finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
+        with _held_lock:
+            for module in modules:
+                held = _held[id(module)]
+                held.count -= 1
+                if held.count == 0:
+                    module.training = _held.pop(id(module)).mode
