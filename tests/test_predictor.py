@@ -1,9 +1,13 @@
 """How a query is asked: as it stands, or in canonical SMILES."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
@@ -100,3 +104,33 @@ def test_bundled_models_are_asked_in_canonical_smiles(name: str) -> None:
     assert model.canonical_queries
     first, second = model.predict(["CCOC(C)=O", "O=C(C)OCC"])
     assert first.predictions == second.predictions
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        lambda: default_dtype(torch.float64),
+        lambda: default_dtype(torch.float16),
+        lambda: torch.device("meta"),
+        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+        torch.inference_mode,
+    ],
+    ids=["float64", "float16", "device", "autocast", "inference"],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_torchs_defaults_change_nothing(setting: Any, dtype: str) -> None:
+    before = load("product", dtype=dtype)
+    expected = before.predict(["CC(=O)Cl.CCO"], n_best=2)
+    with setting():
+        assert before.predict(["CC(=O)Cl.CCO"], n_best=2) == expected
+        assert load("product", dtype=dtype).predict(["CC(=O)Cl.CCO"], n_best=2) == expected

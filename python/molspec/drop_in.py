@@ -283,9 +283,9 @@ def _hypotheses(
     statistics: Statistics,
 ) -> Hypotheses:
     shape = len(decoded), n_best
-    log_probs = torch.full(shape, -torch.inf, dtype=torch.float64)
-    lengths = torch.zeros(shape, dtype=torch.int64)
-    finished = torch.zeros(shape, dtype=torch.bool)
+    log_probs = torch.full(shape, -torch.inf, dtype=torch.float64, device="cpu")
+    lengths = torch.zeros(shape, dtype=torch.int64, device="cpu")
+    finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
     sequences: dict[tuple[int, int], list[int]] = {}
     for index, answer in decoded.items():
         if answer.error:
@@ -296,7 +296,7 @@ def _hypotheses(
             log_probs[index, rank] = hypothesis.log_prob
             lengths[index, rank] = len(sequences[index, rank])
             finished[index, rank] = hypothesis.finished
-    padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id)
+    padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id, device="cpu")
     for place, sequence in sequences.items():
-        padded[place][: len(sequence)] = torch.tensor(sequence)
+        padded[place][: len(sequence)] = torch.tensor(sequence, device="cpu")
     return Hypotheses(padded, log_probs, lengths, finished, statistics)

@@ -107,6 +107,17 @@ def test_tensors_and_lists_are_the_same() -> None:
         assert same(decode(model, padded.to(dtype), **IDS), decode(model, SOURCES, **IDS))
 
 
+def test_torchs_default_device_changes_nothing() -> None:
+    model = (
+        lambda ids: nn.functional.one_hot(ids, 15).float(),
+        lambda ids, memory, mask: nn.functional.one_hot((3 * ids + 2) % 15, 15).float(),
+    )
+    expected = decode(model, SOURCES, n_best=2, **IDS)
+    with torch.device("meta"):
+        found = decode(model, SOURCES, n_best=2, **IDS)
+    assert same(found, expected)
+
+
 @pytest.mark.parametrize("drafter", [TreeDraft(node_budget=3), WindowDrafts(4, 2, smart=True)])
 def test_drafters_may_be_configured(drafter: TreeDraft | WindowDrafts) -> None:
     model = PlainTransformer(seed=14)

@@ -52,7 +52,7 @@ def take(
     kept = {key: value for key, value in state.items() if key not in ignored}
     for key, shape in shapes.items():
         if key not in kept and absent is not None and re.search(absent, key):
-            kept[key] = torch.zeros(shape)
+            kept[key] = torch.zeros(shape, dtype=torch.float32, device="cpu")
     check_shapes(kept, shapes)
     return {name: _part(kept[key], name, key) for name, key in keys.items()}
 

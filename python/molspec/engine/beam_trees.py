@@ -161,7 +161,9 @@ class BeamTreeRounds(DeviceRounds[SearchT]):
         """Give lists as these options ask for."""
         self._options = options
         norms = [options.length_norm(length) for length in range(self._sizes.capacity)]
-        self._length_norms.copy_(self._session.send(torch.tensor(norms, dtype=torch.float64)))
+        self._length_norms.copy_(
+            self._session.send(torch.tensor(norms, dtype=torch.float64, device="cpu"))
+        )
 
     def _fresh(self) -> npt.NDArray[np.void]:
         fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
+from molspec.engine import host
 from molspec.engine.beams import BeamRounds
 from molspec.engine.caches import grown
 from molspec.engine.graphs import Graphs, Staged
@@ -120,7 +121,7 @@ class CudaSession:
         self.device = packed.weights.device
         self.graphs = Graphs(self.device) if graphs is None else graphs
         blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
-        self._host_memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32)
+        self._host_memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32, device="cpu")
         self._memories = self._host_memories.to(self.device)
         self._free_blocks = list(reversed(range(query_count * blocks)))
         self._memory_cache = self.cache(query_count * blocks)
@@ -141,7 +142,7 @@ class CudaSession:
     def cache(self, blocks: int) -> Tensor:
         """Keys and values of so many blocks."""
         shape = (blocks, self._packed.spec.decoder_layers, self._packed.block_size)
-        return torch.zeros(shape, device=self.device)
+        return torch.zeros(shape, dtype=torch.float32, device=self.device)
 
     def has_room(self, blocks: int, more: int = 0) -> bool:
         """Whether a cache of so many blocks, and more bytes, leave three quarters of the memory."""
@@ -160,15 +161,15 @@ class CudaSession:
         lengths = [len(source) for source in sources]
         for row, length in zip(rows, lengths, strict=True):
             self._allocate(row, length)
-        source_ids = torch.tensor([i for source in sources for i in source], dtype=torch.int32)
+        source_ids = host.integers([i for source in sources for i in source])
         self._check_source(source_ids)
         self._memories.copy_(self.send(self._host_memories))
         self.reserve(sum(lengths))
         self.library.encode(
             *self._model,
             self.send(source_ids),
-            self.send(torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)),
-            self.send(self._host_memories[torch.tensor(rows)]),
+            self.send(host.integers([0, *np.cumsum(lengths)])),
+            self.send(self._host_memories[host.integers(rows)]),
             self._memory_cache,
             self._workspace,
         )
@@ -192,7 +193,7 @@ class CudaSession:
             raise RuntimeError(f"source has {length} ids: expected 1 to {longest}")
         count = -(-length // BLOCK_POSITIONS)
         blocks = [self._free_blocks.pop() for _ in range(count)]
-        self._host_memories[row, : 1 + count] = torch.tensor([length, *blocks])
+        self._host_memories[row, : 1 + count] = host.integers([length, *blocks])
 
     def release(self, row: int) -> None:
         """Free a row and the memory of its query."""
@@ -210,7 +211,7 @@ class CudaSession:
         size = self.step_size(count)
         self._grow(size, len(path_slots), block_count)
         self._nodes.host[:count] = torch.from_numpy(nodes)
-        self._nodes.host[count:size] = torch.tensor(_GAP, dtype=torch.int32)
+        self._nodes.host[count:size] = host.integers(_GAP)
         self._nodes.upload(size)
         self._path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
         self._path_slots.upload(len(path_slots))

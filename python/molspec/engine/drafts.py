@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import DrafterFactory, GuessModel, TreeOptions, WindowOptions
+from molspec.engine import host
 
 if TYPE_CHECKING:
     from molspec.engine.cuda import CudaSession
@@ -76,7 +77,7 @@ class DeviceWindowTrees:
         trees = [0]
         if self._options is not None:
             trees = self._model.window_trees(source_ids, self._options)
-        self.trees[row, : len(trees)] = self._session.send(torch.tensor(trees, dtype=torch.int32))
+        self.trees[row, : len(trees)] = self._session.send(host.integers(trees))
         return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
 
 

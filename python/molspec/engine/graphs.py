@@ -49,7 +49,7 @@ class Staged:
 
     def __init__(self, columns: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
         self._columns = columns
-        self.host = torch.empty((0, *columns), dtype=dtype)
+        self.host = torch.empty((0, *columns), dtype=dtype, device="cpu")
         self.device = self.host.to(device)
 
     def grow(self, count: int) -> bool:
@@ -58,7 +58,7 @@ class Staged:
             return False
         device, dtype = self.device.device, self.device.dtype
         shape = (count, *self._columns)
-        self.host = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
+        self.host = torch.empty(shape, dtype=dtype, device="cpu", pin_memory=device.type == "cuda")
         self.device = torch.empty(shape, dtype=dtype, device=device)
         return True
 

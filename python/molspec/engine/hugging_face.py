@@ -77,8 +77,8 @@ class HuggingFaceSession:
         """Encode sources into free rows, and the keys and values of their memories."""
         source_ids = pad_right(sources, self._pad_id).to(self._device)
         lengths = [len(source) for source in sources]
-        padding = torch.arange(source_ids.shape[1]) >= torch.tensor(lengths)[:, None]
-        visible = (~padding).long().to(self._device)
+        columns = torch.arange(source_ids.shape[1], device=self._device)
+        visible = (columns < torch.tensor(lengths, device=self._device)[:, None]).long()
         encoder = self._model.get_encoder()
         memory = encoder(input_ids=source_ids, attention_mask=visible).last_hidden_state
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())

@@ -15,7 +15,7 @@ class Memories:
 
     def __init__(self, query_count: int) -> None:
         self._query_count = query_count
-        self._buffer = torch.empty(query_count, 0)
+        self._buffer = torch.empty(query_count, 0, device="cpu")
         self._lengths = np.zeros(query_count, dtype=np.int64)
         self._gathered: tuple[bytes, tuple[Tensor, Tensor]] | None = None
 
@@ -45,6 +45,6 @@ class Memories:
                 values = trimmed[rows[0] : rows[-1] + 1].contiguous()
             else:
                 values = trimmed.index_select(0, torch.from_numpy(rows).to(trimmed.device))
-            mask = torch.arange(longest) >= lengths[:, None]
+            mask = torch.arange(longest, device="cpu") >= lengths[:, None]
             self._gathered = key, (values, mask.to(trimmed.device))
         return self._gathered[1]

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
+from molspec.engine import host
 from molspec.engine.memories import Memories
 from molspec.engine.rows import IntArray, Rows, TokenPaths, split
 
@@ -114,7 +115,8 @@ class ModuleSession:
         pad_id = self._model.pad_id
         if self._model.takes_offsets:
             return ops.left_pad(rows.flat(group), torch.from_numpy(rows.lengths[group]), pad_id)
-        return rows.padded(group, 0, pad_id), torch.zeros(len(group), dtype=torch.int64)
+        no_offsets = torch.zeros(len(group), dtype=torch.int64, device="cpu")
+        return rows.padded(group, 0, pad_id), no_offsets
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def in_order(parts: Sequence[Tensor], order: Sequence[IntArray]) -> npt.NDArray[
 
 def pad_right(sequences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     """Sequences as one tensor int64 [sequence, longest]."""
-    tensors = [torch.tensor(sequence, dtype=torch.int64) for sequence in sequences]
+    tensors = [host.integers(sequence, torch.int64) for sequence in sequences]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad_id)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
+from molspec.engine import host
 from molspec.engine.caches import grown
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.model.spec import ModelSpec
@@ -47,14 +48,14 @@ class Session:
         spec = packed.spec
         blocks = -(-spec.max_positions // BLOCK_POSITIONS)
         #: Row: length, then blocks of the memory cache.
-        self._memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32)
+        self._memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32, device="cpu")
         self._free_blocks: list[int] = []
-        self._memory_cache = torch.empty(0, spec.decoder_layers, packed.block_size)
+        self._memory_cache = host.empty(0, spec.decoder_layers, packed.block_size)
         self._kv_cache = torch.empty_like(self._memory_cache)
-        self._workspace = torch.empty(0, dtype=torch.uint8)
+        self._workspace = host.empty(0, dtype=torch.uint8)
         self._workspace_rows = 0
         self._workspace_positions = 0
-        self._log_probs = torch.empty(0, spec.target_vocab_size)
+        self._log_probs = host.empty(0, spec.target_vocab_size)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -68,9 +69,9 @@ class Session:
             self._allocate(row, length)
         longest = max(lengths)
         self._reserve(longest, longest)
-        offsets = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
-        source_ids = torch.tensor([i for source in sources for i in source], dtype=torch.int32)
-        memories = self._memories[torch.tensor(rows)]
+        offsets = host.integers([0, *np.cumsum(lengths)])
+        source_ids = host.integers([i for source in sources for i in source])
+        memories = self._memories[host.integers(rows)]
         ops.encode(
             self._packed.weights,
             self._packed.table,
@@ -89,7 +90,7 @@ class Session:
             self._free_blocks += range(len(self._memory_cache) - 1, count - 1, -1)
         self._memories[row, 0] = length
         blocks = [self._free_blocks.pop() for _ in range(needed)]
-        self._memories[row, 1 : 1 + needed] = torch.tensor(blocks, dtype=torch.int32)
+        self._memories[row, 1 : 1 + needed] = host.integers(blocks)
 
     def release(self, row: int) -> None:
         """Free a row and the memory of its query."""
@@ -111,7 +112,7 @@ class Session:
         self._kv_cache = grown(self._kv_cache, block_count)
         if len(nodes) > len(self._log_probs):
             size = self._packed.spec.target_vocab_size
-            self._log_probs = torch.empty(max(2 * len(self._log_probs), len(nodes)), size)
+            self._log_probs = host.empty(max(2 * len(self._log_probs), len(nodes)), size)
         self._reserve(min(len(nodes), _CHUNK_ROWS), self._packed.spec.max_positions)
         ops.decoder_step(
             self._packed.weights,
@@ -138,4 +139,4 @@ class Session:
             self._workspace_rows,
             self._workspace_positions,
         )
-        self._workspace = torch.empty(size, dtype=torch.uint8)
+        self._workspace = host.empty(size, dtype=torch.uint8)

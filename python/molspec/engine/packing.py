@@ -75,7 +75,8 @@ def pack(spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype) -> 
     """
     if dtype not in WEIGHT_TYPES:
         raise ValueError(f"dtype is {dtype}: expected one of {', '.join(map(str, WEIGHT_TYPES))}")
-    return _Packer(spec, weights, dtype).pack()
+    with torch.autocast("cpu", enabled=False):  # it would choose types of its own
+        return _Packer(spec, weights, dtype).pack()
 
 
 class _Packer:
@@ -95,8 +96,9 @@ class _Packer:
         self._stack("decoder", target_embedding, spec.decoder_layers)
         output = self._weights[target_embedding if spec.tied_output else "output.weight"]
         bias = self._weights.get("output.bias") if spec.output_bias else None
-        self._linear(output, torch.zeros(spec.target_vocab_size) if bias is None else bias)
-        return PackedModel(self._buffer(), torch.tensor(self._table, dtype=torch.int64), spec)
+        self._linear(output, output.new_zeros(len(output)) if bias is None else bias)
+        table = torch.tensor(self._table, dtype=torch.int64, device="cpu")
+        return PackedModel(self._buffer(), table, spec)
 
     def _sizes(self) -> None:
         spec = self._spec
@@ -189,7 +191,8 @@ class _Packer:
 
     def _bias(self, name: str) -> Tensor:
         bias = self._weights.get(f"{name}.bias")
-        return torch.zeros(len(self._weights[f"{name}.weight"])) if bias is None else bias
+        weight = self._weights[f"{name}.weight"]
+        return weight.new_zeros(len(weight)) if bias is None else bias
 
     def _linear(self, weight: Tensor, bias: Tensor) -> None:
         out_size, in_size = weight.shape
@@ -224,7 +227,7 @@ class _Packer:
 
     def _buffer(self) -> Tensor:
         """The parts behind one another, from an address that is a multiple of 64."""
-        buffer = torch.empty(self._size + 64, dtype=torch.uint8)
+        buffer = torch.empty(self._size + 64, dtype=torch.uint8, device="cpu")
         begin = -buffer.data_ptr() % 64
         aligned = buffer[begin : begin + self._size]
         torch.cat(self._parts, out=aligned)

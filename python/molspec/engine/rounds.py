@@ -64,7 +64,7 @@ class DeviceRounds(ABC, Generic[SearchT]):
         self._log_probs = self._zeros(0, session.spec.target_vocab_size, dtype=torch.float32)
         pinned = session.device.type == "cuda"
         self._images = [
-            torch.zeros(self._answers.shape, dtype=torch.uint8, pin_memory=pinned)
+            torch.zeros(self._answers.shape, dtype=torch.uint8, device="cpu", pin_memory=pinned)
             for _ in range(rounds_ahead)
         ]
 

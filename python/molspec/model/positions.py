@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,19 +11,18 @@ from torch import Tensor
 from molspec.model.spec import ModelSpec
 
 
-def sinusoidal_positions(length: int, d_model: int) -> Tensor:
+def sinusoidal_positions(length: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return the table [length, d_model] of Vaswani et al. 2017, section 3.5.
 
-    Even columns are sines, odd columns cosines. Computed in float64, rounded to the default type.
+    Even columns are sines, odd columns cosines. Computed in float64 on the CPU, rounded to `dtype`.
     """
-    rates = torch.exp(
-        torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model)
-    )
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
-    table = torch.empty(length, d_model, dtype=torch.float64)
+    double: Any = {"dtype": torch.float64, "device": "cpu"}
+    rates = torch.exp(torch.arange(0, d_model, 2, **double) * (-math.log(10000.0) / d_model))
+    angles = torch.arange(length, **double)[:, None] * rates
+    table = torch.empty(length, d_model, **double)
     table[:, 0::2] = angles.sin()
     table[:, 1::2] = angles.cos()[:, : d_model // 2]
-    return table.to(torch.get_default_dtype())
+    return table.to(dtype)
 
 
 def relative_biases(table: Tensor, spec: ModelSpec, stack: str, length: int) -> Tensor:

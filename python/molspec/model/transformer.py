@@ -49,7 +49,8 @@ class Transformer(nn.Module):
             self.source_positions = nn.Parameter(torch.empty(spec.max_positions, d))
             self.target_positions = nn.Parameter(torch.empty(spec.max_positions, d))
         elif spec.positions == "sinusoidal":
-            table = sinusoidal_positions(spec.max_positions, d)
+            like = self.source_embedding
+            table = sinusoidal_positions(spec.max_positions, d, like.dtype).to(like.device)
             self.register_buffer("_sinusoids", table, persistent=False)
         self.encoder = _Stack(spec, dropout, "encoder")
         self.decoder = _Stack(spec, dropout, "decoder")
