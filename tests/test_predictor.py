@@ -12,6 +12,7 @@ import torch
 from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
 from molspec.predictor import Model
+from molspec.strategy import PredictOptions
 from molspec.text import PieceVocabulary
 from tests import tiny
 
@@ -71,6 +72,31 @@ def test_a_bad_query_says_why_and_fails_alone(model: Model, query: str, message:
     assert bad.error == message
     assert bad.predictions == ()
     assert before.predictions == after.predictions
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_a_bad_query_is_answered_before_another_is_read(model: Model, views: int) -> None:
+    queries = ["CC(C", "CCO", "", "CC(C", "OCC", "N", "junk"]
+    expected = model.predict(queries, views=views, max_length=20)
+    read: list[str] = []
+
+    def reading() -> Iterator[str]:
+        for query in queries:
+            read.append(query)
+            yield query
+
+    stream = model.predict_stream(reading(), PredictOptions(batch_size=1, max_length=20))
+    for count, result in enumerate(stream, start=1):
+        assert read == queries[:count]
+        assert (result.query, result.error) == (
+            expected[count - 1].query,
+            expected[count - 1].error,
+        )
+    read.clear()
+    options = PredictOptions(views=views, max_length=20)
+    assert next(model.predict_stream(reading(), options)) == expected[0]
+    assert read == queries[:1]
+    assert list(model.predict_stream(queries, options)) == expected
 
 
 def test_the_checkpoint_says_how_it_is_asked(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from molspec._native import Decoded
+from molspec._native import Decoded, SearchStatistics
 
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float32]
@@ -25,6 +25,8 @@ class Source:
     token_ids: Sequence[int]
     #: With BOS and EOS as the model wants them: what is encoded.
     encoder_ids: Sequence[int]
+    #: Why it cannot be asked, where it cannot: then it has no ids.
+    error: str | None = None
 
 
 class Search(Protocol):
@@ -241,8 +243,9 @@ def decode(
     """Decode sources, read as rows become free, and yield each as it is done: (index, Decoded).
 
     At most `batch_size` queries are under way; a query that is done leaves at once and the next
-    one takes its row. What is yielded for a query does not depend on the others. A session that
-    can run the search by itself does; its rounds count as steps.
+    one takes its row. What is yielded for a query does not depend on the others. A source with an
+    error takes no row and is yielded at once. A session that can run the search by itself does; its
+    rounds count as steps.
     """
     waiting = iter(sources)
     free_rows = list(range(batch_size))
@@ -252,7 +255,12 @@ def decode(
     rounds: Rounds = HostRounds(session, search, watch) if own is None else own
     calls_before = statistics.decoder_calls
     while True:
-        admitted = _admit(waiting, free_rows)
+        admitted: dict[int, Source] = {}  # by the row that each takes
+        while free_rows and (source := next(waiting, None)) is not None:
+            if source.error is None:
+                admitted[free_rows.pop()] = source
+            else:
+                yield source.index, _refused(source.error)
         watch.charge("text")
         if admitted:
             encoder_ids = [source.encoder_ids for source in admitted.values()]
@@ -275,9 +283,8 @@ def decode(
             watch.charge("text")  # what the caller did with them
 
 
-def _admit(waiting: Iterator[Source], free_rows: list[int]) -> dict[int, Source]:
-    """The next queries, by the row that each takes."""
-    admitted: dict[int, Source] = {}
-    while free_rows and (source := next(waiting, None)) is not None:
-        admitted[free_rows.pop()] = source
-    return admitted
+def _refused(error: str) -> Decoded:
+    nothing = SearchStatistics(
+        steps=0, nodes=0, drafted_tokens=0, accepted_tokens=0, emitted_tokens=0
+    )
+    return Decoded(query=-1, hypotheses=[], statistics=nothing, error=error)

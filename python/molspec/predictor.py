@@ -137,7 +137,6 @@ class Model:
         for index, decoded in decode(session, search, reader, options.batch_size, statistics):
             reader.answer(index, decoded)
             yield from reader.ready()
-        yield from reader.ready()
 
     def source(self, index: int, query: str, canonical: bool = False) -> Source:
         """A query as the decode loop takes it: its canonical SMILES, or the text as it is.
@@ -191,7 +190,8 @@ class Model:
         self, query: str, parts: Sequence[Decoded], options: PredictOptions, seconds: float
     ) -> Result:
         """The decode loop's answers in text, `parts` one a view; `seconds` is what they took."""
-        statistics = QueryStatistics.of(parts, seconds)
+        asked = any(decoded.statistics.steps for decoded in parts)
+        statistics = QueryStatistics.of(parts, seconds if asked else 0.0)
         if error := next((decoded.error for decoded in parts if decoded.error), None):
             return Result(query, error=error, statistics=statistics)
         lists = [[self._prediction(each) for each in decoded.hypotheses] for decoded in parts]
@@ -240,15 +240,13 @@ class _Reader:
 
     def __iter__(self) -> Iterator[Source]:
         for text, read in self._asked:
-            number = self._read_count
-            self._read_count += 1
             began = perf_counter()
             try:
                 sources = read()
             except ValueError as error:
-                self._waiting[number] = Result(text, error=str(error))
-                continue
-            query = _Query(number, text, began, [None] * len(sources))
+                sources = [Source(0, [], [], str(error))]
+            query = _Query(self._read_count, text, began, [None] * len(sources))
+            self._read_count += 1
             for view, source in enumerate(sources):
                 index = self._view_count
                 self._view_count += 1
