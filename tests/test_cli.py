@@ -57,8 +57,10 @@ def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Cap
     assert run("predict", "CO", "CN") == 0
     out, err = capfd.readouterr()
     assert out == (
-        '{"query": "CO", "predictions": [{"smiles": "OC", "log_prob": -0.5}], "error": null}\n'
-        '{"query": "CN", "predictions": [{"smiles": "NC", "log_prob": -0.5}], "error": null}\n'
+        '{"query": "CO", "predictions": '
+        '[{"smiles": "OC", "log_prob": -0.5, "finished": true}], "error": null}\n'
+        '{"query": "CN", "predictions": '
+        '[{"smiles": "NC", "log_prob": -0.5, "finished": true}], "error": null}\n'
     )
     assert err == ""
     assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
@@ -124,11 +126,11 @@ def test_files(run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
     source.write_bytes(b"\xef\xbb\xbfCO\r\n  CN\t\n\nX\xff")
     assert run("predict", "--input", str(source), "--output", str(output), "--format", "tsv") == 1
     assert output.read_text(encoding="utf-8").splitlines() == [
-        "query\trank\tsmiles\tlog_prob\terror",
-        "CO\t1\tOC\t-0.5\t",
-        "CN\t1\tNC\t-0.5\t",
-        "\t1\t\t-0.5\t",
-        "X\ufffd\t\t\t\tit has an X",
+        "query\trank\tsmiles\tlog_prob\tfinished\terror",
+        "CO\t1\tOC\t-0.5\ttrue\t",
+        "CN\t1\tNC\t-0.5\ttrue\t",
+        "\t1\t\t-0.5\ttrue\t",
+        "X\ufffd\t\t\t\t\tit has an X",
     ]
     assert capfd.readouterr() == ("", "")
 

@@ -20,7 +20,11 @@ class Format(NamedTuple):
 
 def _jsonl(result: Result) -> str:
     predictions = [
-        {"smiles": prediction.smiles, "log_prob": prediction.log_prob}
+        {
+            "smiles": prediction.smiles,
+            "log_prob": prediction.log_prob,
+            "finished": prediction.finished,
+        }
         for prediction in result.predictions
     ]
     values = {"query": result.query, "predictions": predictions, "error": result.error}
@@ -29,11 +33,18 @@ def _jsonl(result: Result) -> str:
 
 def _tsv(result: Result) -> str:
     rows = [
-        (result.query, str(rank), prediction.smiles, repr(prediction.log_prob), "")
+        (
+            result.query,
+            str(rank),
+            prediction.smiles,
+            repr(prediction.log_prob),
+            str(prediction.finished).lower(),
+            "",
+        )
         for rank, prediction in enumerate(result.predictions, start=1)
     ]
     if result.error is not None:
-        rows.append((result.query, "", "", "", result.error))
+        rows.append((result.query, "", "", "", "", result.error))
     return "".join("\t".join(map(_one_cell, row)) + "\n" for row in rows)
 
 
@@ -48,12 +59,13 @@ def _text(result: Result) -> str:
         lines.append(f"   error: {result.error}")
     for rank, prediction in enumerate(result.predictions, start=1):
         percent = 100 * math.exp(prediction.log_prob)
-        lines.append(f"{rank:4}.  {percent:5.1f} %  {prediction.smiles}")
+        unfinished = "" if prediction.finished else " (unfinished)"
+        lines.append(f"{rank:4}.  {percent:5.1f} %  {prediction.smiles}{unfinished}")
     return "\n".join(lines) + "\n"
 
 
 FORMATS = {
     "jsonl": Format("", _jsonl),
-    "tsv": Format("query\trank\tsmiles\tlog_prob\terror\n", _tsv),
+    "tsv": Format("query\trank\tsmiles\tlog_prob\tfinished\terror\n", _tsv),
     "text": Format("", _text),
 }
