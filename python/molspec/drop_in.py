@@ -69,6 +69,8 @@ class _SpecialIds:
         for name, value in vars(self).items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise ValueError(f"{name} is {value!r}: expected a whole number of at least 0")
+        if self.pad_id == self.eos_id:  # a source would lose its EOS with its padding
+            raise ValueError(f"pad_id is {self.pad_id}, as eos_id is: expected another id")
 
     def check_vocab_size(self, vocab_size: int) -> None:
         """Raise ValueError for an id that the target does not have."""

@@ -167,6 +167,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         r"of shape \(2,\): expected whole numbers \[",
     ),
     "pad_id": ({"pad_id": -1}, "pad_id is -1: expected a whole number of at least 0"),
+    "padding that is EOS": (
+        {"pad_id": EOS},
+        "pad_id is 2, as eos_id is: expected another id",
+    ),
     "bos_id": ({"bos_id": 15}, "bos_id is 15: expected a target id, 0 to 14"),
     "eos_id": ({"eos_id": True}, "eos_id is True: expected a whole number"),
     "max_length": ({"max_length": 0}, "max_length is 0: expected a whole number of at least 1"),
