@@ -296,7 +296,10 @@ def load(
     """
     device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
-    path = locate(name_or_path)
+    try:
+        path = locate(name_or_path)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
     checkpoint = checkpoints.read(path)
     try:
         return Model(checkpoint, dtype, device)

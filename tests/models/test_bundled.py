@@ -1,9 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from molspec import load
-from molspec.checkpoints import Checkpoint, read
+from molspec.checkpoints import Checkpoint, CheckpointError, read
 from molspec.models import bundled_names, locate
 from molspec.text import check_smiles, tokenize
 
@@ -24,13 +25,25 @@ def test_a_name_wins_over_a_folder_of_that_name(
     assert locate(tmp_path / "product") == tmp_path / "product"
 
 
-@pytest.mark.parametrize("name", ["prodcut", "", "./retro", "config.json"])
+@pytest.mark.parametrize("name", ["prodcut", "", "./retro", "config.json", "C" * 5000, "a\0b"])
 def test_an_unknown_model_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=f"^no model '{name}': expected product or retro, or the"):
+    message = re.escape(f"no model {name!r}: expected product or retro, or the path of a checkp")
+    with pytest.raises(ValueError, match=f"^{message}"):
         locate(name)
+    with pytest.raises(CheckpointError, match=f"^{message}"):
+        load(name)
+
+
+def test_a_path_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        CheckpointError,
+        match=r"^no model 'product': expected product or retro as a string, for a Path is always a",
+    ):
+        load(Path("product"))
 
 
 @pytest.mark.parametrize("name", bundled_names())

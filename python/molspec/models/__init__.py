@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
@@ -21,9 +22,11 @@ def locate(name_or_path: str | Path) -> Path:
     """
     if name_or_path in bundled_names():
         return _FOLDER / name_or_path
-    if not str(name_or_path) or not Path(name_or_path).exists():
+    # os.path finds nothing under a name that is too long, where Path raises OSError.
+    if not str(name_or_path) or not os.path.exists(Path(name_or_path)):
+        names = " or ".join(bundled_names())
+        also = " as a string, for a Path is always a path" if isinstance(name_or_path, Path) else ""
         raise ValueError(
-            f"no model {str(name_or_path)!r}: expected {' or '.join(bundled_names())}, "
-            "or the path of a checkpoint"
+            f"no model {str(name_or_path)!r}: expected {names}{also}, or the path of a checkpoint"
         )
     return Path(name_or_path)
