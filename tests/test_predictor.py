@@ -1,6 +1,8 @@
 """How a query is asked: as it stands, or in canonical SMILES."""
 
-from collections.abc import Iterator
+import copy
+import pickle
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,20 @@ def test_bundled_models_are_asked_in_canonical_smiles(name: str) -> None:
     assert model.canonical_queries
     first, second = model.predict(["CCOC(C)=O", "O=C(C)OCC"])
     assert first.predictions == second.predictions
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("again", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy])
+def test_a_copy_answers_the_same(again: Callable[[Model], Model], dtype: str) -> None:
+    model = load("retro", dtype=dtype)
+    queries = ["CC(=O)Nc1ccccc1", "junk"]
+    expected = model.predict(queries)
+    copied = again(model)
+    found = copied.predict(queries)
+    assert found == expected
+    assert found.statistics.decoder_calls == expected.statistics.decoder_calls
+    assert copied.predict(queries, n_best=3) == model.predict(queries, n_best=3)
+    assert again(copied).predict(queries) == expected
 
 
 @contextmanager

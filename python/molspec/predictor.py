@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from molspec import checkpoints, drafting
-from molspec._native import Decoded, Hypothesis
+from molspec._native import Decoded, GuessModel, Hypothesis
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.devices import by_name, check_device, make_engine
@@ -25,7 +25,7 @@ from molspec.text import canonical_query, check_smiles, check_text, other_spelli
 
 
 class Model:
-    """A model that answers queries. Made by `load`."""
+    """A model that answers queries. Made by `load`; it can be pickled and copied."""
 
     def __init__(self, checkpoint: Checkpoint, dtype: str = "float32", device: str = "cpu") -> None:
         self.spec = checkpoint.spec
@@ -36,9 +36,20 @@ class Model:
         self.dtype = dtype
         self.device = device
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
-        self._guess = drafting.guess_model(
-            checkpoint.vocabulary, checkpoint.ngram, self.spec.start_id
-        )
+        self._ngram = checkpoint.ngram
+        self._guess = self._guess_model()
+
+    def _guess_model(self) -> GuessModel:
+        return drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = vars(self).copy()
+        del state["_guess"]  # native
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._guess = self._guess_model()
 
     def predict(self, queries: Sequence[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query; a bad one gets a Result with `error`, the others are answered.

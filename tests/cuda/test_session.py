@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -215,3 +217,14 @@ def test_float16_is_for_cuda() -> None:
         ValueError, match="dtype is 'float16': expected float32, bfloat16, int8 on cpu"
     ):
         predictor.load("product", dtype="float16")
+
+
+def test_a_copied_engine_makes_sessions_of_its_own() -> None:
+    checkpoint = tiny.checkpoint()
+    engine = CudaEngine(checkpoint.spec, checkpoint.weights, torch.float32, torch.device("cpu"))
+    session: Any = Lock()  # cannot be copied either
+    engine._give_back(session)
+    copied = pickle.loads(pickle.dumps(engine))
+    assert copied._idle == []
+    assert engine._idle == [session]
+    assert torch.equal(copied.packed.weights, engine.packed.weights)

@@ -52,6 +52,9 @@ class CudaEngine:
         self.rounds_on_device = rounds_on_device
         self._idle: list[CudaSession] = []  # the last one given back
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_idle": []}  # captured graphs cannot be copied
+
     def session(self, query_count: int) -> Lease:
         """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
         return Lease(self._take(query_count), self.rounds_on_device, self._give_back)
