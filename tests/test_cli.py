@@ -375,6 +375,19 @@ def test_help_and_version_need_no_torch() -> None:
         assert done.stderr == ""
 
 
+def test_what_the_package_offers_is_imported_when_asked_for() -> None:
+    code = (
+        "import molspec, sys\n"
+        "assert not {'torch', 'rdkit', 'numpy'} & set(sys.modules)\n"
+        "molspec.drafting.TreeDraft(node_budget=3)\n"
+        "assert all(getattr(molspec, name) is not None for name in molspec.__all__)\n"
+        "from molspec import *\n"
+        "PredictOptions, Statistics, Vocabulary, drafting"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "molspec", "--version"]
     assert subprocess.run(command, capture_output=True, text=True).stdout.startswith("molspec ")

@@ -5,24 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from molspec import drafting
     from molspec.checkpoints import CheckpointError
     from molspec.compilation import compile  # noqa: A004 - named as torch.compile is
+    from molspec.decoding import Statistics
     from molspec.drop_in import Hypotheses, decode
     from molspec.model.spec import ModelSpec
     from molspec.ops import get_num_threads, set_num_threads
     from molspec.predictor import Model, load
     from molspec.results import Prediction, Result, Results
+    from molspec.strategy import PredictOptions
+    from molspec.text import Vocabulary
 
 __all__ = [
     "CheckpointError",
     "Hypotheses",
     "Model",
     "ModelSpec",
+    "PredictOptions",
     "Prediction",
     "Result",
     "Results",
+    "Statistics",
+    "Vocabulary",
     "compile",
     "decode",
+    "drafting",
     "get_num_threads",
     "load",
     "set_num_threads",
@@ -34,9 +42,12 @@ _HOMES = {
     "CheckpointError": "molspec.checkpoints",
     "Hypotheses": "molspec.drop_in",
     "ModelSpec": "molspec.model.spec",
+    "PredictOptions": "molspec.strategy",
     "Prediction": "molspec.results",
     "Result": "molspec.results",
     "Results": "molspec.results",
+    "Statistics": "molspec.decoding",
+    "Vocabulary": "molspec.text",
     "compile": "molspec.compilation",
     "decode": "molspec.drop_in",
     "get_num_threads": "molspec.ops",
@@ -50,4 +61,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'molspec' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "drafting":
+        return import_module("molspec.drafting")
     return getattr(import_module(_HOMES.get(name, "molspec.predictor")), name)
