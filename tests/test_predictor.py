@@ -101,6 +101,17 @@ def test_a_bad_query_is_answered_before_another_is_read(model: Model, views: int
     assert list(model.predict_stream(queries, options)) == expected
 
 
+@pytest.mark.parametrize(("text", "kind"), [("CCO", "a string"), (b"CCO", "bytes")])
+def test_one_text_is_no_list_of_queries(model: Model, text: Any, kind: str) -> None:
+    for ask in (model.predict, model.predict_stream):
+        with pytest.raises(ValueError, match=f"^queries is {kind}: expected a list of SMILES$"):
+            ask(text)
+    with pytest.raises(ValueError, match=f"^targets is {kind}: expected a list of SMILES$"):
+        model.log_probs(["C", "C", "O"], text)
+    with pytest.raises(ValueError, match=f"^pairs is {kind}: expected a list of pairs of SMILES$"):
+        model.log_probs_stream(text)
+
+
 def test_the_checkpoint_says_how_it_is_asked(tmp_path: Path) -> None:
     checkpoint = tiny.checkpoint()
     write(replace(checkpoint, canonical_queries=True), tmp_path / "canonical")

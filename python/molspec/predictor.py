@@ -60,7 +60,6 @@ class Model:
 
         Raises ValueError, naming the option, where one makes no sense.
         """
-        _check_list("queries", queries)
         statistics = Statistics()
         stream = self.predict_stream(queries, PredictOptions(n_best, **options), statistics)
         return Results(stream, statistics)
@@ -75,6 +74,7 @@ class Model:
 
         `statistics`, where given, is kept up to date. Raises ValueError as `predict` does.
         """
+        _check_several("queries", queries)
         options = self._resolved(options or PredictOptions())
         search = options.search(self._guess, options.length_limit(self.spec.max_positions))
         canonical = bool(options.canonical_queries)
@@ -95,8 +95,8 @@ class Model:
         Raises ValueError where queries and targets are not equally many or an option makes no
         sense.
         """
-        _check_list("queries", queries)
-        _check_list("targets", targets)
+        _check_several("queries", queries)
+        _check_several("targets", targets)
         if len(queries) != len(targets):
             raise ValueError(
                 f"targets has {len(targets)} items: expected {len(queries)}, one a query"
@@ -114,6 +114,7 @@ class Model:
         statistics: Statistics | None = None,
     ) -> Iterator[Result]:
         """Answer (query, target) pairs read as they are needed, in their order; see `log_probs`."""
+        _check_several("pairs", pairs, "pairs of SMILES")
         options = self._resolved(
             PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
         )
@@ -216,9 +217,11 @@ class Model:
         return Prediction(self.vocabulary.decode(found.token_ids), found.log_prob, found.finished)
 
 
-def _check_list(name: str, texts: Sequence[str]) -> None:
-    if isinstance(texts, str):
-        raise ValueError(f"{name} is a string: expected a list of SMILES")
+def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
+    """Raise ValueError for one text, whose characters would be taken for queries."""
+    if isinstance(values, str | bytes):
+        kind = "a string" if isinstance(values, str) else "bytes"
+        raise ValueError(f"{name} is {kind}: expected a list of {expected}")
 
 
 def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:
