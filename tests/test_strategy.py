@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
@@ -26,6 +27,16 @@ def test_greedy_trees_are_chosen_by_batch_size_on_the_cpu(drafter: str | None) -
         tree = chosen("cpu", drafter=drafter, batch_size=batch_size)
         assert tree == paying_tree(batch_size)
         assert chosen("cuda", drafter=drafter, batch_size=batch_size) == TreeDraft(node_budget=16)
+
+
+def test_counts_may_be_numpys() -> None:
+    options = PredictOptions(np.int64(3), beam_size=np.uint8(4), max_length=np.int32(9), views=1)
+    assert options == PredictOptions(3, beam_size=4, max_length=9)
+    assert {type(options.n_best), type(options.beam_size), type(options.max_length)} == {int}
+    assert TreeDraft(np.int64(7)) == TreeDraft(7)
+    for wrong in (True, np.True_, 2.0, np.float64(2), "2", np.array([1, 2])):
+        with pytest.raises(ValueError, match=r"^n_best is .*: expected a whole number of at least"):
+            PredictOptions(wrong)
 
 
 def test_what_is_asked_for_is_done() -> None:

@@ -21,6 +21,7 @@ from molspec.engine.native import NativeEngine
 from molspec.predictor import Model
 from molspec.strategy import LARGEST, PredictOptions
 
+_LARGEST_ID = 2**31 - 1
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _ENGINES = (NativeEngine, CudaEngine)
 #: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
@@ -67,8 +68,7 @@ class _SpecialIds:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise ValueError(f"{name} is {value!r}: expected a whole number of at least 0")
+            object.__setattr__(self, name, check_count(name, value, _LARGEST_ID, least=0))
         if self.pad_id == self.eos_id:  # a source would lose its EOS with its padding
             raise ValueError(f"pad_id is {self.pad_id}, as eos_id is: expected another id")
 
@@ -117,9 +117,10 @@ def decode(
     """
     if isinstance(model, Model):
         model = model.engine
+    max_length = check_count("max_length", max_length, LARGEST["max_length"])
     strategy = _strategy(model, max_length, options)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
-    sequences = _sequences(source_ids, pad_id)
+    sequences = _sequences(source_ids, special_ids.pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with evaluating(model):
         session, vocab_size = _open(model, special_ids, strategy.batch_size, sequences[0], device)
@@ -137,7 +138,6 @@ def decode(
 
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
-    check_count("max_length", max_length, LARGEST["max_length"])
     for name in ("merge_duplicates", "canonical_queries"):
         if options.get(name):
             raise ValueError(f"{name} is True: token ids have no canonical form")

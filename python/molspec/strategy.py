@@ -85,7 +85,7 @@ class PredictOptions:
         for name, most in LARGEST.items():
             value = getattr(self, name)
             if value is not None or name not in ("beam_size", "max_length"):
-                check_count(name, value, most)
+                object.__setattr__(self, name, check_count(name, value, most))
         for name, known in (
             ("beam", (None, *get_args(BeamKind))),
             ("finished", get_args(FinishedPlace)),

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -118,6 +119,15 @@ def test_torchs_default_device_changes_nothing() -> None:
     assert same(found, expected)
 
 
+def test_numbers_may_be_numpys() -> None:
+    model = PlainTransformer(seed=14)
+    options = {"n_best": 2, "batch_size": 2, "node_budget": 3, **IDS}
+    numbers = {name: np.int64(value) for name, value in options.items()}
+    assert same(
+        decode(model, np.array(SOURCES[:1]), **numbers), decode(model, SOURCES[:1], **options)
+    )
+
+
 @pytest.mark.parametrize("drafter", [TreeDraft(node_budget=3), WindowDrafts(4, 2, smart=True)])
 def test_drafters_may_be_configured(drafter: TreeDraft | WindowDrafts) -> None:
     model = PlainTransformer(seed=14)
@@ -173,6 +183,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "bos_id": ({"bos_id": 15}, "bos_id is 15: expected a target id, 0 to 14"),
     "eos_id": ({"eos_id": True}, "eos_id is True: expected a whole number"),
+    "a bool of NumPy": ({"eos_id": np.True_}, "eos_id is .*True.*: expected a whole number"),
+    "an endless id": ({"pad_id": 2**40}, "pad_id is 1099511627776: expected at most 2147483647"),
     "max_length": ({"max_length": 0}, "max_length is 0: expected a whole number of at least 1"),
     "beam_size": ({"n_best": 3, "beam_size": 2}, "beam_size is 2: expected at least n_best 3"),
     "beam": ({"beam": "wide"}, "beam is 'wide': expected one of exact, standard, sbs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -38,8 +39,8 @@ class WindowDrafts:
     smart: bool = False
 
     def __post_init__(self) -> None:
-        check_count("draft_length", self.draft_length)
-        check_count("draft_count", self.draft_count)
+        for name in ("draft_length", "draft_count"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
         if self.choice not in ("even", "first"):
             raise ValueError(f"choice is {self.choice!r}: expected 'even' or 'first'")
 
@@ -71,8 +72,8 @@ class TreeDraft:
     min_probability: float = 0.01
 
     def __post_init__(self) -> None:
-        check_count("node_budget", self.node_budget, 10_000)
-        check_count("max_depth", self.max_depth)
+        for name, most in (("node_budget", 10_000), ("max_depth", 1000)):
+            object.__setattr__(self, name, check_count(name, getattr(self, name), most))
         if not 0 <= self.min_probability <= 1:
             raise ValueError(f"min_probability is {self.min_probability}: expected 0 to 1")
 
@@ -136,9 +137,17 @@ def factory(drafting: Drafting, guess: _native.GuessModel) -> _native.DrafterFac
     return _native.DrafterFactory(drafting.native(), guess)
 
 
-def check_count(name: str, value: object, most: int = 1000) -> None:
-    """Raise ValueError, naming the option, unless its value is a whole number from 1 to `most`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} is {value!r}: expected a whole number of at least 1")
-    if value > most:
-        raise ValueError(f"{name} is {value}: expected at most {most}")
+def check_count(name: str, value: Any, most: int = 1000, least: int = 1) -> int:
+    """The whole number that an option's value is: NumPy's will do, a bool will not.
+
+    Raises ValueError, naming the option, unless it is from `least` to `most`.
+    """
+    try:
+        count = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        count = least - 1
+    if count < least:
+        raise ValueError(f"{name} is {value!r}: expected a whole number of at least {least}")
+    if count > most:
+        raise ValueError(f"{name} is {count}: expected at most {most}")
+    return count
