@@ -39,6 +39,26 @@ def test_counts_may_be_numpys() -> None:
             PredictOptions(wrong)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("length_penalty", "a", "a number of at least 0"),
+        ("length_penalty", None, "a number of at least 0"),
+        ("length_penalty", True, "a number of at least 0"),
+        ("length_penalty", -1, "a number of at least 0"),
+        ("length_penalty", float("nan"), "a number of at least 0"),
+        ("merge_duplicates", "no", "True or False"),
+        ("merge_duplicates", None, "True or False"),
+        ("canonical_queries", "no", "True, False or None"),
+    ],
+)
+def test_values_of_another_kind_are_named(name: str, value: object, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is {value!r}: expected {expected}$"):
+        PredictOptions(**{name: value})
+    with pytest.raises(ValueError, match=r"^min_probability is 'a': expected a number from 0 to 1"):
+        TreeDraft(min_probability="a")
+
+
 def test_what_is_asked_for_is_done() -> None:
     assert chosen("cpu", node_budget=7) == TreeDraft(node_budget=7)
     assert chosen("cpu", drafter=TreeDraft(3)) == TreeDraft(3)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint, hugging_face
+from molspec.drafting import check_count
 from molspec.engine.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.devices import Engine, by_name, check_device, make_engine
 from molspec.engine.module import EncoderDecoder
@@ -17,6 +18,7 @@ from molspec.measurement import measure
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
+from molspec.strategy import LARGEST
 from molspec.text import Vocabulary
 
 #: No token: while a module is compiled, nothing is padding.
@@ -65,6 +67,11 @@ def compile(  # noqa: A001
     """
     device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
+    max_positions = check_count("max_positions", max_positions, LARGEST["max_length"])
+    if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
+        raise ValueError(
+            f"vocabulary is a {type(vocabulary).__name__}: expected a molspec.Vocabulary"
+        )
     if not isinstance(module, nn.Module):
         raise ValueError(
             f"module is a {type(module).__name__}: expected a torch.nn.Module; "

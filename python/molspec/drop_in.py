@@ -125,6 +125,8 @@ def decode(
     with evaluating(model):
         session, vocab_size = _open(model, special_ids, strategy.batch_size, sequences[0], device)
         _check_lengths(model, session, sequences, max_length)
+        if isinstance(model, _ENGINES):
+            _check_ids(sequences, model.spec.source_vocab_size)
         copies = _Copies(special_ids, vocab_size, source_to_target, strategy)
         sources = [
             Source(index, copies.of(index, sequence), sequence)
@@ -196,7 +198,9 @@ class _Copies:
         self._map = source_to_target
         self._needed = not isinstance(strategy.drafting, NoDraft)
         for source_id, target_id in (source_to_target or {}).items():
-            if not 0 <= target_id < vocab_size:
+            for each in (source_id, target_id):
+                check_count(f"an id of source_to_target[{source_id!r}]", each, _LARGEST_ID, 0)
+            if target_id >= vocab_size:
                 raise ValueError(
                     f"source_to_target[{source_id}] is {target_id}: "
                     f"expected a target id, 0 to {vocab_size - 1}"
@@ -259,6 +263,16 @@ def _check_lengths(
             )
 
 
+def _check_ids(sequences: Sequence[Sequence[int]], vocab_size: int) -> None:
+    """Raise ValueError for an id that the source's vocabulary does not have."""
+    for index, sequence in enumerate(sequences):
+        if max(sequence) >= vocab_size:
+            raise ValueError(
+                f"source_ids[{index}] holds {max(sequence)}: "
+                f"expected source ids, 0 to {vocab_size - 1}"
+            )
+
+
 def _guess_model(
     special_ids: _SpecialIds, vocab_size: int, tokens: Sequence[str] | None
 ) -> GuessModel:
@@ -268,6 +282,9 @@ def _guess_model(
         raise ValueError(
             f"tokens has {len(tokens)} strings: expected {vocab_size}, one for each target id"
         )
+    for token_id, token in enumerate(tokens or ()):
+        if not isinstance(token, str):
+            raise ValueError(f"tokens[{token_id}] is {token!r}: expected a string")
     return GuessModel(
         tokens=list(tokens or (f"<{token_id}>" for token_id in range(vocab_size))),
         pad=special_ids.pad_id,

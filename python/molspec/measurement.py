@@ -88,8 +88,9 @@ def _stack(
     zero = torch.zeros_like(first[0])
     zero[1::2] = 1.0  # of sinusoids: position 0
     tokens, positions = first - zero, behind - behind[0] + zero
-    some = torch.arange(8).reshape(2, 4) % vocab_size
-    expected = tokens[some] + positions[:4]
+    length = min(4, max_positions)
+    some = torch.arange(2 * length).reshape(2, length) % vocab_size
+    expected = tokens[some] + positions[:length]
     if not torch.allclose(entry(some), expected, atol=_ROUNDING, rtol=_ROUNDING):
         raise ValueError(
             f"the input of nn.{kind.__name__} is not the sum of a row a token and a row a position"

@@ -8,11 +8,14 @@ and `select_leaves` `_native.SpeculativeBeamSearch`.
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+#: kMostThreads of csrc/cpu/workers.h.
+_MOST_THREADS = 64
 _CUDA_LIBRARY = Path(__file__).with_name("molspec_ops_cuda.so")
 #: Whether the operators take CUDA tensors: the library was built, and there is a device.
 HAS_CUDA = _CUDA_LIBRARY.exists() and torch.cuda.is_available()
@@ -301,9 +304,12 @@ def set_num_threads(count: int) -> None:
     What they compute does not depend on it. Raises ValueError for any other count.
     """
     try:
-        _library.set_num_threads(count)
-    except RuntimeError as error:
-        raise ValueError(str(error)) from error
+        whole = 0 if isinstance(count, bool) else operator.index(count)
+    except TypeError:
+        whole = 0
+    if not 1 <= whole <= _MOST_THREADS:
+        raise ValueError(f"count is {count!r}: expected 1 to {_MOST_THREADS}")
+    _library.set_num_threads(whole)
 
 
 def get_num_threads() -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from molspec import _native, drafting
-from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, check_count
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, check_count, check_number
 
 BeamKind = Literal["exact", "standard", "sbs"]
 FinishedPlace = Literal["beam", "apart"]
@@ -99,8 +99,15 @@ class PredictOptions:
             raise ValueError(
                 f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
             )
-        if not 0 <= self.length_penalty < float("inf"):
-            raise ValueError(f"length_penalty is {self.length_penalty}: expected at least 0")
+        check_number("length_penalty", self.length_penalty)
+        if not isinstance(self.merge_duplicates, bool):
+            raise ValueError(
+                f"merge_duplicates is {self.merge_duplicates!r}: expected True or False"
+            )
+        if not isinstance(self.canonical_queries, bool | None):
+            raise ValueError(
+                f"canonical_queries is {self.canonical_queries!r}: expected True, False or None"
+            )
         if self.beam == "sbs" and self.finished != "beam":
             raise ValueError(f"finished is {self.finished!r}: beam 'sbs' keeps them in the beam")
         self._check_drafting()

@@ -182,6 +182,30 @@ def test_what_is_longer_than_the_positions_is_named() -> None:
         decode(engine, [[5] * 9], max_length=8, **IDS)
 
 
+@pytest.mark.parametrize("drafter", ["tree", "none"])
+def test_ids_that_the_source_has_not_are_named(drafter: str) -> None:
+    engine = compile(PlainTransformer(seed=14), max_positions=8)
+    for token_id in (15, 2**40):
+        sources = [[BOS, 5, EOS], [BOS, token_id, EOS]]
+        with pytest.raises(
+            ValueError, match=rf"^source_ids\[1\] holds {token_id}: expected source ids, 0 to 14$"
+        ):
+            decode(engine, sources, max_length=8, drafter=drafter, **IDS)
+
+
+def test_few_positions() -> None:
+    engine = compile(PlainTransformer(seed=14), max_positions=2)
+    assert engine.spec.max_positions == 2
+
+
+def test_wrong_use_is_named() -> None:
+    for wrong in (0, "a", 2.0):
+        with pytest.raises(ValueError, match=r"^max_positions is .*: expected a whole number"):
+            compile(PlainTransformer(), max_positions=wrong)
+    with pytest.raises(ValueError, match=r"^vocabulary is a list: expected a molspec\.Vocabulary$"):
+        compile(PlainTransformer(), ["a"] * 15)
+
+
 def test_a_module_made_for_offsets() -> None:
     check(OffsetTransformer(seed=14))
 

@@ -202,6 +202,15 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"tokens": ["C"] * 14},
         "tokens has 14 strings: expected 15, one for each target id",
     ),
+    "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0: expected a string"),
+    "a map of text": (
+        {"source_to_target": {5: "a"}},
+        r"an id of source_to_target\[5\] is 'a': expected a whole number of at least 0",
+    ),
+    "a map from text": (
+        {"source_to_target": {"a": 5}},
+        r"an id of source_to_target\['a'\] is 'a': expected a whole number of at least 0",
+    ),
     "a map": ({"source_to_target": {5: 15}}, r"source_to_target\[5\] is 15: expected a target id"),
     "a model": ({"model": nn.Linear(2, 2)}, "model is a Linear: expected a module with encode_src"),
     "one callable": ({"model": (len,)}, "model is a tuple: expected"),

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -89,8 +90,8 @@ def test_a_forked_child_has_its_own() -> None:
     assert torch.equal(batch.run(ops), expected)
 
 
-@pytest.mark.parametrize("count", [0, -1, 65])
-def test_a_count_out_of_range_is_refused(count: int) -> None:
-    with pytest.raises(ValueError, match=f"^count is {count}: expected 1 to 64$"):
+@pytest.mark.parametrize("count", [0, -1, 65, 10**30, 1.5, "2", True, None])
+def test_a_count_out_of_range_is_refused(count: Any) -> None:
+    with pytest.raises(ValueError, match=f"^count is {count!r}: expected 1 to 64$"):
         molspec.set_num_threads(count)
     assert molspec.get_num_threads() == 1

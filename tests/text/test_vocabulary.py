@@ -95,6 +95,7 @@ def test_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -> None:
         ({"tokens": ("a", "b", "c", "b")}, "token 'b' occurs twice"),
         ({"tokens": ("a", "b")}, "special id 2: expected 0 to 1"),
         ({"eos_id": -1}, "special id -1: expected 0 to 3"),
+        ({"pad_id": 2**40}, "special id 1099511627776: expected 0 to 3"),
         ({"bos_id": 0}, r"special ids \(0, 0, 2\): expected different ones"),
         ({"unk_id": "?"}, r"unk_id is '\?': expected an integer"),
         ({"pad_id": None}, "pad_id is None: expected an integer"),

@@ -8,6 +8,7 @@ from molspec.drafting.configurations import (
     TreeDraft,
     WindowDrafts,
     check_count,
+    check_number,
     factory,
     resolve,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "WindowDrafts",
     "build_ngram",
     "check_count",
+    "check_number",
     "factory",
     "guess_model",
     "resolve",

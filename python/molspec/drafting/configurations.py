@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any, Literal
 
 from molspec import _native
@@ -74,8 +76,7 @@ class TreeDraft:
     def __post_init__(self) -> None:
         for name, most in (("node_budget", 10_000), ("max_depth", 1000)):
             object.__setattr__(self, name, check_count(name, getattr(self, name), most))
-        if not 0 <= self.min_probability <= 1:
-            raise ValueError(f"min_probability is {self.min_probability}: expected 0 to 1")
+        check_number("min_probability", self.min_probability, 1)
 
     def native(self) -> _native.TreeOptions:
         """Options of the native drafter."""
@@ -151,3 +152,12 @@ def check_count(name: str, value: Any, most: int = 1000, least: int = 1) -> int:
     if count > most:
         raise ValueError(f"{name} is {count}: expected at most {most}")
     return count
+
+
+def check_number(name: str, value: Any, most: float = math.inf) -> None:
+    """Raise ValueError, naming the option, unless its value is a number from 0 to `most`."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    number = float(value) if is_number else math.nan
+    if not (0 <= number <= most and math.isfinite(number)):
+        expected = "a number of at least 0" if most == math.inf else f"a number from 0 to {most}"
+        raise ValueError(f"{name} is {value!r}: expected {expected}")

@@ -43,6 +43,9 @@ class Vocabulary:
             missing = name in ("bos_id", "unk_id") and value is None
             if not missing and (not isinstance(value, int) or isinstance(value, bool)):
                 raise ValueError(f"{name} is {value!r}: expected an integer")
+        for index in self.special_ids:
+            if not 0 <= index < self.size:
+                raise ValueError(f"special id {index}: expected 0 to {self.size - 1}")
         if len(set(self.special_ids)) < len(self.special_ids):
             raise ValueError(f"special ids {self.special_ids}: expected different ones")
         _ = self._ids  # checks the rest
