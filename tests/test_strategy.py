@@ -67,6 +67,19 @@ def test_what_is_asked_for_is_done() -> None:
     assert chosen("cpu", n_best=10, drafter="tree") == PredictOptions(n_best=10).drafting
 
 
+@pytest.mark.parametrize(
+    ("beam", "drafter", "message"),
+    [
+        ("exact", "windows", "'windows': beam 'exact' takes 'tree' or 'none'"),
+        ("standard", "tree", "'tree': beam 'standard' takes 'none'"),
+        ("sbs", "tree", "'tree': beam 'sbs' takes 'windows' or 'none'"),
+    ],
+)
+def test_a_drafter_of_another_beam_is_named(beam: str, drafter: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^drafter is {message}$"):
+        PredictOptions(n_best=3, beam=beam, drafter=drafter)
+
+
 def test_wide_exact_beams_do_not_draft_on_the_cpu() -> None:
     assert isinstance(chosen("cpu", n_best=5), TreeDraft)
     assert chosen("cpu", n_best=6) == NoDraft()

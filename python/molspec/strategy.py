@@ -141,15 +141,16 @@ class PredictOptions:
         if self.is_greedy:
             return
         kind = self.beam or "exact"
-        allowed = {
-            "exact": (TreeDraft, NoDraft),
-            "standard": (NoDraft,),
-            "sbs": (WindowDrafts, NoDraft),
-        }[kind]
-        if not isinstance(resolved, allowed):
+        kinds: dict[str, dict[str, type[Drafting]]] = {
+            "exact": {"tree": TreeDraft, "none": NoDraft},
+            "standard": {"none": NoDraft},
+            "sbs": {"windows": WindowDrafts, "none": NoDraft},
+        }
+        allowed = kinds[kind]
+        if not isinstance(resolved, tuple(allowed.values())):
             raise ValueError(
                 f"drafter is {self.drafter!r}: beam {kind!r} takes "
-                f"{' or '.join(item.__name__ for item in allowed)}"
+                f"{' or '.join(map(repr, allowed))}"
             )
 
     def on(self, device: str) -> PredictOptions:
