@@ -146,8 +146,9 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     if (views := options.get("views", 1)) != 1:
         raise ValueError(f"views is {views}: token ids have no other spelling")
     strategy = PredictOptions(max_length=max_length, **options)
-    chosen = strategy.drafter is not None or strategy.node_budget is not None
-    if chosen or not strategy.is_greedy or isinstance(model, _ENGINES):
+    if isinstance(model, _ENGINES):
+        return strategy.on(model.packed.weights.device.type)
+    if strategy.drafter is not None or strategy.node_budget is not None or not strategy.is_greedy:
         return strategy
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
     return replace(strategy, drafter=_CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS)

@@ -14,6 +14,7 @@ from molspec.engine.native import NativeEngine
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
 from molspec.text import Vocabulary
+from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer
 from tests.engine.models import random_weights, spec_of
 
@@ -95,6 +96,21 @@ def test_the_training_twin(convention: str) -> None:
     twin = Transformer(spec)
     twin.load_state_dict(random_weights(spec))
     assert check(twin).spec == spec
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 1}, {"n_best": 3}, {"n_best": 6}])
+def test_a_model_drafts_as_it_does_for_predict(options: dict[str, Any]) -> None:
+    queries = ["CC(=O)NC1CCC1", "c1ccccc1OCC(=O)N"]
+    model = tiny.model()
+    ids = {"bos_id": 1, "eos_id": 2, "pad_id": 0}
+    sources = [model.source(0, query).encoder_ids for query in queries]
+    for given in (model, model.engine):
+        decoded = decode(
+            given, sources, max_length=30, tokens=model.vocabulary.tokens, **ids, **options
+        )
+        expected = model.predict(queries, max_length=30, **options).statistics
+        for name in ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens"):
+            assert getattr(decoded.statistics, name) == getattr(expected, name)
 
 
 def test_a_vocabulary_makes_a_model_of_smiles() -> None:
