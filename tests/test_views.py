@@ -84,6 +84,9 @@ def test_other_spellings(smiles: str) -> None:
 
 
 def test_wrong_use_is_refused(model: Model) -> None:
+    for merging in ({"views": 2}, {"merge_duplicates": True}):
+        with pytest.raises(ValueError, match=r"^length_penalty is 0\.5: expected 0 where answers"):
+            model.predict(["C"], n_best=2, length_penalty=0.5, **merging)
     with pytest.raises(ValueError, match="views is 0"):
         model.predict(["C"], views=0)
     with pytest.raises(ValueError, match="views is 2: expected 1 where queries are asked as they"):

@@ -48,7 +48,8 @@ class PredictOptions:
         for those wider than 14 or more than 1,024 hypotheses of a batch. draft_length and
         draft_count belong to "windows", node_budget (nodes a query and pass) to "tree", which
         chooses nodes by what they cost where it is not given.
-    length_penalty: hypotheses rank by log_prob / length ** length_penalty.
+    length_penalty: hypotheses rank by log_prob / length ** length_penalty. 0 where answers are
+        merged: those rank by their probability.
     finished: where a beam keeps finished hypotheses. In the "beam" they compete with the others;
         "apart" they leave their place to others, as in `generate` of Hugging Face: likelier answers
         at the lower ranks for more nodes, the search going on until no better one can come.
@@ -110,6 +111,10 @@ class PredictOptions:
             )
         if self.beam == "sbs" and self.finished != "beam":
             raise ValueError(f"finished is {self.finished!r}: beam 'sbs' keeps them in the beam")
+        if self.length_penalty and (self.merge_duplicates or self.views > 1):
+            raise ValueError(
+                f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
+            )
         self._check_drafting()
 
     @property
