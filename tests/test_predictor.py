@@ -44,6 +44,12 @@ def test_every_spelling_gets_the_answers_of_the_canonical_one(model: Model) -> N
         assert result.predictions == expected.predictions
 
 
+def test_a_long_spelling_of_a_short_query_is_answered(model: Model) -> None:
+    spelt, short = model.predict(["C([H])([H])" * 60, "C" * 60], max_length=20)
+    assert spelt.error is None
+    assert spelt.predictions == short.predictions
+
+
 def test_a_query_is_read_as_it_stands_where_asked_to(model: Model) -> None:
     given = model.predict(SPELLINGS, max_length=20, canonical_queries=False)
     assert len({result.predictions for result in given}) == len(SPELLINGS)
@@ -65,8 +71,9 @@ def test_any_model_can_be_asked_in_canonical_smiles(model: Model) -> None:
         ("CC(C", "not a molecule to RDKit: extra open parentheses near position 3"),
         ("[U]", "not in the model's vocabulary: '[U]'"),
         ("[U:1]", "not in the model's vocabulary: '[U]', read as [U]"),
+        ("C" * 260, "260 tokens: expected at most 254, the model's longest source"),
         # RDKit is not asked: it would name the parenthesis.
-        ("C" * 260 + "(", "261 tokens: expected at most 254, the model's longest source"),
+        ("C" * 1016 + "(", "1017 tokens: expected at most 254, the model's longest source"),
     ],
 )
 def test_a_bad_query_says_why_and_fails_alone(model: Model, query: str, message: str) -> None:

@@ -23,6 +23,9 @@ from molspec.results import Prediction, Result, Results, merge_duplicates
 from molspec.strategy import DEFAULT_BATCH_SIZE, PredictOptions, Search
 from molspec.text import canonical_query, check_smiles, check_text, other_spellings, tokenize
 
+#: Tokens of a spelling, with its hydrogens and atom maps, for one of the canonical form.
+_LONGEST_SPELLING = 4
+
 
 class Model:
     """A model that answers queries. Made by `load`; it can be pickled and copied."""
@@ -162,7 +165,9 @@ class Model:
         longest = self.spec.max_positions - len(begin) - len(end)
         # RDKit comes after the length: deeply nested branches take it the square of their depth.
         if canonical:
-            _check_length(len(tokenize(text)), longest)
+            count = len(tokenize(text))
+            if count > _LONGEST_SPELLING * longest:
+                _check_length(count, longest)
             text = canonical_query(text)
         ids = self._encode(text, query)
         _check_length(len(ids), longest)
