@@ -152,6 +152,13 @@ def test_bundled_models_are_asked_in_canonical_smiles(name: str) -> None:
     assert first.predictions == second.predictions
 
 
+def test_devices_may_be_torchs() -> None:
+    for device in (torch.device("cpu"), torch.device("cpu", 0)):
+        assert load("product", device=device).device == "cpu"
+    with pytest.raises(ValueError, match=r"^device is 'meta': expected 'cpu', 'cuda' or"):
+        load("product", device=torch.device("meta"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("again", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy])
 def test_a_copy_answers_the_same(again: Callable[[Model], Model], dtype: str) -> None:

@@ -24,6 +24,8 @@ Engine = NativeEngine | CudaEngine
 
 def by_name(value: str | torch.device | torch.dtype) -> str:
     """A device's or a dtype's name, as `check_device` takes it: torch's own objects will do."""
+    if isinstance(value, torch.device) and value.type == "cpu":
+        return "cpu"  # whatever its index: there is one
     return str(value).removeprefix("torch.")
 
 
