@@ -143,7 +143,10 @@ class ModelSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ModelSpec:
-        """The spec that `to_json` wrote; unknown and missing fields are errors."""
+        """The spec that `to_json` wrote; absent fields have their defaults.
+
+        Raises ValueError for unknown fields, and where a vocabulary size is absent.
+        """
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise ValueError(f"unknown model fields: {', '.join(unknown)}")
