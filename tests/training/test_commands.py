@@ -145,11 +145,16 @@ def test_sample(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
     output = ("--output", tmp_path / "out")
+    (tmp_path / "list.json").write_text("[1]")
     for arguments, message in (
         (("train", *output), "give either --data FOLDER or --sample"),
         (("train", "--data", tmp_path, *output, "--steps", 1), "prepared.json is missing"),
         (("train", "--data", tmp_path, *output, "--steps", 1, "--start", "x"), "no model 'x'"),
         (("train", "--sample", *output, "--start", "retro"), "leave --start out"),
+        (
+            ("train", "--sample", *output, "--config", tmp_path / "list.json"),
+            "list.json holds a list",
+        ),
         (("ngram", tmp_path, *output), "prepared.json is missing"),
         (("prepare", FILE, *output, "--task", "retro", "--workers", 0), "--workers"),
         (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,16 +49,6 @@ def test_json_round_trip() -> None:
     assert TrainConfig.from_json(config.to_json()) == config
     assert config.spec(9).d_model == 64
     assert config.spec(9).target_vocab_size == 9
-
-
-def test_file_that_is_no_object(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text("[1]")
-    with pytest.raises(ValueError, match=r"config\.json: holds a list"):
-        TrainConfig.read_fields(path)
-    path.write_text("{")
-    with pytest.raises(ValueError, match=r"config\.json: no JSON"):
-        TrainConfig.read_fields(path)
 
 
 def test_learning_rate_rises_then_falls_to_nothing() -> None:

@@ -218,7 +218,7 @@ def test_reading_what_is_no_prepared_folder(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="version 9: expected 'molspec-prepared', 1"):
         read(folder)
     (folder / "prepared.json").write_text("{")
-    with pytest.raises(ValueError, match=r"prepared\.json: damaged"):
+    with pytest.raises(ValueError, match=r"prepared\.json is no JSON"):
         read(folder)
     without = {name: value for name, value in description.items() if name != "task"}
     (folder / "prepared.json").write_text(json.dumps(without))

@@ -237,12 +237,13 @@ def ngram_command(
 
 
 def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
+    from molspec.checkpoints.json_file import read_object
     from molspec.training.config import TrainConfig
     from molspec.training.sample import CONFIG
 
     values = dict(CONFIG) if sample else {}
     given = {name: value for name, value in flags.items() if value is not None}
-    for more in ({} if file is None else TrainConfig.read_fields(file), given):
+    for more in ({} if file is None else read_object(file), given):
         for budget, other in (("minutes", "steps"), ("steps", "minutes")):
             if more.get(budget) is not None:
                 values.pop(other, None)

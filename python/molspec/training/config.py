@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from math import isfinite
-from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -102,17 +100,6 @@ class TrainConfig:
         if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
             raise ValueError(f"unknown training fields: {', '.join(unknown)}")
         return cls(**values)
-
-    @classmethod
-    def read_fields(cls, path: Path) -> dict[str, Any]:
-        """Fields in a JSON file. Raises ValueError, naming the file, or OSError."""
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path}: no JSON: {error}") from error
-        if not isinstance(values, dict):
-            raise ValueError(f"{path}: holds a {type(values).__name__}: expected an object")
-        return values
 
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""

@@ -25,10 +25,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from molspec.checkpoints.json_file import read_object
 from molspec.text import Vocabulary
 
 FORMAT, VERSION = "molspec-prepared", 1
 SPLITS = ("train", "validation")
+_DESCRIBING = ("prepared.json", "vocabulary.json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +119,8 @@ class Prepared:
 def write(prepared: Prepared, folder: Path) -> None:
     """Write `prepared` to the existing folder `folder`."""
     header = {"format": FORMAT, "format_version": VERSION}
-    for name, values in (
-        ("prepared.json", {**header, **prepared.description}),
-        ("vocabulary.json", prepared.vocabulary.to_json()),
-    ):
+    described = ({**header, **prepared.description}, prepared.vocabulary.to_json())
+    for name, values in zip(_DESCRIBING, described, strict=True):
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     for split in SPLITS:
         path = folder / f"{split}.safetensors"
@@ -135,7 +135,10 @@ def read(folder: str | Path) -> Prepared:
     folder = Path(folder)
     if not (folder / "prepared.json").is_file():
         raise ValueError(f"{folder}: no prepared data in it, prepared.json is missing")
-    description = _read_json(folder / "prepared.json")
+    try:
+        description, vocabulary = (read_object(folder / name) for name in _DESCRIBING)
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from error
     found = description.pop("format", None), description.pop("format_version", None)
     if found != (FORMAT, VERSION):
         raise ValueError(
@@ -144,7 +147,6 @@ def read(folder: str | Path) -> Prepared:
         )
     if missing := sorted({"task", "files", "validation_files", *SPLITS} - description.keys()):
         raise ValueError(f"{folder}: prepared.json does not say {', '.join(missing)}")
-    vocabulary = _read_json(folder / "vocabulary.json")
     train, validation = (_read_table(folder / f"{split}.safetensors") for split in SPLITS)
     return Prepared(Vocabulary.from_json(vocabulary), train, validation, description)
 
@@ -197,16 +199,6 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     files = [name for part in parts for name in part["files"]]
     return {**first, "files": files, "train": train, "parts": parts}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path}: damaged: holds a {type(values).__name__}, not an object")
-    return values
 
 
 def _read_table(path: Path) -> PairTable:
