@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from molspec.flags import DecodingFlags, ModelFlags, with_flags
+from molspec.flags import CanonicalQueries, DecodingFlags, ModelFlags, with_flags
 from molspec.formats import FORMATS, Format
 from molspec.tables import open_lines
 from molspec.training.commands import register
@@ -186,25 +186,18 @@ def score(
     output_name: _Output = _STANDARD,
     output_format: _Form = OutputFormat.jsonl,
     batch_size: Annotated[int, typer.Option(help="Pairs under way together.")] = 32,
-    canonical_queries: Annotated[
-        bool | None,
-        typer.Option(
-            "--canonical-queries/--queries-as-given",
-            help="Ask in canonical SMILES or as given; as the model was trained if not said.",
-        ),
-    ] = None,
+    canonical_queries: CanonicalQueries = None,
     *,
     model: ModelFlags,
 ) -> None:
     """Say how probable a model finds the targets of a table, spelt as they are."""
     with one_line_errors():
-        from molspec import checkpoints, models
         from molspec.evaluation import PairTable
 
         with value_errors_are_usage_errors():
-            task = checkpoints.read(models.locate(model.model_name)).task
-            table = PairTable(table_path, query_column, target_column, task)
-            results = _load(model).log_probs_stream(
+            loaded = _load(model)
+            table = PairTable(table_path, query_column, target_column, loaded.task)
+            results = loaded.log_probs_stream(
                 ((row.query, row.target) for row in table),
                 batch_size=batch_size,
                 canonical_queries=canonical_queries,

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from molspec.strategy import PredictOptions
 
 
+CanonicalQueries = Annotated[
+    bool | None,
+    typer.Option(
+        "--canonical-queries/--queries-as-given",
+        help="Ask in canonical SMILES or as given; as the model was trained if not said.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class ModelFlags:
     """Which model, where, and in which precision."""
@@ -64,13 +73,7 @@ class DecodingFlags:
     merge_duplicates: Annotated[
         bool, typer.Option("--merge-duplicates", help="Answers that are one molecule become one.")
     ] = False
-    canonical_queries: Annotated[
-        bool | None,
-        typer.Option(
-            "--canonical-queries/--queries-as-given",
-            help="Ask in canonical SMILES or as given; as the model was trained if not said.",
-        ),
-    ] = None
+    canonical_queries: CanonicalQueries = None
     views: Annotated[
         int, typer.Option(help="Spellings of a query to ask: more accurate, more work.")
     ] = 1

@@ -115,8 +115,7 @@ def write(
     there already and not to be overwritten, OSError where it cannot be written.
     """
     destination = Path(destination)
-    if shard_bytes is not None and shard_bytes < 1:
-        raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
+    check_shard_bytes(shard_bytes)
     check_destination(destination, overwrite=overwrite)
     destination.parent.mkdir(parents=True, exist_ok=True)
     unfinished = destination.with_name(f".{destination.name}.{os.getpid()}.unfinished")
@@ -132,6 +131,12 @@ def write(
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+def check_shard_bytes(shard_bytes: int | None) -> None:
+    """Raise ValueError where weights cannot be written in files of so many bytes."""
+    if shard_bytes is not None and shard_bytes < 1:
+        raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
 
 
 def check_destination(destination: Path, *, overwrite: bool = False) -> None:

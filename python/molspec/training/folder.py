@@ -23,6 +23,7 @@ import torch
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.checkpoints.folder import check_shard_bytes
 from molspec.drafting import build_ngram
 from molspec.model.transformer import Transformer
 from molspec.training.card import write_card
@@ -54,8 +55,7 @@ class Folder:
         start: Checkpoint | None,
         shard_bytes: int | None,
     ) -> None:
-        if shard_bytes is not None and shard_bytes < 1:
-            raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
+        check_shard_bytes(shard_bytes)
         self.path = path
         self.model = path / "model"
         self._state = path / "state.pt"

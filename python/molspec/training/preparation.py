@@ -138,7 +138,8 @@ def prepare(
         (validation, "validation files", 1.0),
         (files, "files", 0.0 if validation else options.validation_share),
     ):
-        made.take(_make(_read(group, options), options, share), words)
+        if group:
+            made.take(_make(_read(group, options), options, share), words)
     judged = {}
     if judge is not None and options.max_nats is not None:
         judged = {"judge": {"name": judge.name, **made.ask(judge, options.max_nats)}}

@@ -13,7 +13,7 @@ from molspec.text import TokenizationError, tokenize
 from molspec.training.rooting import Molecule, UnfitReactionError
 
 #: Names of the columns that hold the left and the right side of a reaction without atom maps.
-_SIDES = (("reactants", "product"),)
+_SIDES = ("reactants", "product")
 #: Names of the columns that hold what a model reads and what it writes.
 _ENDS = (("src", "tgt"), ("source", "target"))
 _PEEKED_ROWS = 100
@@ -92,11 +92,10 @@ def read_rows(
 
 def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
     """Find columns that hold left and right sides."""
-    ends = _ENDS if task == "product" else tuple((right, left) for left, right in _ENDS)
-    found = (
-        (find_column(header, left), find_column(header, right))
-        for left, right in (*_SIDES, *(() if task is None else ends))
-    )
+    names = [_SIDES]
+    if task is not None:
+        names += [(left, right) if task == "product" else (right, left) for left, right in _ENDS]
+    found = ((find_column(header, left), find_column(header, right)) for left, right in names)
     return [(left, right) for left, right in found if left is not None and right is not None]
 
 
