@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,9 +35,16 @@ def test_they_are_those_of_predictions_to_the_bit(dtype: str, n_best: int) -> No
         assert asked(model, predicted, batch_size) == expected
 
 
-def test_they_are_those_of_the_plain_decoder() -> None:
+@pytest.mark.parametrize("target_bos", [False, True])
+def test_they_are_those_of_the_plain_decoder(target_bos: bool) -> None:
     checkpoint = tiny.checkpoint()
-    model, vocabulary = Model(checkpoint), checkpoint.vocabulary
+    vocabulary = checkpoint.vocabulary
+    begin = [vocabulary.bos_id]
+    if target_bos:  # as transformers trains BART
+        spec = replace(checkpoint.spec, start_id=vocabulary.eos_id, target_bos=True)
+        checkpoint = replace(checkpoint, spec=spec)
+        begin = [vocabulary.eos_id, vocabulary.bos_id]
+    model = Model(checkpoint)
     targets = ("CCO", "C" * 40, "N", "c1ccc2c(c1)CCN2")
     plain = Transformer(checkpoint.spec, 0.0, vocabulary.pad_id).eval()
     plain.load_state_dict(checkpoint.weights)
@@ -44,11 +52,12 @@ def test_they_are_those_of_the_plain_decoder() -> None:
         QUERIES, targets, model.log_probs(QUERIES, targets), strict=True
     ):
         source_ids = torch.tensor([model.source(0, query).encoder_ids])
-        wanted = [*vocabulary.encode(target), vocabulary.eos_id]
-        given = torch.tensor([[vocabulary.bos_id, *wanted[:-1]]])
+        wanted = [*begin[1:], *vocabulary.encode(target), vocabulary.eos_id]
+        given = torch.tensor([[begin[0], *wanted[:-1]]])
         with torch.no_grad():
             log_probs = plain(source_ids, given).log_softmax(-1)[0]
         expected = float(log_probs[torch.arange(len(wanted)), torch.tensor(wanted)].sum())
+        assert result.predictions[0].smiles == target
         assert result.predictions[0].log_prob == pytest.approx(expected, abs=1e-4)
         assert result.statistics.decoder_calls == 1
         assert result.statistics.nodes == len(wanted)
@@ -91,4 +100,10 @@ def test_wrong_use_is_refused() -> None:
         model.log_probs("CCO", ["CC"])
     with pytest.raises(ValueError, match="batch_size is 0"):
         model.log_probs(["CCO"], ["CC"], batch_size=0)
+    for pairs in (["CO"], [("CC",)]):
+        with pytest.raises(ValueError, match=r"^pairs holds .*: expected a query and a target$"):
+            list(model.log_probs_stream(pairs))  # type: ignore[arg-type]
     assert list(model.log_probs([], [])) == []
+    assert list(model.log_probs(iter(["CCO"]), iter(["CC"]))) == list(
+        model.log_probs(["CCO"], ["CC"])
+    )

@@ -119,6 +119,16 @@ def test_one_text_is_no_list_of_queries(model: Model, text: Any, kind: str) -> N
         model.log_probs_stream(text)
 
 
+def test_options_are_no_dictionary(model: Model) -> None:
+    with pytest.raises(ValueError, match=r"^options is a dict: expected PredictOptions$"):
+        model.predict_stream(["CCO"], {"n_best": 2})  # type: ignore[arg-type]
+
+
+def test_blanks_around_a_query_are_no_part_of_it(model: Model) -> None:
+    (plain, blank) = model.predict(["CCO", " CCO\n"], max_length=20)
+    assert (blank.query, blank.error, blank.predictions) == (" CCO\n", None, plain.predictions)
+
+
 def test_the_checkpoint_says_how_it_is_asked(tmp_path: Path) -> None:
     checkpoint = tiny.checkpoint()
     write(replace(checkpoint, canonical_queries=True), tmp_path / "canonical")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, overload
 
 import torch
@@ -13,6 +14,7 @@ from molspec.checkpoints import Checkpoint, hugging_face
 from molspec.drafting import check_count
 from molspec.engine.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.devices import Engine, by_name, check_device, make_engine
+from molspec.engine.generation import generation_settings, warn_of_processors
 from molspec.engine.module import EncoderDecoder
 from molspec.measurement import measure
 from molspec.model.spec import ModelSpec
@@ -36,6 +38,9 @@ def compile(  # noqa: A001 - named as torch.compile is
     dtype: str | torch.dtype = ...,
     device: str | torch.device = ...,
     max_positions: int = ...,
+    source_bos: bool | None = ...,
+    source_eos: bool | None = ...,
+    target_bos: bool | None = ...,
 ) -> Engine: ...
 @overload
 def compile(  # noqa: A001
@@ -44,6 +49,9 @@ def compile(  # noqa: A001
     dtype: str | torch.dtype = ...,
     device: str | torch.device = ...,
     max_positions: int = ...,
+    source_bos: bool | None = ...,
+    source_eos: bool | None = ...,
+    target_bos: bool | None = ...,
 ) -> Model: ...
 def compile(  # noqa: A001
     module: nn.Module,
@@ -51,6 +59,9 @@ def compile(  # noqa: A001
     dtype: str | torch.dtype = "float32",
     device: str | torch.device = "cpu",
     max_positions: int = 512,
+    source_bos: bool | None = None,
+    source_eos: bool | None = None,
+    target_bos: bool | None = None,
 ) -> Engine | Model:
     """Turn a module into a model of the native engine, with the same outputs.
 
@@ -61,6 +72,11 @@ def compile(  # noqa: A001
         for token ids: `molspec.decode(engine, source_ids, ...)`.
     dtype, device: of the result, as `load` takes them.
     max_positions: longest source or target, of modules that do not say it themselves.
+    source_bos, source_eos: whether the model wants its sources wrapped in the vocabulary's BOS and
+        EOS. If not given: as molspec's own twin says of itself; Marian and T5 in EOS, others in
+        both.
+    target_bos: whether the model writes BOS behind the token that its decoder starts with, as BART
+        does where transformers trained it; if not given, it does not.
 
     Raises ValueError, naming what of the module the engine does not have; `molspec.decode` takes
     such a module as it is.
@@ -80,6 +96,7 @@ def compile(  # noqa: A001
     double: Any = copy.deepcopy(module).double()
     with evaluating(double):
         if is_hugging_face(double):
+            warn_of_processors(generation_settings(module), "molspec.compile", 1)
             spec, weights = hugging_face.convert(
                 double.config.to_dict(), double.state_dict(), max_positions
             )
@@ -94,6 +111,12 @@ def compile(  # noqa: A001
     weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
     if vocabulary is None:
         return make_engine(spec, weights, device, dtype)
+    spec = replace(
+        spec,
+        source_bos=spec.source_bos if source_bos is None else source_bos,
+        source_eos=spec.source_eos if source_eos is None else source_eos,
+        target_bos=spec.target_bos if target_bos is None else target_bos,
+    )
     return Model(Checkpoint(spec, weights, vocabulary), dtype, device)
 
 

@@ -118,11 +118,15 @@ class _Call:
 
 @contextmanager
 def _recorded(part: nn.Module) -> Iterator[list[_Call]]:
-    """Record the first argument and the result of the calls of a part."""
+    """Record the first argument, named or not, and the result of the calls of a part."""
     calls: list[_Call] = []
-    handle = part.register_forward_hook(
-        lambda _, arguments, result: calls.append(_Call(arguments[0], result))
-    )
+
+    def record(
+        _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], result: Any
+    ) -> None:
+        calls.append(_Call(next(iter((*arguments, *named.values()))), result))
+
+    handle = part.register_forward_hook(record, with_kwargs=True)
     try:
         yield calls
     finally:

@@ -54,7 +54,7 @@ class Model:
         vars(self).update(state)
         self._guess = self._guess_model()
 
-    def predict(self, queries: Sequence[str], n_best: int = 1, **options: Any) -> Results:
+    def predict(self, queries: Iterable[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query; a bad one gets a Result with `error`, the others are answered.
 
         queries are SMILES. The options, all by name, are those of `PredictOptions`: beam_size,
@@ -75,9 +75,12 @@ class Model:
     ) -> Iterator[Result]:
         """Answer queries read as they are needed, in their order, each as soon as it can be.
 
-        `statistics`, where given, is kept up to date. Raises ValueError as `predict` does.
+        As many as `options.batch_size` are read ahead. `statistics`, where given, is kept up to
+        date. Raises ValueError as `predict` does.
         """
         _check_several("queries", queries)
+        if not isinstance(options, PredictOptions | None):
+            raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
         options = self._resolved(options or PredictOptions())
         search = options.search(self._guess, options.length_limit(self.spec.max_positions))
         canonical = bool(options.canonical_queries)
@@ -86,12 +89,14 @@ class Model:
         )
         return self._stream(asked, options, search, statistics or Statistics())
 
-    def log_probs(self, queries: Sequence[str], targets: Sequence[str], **options: Any) -> Results:
+    def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
         """Say how probable the model finds each query's target, spelt as it is.
 
         The result's only prediction is the target; its log_prob is, to the bit, the one that
-        `predict` gives the target where it finds it, and comes of one decoder pass. A query or a
-        target that the model cannot read gets a Result with `error`, the others are answered.
+        `predict` gives the target where it finds it, and comes of one decoder pass. A target of
+        learned pieces is split as the tokenizer splits it: the model may write it in others. A
+        query or a target that the model cannot read gets a Result with `error`, the others are
+        answered.
 
         The options, all by name, are batch_size and canonical_queries of `PredictOptions`.
 
@@ -100,6 +105,7 @@ class Model:
         """
         _check_several("queries", queries)
         _check_several("targets", targets)
+        queries, targets = list(queries), list(targets)
         if len(queries) != len(targets):
             raise ValueError(
                 f"targets has {len(targets)} items: expected {len(queries)}, one a query"
@@ -122,7 +128,10 @@ class Model:
             PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
         )
         canonical = bool(options.canonical_queries)
-        asked = ((query, partial(self._pair, query, target, canonical)) for query, target in pairs)
+        asked = (
+            (query, partial(self._pair, query, target, canonical))
+            for query, target in map(_two, pairs)
+        )
         start_id = self.spec.decoder_start(self.vocabulary.bos_id)
         search = ForcedSearch(start_id, self.vocabulary.eos_id)
         return self._stream(asked, options, search, statistics or Statistics())
@@ -192,8 +201,11 @@ class Model:
             ids = self.vocabulary.encode(check_text(target))
         except ValueError as error:
             raise ValueError(f"target: {error}") from error
-        _check_length(len(ids), self.spec.max_positions - 1, "target: ", "target")
-        return [replace(source, token_ids=ids)]
+        bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
+        begin = [] if bos_id is None else [bos_id]
+        longest = self.spec.max_positions - 1 - len(begin)
+        _check_length(len(ids), longest, "target: ", "target")
+        return [replace(source, token_ids=[*begin, *ids])]
 
     def _encode(self, text: str, query: str) -> list[int]:
         try:
@@ -227,6 +239,13 @@ def _check_several(name: str, values: Iterable[object], expected: str = "SMILES"
     if isinstance(values, str | bytes):
         kind = "a string" if isinstance(values, str) else "bytes"
         raise ValueError(f"{name} is {kind}: expected a list of {expected}")
+
+
+def _two(pair: tuple[str, str]) -> tuple[str, str]:
+    """Raise ValueError for a text, whose characters would be taken for a pair, and other sizes."""
+    if isinstance(pair, str | bytes) or len(pair) != 2:
+        raise ValueError(f"pairs holds {pair!r}: expected a query and a target")
+    return pair
 
 
 def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:

@@ -1,4 +1,5 @@
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +33,16 @@ TOKENS = (
 QUERIES = ["CCO", "c1cc[nH]c1", "C(Cl)(Br)=O"]
 
 
+def template(*ids: int) -> dict[str, Any]:
+    """A post-processor that puts ids around a text, the last one behind it."""
+    around = [{"SpecialToken": {"id": str(index)}} for index in ids]
+    return {
+        "type": "TemplateProcessing",
+        "single": [*around[:-1], {"Sequence": {"id": "A"}}, *around[-1:]],
+        "special_tokens": {str(index): {"ids": [index]} for index in ids},
+    }
+
+
 def write(
     folder: Path,
     model: Any,
@@ -42,10 +53,9 @@ def write(
     model.float().save_pretrained(folder)
     ids = {token: index for index, token in enumerate(TOKENS)}
     if vocabulary == "tokenizer.json":
-        template = [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}, {"SpecialToken": {}}]
         content: Any = {
             "added_tokens": [{"id": 0, "content": "<s>"}],
-            "post_processor": {"type": "TemplateProcessing", "single": template},
+            "post_processor": template(0, 2),
             "model": {"type": "WordLevel", "vocab": ids},
         }
         content.update(changes)
@@ -147,12 +157,58 @@ def test_vocabularies(tmp_path: Path, vocabulary: str) -> None:
     assert (found.pad_id, found.bos_id, found.eos_id, found.unk_id) == (1, 0, 2, 3)
 
 
+def test_a_file_that_was_left_from_before_is_not_read(tmp_path: Path) -> None:
+    before, model = models.bart(), models.bart(scale_embedding=True)
+    torch.save(before.state_dict(), tmp_path / "pytorch_model.bin")
+    folder = write(tmp_path, model)
+    state = {name: value.clone() for name, value in before.float().state_dict().items()}
+    save_file(state, folder / "model_before.safetensors")
+    compare(model, read(folder))
+
+
 def test_what_the_decoder_starts_with(tmp_path: Path) -> None:
-    bart = read(write(tmp_path / "bart", models.bart()))
-    assert (bart.spec.start_id, bart.spec.source_bos, bart.spec.source_eos) == (2, True, True)
+    bart = read(write(tmp_path / "bart", models.bart())).spec
+    assert (bart.start_id, bart.source_bos, bart.source_eos) == (2, True, True)
+    assert bart.target_bos  # its labels are wrapped as its sources are
+    begun = read(write(tmp_path / "begun", models.bart(decoder_start_token_id=0))).spec
+    assert (begun.start_id, begun.target_bos) == (0, False)
     marian = read(write(tmp_path / "marian", models.marian(), "vocab.json"))
     assert (marian.spec.start_id, marian.vocabulary.bos_id) == (19, None)
     assert (marian.spec.source_bos, marian.spec.source_eos) == (False, True)
+    assert not marian.spec.target_bos
+
+
+ROBERTA = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]}
+WRAPPED: dict[str, tuple[Any, list[int], list[int]]] = {
+    "nothing": (None, [], []),
+    "both": (template(0, 2), [0], [2]),
+    "an end": (template(2), [], [2]),
+    "RoBERTa's": (ROBERTA, [0], [2]),
+}
+
+
+@pytest.mark.parametrize("kind", WRAPPED)
+def test_sources_are_wrapped_as_the_tokenizer_does_it(tmp_path: Path, kind: str) -> None:
+    processor, begin, end = WRAPPED[kind]
+    loaded = load(write(tmp_path, models.bart(), changes={"post_processor": processor}))
+    assert loaded.source(0, "CO").encoder_ids == [*begin, 4, 6, *end]
+
+
+MISFIT: dict[str, tuple[Any, str]] = {
+    "other ids": (template(4, 17), r"puts the ids \[4\] before and \[17\] behind a text: expected"),
+    "too many": (template(0, 0, 2), r"puts the ids \[0, 0\] before and \[2\] behind a text"),
+    "BERT's": ({**ROBERTA, "cls": ["[CLS]", 3]}, r"puts the ids \[3\] before and \[2\] behind"),
+    "another kind": ({"type": "ByteLevel"}, "tokenizer.json has a post_processor 'ByteLevel'"),
+    "damage": ({"type": "BertProcessing"}, "tokenizer.json has a damaged post_processor"),
+}
+
+
+@pytest.mark.parametrize("kind", MISFIT)
+def test_what_else_a_tokenizer_puts_around_a_text_is_named(tmp_path: Path, kind: str) -> None:
+    processor, message = MISFIT[kind]
+    folder = write(tmp_path, models.bart(), changes={"post_processor": processor})
+    with pytest.raises(CheckpointError, match=message):
+        read(folder)
 
 
 @pytest.mark.parametrize("kind", models.MODELS)
@@ -205,7 +261,12 @@ def test_the_tokenizers_library_writes_what_is_read(tmp_path: Path, kind: str) -
 
 def test_generation_settings_are_not_passed_over_in_silence(tmp_path: Path) -> None:
     folder = write(tmp_path, models.bart())
-    (folder / "generation_config.json").write_text('{"no_repeat_ngram_size": 3}')
+    settings = folder / "generation_config.json"
+    settings.write_text('{"suppress_tokens": [], "repetition_penalty": 1.0, "min_length": 0}')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(folder)
+    settings.write_text('{"no_repeat_ngram_size": 3}')
     with pytest.warns(UserWarning, match="sets no_repeat_ngram_size: molspec ranks by the model"):
         read(folder)
 

@@ -13,7 +13,7 @@ import torch
 
 from molspec import checkpoints, load
 from molspec.checkpoints import CheckpointError, read
-from molspec.text import PieceVocabulary
+from molspec.text import PieceVocabulary, TokenizationError
 from molspec.training import PrepareOptions, prepare
 
 pytest.importorskip("transformers")
@@ -114,6 +114,39 @@ def test_words_beside_smiles_are_read(tmp_path: Path) -> None:
         "no text: holds half a surrogate pair",
         None,
     ]
+
+
+def bare(kind: Any) -> PieceVocabulary:
+    """A vocabulary of a tokenizer that has nothing but its kind."""
+    library = Tokenizer(kind)
+    library.add_special_tokens(["<pad>", "<s>", "</s>"])
+    count = library.get_vocab_size()
+    tokens = tuple(str(library.id_to_token(index)) for index in range(count))
+    ends = [library.token_to_id(token) for token in ("<pad>", "<s>", "</s>")]
+    return PieceVocabulary(tokens, *ends, None, library.to_str())
+
+
+KINDS: dict[str, tuple[Any, str]] = {
+    "passes over": (kinds.BPE({"C": 0, "O": 1, "(": 2, ")": 3, "CC": 4}, [("C", "C")]), "'.*'"),
+    "fails": (kinds.WordPiece({"C": 0, "##C": 1}, unk_token="none"), "the tokenizer fails: "),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_tokenizer_does_not_know_is_an_error(kind: str) -> None:
+    model, message = KINDS[kind]
+    vocabulary = bare(model)
+    assert vocabulary.encode("CC")
+    with pytest.raises(TokenizationError, match=message):
+        vocabulary.encode("CC[Si](C)Br")
+
+
+def test_what_a_tokenizer_passes_over_is_named() -> None:
+    vocabulary = bare(KINDS["passes over"][0])
+    with pytest.raises(TokenizationError, match=r"vocabulary: '\[', 'S', 'i', '\]'$"):
+        vocabulary.encode("CC[Si](C)C")
+    assert vocabulary.decode(vocabulary.encode("CC(C)O")) == "CC(C)O"  # it has no decoder
+    assert vocabulary.decode([vocabulary.bos_id or 0, 4, vocabulary.eos_id]) == "CC"
 
 
 def test_what_a_training_cut_texts_to_is_not_done(tmp_path: Path) -> None:

@@ -90,6 +90,28 @@ def test_one_embedding_is_kept_as_one() -> None:
     assert check(module).spec.shared_embedding
 
 
+class NamingTransformer(PlainTransformer):
+    """Gives torch's layers their arguments by name."""
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        hidden = self.src_token_featurizer(src)
+        return self.transformer.encoder(src=hidden, src_key_padding_mask=src_pad_mask)
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+        future = torch.ones(tgt.shape[1], tgt.shape[1]).triu(1).bool()
+        hidden = self.transformer.decoder(
+            tgt=self.tgt_token_featurizer(tgt),
+            memory=memory,
+            tgt_mask=future,
+            memory_key_padding_mask=memory_pad_mask,
+        )
+        return self.next_token_classifier(hidden)
+
+
+def test_arguments_may_have_names() -> None:
+    check(NamingTransformer(seed=14), max_positions=40)
+
+
 @pytest.mark.parametrize("convention", ["post-norm", "embedding norm", "tied output"])
 def test_the_training_twin(convention: str) -> None:
     spec = spec_of(convention)
@@ -126,6 +148,26 @@ def test_a_vocabulary_makes_a_model_of_smiles() -> None:
     own = decode(module, [source], max_length=9, **IDS)
     answer = model.predict(["CC(=O)N"], max_length=9)[0].predictions[0]
     assert answer.smiles == model.vocabulary.decode(own.sequences[0, 0].tolist())
+
+
+def test_who_compiles_says_how_sources_are_wrapped() -> None:
+    vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
+    module = PlainTransformer(seed=14)
+    ids = vocabulary.encode("CCO")
+    assert compile(module, vocabulary).source(0, "CCO").encoder_ids == [BOS, *ids, EOS]
+    bare = compile(module, vocabulary, source_bos=False, source_eos=False, target_bos=True)
+    assert bare.source(0, "CCO").encoder_ids == ids
+    assert bare.spec.target_bos
+
+
+def test_hugging_face_says_what_the_decoder_starts_with() -> None:
+    models = pytest.importorskip("tests.drop_in.hugging_face_models")
+    module = models.bart(decoder_start_token_id=0).float()
+    module.generation_config.min_length = 5
+    vocabulary = Vocabulary(tuple(f"[{index}C]" for index in range(20)), 1, 19, 2)
+    with pytest.warns(UserWarning, match=r"sets min_length: molspec.compile ranks by the model's"):
+        model = compile(module, vocabulary)
+    assert model.spec.decoder_start(vocabulary.bos_id) == 0
 
 
 @pytest.mark.parametrize("kind", ["bart", "marian", "t5", "t5 v1.1"])

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from rdkit import Chem, rdBase
 
-from molspec.text import InvalidSmilesError, TokenizationError, canonicalise, check_smiles
+from molspec.text import (
+    InvalidSmilesError,
+    TokenizationError,
+    canonical_query,
+    canonicalise,
+    check_smiles,
+)
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 CAPTURES = hasattr(rdBase, "CaptureErrorLog")
@@ -27,7 +33,7 @@ def test_real_smiles_pass_as_they_are() -> None:
     [
         ("CC(C", "extra open parentheses near position 3"),
         ("C1CC", "unclosed ring"),
-        ("CC>>CC", "syntax error near position 3"),
+        ("CC>C(C", "extra open parentheses near position 2"),
         ("C.[Xx]", "syntax error near position 4"),
         ("c1cccc1", "Can't kekulize mol. Unkekulized atoms: 0 1 2 3 4"),
         ("FC(C)(C)(C)C", "Explicit valence for atom # 1 C, 5, is greater than permitted"),
@@ -55,6 +61,8 @@ def test_an_rdkit_that_keeps_its_log_still_gives_an_error(monkeypatch: pytest.Mo
         (None, "expected a SMILES string, got NoneType"),
         (float("nan"), "expected a SMILES string, got float"),
         (b"CC", "expected a SMILES string, got bytes"),
+        ("CC>>CC", "a whole reaction: expected one side of it"),
+        (">", "no molecule: '>'"),
     ],
 )
 def test_refuses_what_is_no_text(query: Any, message: str) -> None:
@@ -76,10 +84,25 @@ def test_characters_are_checked_before_chemistry() -> None:
         ("[CH3:1][C@H:2]([CH3:3])[OH:4]", "CC(C)O"),
         ("CC(C", None),
         ("", None),
+        (" OCC ", "CCO"),
+        ("CC(=O)O CCN", None),
     ],
 )
 def test_canonicalise(smiles: str, expected: str | None) -> None:
     assert canonicalise(smiles) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (" OCC\n", "CCO"),
+        ("OCC.[CH4:1]>N", "C.CCO>N"),
+        ("OCC>", "CCO>"),
+    ],
+)
+def test_queries_may_have_blanks_around_them_and_reagents_apart(query: str, expected: str) -> None:
+    assert check_smiles(query) == query.strip()
+    assert canonical_query(query) == expected
 
 
 def test_canonical_smiles_stay(capfd: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,18 @@ def test_an_epoch_has_every_pair_once(pairs: list[tuple[list[int], list[int]]], 
     assert sorted(rows(batches, batches.epoch(seed, 0))) == wrapped
 
 
+@pytest.mark.parametrize(
+    "spec", [{"source_bos": False}, {"source_eos": False}, {"target_bos": True}]
+)
+def test_pairs_are_wrapped_as_the_model_wants_them(spec: dict[str, bool]) -> None:
+    batches = make([([3, 4], [5])], **spec)
+    pair = batches.take(batches.epoch(0, 0), 0)
+    begin = [1] * spec.get("source_bos", True)
+    end = [2] * spec.get("source_eos", True)
+    target = [1, *[1] * spec.get("target_bos", False), 5, 2]
+    assert [ids[0].tolist() for ids in pair] == [[*begin, 3, 4, *end], target]
+
+
 def test_order_is_decided_by_seed_and_number() -> None:
     pairs = [([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)]
     orders = {

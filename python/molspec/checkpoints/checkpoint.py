@@ -65,8 +65,9 @@ class Checkpoint:
         if self.canonical_queries and not self.vocabulary.atomwise:
             raise CheckpointError("canonical_queries is true for a vocabulary of learned pieces")
         self.spec.decoder_start(self.vocabulary.bos_id)
-        if self.spec.source_bos and self.vocabulary.bos_id is None:
-            raise CheckpointError("the source begins with BOS, but the vocabulary has none")
+        for side in ("source", "target"):
+            if getattr(self.spec, f"{side}_bos") and self.vocabulary.bos_id is None:
+                raise CheckpointError(f"the {side} begins with BOS, but the vocabulary has none")
 
     @property
     def dtype(self) -> str:

@@ -30,6 +30,8 @@ LOOKS_FOR = "a Hugging Face folder with config.json and weights"
 
 _CONFIG = "config.json"
 _GENERATION = "generation_config.json"
+_WEIGHTS = "model.safetensors"
+_SHARDS = "model-*-of-*.safetensors"
 _BINARY = "pytorch_model.bin"
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
@@ -87,26 +89,28 @@ def read(path: Path) -> Checkpoint:
     vocabulary, wrapping = read_vocabulary(path, config, spec.target_vocab_size)
     if wrapping is not None:
         spec = replace(spec, source_bos=wrapping[0], source_eos=wrapping[1])
-    return Checkpoint(spec, weights, vocabulary)
+    # Labels are wrapped as sources are, and the decoder's start comes before them.
+    target_bos = spec.source_bos and spec.start_id != vocabulary.bos_id
+    return Checkpoint(replace(spec, target_bos=target_bos), weights, vocabulary)
 
 
 def _read_state(folder: Path) -> dict[str, Tensor]:
-    if (folder / _BINARY).is_file():
-        try:
-            state = torch.load(folder / _BINARY, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged file can fail anywhere in the reader
-            raise CheckpointError(f"{_BINARY} is damaged or holds Python objects") from error
-        return dict(state)
-    state = {}
-    files = sorted(folder.glob("model*.safetensors"))  # one, or shards
-    if not files:
-        raise CheckpointError(f"no model.safetensors and no {_BINARY} in it")
-    for file in files:
-        try:
-            state.update(load_file(file))
-        except SafetensorError as error:
-            raise CheckpointError(f"{file.name} is damaged: {error}") from error
-    return state
+    # In the order of transformers, which leaves an older file beside the one that it writes.
+    whole = folder / _WEIGHTS
+    if files := [whole] if whole.is_file() else sorted(folder.glob(_SHARDS)):
+        state = {}
+        for file in files:
+            try:
+                state.update(load_file(file))
+            except SafetensorError as error:
+                raise CheckpointError(f"{file.name} is damaged: {error}") from error
+        return state
+    if not (folder / _BINARY).is_file():
+        raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
+    try:
+        return dict(torch.load(folder / _BINARY, map_location="cpu", weights_only=True))
+    except Exception as error:  # a damaged file can fail anywhere in the reader
+        raise CheckpointError(f"{_BINARY} is damaged or holds Python objects") from error
 
 
 def convert(
@@ -162,7 +166,6 @@ def _check(config: Mapping[str, Any]) -> None:
 
 def _spec(config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool) -> ModelSpec:
     source, target = ours["source_embedding"], ours["target_embedding"]
-    start_id = config["decoder_start_token_id"]
     return ModelSpec(
         source_vocab_size=len(source),
         target_vocab_size=len(target),
@@ -179,7 +182,7 @@ def _spec(config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool) -> 
         shared_embedding=torch.equal(source, target),
         tied_output=tied,
         output_bias="output.bias" in ours,
-        start_id=None if start_id == config.get("bos_token_id") else start_id,
+        start_id=config["decoder_start_token_id"],
         **_KINDS[config["model_type"]],
     )
 

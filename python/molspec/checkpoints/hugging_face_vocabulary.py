@@ -34,10 +34,11 @@ def read_vocabulary(
     arguments = _tokens_and_special_ids(ids, config, size)
     if tokenizer is None:
         return Vocabulary(*arguments), None
+    vocabulary = Vocabulary(*arguments)
     if not _has_pieces(tokenizer):
-        return Vocabulary(*arguments), _wrapping(tokenizer.get("post_processor"))
+        return vocabulary, _wrapping(vocabulary, *_around(tokenizer.get("post_processor")))
     pieces = PieceVocabulary(*arguments, file.read_text(encoding="utf-8"))
-    return pieces, _wrapping_of(pieces)
+    return pieces, _wrapping(pieces, *pieces.wrapping())
 
 
 def _tokens_and_special_ids(
@@ -84,16 +85,26 @@ def _has_pieces(tokenizer: Mapping[str, Any]) -> bool:
     return kind != "WordLevel" and not (kind == "BPE" and not model.get("merges"))
 
 
-def _wrapping(processor: Mapping[str, Any] | None) -> Wrapping:
-    """Whether a tokenizer puts special tokens before and behind a text."""
+def _around(processor: Mapping[str, Any] | None) -> tuple[list[int], list[int]]:
+    """Ids that a tokenizer's post-processor puts before and behind a text."""
     if processor is None:
-        return False, False
-    if processor.get("type") in ("RobertaProcessing", "BertProcessing"):
-        return True, True
-    if processor.get("type") == "TemplateProcessing":
-        kinds = [next(iter(item)) for item in processor.get("single", ())]
-        return kinds[:1] == ["SpecialToken"], kinds[-1:] == ["SpecialToken"]
-    raise CheckpointError(f"tokenizer.json has a post_processor {processor.get('type')!r}")
+        return [], []
+    try:
+        if processor["type"] in ("RobertaProcessing", "BertProcessing"):
+            return [processor["cls"][1]], [processor["sep"][1]]
+        if processor["type"] == "TemplateProcessing":
+            before: list[int] = []
+            behind: list[int] = []
+            ids = before
+            for item in processor["single"]:
+                if "Sequence" in item:
+                    ids = behind
+                else:
+                    ids += processor["special_tokens"][item["SpecialToken"]["id"]]["ids"]
+            return before, behind
+    except (KeyError, IndexError, TypeError) as error:
+        raise CheckpointError("tokenizer.json has a damaged post_processor") from error
+    raise CheckpointError(f"tokenizer.json has a post_processor {processor['type']!r}")
 
 
 def _checked(values: Mapping[str, Any]) -> dict[str, int]:
@@ -102,9 +113,8 @@ def _checked(values: Mapping[str, Any]) -> dict[str, int]:
     return dict(values)
 
 
-def _wrapping_of(pieces: PieceVocabulary) -> Wrapping:
-    begin, end = pieces.wrapping()
-    if begin not in ([], [pieces.bos_id]) or end not in ([], [pieces.eos_id]):
+def _wrapping(vocabulary: Vocabulary, begin: list[int], end: list[int]) -> Wrapping:
+    if begin not in ([], [vocabulary.bos_id]) or end not in ([], [vocabulary.eos_id]):
         raise CheckpointError(
             f"tokenizer.json puts the ids {begin} before and {end} behind a text: expected "
             "bos_token_id, eos_token_id or none"

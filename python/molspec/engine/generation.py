@@ -6,20 +6,28 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-#: What `generate` does to distributions where a generation config says so, and its value for not.
+#: What `generate` does to distributions where a generation config says so, and its values for not.
 _PROCESSORS: dict[str, tuple[object, ...]] = {
     "forced_bos_token_id": (None,),
-    "bad_words_ids": (None,),
-    "suppress_tokens": (None,),
-    "begin_suppress_tokens": (None,),
+    "forced_decoder_ids": (None, []),
+    "bad_words_ids": (None, []),
+    "suppress_tokens": (None, []),
+    "begin_suppress_tokens": (None, []),
     "no_repeat_ngram_size": (None, 0),
     "encoder_no_repeat_ngram_size": (None, 0),
     "repetition_penalty": (None, 1.0),
+    "encoder_repetition_penalty": (None, 1.0),
     "exponential_decay_length_penalty": (None,),
-    "sequence_bias": (None,),
+    "sequence_bias": (None, {}, []),
     "min_length": (None, 0),
     "min_new_tokens": (None, 0),
 }
+
+
+def generation_settings(model: Any) -> Mapping[str, Any]:
+    """The generation config of a model in memory; empty where it has none."""
+    config = getattr(model, "generation_config", None)
+    return {} if config is None else config.to_dict()
 
 
 def warn_of_processors(settings: Mapping[str, Any], who: str, depth: int) -> None:

@@ -18,7 +18,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from molspec.engine.adapters import device_of
-from molspec.engine.generation import warn_of_processors
+from molspec.engine.generation import generation_settings, warn_of_processors
 from molspec.engine.memories import Memories
 from molspec.engine.module import (
     PickedNodes,
@@ -54,9 +54,8 @@ class HuggingFaceSession:
         #: What the step before gathered of them, as a cache.
         self._cross_cache: tuple[Tensor, DynamicCache] | None = None
         #: Keys and values of nodes [slot, layer, 2, head, head_dim].
-        self._pool = torch.empty(0)
-        config = getattr(model, "generation_config", None)
-        warn_of_processors({} if config is None else config.to_dict(), "molspec.decode", 4)
+        self._pool = torch.empty(0, device=self._device)
+        warn_of_processors(generation_settings(model), "molspec.decode", 4)
 
     @property
     def vocab_size(self) -> int:

@@ -83,6 +83,8 @@ class ModelSpec:
     source_eos: bool = True
     #: The token that the decoder starts with, where it is not BOS (BART: EOS, Marian: PAD).
     start_id: int | None = None
+    #: The decoder writes BOS behind its start, before the target (BART as transformers trains it).
+    target_bos: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self):

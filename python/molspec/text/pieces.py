@@ -53,22 +53,37 @@ class PieceVocabulary(Vocabulary):
     def encode(self, text: str) -> list[int]:
         """Ids of the pieces of `text`, without BOS and EOS.
 
-        Raises TokenizationError, naming what no piece or a special token stands for.
+        Raises TokenizationError, naming what no piece or a special token stands for. Some
+        tokenizers pass over what they do not know: that is an error too.
         """
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise TokenizationError("no text: holds half a surrogate pair") from error
-        encoding = self._library.encode(text, add_special_tokens=False)
-        unknown = [
-            repr(text[begin:end])
-            for index, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True)
-            if index in self.special_ids
-        ]
-        if unknown or not encoding.ids:
+        try:
+            encoding = self._library.encode(text, add_special_tokens=False)
+        except Exception as error:  # the library has no exceptions of its own
+            raise TokenizationError(f"the tokenizer fails: {error}") from error
+        covered = [character.isspace() for character in text]
+        unknown = []
+        for index, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            covered[begin:end] = [True] * (end - begin)
+            if index in self.special_ids:
+                unknown.append(repr(text[begin:end]))
+        if not all(covered):
+            unknown += map(repr, self._passed_over(text))
+        if unknown or not all(covered) or not encoding.ids:
             named = ", ".join(unknown[:_MOST_NAMED]) + ", ..." * (len(unknown) > _MOST_NAMED)
             raise TokenizationError(f"not in the model's vocabulary: {named or repr(text)}")
         return list(encoding.ids)
+
+    def _passed_over(self, text: str) -> list[str]:
+        """Characters that give no piece. Offsets do not tell: behind one they are too small."""
+        return [
+            character
+            for character in dict.fromkeys("".join(text.split()))
+            if not self._library.encode(character, add_special_tokens=False).ids
+        ]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`; special tokens have none.
@@ -76,8 +91,13 @@ class PieceVocabulary(Vocabulary):
         Raises ValueError for an id that is out of range.
         """
         kept = list(ids)
-        for index in kept:
-            self._token(index)
+        pieces = [self._token(index) for index in kept]
+        if self._library.decoder is None:  # the library would put blanks between pieces
+            added = self._library.get_added_tokens_decoder()
+            special = {index for index, token in added.items() if token.special}
+            return "".join(
+                piece for index, piece in zip(kept, pieces, strict=True) if index not in special
+            )
         return str(self._library.decode(kept, skip_special_tokens=True))
 
     def wrapping(self) -> tuple[list[int], list[int]]:

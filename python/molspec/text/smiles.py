@@ -10,6 +10,8 @@ from rdkit import Chem, rdBase
 
 from molspec._native import tokenize
 
+#: Between reactants and reagents, where a model has them apart.
+_ARROW = ">"
 #: Multiples of it, less their whole part, spread evenly over [0, 1), however many they are.
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -36,25 +38,30 @@ class InvalidSmilesError(ValueError):
 
 def canonicalise(smiles: str) -> str | None:
     """RDKit's canonical SMILES without atom maps; None where there is no such molecule."""
+    if len(smiles.split()) > 1:  # to RDKit the rest would be the molecule's name
+        return None
     molecule, _ = _parse(smiles)
     return None if molecule is None else _canonical(smiles, molecule)
 
 
 def check_text(smiles: object) -> str:
-    """Give back `smiles` as it is: a string that is not blank. Raises InvalidSmilesError."""
+    """Give back `smiles` less blanks around it: a string. Raises InvalidSmilesError."""
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
-    if not smiles.strip():
+    if not (text := smiles.strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
-    return smiles
+    return text
 
 
 def check_smiles(smiles: object) -> str:
-    """Give back `smiles` as it is: a string, atomwise tokens without a rest, a molecule to RDKit.
+    """Give back `smiles` less blanks around it: atomwise tokens without a rest, to RDKit molecules.
+
+    Some models read `reactants>reagents`: each side is molecules then, or empty.
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
-    return _read(smiles)[0]
+    text, _ = _read(smiles)
+    return text
 
 
 def canonical_query(smiles: object) -> str:
@@ -62,10 +69,12 @@ def canonical_query(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
-    canonical = _canonical(*_read(smiles))
-    if canonical is None:
+    _, sides = _read(smiles)
+    canonical = [_canonical(text, molecule) if text else "" for text, molecule in sides]
+    written = [text for text in canonical if text is not None]
+    if len(written) < len(canonical):
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
-    return canonical
+    return _ARROW.join(written)
 
 
 def other_spellings(canonical: str, count: int) -> list[str]:
@@ -85,13 +94,22 @@ def other_spellings(canonical: str, count: int) -> list[str]:
     return list(found)[1:]
 
 
-def _read(smiles: object) -> tuple[str, Chem.Mol]:
+def _read(smiles: object) -> tuple[str, list[tuple[str, Chem.Mol]]]:
+    """The text, and its sides with what RDKit makes of each."""
     text = check_text(smiles)
     tokenize(text)
-    molecule, log = _parse(text)
-    if molecule is None:
-        raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
-    return text, molecule
+    parts = text.split(_ARROW)
+    if len(parts) > 2:
+        raise InvalidSmilesError("a whole reaction: expected one side of it")
+    if not any(parts):
+        raise InvalidSmilesError(f"no molecule: {text!r}")
+    sides = []
+    for side in parts:
+        molecule, log = _parse(side)
+        if molecule is None:
+            raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
+        sides.append((side, molecule))
+    return text, sides
 
 
 def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,11 +58,11 @@ class Batches:
         self._multiple = _GPU_MULTIPLE if device.type == "cuda" else 1
         self._pad_id = vocabulary.pad_id
         eos = vocabulary.eos_id
-        before = vocabulary.bos_id if spec.source_bos else None
-        after = eos if spec.source_eos else None
+        bos = [] if vocabulary.bos_id is None else [vocabulary.bos_id]
+        before, after = bos * spec.source_bos, [eos] * spec.source_eos
         source = _wrap(table.source_ids, table.source_lengths, before, after)
-        start = spec.decoder_start(vocabulary.bos_id)
-        target = _wrap(table.target_ids, table.target_lengths, start, eos)
+        start = [spec.decoder_start(vocabulary.bos_id), *bos * spec.target_bos]
+        target = _wrap(table.target_ids, table.target_lengths, start, [eos])
         self._lengths = source[1].numpy(), target[1].numpy()
         self._check(spec)
         self._source = _Packed.on(device, *source)
@@ -153,18 +153,17 @@ class _Packed:
 
 
 def _wrap(
-    ids: Tensor, lengths: Tensor, before: int | None, after: int | None
+    ids: Tensor, lengths: Tensor, before: Sequence[int], after: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Put `before` and `after`, where given, around every row of packed ids."""
-    head, tail = int(before is not None), int(after is not None)
-    wrapped_lengths = lengths + (head + tail)
+    """Put `before` and `after` around every row of packed ids."""
+    wrapped_lengths = lengths + (len(before) + len(after))
     ends = wrapped_lengths.long().cumsum(0)
     starts = ends - wrapped_lengths
     wrapped = torch.empty(int(wrapped_lengths.sum()), dtype=ids.dtype)
     inner = torch.ones_like(wrapped, dtype=torch.bool)
-    for token, places in ((before, starts), (after, ends - 1)):
-        if token is not None:
-            wrapped[places] = token
-            inner[places] = False
+    for tokens, begins in ((before, starts), (after, ends - len(after))):
+        for index, token in enumerate(tokens):
+            wrapped[begins + index] = token
+            inner[begins + index] = False
     wrapped[inner] = ids
     return wrapped, wrapped_lengths
