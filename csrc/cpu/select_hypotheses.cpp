@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "ops/candidate.h"
@@ -10,8 +11,13 @@
 namespace molspec::cpu {
 namespace {
 
-struct Indexed : RankedCandidate {
+struct Indexed : Ranked<int64_t> {
   int64_t index;
+
+  bool operator<(const Indexed& other) const {  // among equals, who came first
+    if (better(*this, other) || better(other, *this)) return better(*this, other);
+    return index < other.index;
+  }
 };
 
 void select_query(const SelectHypothesesProblem& problem, int64_t query,
@@ -20,10 +26,9 @@ void select_query(const SelectHypothesesProblem& problem, int64_t query,
   const int64_t row = query * problem.candidate_count;
   for (int64_t i = 0; i < problem.candidate_counts[query]; ++i)
     candidates.push_back(
-        {{problem.scores[row + i], static_cast<int32_t>(problem.parent_ranks[row + i]),
-          static_cast<int32_t>(problem.token_ids[row + i])},
-         i});
-  const auto end = select_best(candidates.begin(), candidates.end(), problem.beam_size, better);
+        {{problem.scores[row + i], problem.parent_ranks[row + i], problem.token_ids[row + i]}, i});
+  const auto end =
+      select_best(candidates.begin(), candidates.end(), problem.beam_size, std::less<Indexed>());
   int64_t* indices = problem.indices + query * problem.beam_size;
   problem.counts[query] = end - candidates.begin();
   for (int64_t i = 0; i < problem.beam_size; ++i)

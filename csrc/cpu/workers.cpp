@@ -5,7 +5,9 @@
 #include <torch/csrc/stable/library.h>
 
 #include <chrono>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "ops/refuse.h"
 
@@ -84,6 +86,7 @@ void Workers::run(int count, Call call, const void* work) {
   if (begin < alone_until_) return alone();
   call_ = call;
   work_ = work;
+  failed_.store(false, std::memory_order_relaxed);
   unfinished_.store(count, std::memory_order_relaxed);
   const uint64_t number = run_number(ticket_.load(std::memory_order_relaxed)) + 1;
   ticket_.store(number << 2 * kItemBits | static_cast<uint64_t>(count) << kItemBits);
@@ -101,15 +104,20 @@ void Workers::run(int count, Call call, const void* work) {
   const auto now = Clock::now();
   const auto waited = now - worked;
   if (waited > worked - begin + kLost) alone_until_ = now + kAloneFor * waited;
+  if (failed_.load(std::memory_order_relaxed)) std::rethrow_exception(std::move(failure_));
 }
 
-// Starts the workers that are missing. Signals stay with the threads that there were before.
+// Starts the workers that are missing, as far as the system has threads. Signals stay with the
+// threads that there were before.
 void Workers::hire() {
   if (hired_ >= size() - 1) return;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (; hired_ < size() - 1; ++hired_) std::thread(&Workers::help, this, hired_).detach();
+  try {
+    for (; hired_ < size() - 1; ++hired_) std::thread(&Workers::help, this, hired_).detach();
+  } catch (const std::system_error&) {
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -126,7 +134,11 @@ void Workers::work_off() {
   uint64_t ticket;
   int item;
   while (claim(&ticket, &item)) {
-    call_(work_, item);
+    try {
+      call_(work_, item);
+    } catch (...) {
+      if (!failed_.exchange(true, std::memory_order_relaxed)) failure_ = std::current_exception();
+    }
     unfinished_.fetch_sub(1, std::memory_order_release);
   }
 }

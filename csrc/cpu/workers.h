@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 
 namespace molspec::cpu {
@@ -26,8 +27,8 @@ class Workers {
   void resize(int size) { size_.store(size, std::memory_order_relaxed); }
 
   // Calls function(item) for every item of [0, count), once each, on this thread and on workers;
-  // returns when all are done. The function must not throw, and must not call `run` itself. While
-  // one thread has the workers, others that want them work alone.
+  // returns when all are done. Throws what the first of them threw. The function must not call
+  // `run` itself. While one thread has the workers, others that want them work alone.
   template <typename Function>
   void run(int count, const Function& function) {
     const auto call = [](const void* work, int item) {
@@ -55,6 +56,8 @@ class Workers {
   // whoever has claimed an item may read it.
   Call call_ = nullptr;
   const void* work_ = nullptr;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;  // written by who set `failed_`
   // Number of the run, its items, and the first that nobody has claimed.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<int> unfinished_{0};
@@ -76,8 +79,8 @@ void for_row_blocks(int rows, const Function& function) {
   const int most = rows / 2 > 1 ? rows / 2 : 1;
   const int count = threads == 1 ? 1 : even < most ? even : most;
   workers.run(count, [&](int block) {
-    const int first = rows * block / count;
-    function(first, rows * (block + 1) / count - first);
+    const auto begin = [&](int64_t of) { return static_cast<int>(of * rows / count); };
+    function(begin(block), begin(block + 1) - begin(block));
   });
 }
 

@@ -17,6 +17,7 @@ inline __global__ void rank_tokens_kernel(RankTokensProblem problem) {
   const int64_t slot = problem.path_slots[node.path_begin + node.position];
   const float* row = problem.log_probs + index * problem.vocab_size;
   LikelyToken token = likeliest(row, problem.vocab_size);
+  if (!isfinite(token.log_prob)) token = {-INFINITY, LikelyToken::kNone};
   for (int64_t i = slot * problem.count;; ++i) {
     if (lane_index() == 0) {
       problem.best_ids[i] = token.token_id == LikelyToken::kNone ? kNoToken : token.token_id;

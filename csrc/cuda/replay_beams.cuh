@@ -11,7 +11,7 @@ struct ReplayShared {
   ChoiceShared choice;
   double scores[kMostScores];
   BeamAnswer answer;
-  int32_t numbers, goes_on;
+  int32_t goes_on;
 };
 
 // What the threads of a block do for a query.
@@ -27,8 +27,6 @@ struct BeamReplayer {
     for (int32_t i = threadIdx.x; i < shared.answer.planned_count; i += blockDim.x) {
       const int32_t index = trees.plan(query)[i];
       chooser.tree.node(index).known |= BeamNode::kEvaluated;
-      if (!isfinite(problem.best.log_probs[trees.slot(query, index) * problem.best.count]))
-        atomicMin(&shared.numbers, 0);
     }
   }
 
@@ -48,8 +46,14 @@ struct BeamReplayer {
     return !shared.choice.beam[rank].finished && !chooser.evaluated(rank);
   }
 
-  // A hypothesis whose distribution is not known may still be left out where no extension of it,
-  // not even one of log-probability 0, would be among the choices made without it.
+  // Behind its node the model has no numbers, and so no likeliest token.
+  __device__ bool is_numberless(int32_t rank) const {
+    return chooser.evaluated(rank) && shared.choice.candidate_counts[rank] == 0;
+  }
+
+  // A hypothesis whose distribution is not known, or holds no numbers, may still be left out where
+  // no extension of it, not even one of log-probability 0, would be among the choices made without
+  // it.
   __device__ bool may_matter(int32_t rank, int32_t choice_count) const {
     int32_t places = chooser.beam_size();
     const BeamEntry& entry = shared.choice.beam[rank];
@@ -66,6 +70,11 @@ struct BeamReplayer {
     const int32_t count = shared.choice.count;
     for (int32_t rank = 0; rank < count; ++rank)
       if (is_missing(rank) && may_matter(rank, choice_count)) return false;
+    for (int32_t rank = 0; rank < count; ++rank)
+      if (is_numberless(rank) && may_matter(rank, choice_count)) {
+        shared.answer.state = BeamAnswer::kNoNumbers;
+        return false;
+      }
     for (int32_t rank = 0; rank < count; ++rank) {
       if (shared.choice.beam[rank].finished || is_missing(rank)) continue;
       ++shared.answer.emitted_tokens;
@@ -146,18 +155,15 @@ inline __global__ void replay_beams_kernel(ReplayBeamsProblem problem) {
                               shared,
                               {rows, problem.best, problem.length_norms, problem.eos_id, false,
                                1.0f, tree, shared.choice, shared.scores}};
-  if (threadIdx.x == 0) {
-    shared.answer = answer;
-    shared.numbers = 1;
-  }
+  if (threadIdx.x == 0) shared.answer = answer;
   replayer.chooser.read();
   replayer.mark_evaluated();
   __syncthreads();
-  if (!shared.numbers) {
-    if (threadIdx.x == 0) answer.state = BeamAnswer::kNoNumbers;
-    return;
-  }
   while (replayer.step()) {
+  }
+  if (shared.answer.state == BeamAnswer::kNoNumbers) {
+    if (threadIdx.x == 0) answer = shared.answer;
+    return;
   }
   replayer.close(replayer.is_live());
 }

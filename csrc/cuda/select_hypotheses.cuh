@@ -7,18 +7,17 @@
 
 namespace molspec::cuda {
 
-inline __device__ RankedCandidate candidate_at(const SelectHypothesesProblem& problem, int64_t i) {
-  return {problem.scores[i], static_cast<int32_t>(problem.parent_ranks[i]),
-          static_cast<int32_t>(problem.token_ids[i])};
+inline __device__ Ranked<int64_t> candidate_at(const SelectHypothesesProblem& problem, int64_t i) {
+  return {problem.scores[i], problem.parent_ranks[i], problem.token_ids[i]};
 }
 
 // Candidates of [row, row + count) that stand before candidate i of them.
 inline __device__ int64_t place_of(const SelectHypothesesProblem& problem, int64_t row,
                                    int64_t count, int64_t i) {
-  const RankedCandidate mine = candidate_at(problem, row + i);
+  const Ranked<int64_t> mine = candidate_at(problem, row + i);
   int64_t place = 0;
   for (int64_t j = 0; j < count; ++j) {
-    const RankedCandidate other = candidate_at(problem, row + j);
+    const Ranked<int64_t> other = candidate_at(problem, row + j);
     place += better(other, mine) || (j < i && !better(mine, other));
   }
   return place;

@@ -1,5 +1,5 @@
 // The order of candidates in a beam, wherever one is kept: by score, then by the rank of the
-// hypothesis they extend, then by token id. No two candidates of a query are equal, so every
+// hypothesis they extend, then by token id. No two candidates of a search are equal, so every
 // selection is the only one.
 
 #pragma once
@@ -11,13 +11,16 @@
 
 namespace molspec {
 
-struct RankedCandidate {
+template <typename Id>
+struct Ranked {
   double score;
-  int32_t parent_rank;
-  int32_t token_id;
+  Id parent_rank;
+  Id token_id;
 };
+using RankedCandidate = Ranked<int32_t>;
 
-inline MOLSPEC_ANYWHERE bool better(const RankedCandidate& left, const RankedCandidate& right) {
+template <typename Id>
+MOLSPEC_ANYWHERE bool better(const Ranked<Id>& left, const Ranked<Id>& right) {
   if (left.score != right.score) return left.score > right.score;
   if (left.parent_rank != right.parent_rank) return left.parent_rank < right.parent_rank;
   return left.token_id < right.token_id;

@@ -32,6 +32,7 @@ void BeamSearch::start(int32_t index, const std::vector<int32_t>& source_ids) {
   } else {
     query.guess.emplace(source_ids.data(), length, *guess_model_);
   }
+  tree_.clear_staged();
   query.live = true;
   ++live_count_;
   query.decoded = {};
@@ -155,18 +156,15 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
     Query& query = queries_[i];
     if (!query.live) continue;
     const auto index = static_cast<int32_t>(i);
-    bool numbers = true;
     for (int32_t row = 0; row < query.staged_count; ++row, ++staged) {
       Known& node = known(staged_slots_[staged]);
       best_tokens(log_probs + static_cast<int64_t>(staged) * vocab_size, vocab_size,
                   candidate_count(), node.best);
       node.evaluated = true;
-      numbers = numbers && std::isfinite(node.best.front().log_prob);
     }
-    while (numbers && live(query) && replay_step(index, query)) {
+    while (live(query) && replay_step(index, query)) {
     }
-    if (!numbers) {
-      query.decoded.error = kNoNumbers;
+    if (!query.decoded.error.empty()) {
       query.beam.clear();
       query.finished.clear();
     }
@@ -178,6 +176,7 @@ void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector
       finish(index, query, done);
     }
   }
+  tree_.clear_staged();
 }
 
 bool BeamSearch::live(const Query& query) const {
@@ -195,6 +194,11 @@ bool BeamSearch::replay_step(int32_t index, Query& query) {
   choose(query, query.beam, false);
   for (const BeamEntry& entry : query.beam)
     if (is_missing(entry) && may_matter(entry)) return false;
+  for (const BeamEntry& entry : query.beam) {
+    if (!is_numberless(entry) || !may_matter(entry)) continue;
+    query.decoded.error = kNoNumbers;
+    return false;
+  }
   SearchStatistics& statistics = query.decoded.statistics;
   for (const BeamEntry& entry : query.beam) {
     if (entry.finished || is_missing(entry)) continue;
@@ -209,8 +213,14 @@ bool BeamSearch::is_missing(const BeamEntry& entry) const {
   return !entry.finished && !known_[static_cast<size_t>(entry.slot)].evaluated;
 }
 
-// A hypothesis whose distribution is not known may still be left out where no extension of it,
-// not even one of log-probability 0, would be among the choices made without it.
+bool BeamSearch::is_numberless(const BeamEntry& entry) const {
+  const Known& node = known_[static_cast<size_t>(entry.slot)];
+  return !entry.finished && entry.length < options_.max_length && node.evaluated &&
+         node.best.empty();
+}
+
+// A hypothesis whose distribution is not known, or holds no numbers, may still be left out where no
+// extension of it, not even one of log-probability 0, would be among the choices made without it.
 bool BeamSearch::may_matter(const BeamEntry& entry) const {
   const int32_t eos = guess_model_->roles().special().eos;
   int32_t places = options_.beam_size;
@@ -259,8 +269,9 @@ void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
   // With finished_apart every hypothesis may finish, which leaves its place to another.
   const int64_t count = int64_t{options_.beam_size} * (options_.finished_apart ? 2 : 1);
   const bool contested = guessed && static_cast<int64_t>(choices_.size()) > count;
-  choices_.erase(select_best(choices_.begin(), choices_.end(), count + (contested ? 1 : 0), better),
-                 choices_.end());
+  choices_.erase(
+      select_best(choices_.begin(), choices_.end(), count + (contested ? 1 : 0), better<int32_t>),
+      choices_.end());
   if (!contested) return;
   const double left_out = choices_.back().score;
   choices_.pop_back();

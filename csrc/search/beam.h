@@ -48,6 +48,7 @@ class BeamSearch {
   const BeamOptions& options() const { return options_; }
   const std::shared_ptr<const GuessModel>& guess_model() const { return guess_model_; }
   const TokenTree& tree() const { return tree_; }
+  const TokenRoles& roles() const { return guess_model_->roles(); }
   int32_t live_count() const { return live_count_; }
 
  private:
@@ -57,7 +58,7 @@ class BeamSearch {
     bool drafted = false;            // staged by looking ahead
     bool planned = false;            // to be staged, not yet at its place
     bool guessed = false;            // guesses and guess_state are there
-    std::vector<Candidate> best;     // the model's likeliest tokens, candidate_count() of them
+    std::vector<Candidate> best;     // the model's likeliest tokens; none where it has no numbers
     std::vector<Candidate> guesses;  // the guess's
     GuessState guess_state;
   };
@@ -84,8 +85,9 @@ class BeamSearch {
   const std::vector<Candidate>& guesses(Query& query, int32_t slot);
 
   bool live(const Query& query) const;
-  bool replay_step(int32_t index, Query& query);  // false where a distribution is missing
+  bool replay_step(int32_t index, Query& query);  // false where a distribution that is needed lacks
   bool is_missing(const BeamEntry& entry) const;
+  bool is_numberless(const BeamEntry& entry) const;
   bool may_matter(const BeamEntry& entry) const;
   void choose(Query& query, const Beam& beam, bool guessing);
   void extend(int32_t index, Query& query, Beam& beam, Beam* finished);

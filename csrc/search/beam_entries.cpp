@@ -65,10 +65,7 @@ double beam_score(double log_prob, int32_t length, double length_penalty) {
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out) {
   out.clear();
-  if (std::isnan(log_probs[0])) {
-    out.push_back({0, log_probs[0]});
-    return;
-  }
+  if (std::isnan(log_probs[0])) return;
   const auto size = static_cast<size_t>(count);
   for (int32_t token = 0; token < vocab_size; ++token) {
     const float log_prob = log_probs[token];
@@ -81,6 +78,7 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
     while (place != out.begin() && log_prob > std::prev(place)->log_prob) --place;
     out.insert(place, {token, log_prob});
   }
+  if (!out.empty() && !std::isfinite(out.front().log_prob)) out.clear();
 }
 
 std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {

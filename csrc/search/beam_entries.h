@@ -63,8 +63,8 @@ double length_norm(int32_t length, double length_penalty);
 // log_prob, or log_prob / length_norm.
 double beam_score(double log_prob, int32_t length, double length_penalty);
 
-// The `count` most probable tokens of a row, the lower id first among equals. NaN is passed over,
-// unless the row begins with it: then that is its only one.
+// The `count` most probable tokens of a row, the lower id first among equals. NaN is passed over; a
+// row that begins with it, or whose greatest is infinite, has none.
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out);
 

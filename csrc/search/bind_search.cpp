@@ -1,4 +1,4 @@
-// Binds the searches. Arrays are views of a search's own memory: valid until its next call.
+// Binds the searches.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -15,26 +15,30 @@ namespace {
 
 using LogProbs = py::array_t<float, py::array::c_style>;
 
-py::array_t<int32_t> staged_nodes(const TokenTree& tree, const py::object& owner) {
+// Arrays are copies: a search's own memory moves.
+py::array_t<int32_t> staged_nodes(const TokenTree& tree) {
   static_assert(sizeof(TokenTree::StagedNode) == 4 * sizeof(int32_t));
   const auto& staged = tree.staged();
   return py::array_t<int32_t>({static_cast<py::ssize_t>(staged.size()), py::ssize_t{4}},
-                              reinterpret_cast<const int32_t*>(staged.data()), owner);
+                              reinterpret_cast<const int32_t*>(staged.data()));
 }
 
-py::array_t<int32_t> path_slots(const TokenTree& tree, const py::object& owner) {
+py::array_t<int32_t> path_slots(const TokenTree& tree) {
   const auto& slots = tree.path_slots();
-  return py::array_t<int32_t>(static_cast<py::ssize_t>(slots.size()), slots.data(), owner);
+  return py::array_t<int32_t>(static_cast<py::ssize_t>(slots.size()), slots.data());
 }
 
 template <typename Search>
 std::vector<Decoded> advance(Search& search, const LogProbs& log_probs) {
   const auto staged = static_cast<py::ssize_t>(search.tree().staged().size());
-  if (log_probs.ndim() != 2 || log_probs.shape(0) < staged)
-    throw std::invalid_argument("log_probs: expected [at least " + std::to_string(staged) +
-                                ", vocab]");
+  if (staged == 0 && search.live_count() > 0)
+    throw std::invalid_argument("nothing is staged: expected plan() after start() and advance()");
+  const int32_t vocab_size = search.roles().vocab_size();
+  if (log_probs.ndim() != 2 || log_probs.shape(0) < staged || log_probs.shape(1) != vocab_size)
+    throw std::invalid_argument("log_probs: expected [at least " + std::to_string(staged) + ", " +
+                                std::to_string(vocab_size) + "]");
   std::vector<Decoded> done;
-  search.advance(log_probs.data(), static_cast<int32_t>(log_probs.shape(1)), done);
+  search.advance(log_probs.data(), vocab_size, done);
   return done;
 }
 
@@ -47,13 +51,9 @@ void bind_loop(py::class_<Search>& search) {
       .def_property_readonly("live_count", &Search::live_count)
       .def_property_readonly("block_count",
                              [](const Search& self) { return self.tree().block_count(); })
-      .def_property_readonly("nodes",
-                             [](const py::object& self) {
-                               return staged_nodes(self.cast<const Search&>().tree(), self);
-                             })
-      .def_property_readonly("path_slots", [](const py::object& self) {
-        return path_slots(self.cast<const Search&>().tree(), self);
-      });
+      .def_property_readonly("nodes", [](const Search& self) { return staged_nodes(self.tree()); })
+      .def_property_readonly("path_slots",
+                             [](const Search& self) { return path_slots(self.tree()); });
 }
 
 void bind_decoded(py::module_& module) {
@@ -97,8 +97,8 @@ void bind_search(py::module_& module) {
   bind_decoded(module);
   py::class_<GreedySearch> greedy(module, "GreedySearch");
   greedy
-      .def(py::init<std::shared_ptr<const DrafterFactory>, int32_t, int32_t>(), py::arg("drafters"),
-           py::arg("query_count"), py::arg("max_length"))
+      .def(py::init<std::shared_ptr<const DrafterFactory>, int32_t, int32_t>(),
+           py::arg("drafters").none(false), py::arg("query_count"), py::arg("max_length"))
       .def_property_readonly("drafters",
                              [](const GreedySearch& search) {
                                return std::const_pointer_cast<DrafterFactory>(search.drafters());
@@ -140,7 +140,7 @@ void bind_search(py::module_& module) {
       });
   py::class_<BeamSearch> beam(module, "BeamSearch");
   beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
-           py::arg("options"), py::arg("guess_model"), py::arg("query_count"))
+           py::arg("options"), py::arg("guess_model").none(false), py::arg("query_count"))
       .def_property_readonly("options", &BeamSearch::options)
       .def_property_readonly("guess_model", [](const BeamSearch& search) {
         return std::const_pointer_cast<GuessModel>(search.guess_model());
@@ -160,7 +160,8 @@ void bind_search(py::module_& module) {
   speculative
       .def(py::init<const SpeculativeBeamOptions&, std::optional<WindowOptions>,
                     std::shared_ptr<const GuessModel>, int32_t>(),
-           py::arg("options"), py::arg("windows"), py::arg("guess_model"), py::arg("query_count"))
+           py::arg("options"), py::arg("windows"), py::arg("guess_model").none(false),
+           py::arg("query_count"))
       .def_property_readonly("options", &SpeculativeBeamSearch::options)
       .def_property_readonly("windows", &SpeculativeBeamSearch::windows)
       .def_property_readonly("guess_model", [](const SpeculativeBeamSearch& search) {

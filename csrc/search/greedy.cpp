@@ -28,6 +28,7 @@ void GreedySearch::start(int32_t index, const std::vector<int32_t>& source_ids) 
   } else {
     query.drafter = drafters_->start(source_ids.data(), length);
   }
+  tree_.clear_staged();
   query.live = true;
   ++live_count_;
   query.decoded = {};
@@ -79,6 +80,7 @@ void GreedySearch::advance(const float* log_probs, int32_t vocab_size, std::vect
     tree_.clear(static_cast<int32_t>(i));
     done.push_back(std::move(query.decoded));
   }
+  tree_.clear_staged();
 }
 
 bool GreedySearch::verify(Query& query, const float* log_probs, int32_t vocab_size) {

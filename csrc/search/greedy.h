@@ -34,6 +34,7 @@ class GreedySearch {
   const std::shared_ptr<const DrafterFactory>& drafters() const { return drafters_; }
   int32_t max_length() const { return max_length_; }
   const TokenTree& tree() const { return tree_; }
+  const TokenRoles& roles() const { return drafters_->model().roles(); }
   int32_t live_count() const { return live_count_; }
 
  private:

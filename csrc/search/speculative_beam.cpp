@@ -32,6 +32,7 @@ void SpeculativeBeamSearch::start(int32_t index, const std::vector<int32_t>& sou
   const auto length = static_cast<int>(source_ids.size());
   roles.check_tokens(source_ids.data(), length);
   if (query.windows) query.windows->start(source_ids.data(), length);
+  tree_.clear_staged();
   query.live = true;
   ++live_count_;
   query.decoded = {};
@@ -124,6 +125,7 @@ void SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size,
     tree_.clear(index);
     done.push_back(std::move(query.decoded));
   }
+  tree_.clear_staged();
 }
 
 bool SpeculativeBeamSearch::has_numbers(const float* row, int32_t vocab_size) {

@@ -43,6 +43,7 @@ class SpeculativeBeamSearch {
   const std::optional<WindowOptions>& windows() const { return windows_; }
   const std::shared_ptr<const GuessModel>& guess_model() const { return guess_model_; }
   const TokenTree& tree() const { return tree_; }
+  const TokenRoles& roles() const { return guess_model_->roles(); }
   int32_t live_count() const { return live_count_; }
 
  private:

@@ -164,7 +164,7 @@ void bind_drafting(py::module_& module) {
       .def(py::init([](const DrafterOptions& options, std::shared_ptr<GuessModel> model) {
              return std::make_shared<DrafterFactory>(options, std::move(model));
            }),
-           py::arg("options"), py::arg("model"))
+           py::arg("options"), py::arg("model").none(false))
       .def_property_readonly("options", &DrafterFactory::options)
       .def_property_readonly("model", &DrafterFactory::model)
       .def("start", [](const DrafterFactory& factory, const Ids& source_ids) {

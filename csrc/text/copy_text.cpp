@@ -27,11 +27,11 @@ void CopyTextWriter::write(const int32_t* source_ids, int source_length, bool re
 
 void CopyTextWriter::write_source(const int32_t* source_ids, int source_length,
                                   CopyText& out) const {
+  roles_->check_tokens(source_ids, source_length);  // before `out` changes
   out.symbols.clear();
   out.source_length = source_length;
   OpenRings rings;
   for (int i = 0; i < source_length; ++i) {
-    roles_->check_token(source_ids[i]);
     out.symbols.push_back(symbols_->symbol(source_ids[i], rings));
     symbols_->advance(source_ids[i], rings);
   }

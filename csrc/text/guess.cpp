@@ -52,12 +52,11 @@ void Guess::restart(const int32_t* source_ids, int source_length) {
   int used = 0;
   for (const int32_t symbol : text_.symbols) {
     uint8_t& code = code_of_symbol_[static_cast<size_t>(symbol)];
-    // A 256th symbol in one query is never matched.
-    if (code == 0 && used < 255) {
+    if (code == 0 && used < kNoCode - 1) {
       code = static_cast<uint8_t>(++used);
       symbol_of_code_[code] = symbol;
     }
-    codes_.push_back(code);
+    codes_.push_back(code == 0 ? kNoCode : code);
   }
   rules_.symbols = model_->symbols().table();
   rules_.text = {text_.symbols.data(),
@@ -123,7 +122,7 @@ int Guess::find_copies(const GuessState& state) const {
     total += odds;
   }
   lookup_.found.clear();
-  for (size_t code = 1; code < code_odds_.size(); ++code) {
+  for (size_t code = 1; code < kNoCode; ++code) {
     if (code_odds_[code] == 0) continue;
     lookup_.found.push_back({symbol_of_code_[code], code_odds_[code] / total});
   }

@@ -66,6 +66,9 @@ struct GuessStateView {
   GuessPlace* place;
 };
 
+// The code of a symbol in the text that is never matched: one too many.
+constexpr uint8_t kNoCode = 255;
+
 // A copy text (copy_text.h), in one byte a symbol too; a symbol that it lacks has code 0.
 struct GuessText {
   const int32_t *symbols, *atoms;  // [size]
@@ -108,7 +111,8 @@ struct GuessRules {
                                const GuessStateView& child) const {
     GuessPlace& place = *child.place;
     place = parent;
-    if (text.symbols[parent.copy_point] == symbol && parent.copy_point != text.source_length) {
+    const bool ended = parent.copy_point == text.source_length || symbol == symbols.special.pad;
+    if (text.symbols[parent.copy_point] == symbol && !ended) {
       mark_copied(parent.copy_point, child);
       ++place.copy_point;
     }
@@ -183,7 +187,7 @@ struct GuessRules {
   MOLSPEC_ANYWHERE int32_t possible_token(int32_t symbol, const OpenRings& rings) const {
     const int32_t token = symbols.token(symbol, rings);
     if (token == SymbolTable::kNoToken) return token;
-    if (symbols.is_special(token) && token != symbols.special.eos) return SymbolTable::kNoToken;
+    if (symbols.special.holds(token) && token != symbols.special.eos) return SymbolTable::kNoToken;
     // A digit that opens with another number than the lowest free is its own symbol only then.
     const bool digit = symbol == token && symbols.kinds[token] == TokenKind::kRing;
     if (digit && symbols.symbol(token, rings) != symbol) return SymbolTable::kNoToken;

@@ -21,7 +21,6 @@ class GuessTrainer {
   // Ids without BOS and EOS. Throws std::invalid_argument for ids outside of the vocabulary.
   void add(const int32_t* source_ids, int source_length, const int32_t* target_ids,
            int target_length);
-  int64_t observation_count() const { return builder_.observation_count(); }
   // The bytes of an ngram.bin. Throws std::invalid_argument without pairs.
   std::string build(double discount, double min_gain) const;
 

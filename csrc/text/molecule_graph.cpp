@@ -102,13 +102,12 @@ bool MoleculeGraph::parse_tokens(const int32_t* source_ids, int source_length,
   std::vector<int32_t> branches;
   int32_t last = kNoAtom;
   int32_t bond = kPlainBond;
-  int32_t molecule = 0;
   for (int position = 0; position < source_length; ++position) {
     const int32_t token = source_ids[position];
     switch (roles.kind(token)) {
       case TokenKind::kAtom: {
         const auto atom = static_cast<int32_t>(atoms_.size());
-        atoms_.push_back({token, position, molecule, {}});
+        atoms_.push_back({token, position, {}});
         if (last != kNoAtom) connect(last, atom, bond, roles);
         last = atom;
         bond = kPlainBond;
@@ -145,7 +144,6 @@ bool MoleculeGraph::parse_tokens(const int32_t* source_ids, int source_length,
       case TokenKind::kDot:
         if (last == kNoAtom || bond != kPlainBond || !branches.empty()) return false;
         last = kNoAtom;
-        ++molecule;
         break;
       case TokenKind::kOther:
         return false;

@@ -19,7 +19,6 @@ struct Bond {
 struct Atom {
   int32_t token;
   int32_t position;         // of the token in the source
-  int32_t molecule;         // molecules are what "." separates
   std::vector<Bond> bonds;  // in the order in which RDKit, nearly, would walk them
 };
 

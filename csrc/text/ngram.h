@@ -27,7 +27,6 @@ class NgramModel {
   int alphabet_size() const { return alphabet_size_; }
   // Whether the model was trained for copy texts with rewritten molecules, see copy_text.h.
   bool rewrites() const { return rewrites_; }
-  int64_t context_count() const { return static_cast<int64_t>(context_symbols_.size()); }
 
   NgramTable table() const {
     return {contexts_.data(),
@@ -38,7 +37,6 @@ class NgramModel {
             order_,
             alphabet_size_};
   }
-  const std::vector<NgramContinuation>& continuations() const { return continuations_; }
 
  private:
   void check_context(size_t context) const;

@@ -27,7 +27,6 @@ class NgramBuilder {
 
   // One observation: `symbol` behind `context`. Of a context, the last order - 1 symbols count.
   void add(const int32_t* context, int context_length, int32_t symbol);
-  int64_t observation_count() const { return static_cast<int64_t>(symbols_.size()); }
 
   // The bytes of an ngram.bin. Throws std::invalid_argument without observations.
   std::string build(const NgramBuildOptions& options) const;

@@ -13,6 +13,11 @@ struct SpecialIds {
   int32_t bos;
   int32_t eos;
   int32_t unk;
+
+  // Such tokens are never copied.
+  MOLSPEC_ANYWHERE bool holds(int32_t token) const {
+    return token == pad || token == bos || token == eos || token == unk;
+  }
 };
 
 // kOther: special tokens and whatever is no part of SMILES.
@@ -42,12 +47,6 @@ struct SymbolTable {
   }
   MOLSPEC_ANYWHERE int32_t open_symbol() const { return vocab_size; }
   MOLSPEC_ANYWHERE int32_t close_symbol(int rank) const { return vocab_size + 1 + rank; }
-
-  // PAD, BOS, EOS or UNK: never copied.
-  MOLSPEC_ANYWHERE bool is_special(int32_t token) const {
-    return token == special.pad || token == special.bos || token == special.eos ||
-           token == special.unk;
-  }
 
   // RDKit numbers rings from 1.
   MOLSPEC_ANYWHERE static int lowest_free(const OpenRings& rings) {

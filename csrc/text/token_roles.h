@@ -20,11 +20,6 @@ class TokenRoles {
 
   int vocab_size() const { return static_cast<int>(roles_.size()); }
   const SpecialIds& special() const { return special_; }
-  // PAD, BOS, EOS or UNK: never copied.
-  bool is_special(int32_t token) const {
-    return token == special_.pad || token == special_.bos || token == special_.eos ||
-           token == special_.unk;
-  }
   TokenKind kind(int32_t token) const { return role(token).kind; }
   // 0 to 99, or kNotRing.
   int ring_number(int32_t token) const { return role(token).ring_number; }

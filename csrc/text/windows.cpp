@@ -96,7 +96,7 @@ void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out)
   for (const std::vector<int32_t>& draft : drafts) {
     int32_t node = DraftTree::kRoot;
     for (const int32_t token : draft) {
-      if (roles.is_special(token)) break;
+      if (roles.special().holds(token)) break;
       int32_t next = node + 1;  // children lie behind their parent
       while (next < out.size() && !(out.parents[static_cast<size_t>(next)] == node &&
                                     out.token_ids[static_cast<size_t>(next)] == token)) {

@@ -215,8 +215,8 @@ def rank_tokens(
 
     nodes int32 [node, 4] end at slots of path_slots int32 [...], log_probs float32 [node, vocab].
     best_ids int32 and best_log_probs float32 [slot, token] are written at those slots; where a row
-    has fewer tokens, the rest is -1 and -infinity. NaN is passed over, unless a row begins with it:
-    then that is its best, and there is no other. Raises RuntimeError where shapes disagree.
+    has fewer tokens, the rest is -1 and -infinity. NaN is passed over; a row that begins with it,
+    or whose greatest is infinite, has no token. Raises RuntimeError where shapes disagree.
     """
     _library.rank_tokens(nodes, path_slots, log_probs, best_ids, best_log_probs)
 
@@ -367,9 +367,9 @@ def select_hypotheses(
 
     scores float64, parent_ranks and token_ids int64, all [query, candidate]; of row q the first
     candidate_counts[q] (int64 [query]) are there. They rank by score, highest first, then by
-    parent rank, then by token id. Returns indices int64 [query, beam_size] into the candidates and
-    counts int64 [query]: the first counts[q] = min(beam_size, candidate_counts[q]) of a row are
-    the selection, best first; the others are 0.
+    parent rank, then by token id, then by index. Returns indices int64 [query, beam_size] into the
+    candidates and counts int64 [query]: the first counts[q] = min(beam_size, candidate_counts[q])
+    of a row are the selection, best first; the others are 0.
     Raises RuntimeError where shapes disagree, a count is out of range or a score is NaN.
     """
     selected: tuple[Tensor, Tensor] = _library.select_hypotheses(

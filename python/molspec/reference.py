@@ -74,9 +74,7 @@ def rank_tokens(
         values, ids = row.sort(descending=True, stable=True)
         numbers = ~values.isnan()
         ids = ids[numbers][: best_ids.shape[1]]
-        if row[0].isnan():
-            best_ids[slot, 0], best_log_probs[slot, 0] = 0, torch.nan
-        else:
+        if len(ids) and not row[0].isnan() and row[ids[0]].isfinite():
             best_ids[slot, : len(ids)], best_log_probs[slot, : len(ids)] = ids.int(), row[ids]
 
 

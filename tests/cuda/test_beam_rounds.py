@@ -39,14 +39,15 @@ CASES = (
     Case(5, 3, 11, 0.7),
     Case(20, 20, 6),  # wider than the vocabulary
     Case(64, 10, 3, 2.0),
+    Case(3, 3, 24, 0.0, False, 12, 1),
 )
 DRAFTING = (
     Case(1, 1, 24, 0.0, False, 6, 6),
     Case(2, 2, 1, 0.0, False, 3, 4),
-    Case(3, 3, 24, 0.0, False, 12, 1),
+    Case(3, 3, 24, 0.0, False, 12, 3),
     Case(5, 5, 24, 0.0, False, 12, 25, 0.4),
     Case(5, 3, 11, 0.7, False, 4, 60),
-    Case(20, 20, 6, 0.0, False, 2, 40, 0.1),
+    Case(20, 20, 9, 0.0, False, 2, 40, 0.1),
 )
 APART = tuple(replace(case, finished_apart=True) for case in CASES)
 DRAFTING_APART = tuple(replace(case, finished_apart=True) for case in DRAFTING)
@@ -80,6 +81,22 @@ def test_drafts_save_steps_and_change_no_list(cuda: Emulator, case: Case) -> Non
     if case.max_length > 1:
         assert 0 < drafting.accepted_tokens <= drafting.drafted_tokens
         assert drafting.query_calls < standard.query_calls
+
+
+@pytest.mark.parametrize("case", DRAFTING + DRAFTING_APART, ids=str)
+def test_only_hypotheses_that_matter_must_have_numbers(cuda: Emulator, case: Case) -> None:
+    plain = replace(case, lookahead_steps=0, node_budget=0)
+    host, device, standard = HostSession(4), DeviceSession(cuda, 4, BeamRounds, 1), HostSession(4)
+    host.numberless = device.numberless = standard.numberless = 0.2 / case.beam_size
+    expected, _ = run(host, case.search(4), 4)
+    found, _ = run(device, case.search(4), 4)
+    assert found == expected
+    plainly, _ = run(standard, plain.search(4), 4)
+    assert [(found[i][0], found[i][2]) for i in found] == [
+        (plainly[i][0], plainly[i][2]) for i in found
+    ]
+    if case.max_length > 1:
+        assert 0 < sum(bool(error) for _, _, error in found.values()) < len(found)
 
 
 def test_the_cases_tell_searches_apart() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec._native import Drafter
+from molspec._native import Drafter, DrafterFactory, NoDraftOptions
 from molspec.drafting import (
     Drafting,
     NoDraft,
@@ -18,6 +20,7 @@ from molspec.drafting import (
     guess_model,
     resolve,
 )
+from molspec.text import Vocabulary
 from tests.tiny import QUERIES, VOCABULARY
 
 TEXT_IDS = st.integers(4, VOCABULARY.size - 1)
@@ -108,6 +111,41 @@ def test_a_tree_depends_on_source_and_sequence_alone(
         other.propose()
         other.advance([token])
     assert one.propose() == other.propose()
+
+
+@given(SOURCES, st.lists(TEXT_IDS, max_size=12))
+def test_behind_padding_a_tree_still_keeps_its_promises(
+    source: list[int], generated: list[int]
+) -> None:
+    """A model may write PAD: rewritings end in it, and none is copied beyond its end."""
+    drafts = drafter(TreeDraft(12), source)
+    for _ in range(3):
+        drafts.advance([*generated, *source, VOCABULARY.pad_id, VOCABULARY.pad_id])
+        assert all(VOCABULARY.eos_id < token < VOCABULARY.size for token in drafts.propose()[0])
+
+
+def test_a_refused_source_leaves_the_one_before() -> None:
+    drafts = drafter(TreeDraft(12), TARGETS[6])
+    before = drafts.propose()
+    with pytest.raises(ValueError, match="9999"):
+        drafts.start([5] * 4000 + [9999])
+    assert drafts.propose() == before
+
+
+@pytest.mark.parametrize("count", [200, 400])
+def test_what_the_source_has_not_matches_nothing_in_it(count: int) -> None:
+    """Of many symbols only the first get a code of their own: the others are like no token."""
+    guess = guess_model(Vocabulary(tuple(f"<{index}>" for index in range(700))), None)
+    drafts = factory(TreeDraft(4, min_probability=0), guess).start([*range(9, 9 + count)])
+    drafts.advance([9, 10, 11])
+    assert drafts.propose()[0] == [12, 13, 14, 15]
+    drafts.advance([690])
+    assert max(drafts.propose()[2]) > math.log(0.001)
+
+
+def test_a_model_must_be_there() -> None:
+    with pytest.raises(TypeError, match="incompatible"):
+        DrafterFactory(NoDraftOptions(), None)  # type: ignore[arg-type]
 
 
 def test_a_tree_copies_on_where_the_sequence_left_the_source() -> None:

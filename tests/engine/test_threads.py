@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -88,6 +90,49 @@ def test_a_forked_child_has_its_own() -> None:
         os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert torch.equal(batch.run(ops), expected)
+
+
+FAILING = """
+import molspec
+from tests import tiny
+molspec.set_num_threads(2)
+try:
+    tiny.model().predict(["CC(=O)Oc1ccccc1"] * 9)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_what_fails_on_a_thread_is_an_error_of_the_caller() -> None:
+    """Kernels that are not there are missed where they are first asked for."""
+    environment = {**os.environ, "MOLSPEC_INSTRUCTION_SET": "none such"}
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "none such" in done.stdout
+
+
+STARVED = """
+import resource, signal
+import molspec
+from tests import tiny
+expected = tiny.model().predict(["CCO"], max_length=20)
+molspec.set_num_threads(64)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + 2**26
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+assert tiny.model().predict(["CCO"], max_length=20) == expected
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+threads = next(line for line in open("/proc/self/status") if line.startswith("Threads"))
+print(int(threads.split()[1]) < 64, signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+def test_threads_that_the_system_has_not_are_done_without() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARVED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "set()"]
 
 
 @pytest.mark.parametrize("count", [0, -1, 65, 10**30, 1.5, "2", True, None])

@@ -86,20 +86,20 @@ def test_select_hypotheses(queries: int, candidates: int, beam_size: int, seed: 
     arguments = (
         -draw_ids(seed, queries, candidates).double() / 2,
         draw_ids(seed + 1, queries, candidates, high=2),
-        torch.arange(candidates).repeat(queries, 1),
+        draw_ids(seed + 3, queries, candidates, high=2) << 32,
         draw_ids(seed + 2, queries, high=candidates + 1),
         beam_size,
     )
     assert_same(ops.select_hypotheses(*arguments), reference.select_hypotheses(*arguments))
 
 
-def test_select_hypotheses_ranks_by_score_then_parent_then_token() -> None:
-    scores = torch.tensor([[-1.0, -2.0, -1.0, -1.0, 0.0]], dtype=torch.float64)
+def test_select_hypotheses_ranks_by_score_then_parent_then_token_then_index() -> None:
+    scores = torch.tensor([[-1.0, -2.0, -1.0, -1.0, -2.0, 0.0]], dtype=torch.float64)
     indices, counts = ops.select_hypotheses(
-        scores, long([[1, 0, 0, 1, 0]]), long([[5, 5, 9, 4, 7]]), long([4]), 6
+        scores, long([[1, 0, 0, 1, 0, 0]]), long([[5, 5, 9, 4, 5, 7]]), long([5]), 7
     )
-    assert indices.tolist() == [[2, 3, 0, 1, 0, 0]]
-    assert counts.tolist() == [4]
+    assert indices.tolist() == [[2, 3, 0, 1, 4, 0, 0]]
+    assert counts.tolist() == [5]
 
 
 @pytest.mark.parametrize(
