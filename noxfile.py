@@ -1,7 +1,7 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
 The sessions lint, types and tests use the environment that nox runs in, where molspec is installed
-as CONTRIBUTING.md says; wheel and opennmt make fresh ones.
+as CONTRIBUTING.md says; wheel, editable and opennmt make fresh ones.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ OPENNMT = {
     "3.5.1": ("pyonmttok", "sacrebleu", "rapidfuzz", "pyahocorasick", "spacy", "fasttext-wheel"),
 }
 
+NATIVE_FOLDERS = ("csrc", "tests", "bench")
 NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
 
 
@@ -29,7 +30,8 @@ def lint(session: nox.Session) -> None:
     """Style of Python and C++, and who may import whom."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    sources = [path for path in Path("csrc").rglob("*") if path.suffix in NATIVE_SOURCES]
+    native = [path for root in NATIVE_FOLDERS for path in Path(root).rglob("*")]
+    sources = [path for path in native if path.suffix in NATIVE_SOURCES]
     session.run("clang-format", "--dry-run", "--Werror", *map(str, sorted(sources)))
     session.run("lint-imports", env={"PYTHONPATH": "python"})
 
@@ -59,6 +61,17 @@ def wheel(session: nox.Session) -> None:
     session.run("molspec", "predict", "CC(=O)O.OCC")
     session.run("molspec", "predict", "--model", "retro", "CCOC(C)=O")
     built.unlink()
+
+
+@nox.session
+def editable(session: nox.Session) -> None:
+    """Install from a checkout without anything built, as CONTRIBUTING.md says, and use it."""
+    folder = Path(session.create_tmp()).resolve() / "checkout"
+    session.run("git", "clone", "--quiet", ".", str(folder), external=True)
+    session.chdir(folder)
+    session.install("torch>=2.11,<2.14", "scikit-build-core>=0.11", "pybind11>=2.13", "ninja")
+    session.install("--no-build-isolation", "-e", ".", "-Ceditable.rebuild=true")
+    session.run("molspec", "predict", "CC(=O)O.OCC")
 
 
 @nox.session

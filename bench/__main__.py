@@ -1,6 +1,7 @@
 """Every operator's time beside its reference twin's: `python bench/`.
 
-Times are of one call on one thread, the median of alternating rounds. decoder_step and encode also
+Times are of one call on one thread, the median of rounds; the twin's are of fewer rounds, as it is
+slow, that alternate with as many of the operator's. decoder_step and encode also
 show the bytes and operations a second that they need at least, as shares of what one core was
 measured to read and to compute in the same rounds (ceilings.py says how).
 """

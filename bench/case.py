@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from timing import Call, Timing, measure
 
+#: Twins are slow.
+_TWIN_ROUNDS = 3
+
 
 @dataclass(frozen=True)
 class Work:
@@ -48,6 +51,8 @@ class Measured:
     size: str
     native: Timing
     reference: Timing | None = None
+    #: Of the twin's time to the operator's in the same rounds.
+    ratio: float | None = None
     rates: Rates | None = None
 
 
@@ -57,10 +62,12 @@ def run(case: Case, rounds: int) -> Measured:
     if case.work is not None:
         calls |= {"read": case.work.read[1], "multiply": case.work.multiply[1]}
     timings = measure(calls, rounds)
-    twin = None
+    twin = ratio = rates = None
     if case.reference is not None:
-        twin = measure({"reference": case.reference}, min(rounds, 3))["reference"]
-    rates = None
+        both = {"native": case.native, "reference": case.reference}
+        compared = measure(both, min(rounds, _TWIN_ROUNDS))
+        twin = compared["reference"]
+        ratio = twin.seconds / compared["native"].seconds
     if case.work is not None:
         seconds = {name: timing.seconds for name, timing in timings.items()}
         rates = Rates(
@@ -69,7 +76,7 @@ def run(case: Case, rounds: int) -> Measured:
             case.work.operations / seconds["native"],
             case.work.multiply[0] / seconds["multiply"],
         )
-    return Measured(case.operator, case.size, timings["native"], twin, rates)
+    return Measured(case.operator, case.size, timings["native"], twin, ratio, rates)
 
 
 def table(measured: Iterable[Measured]) -> Iterator[str]:
@@ -82,8 +89,7 @@ def table(measured: Iterable[Measured]) -> Iterator[str]:
         line = f"{row.operator:<20}{row.size:<34}{row.native.seconds * 1e6:>10.1f}"
         line += f"{row.native.best * 1e6:>10.1f}"
         if row.reference is not None:
-            ratio = row.reference.seconds / row.native.seconds
-            line += f"{row.reference.seconds * 1e6:>12.1f}{ratio:>8.1f}"
+            line += f"{row.reference.seconds * 1e6:>12.1f}{row.ratio:>8.1f}"
         if row.rates is not None:
             line += _rate(row.rates.bytes_rate, row.rates.read_ceiling)
             line += _rate(row.rates.operations_rate, row.rates.multiply_ceiling)

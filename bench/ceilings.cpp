@@ -61,8 +61,7 @@ float bfloat16_products(float factor, int64_t repeats) {
   const __m512 wide = _mm512_set1_ps(factor);
   const __m512bh factors = _mm512_cvtne2ps_pbh(wide, wide);
   for (int64_t repeat = 0; repeat < repeats; ++repeat)
-    for (int i = 0; i < kChains; ++i)
-      chains[i] = _mm512_dpbf16_ps(chains[i], factors, factors);
+    for (int i = 0; i < kChains; ++i) chains[i] = _mm512_dpbf16_ps(chains[i], factors, factors);
   Vector totals[kChains];
   std::memcpy(totals, chains, sizeof(totals));
   return sum(totals);
@@ -85,8 +84,7 @@ float int8_products(float factor, int64_t repeats) {
   for (int i = 0; i < kChains; ++i) chains[i] = _mm512_set1_epi32(i);
   const __m512i factors = _mm512_set1_epi8(static_cast<char>(factor * 4));
   for (int64_t repeat = 0; repeat < repeats; ++repeat)
-    for (int i = 0; i < kChains; ++i)
-      chains[i] = _mm512_dpbusd_epi32(chains[i], factors, factors);
+    for (int i = 0; i < kChains; ++i) chains[i] = _mm512_dpbusd_epi32(chains[i], factors, factors);
   Vector totals[kChains];
   std::memcpy(totals, chains, sizeof(totals));
   return sum(totals);

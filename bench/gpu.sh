@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one call of under ten minutes and without a network: build, check all
-# kernels against their references, the laws on real queries (with rounds on the host and on the
-# device), compute-sanitizer, and times of steps, queries and kernels as JSON.
+# Everything that needs a GPU, without a network: build, check all kernels against their references, the
+# laws on real queries (with rounds on the host and on the device), compute-sanitizer, and times of
+# steps, queries and kernels as JSON.
 #
-# usage: bench/gpu.sh [FOLDER]     results go there; $OUT or build/gpu if not given
+# usage: bench/gpu.sh [FOLDER]     results go there; build/gpu if not given
 # PYTHON names the interpreter (torch, scikit-build-core, pybind11, cmake and ninja beside it).
 set -uo pipefail
 cd "$(dirname "$0")/.."
-out=$(mkdir -p "${1:-${OUT:-build/gpu}}" && cd "${1:-${OUT:-build/gpu}}" && pwd)
+out=$(mkdir -p "${1:-build/gpu}" && cd "${1:-build/gpu}" && pwd)
 python=${PYTHON:-python3}
 site=$(mktemp -d)
 trap 'rm -rf "$site"' EXIT
 status=0
 
-# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds; its output goes to a file. The limits
-# add up to less than ten minutes.
+# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds; its output goes to a file.
 step() {
   local name=$1 limit=$2 begin=$SECONDS
   shift 2

@@ -27,7 +27,7 @@ from molspec.task import Task
 from peering.convert import convert
 from peering.engines import SETTINGS
 from peering.process import PeerProcess, Reply, first_answer
-from peering.report import Record, markdown, picture
+from peering.report import Origin, Record, markdown, picture
 from peering.text import Text
 
 FIRST_ANSWER = "first answer"
@@ -42,6 +42,15 @@ class Scenario:
     batch_size: int = 1
     n_best: int = 1
     length: int | None = None
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A converted model in a folder and the table of its queries."""
+
+    table: Path
+    folder: Path
+    origin: Origin
 
 
 SCENARIOS = {
@@ -88,12 +97,11 @@ def _tokens(smiles: str) -> int:
     return len(tokenize(smiles))
 
 
-def measure(
-    name: str, table: Path, folder: Path, threads: int, flags: argparse.Namespace
-) -> list[Record]:
+def measure(name: str, asking: Asking, threads: int, flags: argparse.Namespace) -> list[Record]:
     """Rounds of all peers in turns."""
     scenario = SCENARIOS[name]
-    asked = queries(scenario, table, Text(folder))
+    folder = asking.folder
+    asked = queries(scenario, asking.table, Text(folder))
     size = scenario.batch_size
     batches = [asked[i : i + size] for i in range(0, len(asked), size)]
     replies: dict[tuple[str, str], list[Reply]] = {}
@@ -114,14 +122,13 @@ def measure(
             for process in processes[turn % len(processes) :] + processes[: turn % len(processes)]:
                 reply = process.request(batches, scenario.n_best)
                 replies.setdefault((process.name, process.setting), []).append(reply)
-    return _records(name, threads, len(asked), replies)
+    return _records(name, threads, len(asked), replies, asking.origin)
 
 
-def measure_first_answer(
-    table: Path, folder: Path, threads: int, flags: argparse.Namespace
-) -> list[Record]:
+def measure_first_answer(asking: Asking, threads: int, flags: argparse.Namespace) -> list[Record]:
     """Fresh processes of all peers in turns."""
-    (query,) = queries(SCENARIOS[FIRST_ANSWER], table, Text(folder))
+    folder = asking.folder
+    (query,) = queries(SCENARIOS[FIRST_ANSWER], asking.table, Text(folder))
     replies: dict[tuple[str, str], list[Reply]] = {}
     missing: set[str] = set()
     for _ in range(flags.rounds):
@@ -135,11 +142,15 @@ def measure_first_answer(
                 print(f"left out: {str(error).strip().splitlines()[-1]}", flush=True)
                 continue
             replies.setdefault((peer, setting), []).append(reply)
-    return _records(FIRST_ANSWER, threads, 1, replies)
+    return _records(FIRST_ANSWER, threads, 1, replies, asking.origin)
 
 
 def _records(
-    name: str, threads: int, count: int, replies: dict[tuple[str, str], list[Reply]]
+    name: str,
+    threads: int,
+    count: int,
+    replies: dict[tuple[str, str], list[Reply]],
+    origin: Origin,
 ) -> list[Record]:
     base = replies[("molspec", "float32")][0].answers
     return [
@@ -153,6 +164,7 @@ def _records(
             sum(a[:1] == b[:1] for a, b in zip(rounds[0].answers, base, strict=True)),
             sum(a == b for a, b in zip(rounds[0].answers, base, strict=True)),
             rounds[-1].peak_bytes,
+            origin,
         )
         for (peer, setting), rounds in replies.items()
     ]
@@ -186,16 +198,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sets = {}
     for text in flags.sets:
         name, *model, file = text.split("=")
-        convert(model[0] if model else name, flags.folder / name)
-        sets[name] = Path(file)
+        table, folder = Path(file), flags.folder / name
+        weights = convert(model[0] if model else name, folder)
+        sets[name] = Asking(table, folder, Origin(name, weights, table.name, machine.describe()))
     for scenario in flags.scenarios if sets else ():
-        model = SCENARIOS[scenario].model
+        asking = sets.get(SCENARIOS[scenario].model)
+        if asking is None:
+            print(f"left out: {scenario}, as {SCENARIOS[scenario].model}=FILE is not given")
+            continue
         for threads in flags.threads:
-            folder = flags.folder / model
             if scenario == FIRST_ANSWER:
-                found = measure_first_answer(sets[model], folder, threads, flags)
+                found = measure_first_answer(asking, threads, flags)
             else:
-                found = measure(scenario, sets[model], folder, threads, flags)
+                found = measure(scenario, asking, threads, flags)
             _store(flags.json, found)
             for record in found:
                 print(
@@ -206,9 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 )
     records = _load(flags.json)
     if flags.markdown is not None:
-        flags.markdown.write_text(
-            markdown(records, machine.describe(), (*MAIN, FIRST_ANSWER), CURVES)
-        )
+        flags.markdown.write_text(markdown(records, (*MAIN, FIRST_ANSWER), CURVES))
     if flags.svg is not None:
         flags.svg.write_text(picture(records, MAIN))
 
@@ -216,7 +229,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _load(path: Path) -> list[Record]:
     if not path.exists():
         return []
-    return [Record(**values) for values in json.loads(path.read_text())]
+    return [
+        Record(**{**values, "origin": Origin(**values["origin"])})
+        for values in json.loads(path.read_text())
+    ]
 
 
 def _store(path: Path, found: Sequence[Record]) -> None:

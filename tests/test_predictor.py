@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +161,24 @@ def test_bundled_models_are_asked_in_canonical_smiles(name: str) -> None:
     assert model.canonical_queries
     first, second = model.predict(["CCOC(C)=O", "O=C(C)OCC"])
     assert first.predictions == second.predictions
+
+
+def test_a_gpu_that_the_kernels_are_not_made_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
+    monkeypatch.setattr("molspec.ops.HAS_CUDA", True)
+    message = r"^device is 'cuda': its compute capability is 7.5, expected 8.0 \(Ampere\) or later$"
+    with pytest.raises(ValueError, match=message):
+        load("product", "cuda")
+
+
+def test_threads_may_share_a_model(model: Model) -> None:
+    lists = [list(tiny.QUERIES[:7]), list(tiny.QUERIES[6::-1])] * 4
+    expected = [model.predict(queries, 3, max_length=20) for queries in lists]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda queries: model.predict(queries, 3, max_length=20), lists))
+    assert found == expected
 
 
 def test_devices_may_be_torchs() -> None:

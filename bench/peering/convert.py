@@ -3,7 +3,7 @@
 The models are post-norm with one more norm behind each stack. CTranslate2 has that norm for
 pre-norm models and applies it wherever it is found. Hugging Face's Marian has no such norm; there
 the last layer's norm becomes that norm and the final one in a row, which is the same function
-(transformers_peer.py). ONNX Runtime and OpenVINO run graphs exported from cached.py.
+(marian.py). ONNX Runtime and OpenVINO run graphs exported from cached.py.
 """
 
 from __future__ import annotations
@@ -31,13 +31,18 @@ from peering.cached import Encoder, Step
 Arrays = Mapping[str, np.ndarray]
 
 
-def convert(model: str, folder: Path) -> None:
-    """Write the model to `folder`, unless it is there: molspec/, ctranslate2/ and onnx/."""
-    if (folder / "done").exists():
-        return
+def convert(model: str, folder: Path) -> str:
+    """Write the model to `folder`, unless it is there: molspec/, ctranslate2/ and onnx/.
+
+    Gives the fingerprint of its weights.
+    """
+    checkpoint = checkpoints.read(locate(model))
+    fingerprint, done = checkpoint.fingerprint(), folder / "done"
+    if done.exists() and done.read_text() == fingerprint:
+        return fingerprint
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    checkpoint = checkpoints.read(locate(model)).to("float32")
+    checkpoint = checkpoint.to("float32")
     checkpoints.write(checkpoint, folder / "molspec")
     shutil.copy(folder / "molspec" / "vocabulary.json", folder)
     logging.disable(logging.WARNING)  # advice of converters
@@ -47,7 +52,8 @@ def convert(model: str, folder: Path) -> None:
         except ImportError as error:
             print(f"{peer.__name__}: {error}; not converted")
     logging.disable(logging.NOTSET)
-    (folder / "done").touch()
+    done.write_text(fingerprint)
+    return fingerprint
 
 
 def twin(folder: Path) -> Transformer:

@@ -9,6 +9,16 @@ from statistics import median
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What was measured, on what: the model, its weights' fingerprint, the table of its queries."""
+
+    model: str
+    weights: str
+    table: str
+    machine: dict[str, str | int]
+
+
+@dataclass(frozen=True)
 class Record:
     """A peer with a setting in a scenario: seconds a query in every round, and what it answered.
 
@@ -25,6 +35,7 @@ class Record:
     same_first: int
     same_lists: int
     peak_bytes: int
+    origin: Origin
 
     @property
     def milliseconds(self) -> float:
@@ -39,14 +50,16 @@ class Record:
 
 def markdown(
     records: Sequence[Record],
-    machine: Mapping[str, object],
     scenarios: Sequence[str],
     curves: Mapping[str, Mapping[int, str]],
 ) -> str:
     """The ratios that matter, a table a scenario and thread count, and a table a curve.
 
-    curves: by name, the scenario at each value of what cost is shown against.
+    curves: by name, the scenario at each value of what cost is shown against. Raises ValueError
+    where records are of several machines, days or weights of a model.
     """
+    origins = _origins(records)
+    machine = next(iter(origins.values())).machine
     compared = [record for record in records if record.scenario in scenarios]
     lines = [
         "# molspec beside its peers",
@@ -55,8 +68,9 @@ def markdown(
         "median of the rounds. SMILES in, SMILES out. Ratios are to molspec's float32 in the same",
         "run; milliseconds belong to the machine. Answers are compared with molspec's float32.",
         "",
-        f"Measured by `python bench/peers.py` on: "
-        f"{', '.join(f'{name} {value}' for name, value in machine.items())}.",
+        f"`python bench/peers.py {' '.join(f'{o.model}={o.table}' for o in origins.values())}` on: "
+        f"{', '.join(f'{name} {value}' for name, value in machine.items())}; weights "
+        f"{', '.join(f'{o.model} {o.weights[:8]}' for o in origins.values())}.",
         "",
         *summary(compared),
     ]
@@ -66,6 +80,19 @@ def markdown(
     for name, curve in curves.items():
         lines += _curve(name, curve, records)
     return "\n".join(lines) + "\n"
+
+
+def _origins(records: Sequence[Record]) -> dict[str, Origin]:
+    """What was measured, by model."""
+    origins = {record.origin.model: record.origin for record in records}
+    for record in records:
+        expected = origins[record.origin.model]
+        if record.origin != expected or expected.machine != records[0].origin.machine:
+            raise ValueError(
+                f"{record.scenario}: measured on {record.origin}, others on {expected}: expected "
+                "one machine, one day and the same weights; measure it again"
+            )
+    return origins
 
 
 def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> Iterator[str]:

@@ -22,7 +22,7 @@ namespace {
 // Best first; the portable table is last and always runs.
 const Kernels* choose(const char* wanted) {
   const auto fits = [wanted](const Kernels& table, bool supported) {
-    return supported && (!wanted || std::string(wanted) == table.instruction_set);
+    return supported && (!wanted || !*wanted || std::string(wanted) == table.instruction_set);
   };
 #if defined(__x86_64__)
   __builtin_cpu_init();

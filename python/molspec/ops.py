@@ -14,15 +14,29 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from molspec import _native
+
 #: kMostThreads of csrc/cpu/workers.h.
 _MOST_THREADS = 64
-_CUDA_LIBRARY = Path(__file__).with_name("molspec_ops_cuda.so")
+#: In an editable install what is built lies elsewhere than this file.
+_BUILT = Path(_native.__file__).parent
 #: Whether the operators take CUDA tensors: the library was built, and there is a device.
-HAS_CUDA = _CUDA_LIBRARY.exists() and torch.cuda.is_available()
+HAS_CUDA = (_BUILT / "molspec_ops_cuda.so").exists() and torch.cuda.is_available()
 
-torch.ops.load_library(str(Path(__file__).with_name("molspec_ops.so")))
+
+def _load(name: str) -> None:
+    try:
+        torch.ops.load_library(str(_BUILT / name))
+    except OSError as error:
+        raise ImportError(
+            f"{name} does not load with torch {torch.__version__}: {error.__cause__ or error}; "
+            "molspec runs with torch 2.11 or later, where it was built"
+        ) from error
+
+
+_load("molspec_ops.so")
 if HAS_CUDA:
-    torch.ops.load_library(str(_CUDA_LIBRARY))
+    _load("molspec_ops_cuda.so")
 
 _library = torch.ops.molspec
 

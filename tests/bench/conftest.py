@@ -1,13 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from molspec import checkpoints
 from tests import tiny
 
 BENCH = Path(__file__).parents[2] / "bench"
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """The scripts set torch's threads for their process."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +15,7 @@ from molspec import checkpoints
 from peering.convert import convert
 from peering.engines import PlainTorch
 from peering.process import PeerProcess
-from peering.report import Record, markdown, picture
+from peering.report import Origin, Record, markdown, picture
 from peering.text import Text
 from tests import tiny
 
@@ -58,8 +60,11 @@ def test_a_process_answers_and_says_why_it_dies(folder: Path) -> None:
             process.request([["Br"]], 1)
 
 
+ORIGIN = Origin("product", "0123456789", "test.tsv", {"processor": "x"})
+
+
 def record(peer: str, setting: str, seconds: float, scenario: str = "a & b") -> Record:
-    return Record(scenario, 1, peer, setting, [seconds, seconds, 9.0], 4, 3, 2, 2**20)
+    return Record(scenario, 1, peer, setting, [seconds, seconds, 9.0], 4, 3, 2, 2**20, ORIGIN)
 
 
 def test_ratios_are_to_the_best_peer() -> None:
@@ -69,7 +74,11 @@ def test_ratios_are_to_the_best_peer() -> None:
         record("slow", "float32", 0.012),
         record("quick", "int8", 0.006),
     ]
-    text = markdown(records, {"processor": "x"}, ["a & b"], {})
+    text = markdown(records, ["a & b"], {})
+    assert (
+        "`python bench/peers.py product=test.tsv` on: processor x; weights product 01234567."
+        in text
+    )
     assert (
         "| a & b | 1 | quick int8 | 6.0 | 2.0 | 3.00x | 1.0 (bfloat16) | 6.00x "
         "| slow float32 | 6.00x |" in text
@@ -81,6 +90,31 @@ def test_ratios_are_to_the_best_peer() -> None:
     assert "molspec float32" not in labels
 
 
+@pytest.mark.parametrize(
+    "other", [{"weights": "abcdef"}, {"machine": {"processor": "y"}}, {"table": "other.tsv"}]
+)
+def test_records_of_different_measurements_are_not_mixed(other: dict[str, Any]) -> None:
+    records = [record("molspec", "float32", 0.002), record("molspec", "int8", 0.001)]
+    records[1] = replace(records[1], origin=replace(ORIGIN, **other))
+    with pytest.raises(ValueError, match=r"the same weights; measure it again$"):
+        markdown(records, ["a & b"], {})
+
+
+def test_other_weights_are_converted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for converter in ("_to_ctranslate2", "_to_onnx"):
+        monkeypatch.setattr(f"peering.convert.{converter}", lambda *_: None)
+    fingerprints = []
+    for seed in (1, 2):
+        checkpoint = tiny.checkpoint(seed)
+        checkpoints.write(checkpoint, tmp_path / str(seed))
+        fingerprints.append(convert(str(tmp_path / str(seed)), tmp_path / "converted"))
+        assert fingerprints[-1] == checkpoint.fingerprint()
+        assert (
+            checkpoints.read(tmp_path / "converted" / "molspec").fingerprint() == fingerprints[-1]
+        )
+    assert fingerprints[0] != fingerprints[1]
+
+
 def test_a_curve_has_a_column_for_every_value_that_was_measured() -> None:
     records = [
         record("molspec", "int8", 0.001, "length 20"),
@@ -90,7 +124,7 @@ def test_a_curve_has_a_column_for_every_value_that_was_measured() -> None:
         record("now and then", "int8", 0.004, "length 40"),
     ]
     curve = {20: "length 20", 40: "length 40", 80: "length 80"}
-    lines = markdown(records, {}, [], {"length": curve}).splitlines()
+    lines = markdown(records, [], {"length": curve}).splitlines()
     assert lines[lines.index("## Milliseconds a query against length, 1 thread") + 2 :] == [
         "| engine | 20 | 40 |",
         "|---|---:|---:|",

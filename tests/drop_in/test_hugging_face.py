@@ -173,7 +173,7 @@ def test_real_queries(name: str, tmp_path: Path) -> None:
 
     (tmp_path / "molspec").symlink_to(locate(name))
     model, vocabulary = load(tmp_path).double(), read(locate(name)).vocabulary
-    queries = Path("tests/data/smiles.txt").read_text().split()
+    queries = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
     rows = [
         torch.tensor([vocabulary.bos_id, *vocabulary.encode(query), vocabulary.eos_id])
         for query in sorted(queries, key=len)[2:6]

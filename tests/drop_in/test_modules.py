@@ -118,7 +118,7 @@ def test_a_beam_that_finds_too_few_says_so() -> None:
 
 def real_queries() -> tuple[list[str], list[list[int]]]:
     """SMILES as ids of a vocabulary made from them."""
-    smiles = Path("tests/data/smiles.txt").read_text().split()[:12]
+    smiles = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()[:12]
     tokens = sorted({token for query in smiles for token in tokenize(query)})
     vocabulary = ["<PAD>", "<BOS>", "<EOS>", *tokens]
     ids = [[BOS, *map(vocabulary.index, tokenize(query)), EOS] for query in smiles]

@@ -179,6 +179,35 @@ def test_an_answer_does_not_depend_on_the_batch(model: Model, strategy: dict[str
         assert [answers(result) for result in results] == [alone[query] for query in queries]
 
 
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+def test_a_query_that_is_done_leaves_at_once_and_the_next_takes_its_place(
+    model: Model, batch_size: int
+) -> None:
+    options = {"drafter": "none", "max_length": MAX_LENGTH}
+    alone = [model.predict([query], **options)[0].statistics.decoder_calls for query in SHORT]
+    assert len(set(alone)) > 2
+    waiting, rows, steps = alone[::-1], [], 0
+    while waiting or rows:
+        rows += [waiting.pop() for _ in range(min(batch_size - len(rows), len(waiting)))]
+        rows = [left - 1 for left in rows if left > 1]
+        steps += 1
+    together = model.predict(SHORT, batch_size=batch_size, **options)
+    assert together.statistics.decoder_calls == steps
+
+
+def test_memory_is_that_of_the_rows_however_many_queries_there_are(model: Model) -> None:
+    session = model.engine.session(2)
+    sources = [model.source(0, query).encoder_ids for query in tiny.QUERIES]
+    session.encode([0], [max(sources, key=len)])
+    session.encode([1], [max(sources, key=len)])
+    blocks = len(session._memory_cache)
+    for turn in range(5):
+        for source in sources:
+            session.release(turn % 2)
+            session.encode([turn % 2], [source])
+    assert len(session._memory_cache) == blocks
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("max_length", [1, 2, 256])
 def test_unfinished_hypotheses_are_reported(

@@ -19,6 +19,9 @@ _CUDA_DTYPES = {
     "float16": torch.float16,
 }
 
+#: The oldest of cmake/cuda.cmake.
+_LEAST_CAPABILITY = (8, 0)
+
 Engine = NativeEngine | CudaEngine
 
 
@@ -52,6 +55,11 @@ def _check_cuda(device: str, index: int) -> None:
     if index >= torch.cuda.device_count():
         raise ValueError(
             f"device is {device!r}: expected a number below {torch.cuda.device_count()}"
+        )
+    if (found := torch.cuda.get_device_capability(index)) < _LEAST_CAPABILITY:
+        raise ValueError(
+            f"device is {device!r}: its compute capability is {found[0]}.{found[1]}, expected "
+            f"{_LEAST_CAPABILITY[0]}.{_LEAST_CAPABILITY[1]} (Ampere) or later"
         )
 
 

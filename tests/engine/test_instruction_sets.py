@@ -1,0 +1,76 @@
+"""Kernels of every instruction set that this processor has, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from molspec import ops, reference
+from tests.engine.models import CONVENTIONS
+from tests.engine.test_engine_ops import batch_of
+
+SETS = ("portable", "avx2", "avx512", "avx512_bf16")
+SCRIPT = """
+import sys, torch
+from tests.engine.test_instruction_sets import steps
+torch.save(steps(), sys.argv[1])
+"""
+TOLERANCES = {torch.float32: (2e-5, 1e-5), torch.bfloat16: (0.06, 0.02), torch.int8: (0.1, 0.0)}
+Steps = dict[tuple[str, torch.dtype], torch.Tensor]
+
+
+def steps() -> Steps:
+    """Log-probs of a ragged batch by every convention and type."""
+    return {
+        (convention, dtype): batch_of(convention, "ragged", dtype).run(ops)
+        for convention in CONVENTIONS
+        for dtype in TOLERANCES
+    }
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "MOLSPEC_INSTRUCTION_SET": name}
+    return subprocess.run(
+        [sys.executable, "-c", *arguments], env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Steps]:
+    """What each set gives that the processor has."""
+    folder = tmp_path_factory.mktemp("sets")
+    steps_of = {}
+    for name in SETS:
+        done = run(name, SCRIPT, str(folder / name))
+        if done.returncode == 0:
+            steps_of[name] = torch.load(folder / name, weights_only=False)
+        else:
+            assert f"MOLSPEC_INSTRUCTION_SET is '{name}'" in done.stderr
+    return steps_of
+
+
+def test_every_set_equals_reference(found: dict[str, Steps]) -> None:
+    assert "portable" in found
+    for convention in CONVENTIONS:
+        for dtype, (atol, rtol) in TOLERANCES.items():
+            batch = batch_of(convention, "ragged", dtype)
+            expected = batch.run(reference)
+            for of in found.values():
+                torch.testing.assert_close(of[convention, dtype], expected, atol=atol, rtol=rtol)
+
+
+def test_float32_has_the_same_bits_in_every_vector_set(found: dict[str, Steps]) -> None:
+    vectors = [of for name, of in found.items() if name != "portable"]
+    for convention in CONVENTIONS:
+        for of in vectors:
+            expected = vectors[0][convention, torch.float32]
+            assert torch.equal(of[convention, torch.float32], expected)
+
+
+def test_an_empty_choice_is_none() -> None:
+    done = run("", "from molspec import ops; print(ops.instruction_set())")
+    assert done.stdout.strip() in SETS, done.stderr
