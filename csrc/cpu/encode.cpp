@@ -56,7 +56,9 @@ class EncoderRows {
       layers_.project_memory(layer.cross_attention, rows_);
       for (int row = 0; row < rows_; ++row) {
         const int position = first_ + row;
-        layers_.store(memory, row, 0, blocks[position / 16] * 16 + position % 16);
+        layers_.store(
+            memory, row, 0,
+            blocks[position / kBlockPositions] * kBlockPositions + position % kBlockPositions);
       }
       memory.base += model_.block_size();
     }

@@ -8,12 +8,12 @@
 
 #include <cstdint>
 
+#include "ops/block.h"
 #include "ops/kinds.h"
 
 namespace molspec::cpu {
 
-// Positions a block of the key-value cache holds, and columns a packed weight panel holds.
-constexpr int kBlockPositions = 16;
+// Columns that a packed weight panel holds.
 constexpr int kPanelColumns = 64;
 
 // out[row] = activation(in[row] . weights + bias) * factor[row] + residual[row]

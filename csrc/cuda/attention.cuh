@@ -36,7 +36,8 @@ inline __device__ int key_count(const AttentionProblem& problem, const Node& nod
 
 inline __device__ int32_t key_slot(const AttentionProblem& problem, const Node& node, int t) {
   if (problem.path_slots) return problem.path_slots[node.path_begin + t];
-  return problem.memories.blocks(node.memory)[t / 16] * 16 + t % 16;
+  return problem.memories.blocks(node.memory)[t / kBlockPositions] * kBlockPositions +
+         t % kBlockPositions;
 }
 
 inline __device__ float key_bias(const AttentionProblem& problem, const Node& node, int head,
@@ -63,7 +64,7 @@ __device__ float score(const AttentionProblem& problem, const float (&query)[kVe
 #pragma unroll 8
     for (int c = 0; c < columns; ++c) {
       const float broadcast = __shfl_sync(~0U, query[v], c);
-      sum = fmaf(broadcast, keys[(v * kWarp + c) * 16], sum);
+      sum = fmaf(broadcast, keys[(v * kWarp + c) * kBlockPositions], sum);
     }
   }
   return sum * problem.scale;
@@ -78,9 +79,11 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
   // Lanes beyond the last position look at it again, and do not count.
   const int t = first + min(lane, count - 1);
   const int32_t slot = key_slot(problem, node, t);
-  const float* block = problem.cache.base + slot / 16 * problem.cache.block_stride;
-  const float scored = score(problem, query, block + head * problem.head_stride * 16 + slot % 16) +
-                       key_bias(problem, node, head, t);
+  const float* block = problem.cache.base + slot / kBlockPositions * problem.cache.block_stride;
+  const float scored =
+      score(problem, query,
+            block + head * problem.head_stride * kBlockPositions + slot % kBlockPositions) +
+      key_bias(problem, node, head, t);
   const float mine = lane < count ? scored : -INFINITY;
   const float top = fmaxf(sums.top, warp_max(mine));
   const float weight = expf(mine - top);
@@ -93,8 +96,9 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
   for (int j = 0; j < count; ++j) {
     const float of_j = __shfl_sync(~0U, weight, j);
     const int32_t at = __shfl_sync(~0U, slot, j);
-    const float* values = problem.cache.base + at / 16 * problem.cache.block_stride + width * 16 +
-                          at % 16 * width + head * problem.head_stride;
+    const float* values = problem.cache.base + at / kBlockPositions * problem.cache.block_stride +
+                          width * kBlockPositions + at % kBlockPositions * width +
+                          head * problem.head_stride;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       const int column = v * kWarp + lane;

@@ -10,7 +10,7 @@ namespace molspec::cuda {
 
 using BlockMask = uint16_t;  // a bit for each node in use
 constexpr BlockMask kFullBlock = 0xFFFF;
-static_assert(kBeamBlock == 16, "a mask has a bit for each node");
+static_assert(kBlockPositions == 16, "a mask has a bit for each node");
 
 struct BeamTree {
   const BeamTrees& trees;
@@ -64,7 +64,7 @@ struct BeamTree {
   // A node that is free: in the parent's block, or the first of an empty block, for its descendants
   // to have room; where there is none, anywhere. All lanes of a warp call; some node is free.
   __device__ int32_t take(int32_t parent) const {
-    int32_t block = parent / static_cast<int32_t>(kBeamBlock);
+    int32_t block = parent / kBlockPositions;
     if (masks[block] == kFullBlock) block = first_block([](BlockMask mask) { return mask == 0; });
     if (block == BeamNode::kNone)
       block = first_block([](BlockMask mask) { return mask != kFullBlock; });
@@ -72,7 +72,7 @@ struct BeamTree {
     __syncwarp();  // all have read the mask
     if (lane_index() == 0) masks[block] |= static_cast<BlockMask>(1 << place);
     __syncwarp();
-    return block * static_cast<int32_t>(kBeamBlock) + place;
+    return block * kBlockPositions + place;
   }
 
   // Gives every entry that has a token the node of it, a new one where there is none. entry(i) for
@@ -149,7 +149,7 @@ struct BeamTree {
   __device__ void collect(int32_t count, Entry entry, int32_t length, int32_t& used_count) const {
     if (threadIdx.x == 0) used_count = 0;
     for (int32_t i = threadIdx.x; i < trees.node_count; i += blockDim.x)
-      if (masks[i / kBeamBlock] != 0) node(i).kept = kDrop;
+      if (masks[i / kBlockPositions] != 0) node(i).kept = kDrop;
     __syncthreads();
     for (int32_t c = threadIdx.x; c < count * (length + 1); c += blockDim.x) {
       const BeamEntry& mine = entry(c / (length + 1));
@@ -161,11 +161,9 @@ struct BeamTree {
     __syncthreads();
     for (int32_t block = threadIdx.x; block < trees.block_count(); block += blockDim.x) {
       unsigned mask = 0;
-      for (int32_t i = 0; i < kBeamBlock; ++i)
+      for (int32_t i = 0; i < kBlockPositions; ++i)
         if (masks[block] >> i & 1)
-          mask |=
-              static_cast<unsigned>(is_kept(block * static_cast<int32_t>(kBeamBlock) + i, length))
-              << i;
+          mask |= static_cast<unsigned>(is_kept(block * kBlockPositions + i, length)) << i;
       masks[block] = static_cast<BlockMask>(mask);
       atomicAdd(&used_count, static_cast<int32_t>(__popc(mask)));
     }

@@ -78,7 +78,7 @@ struct WindowPlanner {
     for (int32_t part = threadIdx.x; part < kPlanParts; part += blockDim.x) {
       int32_t free = 0;
       for (int32_t block = part_begin(part); block < part_begin(part + 1); ++block)
-        free += static_cast<int32_t>(kBeamBlock) - __popc(tree.masks[block]);
+        free += kBlockPositions - __popc(tree.masks[block]);
       shared.free_before[part + 1] = free;
     }
     __syncthreads();
@@ -92,10 +92,10 @@ struct WindowPlanner {
       int32_t number = shared.free_before[part];
       for (int32_t block = part_begin(part); block < part_begin(part + 1); ++block) {
         unsigned mask = tree.masks[block];
-        for (int32_t i = 0; i < kBeamBlock && number < draft_count(); ++i) {
+        for (int32_t i = 0; i < kBlockPositions && number < draft_count(); ++i) {
           if (mask >> i & 1) continue;
           mask |= 1U << i;
-          plan()[open_count() + number++] = block * static_cast<int32_t>(kBeamBlock) + i;
+          plan()[open_count() + number++] = block * kBlockPositions + i;
         }
         tree.masks[block] = static_cast<BlockMask>(mask);
       }

@@ -47,7 +47,8 @@ inline __global__ void read_sources(const int32_t* ids, const int32_t* offsets, 
   const int32_t* blocks = memories.blocks(query);
   for (int t = threadIdx.x; t < offsets[query + 1] - offsets[query]; t += blockDim.x) {
     const int row = offsets[query] + t;
-    rows[row] = {{ids[row], t, 0, query}, blocks[t / 16] * 16 + t % 16};
+    rows[row] = {{ids[row], t, 0, query},
+                 blocks[t / kBlockPositions] * kBlockPositions + t % kBlockPositions};
     atomicMax(&status->row_count, row + 1);
   }
 }

@@ -11,12 +11,12 @@ BeamTrees beam_trees_check(const Tensor& trees, const Tensor& used_nodes, const 
   rows.path_slots = checked_data<int32_t>(path_slots, "path_slots", ScalarType::Int, 3);
   rows.node_count = path_slots.size(1);
   rows.capacity = path_slots.size(2);
-  const bool paths_fit = path_slots.size(0) == queries && rows.node_count % kBeamBlock == 0 &&
+  const bool paths_fit = path_slots.size(0) == queries && rows.node_count % kBlockPositions == 0 &&
                          rows.block_count() <= kMostBeamBlocks && rows.capacity >= 2 &&
                          rows.capacity % 2 == 0 && path_slots.numel() <= INT32_MAX;
   check(paths_fit, "path_slots has shape [", path_slots.size(0), ", ", rows.node_count, ", ",
-        rows.capacity, "]: expected [", queries, ", a multiple of ", kBeamBlock, " to ",
-        kBeamBlock * kMostBeamBlocks, ", an even number of positions]");
+        rows.capacity, "]: expected [", queries, ", a multiple of ", kBlockPositions, " to ",
+        kBlockPositions * kMostBeamBlocks, ", an even number of positions]");
   rows.trees =
       reinterpret_cast<BeamNode*>(checked_data<int32_t>(trees, "trees", ScalarType::Int, 3));
   constexpr int64_t kFields = sizeof(BeamNode) / sizeof(int32_t);

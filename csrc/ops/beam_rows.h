@@ -16,16 +16,16 @@
 //
 // All that is known of a query is a *tree* of nodes. Node i of a query has slot i of those that the
 // query owns in the cache, row i of its paths, of its likeliest tokens and of its guess states. A
-// node lies in its parent's block of 16 while there is room, so a path touches few blocks.
+// node lies in its parent's block while there is room, so a path touches few blocks.
 
 #pragma once
 
 #include "ops/answer.h"
+#include "ops/block.h"
 
 namespace molspec {
 
 constexpr int64_t kWidestBeam = 64;        // a block of threads holds a beam and its candidates
-constexpr int64_t kBeamBlock = 16;         // nodes of a block of the cache
 constexpr int64_t kMostBeamBlocks = 1024;  // whose nodes in use a block of threads knows
 
 // The head of a row of `answers`; then come places and token ids.
@@ -108,12 +108,12 @@ static_assert(sizeof(BeamNode) == 24, "a row of the trees tensor");
 // its children are looked for, and there it goes with all of them.
 struct BeamTrees {
   BeamNode* trees;      // [query, node_count]
-  int32_t* used;        // [query, node_count / kBeamBlock], a bit for each node of a block
+  int32_t* used;        // [query, node_count / kBlockPositions], a bit for each node of a block
   int32_t* path_slots;  // [query, node_count, capacity]: the slots of a path, by position
   int32_t* plans;       // [query, plan_limit]: nodes that wait for the next step, kNone: a gap
   int64_t node_count, capacity, plan_limit;
 
-  MOLSPEC_ANYWHERE int64_t block_count() const { return node_count / kBeamBlock; }
+  MOLSPEC_ANYWHERE int64_t block_count() const { return node_count / kBlockPositions; }
   MOLSPEC_ANYWHERE BeamNode* tree(int64_t query) const { return trees + query * node_count; }
   MOLSPEC_ANYWHERE int32_t* blocks(int64_t query) const { return used + query * block_count(); }
   MOLSPEC_ANYWHERE int32_t* plan(int64_t query) const { return plans + query * plan_limit; }

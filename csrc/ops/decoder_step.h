@@ -25,7 +25,7 @@ struct DecoderStepProblem {
   const Model* model;
   int64_t node_count;
   const Node* nodes;
-  const int32_t* path_slots;  // slot = block * 16 + position in block
+  const int32_t* path_slots;  // slot = block * kBlockPositions + position in block
   int64_t path_slot_count;
   Memories memories;
   const float* memory_cache;  // [block, decoder layer, block_size]
@@ -54,7 +54,7 @@ struct NodeLimits {
       : token_count(problem.model->target_vocab_size),
         position_count(problem.model->max_positions),
         path_slot_count(problem.path_slot_count),
-        slot_count(problem.kv_blocks * 16),
+        slot_count(problem.kv_blocks * kBlockPositions),
         memory_blocks(problem.memory_blocks) {}
 };
 

@@ -26,7 +26,7 @@ std::string describe(const Fault& fault) {
       range("node ", " names slot ", 0);
       break;
     case Fault::kMemory:
-      text << "memory is " << fault.value << ": expected 0 to " << fault.expected;
+      text << "a node's memory is " << fault.value << ": expected 0 to " << fault.expected;
       break;
     case Fault::kMemoryLength:
       range("memory ", " has length ", 1);
@@ -43,7 +43,7 @@ std::string describe(const Fault& fault) {
            << ": expected the source's " << fault.expected;
       break;
     case Fault::kSourceToken:
-      text << "source id " << fault.value << ": expected 0 to " << fault.expected;
+      range("source ", " has id ", 0);
       break;
     default:
       break;

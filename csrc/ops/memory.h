@@ -1,9 +1,10 @@
 // Where the keys and values of encoded queries lie: for every query its length in positions and
-// the blocks of the memory cache that hold them, sixteen positions a block.
+// the blocks of the memory cache that hold them.
 
 #pragma once
 
 #include "ops/anywhere.h"
+#include "ops/block.h"
 #include "ops/fault.h"
 #include "ops/model.h"
 
@@ -15,7 +16,9 @@ struct Memories {
   int64_t stride;
 
   MOLSPEC_ANYWHERE int32_t length(int64_t query) const { return rows[query * stride]; }
-  MOLSPEC_ANYWHERE int32_t block_count(int64_t query) const { return (length(query) + 15) / 16; }
+  MOLSPEC_ANYWHERE int32_t block_count(int64_t query) const {
+    return (length(query) + kBlockPositions - 1) / kBlockPositions;
+  }
   MOLSPEC_ANYWHERE const int32_t* blocks(int64_t query) const { return rows + query * stride + 1; }
 };
 
@@ -27,7 +30,7 @@ inline MOLSPEC_ANYWHERE Fault memory_fault(const Memories& memories, int32_t que
                                            int64_t cache_blocks) {
   if (query < 0 || query >= memories.count)
     return {Fault::kMemory, query, query, memories.count - 1};
-  const int64_t most = (memories.stride - 1) * 16;
+  const int64_t most = (memories.stride - 1) * kBlockPositions;
   const int64_t length = memories.length(query);
   if (length < 1 || length > most) return {Fault::kMemoryLength, query, length, most};
   for (int32_t i = 0; i < memories.block_count(query); ++i) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/block.h"
 #include "ops/kinds.h"
 #include "ops/refuse.h"
 
@@ -78,8 +79,9 @@ struct Model {
   int64_t feed_forward_stride() const { return round_up(feed_forward, 64); }
   int64_t relative_stride() const { return round_up(2 * max_positions + 16, 16); }
   int64_t logits_stride() const { return round_up(target_vocab_size, 64); }
-  // Floats of one cache block of one layer: keys [head, head_stride, 16], values [16, width].
-  int64_t block_size() const { return 2 * 16 * attention_width(); }
+  // Floats of one cache block of one layer: keys [head, head_stride, position] and values
+  // [position, width] of its positions.
+  int64_t block_size() const { return 2 * kBlockPositions * attention_width(); }
 
   // What a query at `position` adds to the scores of positions 0, 1, ...; [head, relative_stride].
   const float* relative_bias(const Stack& stack, int64_t position) const {

@@ -29,7 +29,7 @@ int32_t BeamNodes::add(TokenTree& tree, int32_t query, int32_t parent, int32_t t
 
 void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
   enum : char { kDrop, kBefore, kBehind };
-  marks_.resize(static_cast<size_t>(tree.block_count()) * TokenTree::kBlockPositions);
+  marks_.resize(static_cast<size_t>(tree.block_count()) * kBlockPositions);
   const auto mark = [this](int32_t slot) -> char& { return marks_[static_cast<size_t>(slot)]; };
   for (const int32_t slot : slots_) mark(slot) = kDrop;
   for (const BeamEntry& entry : beam) {

@@ -4,7 +4,7 @@ namespace molspec {
 
 namespace {
 
-constexpr uint32_t kAllFree = (1u << TokenTree::kBlockPositions) - 1;
+constexpr uint32_t kAllFree = (1u << kBlockPositions) - 1;
 
 int32_t lowest_bit(uint32_t bits) {
   int32_t at = 0;

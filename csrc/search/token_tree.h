@@ -1,9 +1,9 @@
 // The tokens of a batch of queries as trees: what has been decoded, what is drafted, and where in
 // the key-value cache each token's keys and values lie.
 //
-// A node is its slot: block * 16 + position in the block. A query owns whole blocks, and a node
-// lies in its parent's block while there is room, so a path touches few blocks: attention reads
-// blocks whole. Reordering hypotheses moves indices, never keys and values.
+// A node is its slot: block * kBlockPositions + position in the block. A query owns whole blocks,
+// and a node lies in its parent's block while there is room, so a path touches few blocks:
+// attention reads blocks whole. Reordering hypotheses moves indices, never keys and values.
 
 #pragma once
 
@@ -11,12 +11,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/block.h"
+
 namespace molspec {
 
 class TokenTree {
  public:
   static constexpr int32_t kNone = -1;  // no node; the parent of BOS
-  static constexpr int32_t kBlockPositions = 16;
 
   // One row of the operator decoder_step (csrc/ops/decoder_step.h).
   struct StagedNode {

@@ -76,7 +76,7 @@ BAD = {
 BAD_SOURCES = {
     "memory 0 has length 0": lambda b: b.memories.__setitem__((0, 0), 0),
     "memory 2 names block 77": lambda b: b.memories.__setitem__((2, 1), 77),
-    "source id 13": lambda b: b.source_ids.__setitem__(0, 13),
+    "source 0 has id 13": lambda b: b.source_ids.__setitem__(0, 13),
     "source 2 spans 578": lambda b: b.source_offsets.__setitem__(3, 600),
 }
 

@@ -142,7 +142,7 @@ BAD = {
     "names slot -2": lambda b: b.path_slots.__setitem__(0, -2),
     "names slot 100000": lambda b: b.path_slots.__setitem__(0, 100000),
     "memory 0 has length 0": lambda b: b.memories.__setitem__((0, 0), 0),
-    "source id 13": lambda b: b.source_ids.__setitem__(0, 13),
+    "source 0 has id 13": lambda b: b.source_ids.__setitem__(0, 13),
     "source 0 spans": lambda b: b.source_offsets.__setitem__(1, 5),
     "table entry 21 is offset": lambda b: b.packed.table.__setitem__(21, 1 << 40),
     "head_count is 0": lambda b: b.packed.table.__setitem__(3, 0),
