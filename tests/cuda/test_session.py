@@ -196,7 +196,7 @@ def test_bad_sources_are_refused(cuda: Emulator) -> None:
     session = EmulatedEngine(cuda, torch.float32).session(1)
     with pytest.raises(RuntimeError, match="source has 300 ids: expected 1 to 256"):
         session.encode([0], [[4] * 300])
-    with pytest.raises(RuntimeError, match="has id 13: expected 0 to 12"):
+    with pytest.raises(RuntimeError, match="source id 13: expected 0 to 12"):
         session.encode([0], [[4, 13]])
 
 
