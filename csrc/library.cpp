@@ -1,5 +1,6 @@
 // Every operator of molspec, with its schema. One concept each: ops/<operator>.h says what it
-// computes, cpu/<operator>.cpp and cuda/<operator>.cu how, molspec/reference.py what is right.
+// computes, cpu/<operator>.cpp and cuda/<operator>.cuh how, molspec/reference.py, or for the rounds
+// of a device search/, what is right.
 
 #include <torch/csrc/stable/library.h>
 
@@ -60,7 +61,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   library.def("set_num_threads(int count) -> ()");
   library.def("get_num_threads() -> int");
 
-  // Dense batches for models without a cache.
+  // Dense batches, padded at the left: for loops without a cache.
   library.def("left_pad(Tensor token_ids, Tensor lengths, int pad_id) -> (Tensor, Tensor)");
   library.def(
       "expand_drafts(Tensor token_ids, Tensor position_offsets, Tensor query_indices, "

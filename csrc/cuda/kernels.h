@@ -1,5 +1,6 @@
 // What the GPU computes, as the launchers see it: problems of raw device pointers and a stream.
-// Free of torch; each function is in the .cu file of its operator and returns once its kernels are
+// Free of torch; each function is in the .cu file of its operator, or of the operators of its
+// kind, and returns once its kernels are
 // queued. Throws std::runtime_error where CUDA refuses a launch.
 
 #pragma once

@@ -67,7 +67,7 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
   const int row = blockIdx.x * kRowsOfBlock + warp_index();
   if (row >= problem.status->row_count) return;
   const Node node = problem.rows[row].node;
-  // A row that was left out has -1 for both: it reads any row of the tables.
+  // A source's row that was left out has -1 for both: it reads any row of the tables.
   const int64_t token_id = max(node.token_id, 0), position = max(node.position, 0);
   const float* token = problem.embedding + token_id * problem.stride;
   const int64_t place = position * problem.stride;

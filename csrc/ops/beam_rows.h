@@ -44,7 +44,7 @@ struct BeamAnswer : AnswerState {
   int32_t looked_from;    // the length from which drafts were planned last, or kNowhere
   int32_t unused[2];
 };
-static_assert(sizeof(BeamAnswer) == 64, "molspec.engine.beams reads these bytes");
+static_assert(sizeof(BeamAnswer) == 64, "molspec.engine.beam_trees reads these bytes");
 
 struct BeamPlace {
   double log_prob;
@@ -53,7 +53,7 @@ struct BeamPlace {
   int32_t finished;     // whether EOS was reached
   int32_t draft_count;  // places of the plan for its windows
 };
-static_assert(sizeof(BeamPlace) == 24, "molspec.engine.beams reads these bytes");
+static_assert(sizeof(BeamPlace) == 24, "molspec.engine.beam_trees reads these bytes");
 
 // Places by rank: those of the beam, then, where hypotheses finish apart, as many for the best of
 // them. Then, once the query is done, the token ids of either list by rank.

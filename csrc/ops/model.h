@@ -1,5 +1,5 @@
 // A packed model: one buffer of weights and a table of sizes, flags and offsets into it. Written
-// by molspec.engine.packing, read here; the order of both is given by `model_fields`.
+// by molspec.engine.packing, read by model.cpp in the same order.
 
 #pragma once
 

@@ -1,7 +1,7 @@
 // rank_tokens: log-probs behind every node -> its likeliest tokens, best first, the lower id first
-// among equals, as the row of the node's slot. A row that begins with NaN has that as its best, as
-// the host's searches find it; elsewhere NaN is passed over. Where tokens run out the id is
-// kNoToken.
+// among equals, as the row of the node's slot. NaN is passed over; a row that begins with it, or
+// whose greatest is infinite, has no token, as the host's searches find it. Where tokens run out
+// the id is kNoToken.
 
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "search/beam.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>

@@ -25,12 +25,12 @@
 namespace molspec {
 
 struct BeamOptions : ListOptions {
-  bool finished_apart = false;  // as `generate` of Hugging Face keeps them
+  bool finished_apart;  // as `generate` of Hugging Face keeps them
   // Looking ahead: 0 steps make standard beam search.
-  int32_t lookahead_steps = 0;
-  int32_t node_budget = 0;  // drafted nodes a query and pass
+  int32_t lookahead_steps;
+  int32_t node_budget;  // drafted nodes a query and pass
   // A node must pay for its row: what is less likely to be needed is not drafted.
-  float min_confidence = 0.5F;
+  float min_confidence;
 };
 
 // Throws std::invalid_argument, naming the option, where one makes no sense.

@@ -14,10 +14,10 @@ namespace molspec {
 
 // What every beam search is asked for.
 struct ListOptions {
-  int32_t beam_size = 5;
-  int32_t n_best = 5;
-  int32_t max_length = 200;  // tokens of a hypothesis, EOS counted
-  double length_penalty = 0.0;
+  int32_t beam_size;
+  int32_t n_best;
+  int32_t max_length;  // tokens of a hypothesis, EOS counted
+  double length_penalty;
 };
 
 // Throw std::invalid_argument, naming the option, where one makes no sense.

@@ -19,7 +19,7 @@ struct SearchStatistics {
   int64_t nodes = 0;            // rows of those passes
   int64_t drafted_tokens = 0;   // nodes that were a guess
   int64_t accepted_tokens = 0;  // guesses that the model confirmed
-  int64_t emitted_tokens = 0;   // tokens of the best hypothesis, EOS included
+  int64_t emitted_tokens = 0;   // steps of hypotheses, EOS counted; of greedy decoding its tokens
 };
 
 // The error of a query whose log-probs are NaN or infinite.

@@ -19,14 +19,13 @@
 #include <optional>
 #include <vector>
 
-#include "search/beam.h"
 #include "search/beam_entries.h"
 #include "text/windows.h"
 
 namespace molspec {
 
 struct SpeculativeBeamOptions : ListOptions {
-  float nucleus = 0.9975F;
+  float nucleus;
 };
 
 class SpeculativeBeamSearch {

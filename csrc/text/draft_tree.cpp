@@ -58,20 +58,18 @@ void TreeDrafter::expand(const Guess& guess, const GuessState& state, int32_t no
   }
 }
 
-void TreeDrafter::propose(const Guess& guess, const GuessState& state, int node_budget,
-                          DraftTree& out) {
+void TreeDrafter::propose(const Guess& guess, const GuessState& state, DraftTree& out) {
   out.clear();
   heap_.clear();
   depths_.clear();
-  const auto budget = static_cast<size_t>(std::max(node_budget, 0));
-  if (states_.size() < budget) states_.resize(budget);
-  if (budget > 0) expand(guess, state, DraftTree::kRoot, 0);
+  states_.resize(static_cast<size_t>(options_.node_budget));
+  expand(guess, state, DraftTree::kRoot, 0);
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), worse);
     const Entry entry = heap_.back();
     heap_.pop_back();
     const int32_t node = out.add(entry.token, entry.parent, entry.log_prob);
-    if (out.size() >= node_budget) return;
+    if (out.size() >= options_.node_budget) return;
     const bool at_root = entry.parent == DraftTree::kRoot;
     depths_.push_back(at_root ? 1 : depths_[static_cast<size_t>(entry.parent)] + 1);
     if (depths_.back() == options_.max_depth) continue;

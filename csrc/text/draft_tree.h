@@ -27,10 +27,10 @@ struct DraftTree {
 };
 
 struct TreeOptions {
-  int node_budget = 16;
-  int max_depth = 64;
+  int node_budget;
+  int max_depth;
   // A node must pay for its row: paths less likely than this are not drafted.
-  float min_probability = 0.01F;
+  float min_probability;
 
   float min_log_prob() const { return std::log(min_probability); }
 };
@@ -44,9 +44,8 @@ class TreeDrafter {
   // Throws std::invalid_argument, naming the option, where one makes no sense.
   explicit TreeDrafter(const TreeOptions& options);
 
-  const TreeOptions& options() const { return options_; }
-  // Replaces `out` with at most `node_budget` nodes behind `state`. Depends on nothing else.
-  void propose(const Guess& guess, const GuessState& state, int node_budget, DraftTree& out);
+  // Replaces `out` with nodes behind `state`. Depends on nothing else.
+  void propose(const Guess& guess, const GuessState& state, DraftTree& out);
 
  private:
   struct Entry {  // a token that may become a node

@@ -44,9 +44,7 @@ class GuessDrafter final : public Drafter {
     guess_.start(state_);
   }
 
-  void propose(DraftTree& out) override {
-    drafter_.propose(guess_, state_, drafter_.options().node_budget, out);
-  }
+  void propose(DraftTree& out) override { drafter_.propose(guess_, state_, out); }
 
   void advance(const int32_t* token_ids, int count) override {
     for (int i = 0; i < count; ++i) {

@@ -10,12 +10,12 @@ namespace molspec {
 
 struct NgramBuildOptions {
   // Subtracted from every count and given to the shorter context (absolute discounting, Ney 1994).
-  double discount = 0.6;
+  double discount;
   // A continuation is kept where it saves at least so many bits on the observations: the knob for
   // the model's size.
-  double min_gain = 5;
+  double min_gain;
   // Written into the model, see NgramModel::rewrites.
-  bool rewrites = false;
+  bool rewrites;
 };
 
 // Collects what followed which context, then writes the model. The result does not depend on the

@@ -15,15 +15,13 @@ from molspec.decoding import Session, Source, Statistics
 from molspec.decoding import decode as run
 from molspec.drafting import NoDraft, TreeDraft, check_count
 from molspec.engine.adapters import adapt, device_of, evaluating, is_hugging_face
-from molspec.engine.cuda import CudaEngine
+from molspec.engine.devices import Engine
 from molspec.engine.module import ModuleSession
-from molspec.engine.native import NativeEngine
 from molspec.predictor import Model
 from molspec.strategy import LARGEST, PredictOptions
 
 _LARGEST_ID = 2**31 - 1
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_ENGINES = (NativeEngine, CudaEngine)
 #: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
 #: length, so it gets few and likely ones; other devices pay for calls.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
@@ -125,7 +123,7 @@ def decode(
     with evaluating(model):
         session, vocab_size = _open(model, special_ids, strategy.batch_size, sequences[0], device)
         _check_lengths(model, session, sequences, max_length)
-        if isinstance(model, _ENGINES):
+        if isinstance(model, Engine):
             _check_ids(sequences, model.spec.source_vocab_size)
         copies = _Copies(special_ids, vocab_size, source_to_target, strategy)
         sources = [
@@ -146,7 +144,7 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     if (views := options.get("views", 1)) != 1:
         raise ValueError(f"views is {views}: token ids have no other spelling")
     strategy = PredictOptions(max_length=max_length, **options)
-    if isinstance(model, _ENGINES):
+    if isinstance(model, Engine):
         return strategy.on(model.packed.weights.device.type)
     if strategy.drafter is not None or strategy.node_budget is not None or not strategy.is_greedy:
         return strategy
@@ -234,7 +232,7 @@ def _open(
     device: torch.device,
 ) -> tuple[Session, int]:
     """A session on a model and the size of the target's vocabulary."""
-    if isinstance(model, _ENGINES):
+    if isinstance(model, Engine):
         return model.session(batch_size), model.spec.target_vocab_size
     if not is_hugging_face(model):
         adapted = adapt(model, special_ids.pad_id, device)
@@ -250,7 +248,7 @@ def _check_lengths(
     model: Any, session: Session, sequences: Sequence[Sequence[int]], max_length: int
 ) -> None:
     """Raise ValueError for what is longer than a model that says its positions has them."""
-    of_positions = model.spec if isinstance(model, _ENGINES) else session
+    of_positions = model.spec if isinstance(model, Engine) else session
     most = getattr(of_positions, "max_positions", None)
     if most is None:
         return

@@ -22,6 +22,9 @@ LARGEST = {
     "max_length": 1_000_000,
     "views": 1000,
 }
+#: Of SBS: a draft token is accepted while the likelier ones have less probability than this
+#: together (Andronov et al. 2025).
+_NUCLEUS = 0.9975
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
@@ -217,7 +220,7 @@ class PredictOptions:
             n_best=self.n_best,
             max_length=max_length,
             length_penalty=self.length_penalty,
-            nucleus=0.9975,
+            nucleus=_NUCLEUS,
         )
         windows = self.drafting.native() if isinstance(self.drafting, WindowDrafts) else None
         return _native.SpeculativeBeamSearch(options, windows, guess, self.batch_size)

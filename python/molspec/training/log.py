@@ -1,4 +1,4 @@
-"""What a training writes down: rows of numbers in CSV files, and a progress bar."""
+"""What a training writes down: rows of numbers in CSV files."""
 
 from __future__ import annotations
 
