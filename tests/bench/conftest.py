@@ -14,8 +14,9 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 @pytest.fixture(autouse=True)
 def _threads() -> Iterator[None]:
-    """The scripts set torch's threads for their process."""
+    """The scripts run torch on one thread, and say so for their process alone."""
     before = torch.get_num_threads()
+    torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
 

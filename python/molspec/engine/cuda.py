@@ -46,6 +46,7 @@ class CudaEngine:
         rounds_on_device: bool = True,
     ) -> None:
         self.spec = spec
+        self.dtype = dtype
         packed = pack(spec, weights, dtype)
         self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
         self.rounds_on_device = rounds_on_device

@@ -29,6 +29,7 @@ class NativeEngine:
         self, spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype = torch.float32
     ) -> None:
         self.spec = spec
+        self.dtype = dtype
         self.packed = pack(spec, weights, dtype)
 
     def session(self, query_count: int) -> Session:
