@@ -1,9 +1,9 @@
 """Every operator's time beside its reference twin's: `python bench/`.
 
-Times are of one call on one thread, the median of rounds; the twin's are of fewer rounds, as it is
-slow, that alternate with as many of the operator's. decoder_step and encode also
-show the bytes and operations a second that they need at least, as shares of what one core was
-measured to read and to compute in the same rounds (ceilings.py says how).
+Times are of one call on one thread, the median of rounds. The twin is slow: it takes turns with the
+operator in a few rounds of their own, of which the ratio is. decoder_step and encode also show the
+bytes and operations a second that they need at least, as shares of what one core was measured to
+read and to compute in the operator's rounds (ceilings.py says how).
 """
 
 from __future__ import annotations

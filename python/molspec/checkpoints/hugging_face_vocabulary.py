@@ -34,11 +34,11 @@ def read_vocabulary(
     arguments = _tokens_and_special_ids(ids, config, size)
     if tokenizer is None:
         return Vocabulary(*arguments), None
+    if _has_pieces(tokenizer):
+        pieces = PieceVocabulary(*arguments, file.read_text(encoding="utf-8"))
+        return pieces, _wrapping(pieces, *pieces.wrapping())
     vocabulary = Vocabulary(*arguments)
-    if not _has_pieces(tokenizer):
-        return vocabulary, _wrapping(vocabulary, *_around(tokenizer.get("post_processor")))
-    pieces = PieceVocabulary(*arguments, file.read_text(encoding="utf-8"))
-    return pieces, _wrapping(pieces, *pieces.wrapping())
+    return vocabulary, _wrapping(vocabulary, *_around(tokenizer.get("post_processor")))
 
 
 def _tokens_and_special_ids(
