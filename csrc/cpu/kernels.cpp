@@ -14,6 +14,7 @@ extern const Kernels kernels_portable;
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2;
 extern const Kernels kernels_avx512;
+extern const Kernels kernels_avx512_vnni;
 extern const Kernels kernels_avx512_bf16;
 #endif
 
@@ -30,9 +31,13 @@ const Kernels* choose(const char* wanted) {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");
-  if (fits(kernels_avx512_bf16,
-           avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni")))
-    return &kernels_avx512_bf16;
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
+  // Intel's bfloat16 instruction takes longer than the two fused multiplications that it stands
+  // for.
+  const bool slow_bf16 = __builtin_cpu_is("intel") && !(wanted && *wanted);
+  if (fits(kernels_avx512_bf16, bf16 && !slow_bf16)) return &kernels_avx512_bf16;
+  if (fits(kernels_avx512_vnni, vnni)) return &kernels_avx512_vnni;
   if (fits(kernels_avx512, avx512)) return &kernels_avx512;
   if (fits(kernels_avx2, avx2)) return &kernels_avx2;
 #endif
@@ -42,9 +47,9 @@ const Kernels* choose(const char* wanted) {
 const Kernels& choose_or_throw() {
   const char* wanted = std::getenv("MOLSPEC_INSTRUCTION_SET");
   if (const Kernels* table = choose(wanted)) return *table;
-  throw std::runtime_error(
-      std::string("MOLSPEC_INSTRUCTION_SET is '") + wanted +
-      "': expected portable, avx2, avx512 or avx512_bf16, and a processor that has it");
+  throw std::runtime_error(std::string("MOLSPEC_INSTRUCTION_SET is '") + wanted +
+                           "': expected portable, avx2, avx512, avx512_vnni or avx512_bf16, and a "
+                           "processor that has it");
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ struct LinearProblem {
   Activation activation;
   float* out;  // [rows, out_stride], rounded up to whole panels
   int64_t out_stride;
-  uint8_t* rounded;   // [rows, in_size] as bfloat16 or as int8 with 128 added
+  uint8_t* rounded;  // [rows, in_size] as bfloat16, as floats of its precision, or as int8 with 128
+                     // added
   float* row_scales;  // [rows], of int8
 };
 
@@ -110,8 +111,8 @@ struct Kernels {
 };
 
 // The fastest kernels this processor runs. The environment variable MOLSPEC_INSTRUCTION_SET names
-// another table ("portable", "avx2", "avx512", "avx512_bf16"); one that the processor lacks, or an
-// unknown name, throws std::runtime_error.
+// another table ("portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"); one that the
+// processor lacks, or an unknown name, throws std::runtime_error.
 const Kernels& kernels();
 
 }  // namespace molspec::cpu

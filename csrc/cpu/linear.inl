@@ -52,6 +52,17 @@ struct FloatSums {
   using Sum = f32x16;
   static Sum zero() { return broadcast(0.0f); }
   static f32x16 value(const LinearProblem&, int64_t, int64_t, f32x16 sum) { return sum; }
+
+  // sums += in[row][k] * column
+  template <int kRows>
+  static void add_products(const float* const* in, int k, const f32x16 (&column)[kTileVectors],
+                           f32x16 (&sums)[kRows][kTileVectors]) {
+    for (int row = 0; row < kRows; ++row) {
+      const f32x16 value = broadcast(in[row][k]);
+      for (int v = 0; v < kTileVectors; ++v)
+        sums[row][v] = multiply_add(value, column[v], sums[row][v]);
+    }
+  }
 };
 
 struct Float32 : FloatSums {
@@ -62,17 +73,12 @@ struct Float32 : FloatSums {
   static const float* input(const LinearProblem& problem, int64_t row) {
     return problem.in + row * problem.in_stride;
   }
-  // sums += in[row][k] * weights[k][columns]
   template <int kRows>
   static void accumulate(const float* const* in, int k, const float* weights,
                          f32x16 (&sums)[kRows][kTileVectors]) {
     f32x16 column[kTileVectors];
     for (int v = 0; v < kTileVectors; ++v) column[v] = load(weights + v * kLanes);
-    for (int row = 0; row < kRows; ++row) {
-      const f32x16 value = broadcast(in[row][k]);
-      for (int v = 0; v < kTileVectors; ++v)
-        sums[row][v] = multiply_add(value, column[v], sums[row][v]);
-    }
+    add_products<kRows>(in, k, column, sums);
   }
 };
 
@@ -89,31 +95,29 @@ uint16_t to_bfloat16(float value) {
   return wide;
 }
 
-void round_row(const float* from, int size, uint16_t* to) {
-  int i = 0;
 #if defined(__AVX512BF16__)
-  for (; i + 32 <= size; i += 32) {
-    const __m512bh pair =
-        _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + 16), _mm512_loadu_ps(from + i));
-    memcpy(to + i, &pair, sizeof(pair));
-  }
-#endif
-  for (; i < size; ++i) to[i] = to_bfloat16(from[i]);
-}
 
 struct Bfloat16 : FloatSums {
   using Weight = uint16_t;
   using Input = uint16_t;
   static constexpr int kStep = 2;
 
-  static const uint16_t* input(const LinearProblem& problem, int64_t row) {
-    return reinterpret_cast<const uint16_t*>(problem.rounded) + row * problem.in_size;
+  static uint16_t* input(const LinearProblem& problem, int64_t row) {
+    return reinterpret_cast<uint16_t*>(problem.rounded) + row * problem.in_size;
   }
-  // sums += in[row][k] * weights[k][columns] + in[row][k + 1] * weights[k + 1][columns]
+  static void round_row(const float* from, int size, uint16_t* to) {
+    int i = 0;
+    for (; i + 32 <= size; i += 32) {
+      const __m512bh pair =
+          _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + 16), _mm512_loadu_ps(from + i));
+      memcpy(to + i, &pair, sizeof(pair));
+    }
+    for (; i < size; ++i) to[i] = to_bfloat16(from[i]);
+  }
+  // sums += in[row][k + 1] * weights[k + 1][columns], then += in[row][k] * weights[k][columns]
   template <int kRows>
   static void accumulate(const uint16_t* const* in, int k, const uint16_t* weights,
                          f32x16 (&sums)[kRows][kTileVectors]) {
-#if defined(__AVX512BF16__)
     __m512bh column[kTileVectors];
     for (int v = 0; v < kTileVectors; ++v)
       memcpy(&column[v], weights + v * 2 * kLanes, sizeof(column[v]));
@@ -125,19 +129,36 @@ struct Bfloat16 : FloatSums {
         sums[row][v].value = _mm512_dpbf16_ps(sums[row][v].value,
                                               reinterpret_cast<const __m512bh&>(value), column[v]);
     }
-#else
-    f32x16 even[kTileVectors], odd[kTileVectors];
-    for (int v = 0; v < kTileVectors; ++v)
-      load_bfloat16_pairs(weights + v * 2 * kLanes, &even[v], &odd[v]);
-    for (int row = 0; row < kRows; ++row) {
-      const f32x16 first = broadcast(from_bfloat16(in[row][k]));
-      const f32x16 second = broadcast(from_bfloat16(in[row][k + 1]));
-      for (int v = 0; v < kTileVectors; ++v)
-        sums[row][v] = multiply_add(second, odd[v], multiply_add(first, even[v], sums[row][v]));
-    }
-#endif
   }
 };
+
+#else
+
+// Adds in the order of the processor's bfloat16 instruction, and rounds as it does, so that
+// processors without it, or with a slow one, give the same bits.
+struct Bfloat16 : FloatSums {
+  using Weight = uint16_t;
+  using Input = float;
+  static constexpr int kStep = 2;
+
+  static float* input(const LinearProblem& problem, int64_t row) {
+    return reinterpret_cast<float*>(problem.rounded) + row * problem.in_size;
+  }
+  static void round_row(const float* from, int size, float* to) {
+    for (int i = 0; i < size; ++i) to[i] = from_bfloat16(to_bfloat16(from[i]));
+  }
+  template <int kRows>
+  static void accumulate(const float* const* in, int k, const uint16_t* weights,
+                         f32x16 (&sums)[kRows][kTileVectors]) {
+    f32x16 column[kTileVectors];
+    for (int v = 0; v < kTileVectors; ++v) column[v] = load_odd_bfloat16(weights + v * 2 * kLanes);
+    add_products<kRows>(in, k + 1, column, sums);
+    for (int v = 0; v < kTileVectors; ++v) column[v] = load_even_bfloat16(weights + v * 2 * kLanes);
+    add_products<kRows>(in, k, column, sums);
+  }
+};
+
+#endif
 
 // Inputs are rounded row by row to 255 steps of row_scale, weights were column by column. Sums of
 // bytes are exact, so their order does not matter. The processor multiplies unsigned by signed
@@ -253,8 +274,8 @@ void linear_float32(const LinearProblem& problem) { linear<Float32>(problem); }
 
 void linear_bfloat16(const LinearProblem& problem) {
   for (int64_t row = 0; row < problem.rows; ++row) {
-    round_row(problem.in + row * problem.in_stride, problem.in_size,
-              reinterpret_cast<uint16_t*>(problem.rounded) + row * problem.in_size);
+    Bfloat16::round_row(problem.in + row * problem.in_stride, problem.in_size,
+                        Bfloat16::input(problem, row));
   }
   linear<Bfloat16>(problem);
 }

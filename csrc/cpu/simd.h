@@ -56,11 +56,13 @@ inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
       _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.value), _mm512_set1_epi32(127)), 23);
   return {_mm512_mul_ps(a.value, _mm512_castsi512_ps(bits))};
 }
-// Sixteen pairs of bfloat16: the even ones and the odd ones, widened.
-inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd) {
-  const __m512i pairs = _mm512_loadu_si512(from);
-  even->value = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
-  odd->value = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)));
+// Of sixteen pairs of bfloat16 the first ones, or the second ones, widened.
+inline f32x16 load_even_bfloat16(const uint16_t* from) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(from), 16))};
+}
+inline f32x16 load_odd_bfloat16(const uint16_t* from) {
+  const __m512i upper = _mm512_set1_epi32(-65536);
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(from), upper))};
 }
 
 // Sixteen whole numbers, or sixteen times four bytes.
@@ -146,14 +148,16 @@ inline __m256 power_of_two(__m256 n) {
 inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
   return {_mm256_mul_ps(a.low, power_of_two(n.low)), _mm256_mul_ps(a.high, power_of_two(n.high))};
 }
-inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd) {
-  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 16));
+inline f32x16 load_even_bfloat16(const uint16_t* from) {
+  const __m256i* pairs = reinterpret_cast<const __m256i*>(from);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(pairs), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(pairs + 1), 16))};
+}
+inline f32x16 load_odd_bfloat16(const uint16_t* from) {
+  const __m256i* pairs = reinterpret_cast<const __m256i*>(from);
   const __m256i upper = _mm256_set1_epi32(-65536);
-  even->low = _mm256_castsi256_ps(_mm256_slli_epi32(low, 16));
-  even->high = _mm256_castsi256_ps(_mm256_slli_epi32(high, 16));
-  odd->low = _mm256_castsi256_ps(_mm256_and_si256(low, upper));
-  odd->high = _mm256_castsi256_ps(_mm256_and_si256(high, upper));
+  return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(pairs), upper)),
+          _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(pairs + 1), upper))};
 }
 
 struct i32x16 {
@@ -243,9 +247,11 @@ inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
            from_bits(static_cast<uint32_t>(static_cast<int32_t>(n.lane[i]) + 127) << 23);
   });
 }
-inline void load_bfloat16_pairs(const uint16_t* from, f32x16* even, f32x16* odd) {
-  *even = each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i]) << 16); });
-  *odd = each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i + 1]) << 16); });
+inline f32x16 load_even_bfloat16(const uint16_t* from) {
+  return each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i]) << 16); });
+}
+inline f32x16 load_odd_bfloat16(const uint16_t* from) {
+  return each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i + 1]) << 16); });
 }
 
 struct i32x16 {

@@ -10,8 +10,9 @@ int64_t projected_width(const Model& model) {
   return std::max({model.query_key_value_stride(), model.d_stride(), model.logits_stride()});
 }
 
+// Rounded inputs are bytes, bfloat16, or floats where the processor multiplies those.
 int64_t rounded_bytes(const Model& model) {
-  return 2 * std::max({model.d_stride(), model.attention_stride(), model.feed_forward_stride()});
+  return 4 * std::max({model.d_stride(), model.attention_stride(), model.feed_forward_stride()});
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct Workspace {
   float* projected;      // [rows, widest linear but the feed-forward's]
   float* context;        // [rows, attention_stride]
   float* inner;          // [rows, feed_forward_stride]
-  uint8_t* rounded;      // [rows, widest linear input], bfloat16 or int8
+  uint8_t* rounded;      // [rows, widest linear input], see LinearProblem
   float* row_scales;     // [rows], of int8
   float* encoder_cache;  // [2, blocks of `positions`, block_size], of even and odd layers
   RowKeys* self_keys;    // [rows]

@@ -55,7 +55,7 @@ def test_a_twin_that_disagrees_is_seen(arguments: list[str]) -> None:
     sources = subject.sources(tiny.QUERIES[:4], findings)
     laws.check_torch(subject, sources, 1e-4, findings)
     assert not findings.violations
-    assert findings.largest_difference < 1e-4
+    assert findings.largest_difference < 1e-3  # of sums of up to 200 tokens, to -95
     with torch.no_grad():
         subject.twin.output.weight.neg_()
     laws.check_torch(subject, sources, 1e-4, findings)
