@@ -55,8 +55,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "Tensor(d!) path_slots, Tensor(e!) plans, Tensor best_ids, Tensor best_log_probs, "
       "Tensor length_norms, int beam_size, float nucleus, int eos_id) -> ()");
 
-  // The kernels that this processor runs: "avx512_bf16", "avx512_vnni", "avx512", "avx2",
-  // "portable".
+  // The name of the kernels that run (cpu/kernels.cpp).
   library.def("instruction_set() -> str");
   // The threads that a step on the CPU uses.
   library.def("set_num_threads(int count) -> ()");

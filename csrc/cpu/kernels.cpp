@@ -4,6 +4,10 @@
 
 #include <torch/csrc/stable/library.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -13,12 +17,21 @@ namespace molspec::cpu {
 extern const Kernels kernels_portable;
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx2_vnni;
 extern const Kernels kernels_avx512;
 extern const Kernels kernels_avx512_vnni;
 extern const Kernels kernels_avx512_bf16;
 #endif
 
 namespace {
+
+#if defined(__x86_64__)
+// Not all compilers have a name for it in __builtin_cpu_supports.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
+}
+#endif
 
 // Best first; the portable table is last and always runs.
 const Kernels* choose(const char* wanted) {
@@ -33,12 +46,12 @@ const Kernels* choose(const char* wanted) {
                       __builtin_cpu_supports("avx512dq");
   const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
   const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
-  // Intel's bfloat16 instruction takes longer than the two fused multiplications that it stands
-  // for.
+  // Intel's bfloat16 instruction takes longer than the two multiply-adds that it stands for.
   const bool slow_bf16 = __builtin_cpu_is("intel") && !(wanted && *wanted);
   if (fits(kernels_avx512_bf16, bf16 && !slow_bf16)) return &kernels_avx512_bf16;
   if (fits(kernels_avx512_vnni, vnni)) return &kernels_avx512_vnni;
   if (fits(kernels_avx512, avx512)) return &kernels_avx512;
+  if (fits(kernels_avx2_vnni, avx2 && has_avx_vnni())) return &kernels_avx2_vnni;
   if (fits(kernels_avx2, avx2)) return &kernels_avx2;
 #endif
   return fits(kernels_portable, true) ? &kernels_portable : nullptr;
@@ -48,8 +61,8 @@ const Kernels& choose_or_throw() {
   const char* wanted = std::getenv("MOLSPEC_INSTRUCTION_SET");
   if (const Kernels* table = choose(wanted)) return *table;
   throw std::runtime_error(std::string("MOLSPEC_INSTRUCTION_SET is '") + wanted +
-                           "': expected portable, avx2, avx512, avx512_vnni or avx512_bf16, and a "
-                           "processor that has it");
+                           "': expected portable, avx2, avx2_vnni, avx512, avx512_vnni or "
+                           "avx512_bf16, and a processor that has it");
 }
 
 }  // namespace

@@ -111,8 +111,8 @@ struct Kernels {
 };
 
 // The fastest kernels this processor runs. The environment variable MOLSPEC_INSTRUCTION_SET names
-// another table ("portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"); one that the
-// processor lacks, or an unknown name, throws std::runtime_error.
+// another table (kernels.cpp); one that the processor lacks, or an unknown name, throws
+// std::runtime_error.
 const Kernels& kernels();
 
 }  // namespace molspec::cpu

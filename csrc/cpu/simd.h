@@ -165,10 +165,14 @@ struct i32x16 {
 };
 inline i32x16 zeros() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline __m256i add_products(__m256i sum, __m256i a, __m256i b) {
+#if defined(__AVXVNNI__)
+  return _mm256_dpbusd_avx_epi32(sum, a, b);
+#else
   const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)),
                                          _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
   const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
   return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+#endif
 }
 inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
   return {add_products(sum.low, a.low, b.low), add_products(sum.high, a.high, b.high)};

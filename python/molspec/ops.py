@@ -304,7 +304,7 @@ def select_leaves(
 
 
 def instruction_set() -> str:
-    """Name the kernels that run: avx512_bf16, avx512_vnni, avx512, avx2 or portable.
+    """Name the kernels that run: portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16.
 
     Raises RuntimeError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
     """

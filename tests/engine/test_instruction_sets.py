@@ -14,7 +14,7 @@ from molspec import ops, reference
 from tests.engine.models import CONVENTIONS
 from tests.engine.test_engine_ops import batch_of
 
-SETS = ("portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16")
+SETS = ("portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16")
 SCRIPT = """
 import sys, torch
 from tests.engine.test_instruction_sets import steps
