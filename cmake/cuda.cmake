@@ -12,8 +12,11 @@ if(MOLSPEC_CUDA STREQUAL "OFF")
   return()
 endif()
 
-# The targets are named by molspec_cuda_flags below.
-set(CMAKE_CUDA_ARCHITECTURES OFF)
+# Machine code for Ampere and Hopper, and PTX that later chips translate, where nothing else is asked
+# for.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+endif()
 include(CheckLanguage)
 check_language(CUDA)
 find_package(CUDAToolkit 12.4 QUIET)
@@ -29,13 +32,9 @@ set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(MOLSPEC_BUILD_CUDA ON)
 
-# Machine code for Ampere and Hopper, and PTX that later chips translate. -fmad=false: as on the CPU, a
-# multiplication and an addition are fused only where the code says so.
+# -fmad=false: as on the CPU, a multiplication and an addition are fused only where the code says so.
 add_library(molspec_cuda_flags INTERFACE)
-foreach(flag
-    "-gencode arch=compute_80,code=sm_80" "-gencode arch=compute_90a,code=sm_90a"
-    "-gencode arch=compute_90,code=compute_90"
-    "-fmad=false" "-Xcompiler -Wall" "-Xcompiler -Wextra")
+foreach(flag "-fmad=false" "-Xcompiler -Wall" "-Xcompiler -Wextra")
   target_compile_options(molspec_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:${flag}>")
 endforeach()
 

@@ -1,7 +1,8 @@
 // Sixteen float lanes, whatever the processor: one AVX-512 register, two AVX2 registers or a plain
 // array. Kernels are written once against this type and compiled once for every instruction set.
-// Every operation rounds lane by lane, and reductions add lanes in one fixed order, so AVX2 and
-// AVX-512 give the same bits; the portable code rounds a product before it is added.
+// Every operation rounds lane by lane, and reductions add lanes in one fixed order, so all that
+// multiply and add at once (AVX2, AVX-512, 64-bit ARM) give the same bits; other portable code
+// rounds a product before it is added.
 //
 // Included only by kernels.inl. No standard templates here: a copy of them compiled for a newer
 // processor could be the one the linker keeps for all.
@@ -235,7 +236,11 @@ inline f32x16 min(f32x16 a, f32x16 b) {
   return each_lane([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
 }
 inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
+#if defined(__FP_FAST_FMAF)
+  return each_lane([&](int i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
+#else
   return each_lane([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
+#endif
 }
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   return each_lane([&](int i) { return i < count ? a.lane[i] : other; });
