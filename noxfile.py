@@ -1,7 +1,7 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
 The sessions lint, types and tests use the environment that nox runs in, where molspec is installed
-as CONTRIBUTING.md says; wheel, editable and opennmt make fresh ones.
+as CONTRIBUTING.md says; wheel, editable, sanitize and opennmt make fresh ones.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ OPENNMT = {
 
 NATIVE_FOLDERS = ("csrc", "tests", "bench")
 NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
+NATIVE_TESTS = [f"tests/{part}" for part in ("drafting", "engine", "ops", "search", "text")]
 
 
 @nox.session(venv_backend="none")
@@ -72,6 +73,27 @@ def editable(session: nox.Session) -> None:
     session.install("torch>=2.11,<2.14", "scikit-build-core>=0.11", "pybind11>=2.13", "ninja")
     session.install("--no-build-isolation", "-e", ".", "-Ceditable.rebuild=true")
     session.run("molspec", "predict", "CC(=O)O.OCC")
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """Run the tests of native code with the sanitizers of addresses and undefined behaviour."""
+    flags = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+    session.install(
+        *(".[test]", "-Cbuild-dir=build/sanitize", "-Ccmake.build-type=Debug"),
+        env={"CXXFLAGS": flags, "LDFLAGS": flags, "MOLSPEC_CUDA": "OFF"},
+    )
+    runtimes = [
+        str(session.run("g++", f"-print-file-name={name}", silent=True, external=True)).strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    session.run(
+        *("pytest", "-p", "no:cacheprovider", *(session.posargs or NATIVE_TESTS)),
+        env={
+            "LD_PRELOAD": " ".join(runtimes),
+            "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0",  # Python's leaks, torch's names
+        },
+    )
 
 
 @nox.session
