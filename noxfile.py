@@ -91,7 +91,8 @@ def sanitize(session: nox.Session) -> None:
         *("pytest", "-p", "no:cacheprovider", *(session.posargs or NATIVE_TESTS)),
         env={
             "LD_PRELOAD": " ".join(runtimes),
-            "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0",  # Python's leaks, torch's names
+            # Python leaks, and torch defines names twice.
+            "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0",
         },
     )
 
