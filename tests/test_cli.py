@@ -194,6 +194,29 @@ def test_score_says_how_probable_targets_are(run: Run, tmp_path: Path, capfd: Ca
     assert capfd.readouterr().err == "molspec: there are no queries in TABLE\n"
 
 
+def test_a_file_stays_where_there_is_nothing_to_write(
+    run: Run, loaded: dict[str, Any], tmp_path: Path
+) -> None:
+    queries, output = tmp_path / "queries.smi", tmp_path / "out.tsv"
+    queries.touch()
+    output.write_text("of yesterday\n")
+    given = ("predict", "--input", str(queries), "--output", str(output), "--format", "tsv")
+    assert run(*given) == 2
+    assert output.read_text() == "of yesterday\n"
+    queries.write_text("CO\n")
+    assert run(*given) == 0
+    assert output.read_text().startswith("query\t")
+
+
+def test_an_unknown_instruction_set_is_one_line(tmp_path: Path) -> None:
+    environment = {**os.environ, "MOLSPEC_INSTRUCTION_SET": "none such"}
+    command = [sys.executable, "-m", "molspec", "predict", "C"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("molspec: MOLSPEC_INSTRUCTION_SET is 'none such': expected portable, ")
+
+
 def test_queries_may_be_compressed(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
@@ -379,6 +402,7 @@ def test_what_the_package_offers_is_imported_when_asked_for() -> None:
         "import molspec, sys\n"
         "assert not {'torch', 'rdkit', 'numpy'} & set(sys.modules)\n"
         "molspec.drafting.TreeDraft(node_budget=3)\n"
+        "assert dir(molspec) == sorted(molspec.__all__)\n"
         "assert all(getattr(molspec, name) is not None for name in molspec.__all__)\n"
         "from molspec import *\n"
         "PredictOptions, Statistics, Vocabulary, drafting"

@@ -1,9 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import molspec
 from molspec import checkpoints, description, models, ops
+from tests import tiny
 
 
 @pytest.mark.parametrize(("name", "size"), [("product", "5.4"), ("retro", "5.3")])
@@ -17,6 +19,12 @@ def test_a_bundled_model(name: str, size: str) -> None:
     assert lines["longest"] == "512 positions, sinusoidal"
     assert lines["vocabulary"] == f"{checkpoints.read(lines['path']).vocabulary.size} tokens"
     assert lines["card"].startswith("Predicts the ")
+
+
+def test_a_card_that_begins_with_a_table(tmp_path: Path) -> None:
+    card = "# mine\n\n| | |\n|---|---|\n| Input | SMILES |\n\nOf one evening.\n"
+    checkpoints.write(replace(tiny.checkpoint(), card=card), tmp_path / "model")
+    assert description.model(str(tmp_path / "model")).endswith("card        Of one evening.")
 
 
 def test_an_unknown_or_broken_model_is_an_error(tmp_path: Path) -> None:

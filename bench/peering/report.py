@@ -68,7 +68,8 @@ def markdown(
         "median of the rounds. SMILES in, SMILES out. Ratios are to molspec's float32 in the same",
         "run; milliseconds belong to the machine. Answers are compared with molspec's float32.",
         "",
-        f"`python bench/peers.py {' '.join(f'{o.model}={o.table}' for o in origins.values())}` on: "
+        f"`python bench/peers.py {' '.join(f'{o.model}={o.table}' for o in origins.values())} "
+        "--json peers.json` on: "
         f"{', '.join(f'{name} {value}' for name, value in machine.items())}; weights "
         f"{', '.join(f'{o.model} {o.weights[:8]}' for o in origins.values())}.",
         "",

@@ -55,6 +55,10 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import torch only when something that needs it is asked for: `molspec --help` is quick."""
     if name not in __all__:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TextIO
 
 import typer
 
@@ -223,7 +223,7 @@ def info(
 
 @app.command()
 def convert(
-    source: Annotated[str, typer.Argument(help="A checkpoint: Lightning file or folder.")],
+    source: Annotated[str, typer.Argument(help="A bundled model, or a checkpoint of any format.")],
     destination: Annotated[str, typer.Argument(help="The folder to write; it must not exist.")],
     dtype: Annotated[
         str | None, typer.Option(help="float32, float16 or bfloat16; as it is if not given.")
@@ -238,9 +238,13 @@ def convert(
 
 def _load(flags: ModelFlags) -> Model:
     with _no_garbage():
-        from molspec.ops import set_num_threads
+        from molspec.ops import instruction_set, set_num_threads
         from molspec.predictor import load
 
+        try:
+            instruction_set()
+        except RuntimeError as error:  # of the environment variable that names them
+            raise UsageError(str(error).partition("\n")[0]) from error
         set_num_threads(flags.threads)
         return load(flags.model_name, flags.device, flags.dtype)
 
@@ -285,9 +289,17 @@ def _write(results: Iterator[Result], source: str, name: str, form: Format) -> b
     standard = name == _STANDARD
     target = sys.stdout.fileno() if standard else name
     count, failed = 0, False
+    replaced = not standard and Path(name).is_file()
+    mode: Literal["a", "w"] = "a" if replaced else "w"
     with open(
-        target, "w", encoding="utf-8", errors="backslashreplace", closefd=not standard
+        target, mode, encoding="utf-8", errors="backslashreplace", closefd=not standard
     ) as stream:
+        if replaced:  # what is there stays until something takes its place
+            first = list(islice(results, 1))
+            if not first:
+                raise UsageError(f"there are no queries in {source}")
+            stream.truncate(0)
+            results = chain(first, results)
         stream.write(form.header)
         for result in _with_progress(results, stream):
             stream.write(form.render(result))

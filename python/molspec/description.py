@@ -50,6 +50,6 @@ def model(name_or_path: str) -> str:
 
 
 def _head(card: str) -> str:
-    """Give the first paragraph of a card, without its title."""
+    """Give the first paragraph of a card that is no title and no table."""
     paragraphs = (" ".join(text.split()) for text in card.split("\n\n"))
-    return next((text for text in paragraphs if text and not text.startswith("#")), "empty")
+    return next((text for text in paragraphs if text and text[0] not in "#|"), "empty")

@@ -76,8 +76,8 @@ def test_ratios_are_to_the_best_peer() -> None:
     ]
     text = markdown(records, ["a & b"], {})
     assert (
-        "`python bench/peers.py product=test.tsv` on: processor x; weights product 01234567."
-        in text
+        "`python bench/peers.py product=test.tsv --json peers.json` on: processor x; "
+        "weights product 01234567." in text
     )
     assert (
         "| a & b | 1 | quick int8 | 6.0 | 2.0 | 3.00x | 1.0 (bfloat16) | 6.00x "

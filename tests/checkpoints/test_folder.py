@@ -184,7 +184,9 @@ def test_the_task_comes_back(checkpoint: Checkpoint, destination: Path) -> None:
 
 
 def test_a_training_names_its_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    write(checkpoint, tmp_path / "model")
     (tmp_path / "state.pt").touch()
+    with pytest.raises(CheckpointError, match="a training; it has no model yet"):
+        read(tmp_path)
+    write(checkpoint, tmp_path / "model")
     with pytest.raises(CheckpointError, match=f"a training; its model is {tmp_path / 'model'}$"):
         read(tmp_path)

@@ -121,4 +121,4 @@ def test_report(evaluation: Evaluation) -> None:
         in lines
     )
     assert "decoder      3.5 calls a query, 14.0 nodes a query, 4.0 nodes a call" in lines
-    assert "the median query took 250.0 ms" in text
+    assert "the median query was under way for 250.0 ms" in text

@@ -73,6 +73,12 @@ def test_folder_holds_the_pairs(prepared: Prepared) -> None:
     assert len(canonical) == counts["reactions"]
 
 
+def test_all_who_may_read_the_folder_may_read_its_files(tmp_path: Path, file: Path) -> None:
+    prepare([file], tmp_path / "data", PrepareOptions("retro", variants=1))
+    modes = {path.stat().st_mode for path in (tmp_path / "data").iterdir()}
+    assert len(modes) == 1
+
+
 def test_no_product_is_in_both_splits(prepared: Prepared) -> None:
     trained, validated = (
         {canonicalise(source) for source, _ in texts(table, prepared.vocabulary)}

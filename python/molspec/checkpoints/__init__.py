@@ -37,8 +37,11 @@ def read(path: str | Path) -> Checkpoint:
     path = Path(path)
     if not path.exists():
         raise CheckpointError(f"{path}: no such file or folder")
-    if (path / "state.pt").is_file() and (path / "model").is_dir():
-        raise CheckpointError(f"{path}: a training; its model is {path / 'model'}")
+    if (path / "state.pt").is_file():
+        begun = f"its model is {path / 'model'}"
+        if not (path / "model").is_dir():
+            begun = "it has no model yet, and goes on with the command that began it"
+        raise CheckpointError(f"{path}: a training; {begun}")
     for form in _FORMATS:
         if form.recognises(path):
             try:

@@ -86,7 +86,7 @@ def _costs(summary: Summary) -> Iterator[str]:
     yield (
         f"wall time    {number(times['seconds'])} s, "
         f"{milliseconds(times['seconds_per_query'])} ms a query; "
-        f"the median query took {milliseconds(times['median_query_seconds'])} ms"
+        f"the median query was under way for {milliseconds(times['median_query_seconds'])} ms"
     )
 
 

@@ -67,7 +67,8 @@ class TrainConfig:
             _check_kind(name, getattr(self, name), kind)
         if (self.minutes is None) == (self.steps is None):
             raise ValueError(
-                f"minutes is {self.minutes} and steps is {self.steps}: expected exactly one of them"
+                f"minutes is {self.minutes} and steps is {self.steps}: "
+                "expected exactly one of them, the budget"
             )
         for name in _POSITIVE:
             value = getattr(self, name)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from molspec.checkpoints.json_file import read_object
@@ -125,7 +125,8 @@ def write(prepared: Prepared, folder: Path) -> None:
     for split in SPLITS:
         path = folder / f"{split}.safetensors"
         try:
-            save_file(vars(getattr(prepared, split)), path)
+            # Not save_file, which makes it private to its user.
+            path.write_bytes(save(vars(getattr(prepared, split))))
         except SafetensorError as error:
             raise OSError(errno.EIO, str(error), str(path)) from error
 
