@@ -32,7 +32,10 @@ from molspec.training.trainer import learning_rate_factor
         ({"steps": 1, "batch_tokens": 2048.5}, r"batch_tokens is 2048\.5: expected a whole"),
         ({"steps": 1, "seed": -1}, "seed is -1: expected at least 0"),
         ({"steps": 1, "model": None}, "model is None: expected fields of ModelSpec"),
-        ({"steps": 1, "epochs": 3}, "unknown training fields: epochs"),
+        (
+            {"steps": 1, "epochs": 3},
+            "unknown training fields: epochs; known: minutes, ",
+        ),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:

@@ -168,6 +168,8 @@ def test_training_further_keeps_the_model(data: Path, unbroken: Path, tmp_path: 
     assert found.spec == start.spec
     assert_equal(found.weights, start.weights)
     assert found.task == start.task == "retro"
+    assert found.card is not None
+    assert f"Began with | the weights {start.fingerprint()[:8]} of another" in found.card
     state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
     assert state["start"] == start.fingerprint()
     train(data, tmp_path / "run", still, start=start)

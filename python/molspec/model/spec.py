@@ -151,7 +151,9 @@ class ModelSpec:
         """
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):
-            raise ValueError(f"unknown model fields: {', '.join(unknown)}")
+            raise ValueError(
+                f"unknown model fields: {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+            )
         if missing := sorted({"source_vocab_size", "target_vocab_size"} - set(values)):
             raise ValueError(f"missing model fields: {', '.join(missing)}")
         return cls(**values)

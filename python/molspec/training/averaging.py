@@ -30,7 +30,10 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
     for number, model in enumerate(models[1:], 2):
         for name in ("spec", "vocabulary"):
             if getattr(model, name) != getattr(first, name):
-                raise ValueError(f"model {number} has another {name} than the first")
+                raise ValueError(
+                    f"model {number} has another {name} than the first: "
+                    "expected models that began with the same weights"
+                )
     weights = {
         name: _mean([model.weights[name] for model in models], shares) for name in first.weights
     }

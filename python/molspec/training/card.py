@@ -21,8 +21,13 @@ def write_card(
     data: Mapping[str, Any],
     numbers: Mapping[str, float],
     best: Validation,
+    start: str | None,
 ) -> str:
-    """Markdown for people; `data` is the description of prepared data."""
+    """Markdown for people.
+
+    `data` is the description of prepared data, `start` the fingerprint of the weights that the
+    training began with.
+    """
     given, wanted = _TASKS[data["task"]]
     million = sum(map(prod, spec.weight_shapes().values())) / 1e6
     top_1 = "not measured" if best.top_1 is None else f"{100 * best.top_1:.1f} %"
@@ -33,6 +38,7 @@ def write_card(
         else f"| Judge | {judge['name']}: kept {judge['kept']} of \
 {judge['reactions']} reactions |\n"
     )
+    began = "" if start is None else f"| Began with | the weights {start[:8]} of another model |\n"
     validation = ", ".join(data["validation_files"]) or "a share of the same products"
     return f"""# {name}
 
@@ -44,7 +50,7 @@ def write_card(
 decoder layers, width {spec.d_model}, {spec.head_count} heads, feed-forward {spec.feed_forward} |
 | Data | {", ".join(data["files"])}: {data["train"]["reactions"]} reactions, \
 {data["train"]["pairs"]} pairs |
-{judged}| Validation | {validation}: {data["validation"]["reactions"]} reactions |
+{judged}{began}| Validation | {validation}: {data["validation"]["reactions"]} reactions |
 | Budget | {numbers["minutes"]:.1f} minutes, {numbers["step"]:.0f} steps, \
 {numbers["tokens"] / 1e6:.1f} million tokens |
 | Token accuracy | {100 * best.token_accuracy:.2f} %, validation |

@@ -98,8 +98,11 @@ class TrainConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainConfig:
         """Build the configuration from JSON values; unknown fields are errors."""
-        if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
-            raise ValueError(f"unknown training fields: {', '.join(unknown)}")
+        known = [field.name for field in fields(cls)]
+        if unknown := sorted(set(values) - set(known)):
+            raise ValueError(
+                f"unknown training fields: {', '.join(unknown)}; known: {', '.join(known)}"
+            )
         return cls(**values)
 
     def to_json(self) -> dict[str, Any]:

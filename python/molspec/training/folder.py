@@ -116,7 +116,9 @@ class Folder:
     ) -> None:
         """Write the checkpoint, in place of the one before."""
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
-        card = write_card(self.path.name, model.spec, self._data.description, numbers, best)
+        card = write_card(
+            *(self.path.name, model.spec, self._data.description, numbers, best, self._start)
+        )
         checkpoint = Checkpoint(
             model.spec,
             weights,
