@@ -208,9 +208,10 @@ def test_a_file_stays_where_there_is_nothing_to_write(
     assert output.read_text().startswith("query\t")
 
 
-def test_an_unknown_instruction_set_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [("predict", "C"), ("info",)])
+def test_an_unknown_instruction_set_is_one_line(arguments: tuple[str, ...]) -> None:
     environment = {**os.environ, "MOLSPEC_INSTRUCTION_SET": "none such"}
-    command = [sys.executable, "-m", "molspec", "predict", "C"]
+    command = [sys.executable, "-m", "molspec", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()

@@ -88,13 +88,6 @@ uint16_t to_bfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-[[maybe_unused]] float from_bfloat16(uint16_t value) {
-  const uint32_t bits = static_cast<uint32_t>(value) << 16;
-  float wide;
-  memcpy(&wide, &bits, sizeof(wide));
-  return wide;
-}
-
 #if defined(__AVX512BF16__)
 
 struct Bfloat16 : FloatSums {
@@ -133,6 +126,13 @@ struct Bfloat16 : FloatSums {
 };
 
 #else
+
+float from_bfloat16(uint16_t value) {
+  const uint32_t bits = static_cast<uint32_t>(value) << 16;
+  float wide;
+  memcpy(&wide, &bits, sizeof(wide));
+  return wide;
+}
 
 // Adds in the order of the processor's bfloat16 instruction, and rounds as it does, so that
 // processors without it, or with a slow one, give the same bits.

@@ -241,10 +241,7 @@ def _load(flags: ModelFlags) -> Model:
         from molspec.ops import instruction_set, set_num_threads
         from molspec.predictor import load
 
-        try:
-            instruction_set()
-        except RuntimeError as error:  # of the environment variable that names them
-            raise UsageError(str(error).partition("\n")[0]) from error
+        instruction_set()  # that the environment may name, and wrongly
         set_num_threads(flags.threads)
         return load(flags.model_name, flags.device, flags.dtype)
 

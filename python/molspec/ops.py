@@ -306,9 +306,12 @@ def select_leaves(
 def instruction_set() -> str:
     """Name the kernels that run: portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16.
 
-    Raises RuntimeError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
+    Raises ValueError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
     """
-    name: str = _library.instruction_set()
+    try:
+        name: str = _library.instruction_set()
+    except RuntimeError as error:  # torch adds where in its code the error came by
+        raise ValueError(str(error).partition("\n")[0]) from error
     return name
 
 

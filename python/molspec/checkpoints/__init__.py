@@ -38,10 +38,10 @@ def read(path: str | Path) -> Checkpoint:
     if not path.exists():
         raise CheckpointError(f"{path}: no such file or folder")
     if (path / "state.pt").is_file():
-        begun = f"its model is {path / 'model'}"
-        if not (path / "model").is_dir():
-            begun = "it has no model yet, and goes on with the command that began it"
-        raise CheckpointError(f"{path}: a training; {begun}")
+        unfinished = "it has no model yet, and goes on with the command that began it"
+        model = path / "model"
+        told = f"its model is {model}" if model.is_dir() else unfinished
+        raise CheckpointError(f"{path}: a training; {told}")
     for form in _FORMATS:
         if form.recognises(path):
             try:

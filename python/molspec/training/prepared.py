@@ -9,7 +9,6 @@ rejected.tsv            every row that made no pair: split, file, row, reason, r
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -123,12 +122,8 @@ def write(prepared: Prepared, folder: Path) -> None:
     for name, values in zip(_DESCRIBING, described, strict=True):
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     for split in SPLITS:
-        path = folder / f"{split}.safetensors"
-        try:
-            # Not save_file, which makes it private to its user.
-            path.write_bytes(save(vars(getattr(prepared, split))))
-        except SafetensorError as error:
-            raise OSError(errno.EIO, str(error), str(path)) from error
+        # Not save_file, which makes it private to its user.
+        (folder / f"{split}.safetensors").write_bytes(save(vars(getattr(prepared, split))))
 
 
 def read(folder: str | Path) -> Prepared:
