@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +20,18 @@ from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 
 RETRO = PrepareOptions("retro", variants=3, validation_share=0.2)
+#: Makes pairs in two processes and kills itself in the middle.
+KILLED = """
+import itertools, os, signal
+from molspec.training.preparation import PrepareOptions, _make
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+
+rows = list(itertools.islice(read_rows(FILE), 1000)) * 4
+made = _make(rows, PrepareOptions("retro", variants=1, workers=2), 0.1)
+list(itertools.islice(made, 1500))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +112,13 @@ def test_outcome_does_not_depend_on_workers(file: Path, prepared: Prepared, tmp_
     for split in ("train", "validation"):
         for name, expected in vars(getattr(prepared, split)).items():
             assert torch.equal(getattr(getattr(again, split), name), expected)
+
+
+def test_workers_end_when_the_preparation_is_killed() -> None:
+    # They hold the pipes of their parent: these are read to their end only when the last is gone.
+    command = [sys.executable, "-c", KILLED]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def test_validation_and_excluded_files_rule_products_out(file: Path, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any, get_args
 
 from tqdm import tqdm
@@ -246,8 +247,20 @@ def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float)
     if options.workers == 1:
         yield from map(make, rows)
         return
-    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(options.workers, get_context("spawn"), _end_with_parent) as pool:
         yield from pool.map(make, rows, chunksize=_CHUNK)
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when the process that asked for it is killed: a pool alone waits forever."""
+
+    def watch() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _vocabulary(rows: Iterable[Made], min_count: int) -> Vocabulary:
