@@ -1,9 +1,10 @@
-// The team of text/guess_rules.h that is a warp: lanes stride over bytes, positions and children.
+// The team of drafting/guess_rules.h that is a warp: lanes stride over bytes, positions and
+// children.
 
 #pragma once
 
 #include "cuda/warp.cuh"
-#include "text/guess_rows.h"
+#include "drafting/guess_rows.h"
 
 namespace molspec::cuda {
 

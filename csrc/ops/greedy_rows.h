@@ -48,7 +48,7 @@ struct GreedyAnswers {
   }
 };
 
-// The drafts of every query as a tree (text/draft_tree.h): row q is its number of nodes, their
+// The drafts of every query as a tree (drafting/draft_tree.h): row q is its number of nodes, their
 // token ids and their parents, -1 where that is the last token. Parents precede their children.
 struct DraftRows {
   int32_t* data;  // [query, 1 + 2 * limit]

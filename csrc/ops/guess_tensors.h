@@ -1,11 +1,11 @@
-// What a guess reads and remembers on a device, as tensors of rows (text/guess_rows.h). The host
-// makes `tables` of the model once and a query's copy text when it starts; the states of paths stay
-// on the device.
+// What a guess reads and remembers on a device, as tensors of rows (drafting/guess_rows.h). The
+// host makes `tables` of the model once and a query's copy text when it starts; the states of paths
+// stay on the device.
 
 #pragma once
 
+#include "drafting/guess_rows.h"
 #include "ops/refuse.h"
-#include "text/guess_rows.h"
 
 namespace molspec {
 

@@ -1,6 +1,6 @@
-// propose_tree: best-first expansion of a guess, as text/draft_tree.h says. A query has two guess
-// states for its emitted tokens, the running one and the one before or behind it, then one for each
-// node of the tree that has children.
+// propose_tree: best-first expansion of a guess, as drafting/draft_tree.h says. A query has two
+// guess states for its emitted tokens, the running one and the one before or behind it, then one
+// for each node of the tree that has children.
 
 #pragma once
 

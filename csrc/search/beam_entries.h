@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "drafting/guess.h"
 #include "ops/candidate.h"
 #include "search/decoded.h"
 #include "search/token_tree.h"
-#include "text/guess.h"
 
 namespace molspec {
 

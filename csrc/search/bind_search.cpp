@@ -3,10 +3,10 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include "bindings.h"
 #include "search/beam.h"
 #include "search/greedy.h"
 #include "search/speculative_beam.h"
-#include "text/bindings.h"
 
 namespace py = pybind11;
 

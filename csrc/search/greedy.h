@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "drafting/drafter.h"
 #include "search/decoded.h"
 #include "search/token_tree.h"
-#include "text/drafter.h"
 
 namespace molspec {
 

@@ -19,8 +19,8 @@
 #include <optional>
 #include <vector>
 
+#include "drafting/windows.h"
 #include "search/beam_entries.h"
-#include "text/windows.h"
 
 namespace molspec {
 

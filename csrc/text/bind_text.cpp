@@ -1,7 +1,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "text/bindings.h"
+#include "bindings.h"
 #include "text/tokenizer.h"
 
 namespace py = pybind11;

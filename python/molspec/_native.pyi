@@ -1,4 +1,4 @@
-"""Types of the native library (csrc/text, csrc/search)."""
+"""Types of the native library (csrc/text, csrc/drafting, csrc/search)."""
 
 from collections.abc import Sequence
 

@@ -132,7 +132,7 @@ def propose_tree(
     """Draft behind the last token of every live query: the likeliest paths of a guess as a tree.
 
     answers and drafts as for `propose_windows`. tables uint8 [bytes] and texts uint8 [query, bytes]
-    (whose heads are written) are rows of csrc/text/guess_rows.h; states uint8 [query, 1 + most
+    (whose heads are written) are rows of csrc/drafting/guess_rows.h; states uint8 [query, 1 + most
     nodes, bytes] (written) has room for a path a row. A row that does not fit what it says it holds
     gets no drafts. Raises RuntimeError where shapes disagree.
     """
@@ -194,8 +194,8 @@ def look_ahead(
     csrc/ops/beam_rows.h. best_ids int32 and best_log_probs float32 [query * node, token] hold the
     model's likeliest tokens, and get a guess's where the model's are not known; length_norms
     float64 [position] divide log-probs. tables uint8 [bytes], texts uint8 [query, bytes] and states
-    uint8 [query, node, bytes] are what a guess reads and remembers (csrc/text/guess_rows.h). Raises
-    RuntimeError where shapes disagree.
+    uint8 [query, node, bytes] are what a guess reads and remembers (csrc/drafting/guess_rows.h).
+    Raises RuntimeError where shapes disagree.
     """
     _library.look_ahead(
         *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),

@@ -1,4 +1,4 @@
-"""The drafters and their options. Their work is native: csrc/text/drafter.h."""
+"""The drafters and their options. Their work is native: csrc/drafting/drafter.h."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@
 #include <optional>
 #include <vector>
 
-#include "text/copy_text.h"
-#include "text/host_team.h"
-#include "text/ngram.h"
+#include "drafting/copy_text.h"
+#include "drafting/host_team.h"
+#include "drafting/ngram.h"
 #include "text/ring_symbols.h"
 #include "text/token_roles.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "text/ngram_table.h"
+#include "drafting/ngram_table.h"
 
 namespace molspec {
 

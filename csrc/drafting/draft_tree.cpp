@@ -1,4 +1,4 @@
-#include "text/draft_tree.h"
+#include "drafting/draft_tree.h"
 
 #include <algorithm>
 #include <cmath>

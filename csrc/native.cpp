@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "text/bindings.h"
+#include "bindings.h"
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "Native text, drafting and search of molspec.";

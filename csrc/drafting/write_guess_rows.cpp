@@ -1,9 +1,9 @@
-#include "text/write_guess_rows.h"
+#include "drafting/write_guess_rows.h"
 
 #include <cstring>
 #include <stdexcept>
 
-#include "text/guess_rows.h"
+#include "drafting/guess_rows.h"
 
 namespace molspec {
 namespace {

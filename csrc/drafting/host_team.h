@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "text/guess_rules.h"
+#include "drafting/guess_rules.h"
 
 namespace molspec {
 

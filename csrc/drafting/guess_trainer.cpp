@@ -1,4 +1,4 @@
-#include "text/guess_trainer.h"
+#include "drafting/guess_trainer.h"
 
 #include <utility>
 

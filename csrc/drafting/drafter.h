@@ -6,9 +6,9 @@
 #include <memory>
 #include <variant>
 
-#include "text/draft_tree.h"
-#include "text/guess.h"
-#include "text/windows.h"
+#include "drafting/draft_tree.h"
+#include "drafting/guess.h"
+#include "drafting/windows.h"
 
 namespace molspec {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "text/guess.h"
-#include "text/ngram_builder.h"
+#include "drafting/guess.h"
+#include "drafting/ngram_builder.h"
 
 namespace molspec {
 

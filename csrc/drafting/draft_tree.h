@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/guess.h"
+#include "drafting/guess.h"
 
 namespace molspec {
 

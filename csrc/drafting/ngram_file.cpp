@@ -1,4 +1,4 @@
-#include "text/ngram_file.h"
+#include "drafting/ngram_file.h"
 
 #include <cmath>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "text/drafter.h"
+#include "drafting/drafter.h"
 
 #include <utility>
 

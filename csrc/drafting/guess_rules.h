@@ -11,7 +11,7 @@
 
 #pragma once
 
-#include "text/ngram_table.h"
+#include "drafting/ngram_table.h"
 #include "text/symbol_table.h"
 
 namespace molspec {

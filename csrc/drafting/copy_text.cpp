@@ -1,4 +1,4 @@
-#include "text/copy_text.h"
+#include "drafting/copy_text.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "text/guess_rules.h"
+#include "drafting/guess_rules.h"
 
 namespace molspec {
 

@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "text/bindings.h"
-#include "text/drafter.h"
-#include "text/guess_trainer.h"
-#include "text/ngram_builder.h"
-#include "text/window_trees.h"
-#include "text/write_guess_rows.h"
+#include "bindings.h"
+#include "drafting/drafter.h"
+#include "drafting/guess_trainer.h"
+#include "drafting/ngram_builder.h"
+#include "drafting/window_trees.h"
+#include "drafting/write_guess_rows.h"
 
 namespace py = pybind11;
 

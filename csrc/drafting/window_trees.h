@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/windows.h"
+#include "drafting/windows.h"
 
 namespace molspec {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "text/guess.h"
+#include "drafting/guess.h"
 
 namespace molspec {
 

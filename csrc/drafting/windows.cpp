@@ -1,4 +1,4 @@
-#include "text/windows.h"
+#include "drafting/windows.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/draft_tree.h"
+#include "drafting/draft_tree.h"
 #include "text/token_roles.h"
 
 namespace molspec {

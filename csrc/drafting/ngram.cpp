@@ -1,6 +1,6 @@
-#include "text/ngram.h"
+#include "drafting/ngram.h"
 
-#include "text/ngram_file.h"
+#include "drafting/ngram_file.h"
 
 namespace molspec {
 

@@ -1,4 +1,4 @@
-#include "text/window_trees.h"
+#include "drafting/window_trees.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "text/guess.h"
+#include "drafting/guess.h"
 
 #include <algorithm>
 #include <cmath>

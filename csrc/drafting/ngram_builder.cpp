@@ -1,4 +1,4 @@
-#include "text/ngram_builder.h"
+#include "drafting/ngram_builder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "text/ngram.h"
-#include "text/ngram_file.h"
+#include "drafting/ngram.h"
+#include "drafting/ngram_file.h"
 
 namespace molspec {
 namespace {
