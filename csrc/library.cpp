@@ -58,7 +58,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   // The name of the kernels that run (cpu/kernels.cpp).
   library.def("instruction_set() -> str");
   // The threads that a step on the CPU uses.
-  library.def("set_num_threads(int count) -> ()");
+  library.def("set_num_threads(int threads) -> ()");
   library.def("get_num_threads() -> int");
 
   // Dense batches, padded at the left: for loops without a cache.

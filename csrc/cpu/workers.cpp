@@ -162,10 +162,10 @@ void Workers::wait_for_work(uint64_t seen, int worker) {
   sleeping_.fetch_sub(1);
 }
 
-void set_num_threads_op(int64_t count) {
-  check(count >= 1 && count <= Workers::kMostThreads, "count is ", count, ": expected 1 to ",
-        Workers::kMostThreads);
-  Workers::get().resize(static_cast<int>(count));
+void set_num_threads_op(int64_t threads) {
+  check(threads >= 1 && threads <= Workers::kMostThreads, "threads is ", threads,
+        ": expected 1 to ", Workers::kMostThreads);
+  Workers::get().resize(static_cast<int>(threads));
 }
 
 int64_t get_num_threads_op() { return Workers::get().size(); }

@@ -94,14 +94,15 @@ def decode(
     model: a module with the paper's `encode_src` and `decode_tgt`; a Hugging Face encoder-decoder;
         a pair of callables `encode(source_ids) -> memory` and `decode(target_ids, memory,
         memory_padding_mask, position_offset) -> logits` (see `engine.module.EncoderDecoder`; a
-        decode without its last argument gets its padding on the right); or what `compile` gave.
-        It is used as it is, on its device and in its dtype, without gradients, in evaluation mode;
-        its own mode comes back.
+        decode without its last argument gets its padding on the right); or what `compile` or `load`
+        gave. It is used as it is, on its device and in its dtype, without gradients, in evaluation
+        mode; its own mode comes back.
     source_ids: whole numbers [batch, length], padded on the right with pad_id, or a list of lists,
         with whatever the model wants around them.
     bos_id: what the decoder starts with. Hugging Face: config.decoder_start_token_id.
     max_length: tokens of an answer at most, EOS counted.
-    tokens: the target's token strings by id: drafts then follow ring-closure digits.
+    tokens: the target's token strings by id: drafts then follow ring-closure digits. A model of
+        `compile` or `load` knows its own.
     source_to_target: target id of every source id that has one, where the vocabularies differ.
     options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
         drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
@@ -113,8 +114,9 @@ def decode(
     Raises ValueError, naming the argument, where one makes no sense or the model gives tensors of
     another shape than expected or log-probabilities that are not numbers.
     """
-    if isinstance(model, Model):
-        model = model.engine
+    own = model if isinstance(model, Model) else None
+    if own is not None:
+        model = own.engine
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
     strategy = _strategy(model, max_length, options)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
@@ -130,7 +132,8 @@ def decode(
             Source(index, copies.of(index, sequence), sequence)
             for index, sequence in enumerate(sequences)
         ]
-        search = strategy.search(_guess_model(special_ids, vocab_size, tokens), max_length)
+        guess = _guess_model(own, special_ids, vocab_size, tokens)
+        search = strategy.search(guess, max_length)
         statistics = Statistics()
         decoded = dict(run(session, search, sources, strategy.batch_size, statistics))
     found = _hypotheses(decoded, strategy.n_best, special_ids, statistics)
@@ -273,10 +276,15 @@ def _check_ids(sequences: Sequence[Sequence[int]], vocab_size: int) -> None:
 
 
 def _guess_model(
-    special_ids: _SpecialIds, vocab_size: int, tokens: Sequence[str] | None
+    own: Model | None, special_ids: _SpecialIds, vocab_size: int, tokens: Sequence[str] | None
 ) -> GuessModel:
-    """What drafters know of the vocabulary; without token strings, no ring closures."""
+    """What drafters know: of a model of ours all that it has, its n-gram model too.
+
+    Of another the vocabulary; without token strings, no ring closures.
+    """
     special_ids.check_vocab_size(vocab_size)
+    if own is not None and tokens is None and tuple(vars(special_ids).values()) == _ids(own):
+        return own.guess
     if tokens is not None and len(tokens) != vocab_size:
         raise ValueError(
             f"tokens has {len(tokens)} strings: expected {vocab_size}, one for each target id"
@@ -292,6 +300,12 @@ def _guess_model(
         unk=special_ids.pad_id,
         ngram=None,
     )
+
+
+def _ids(model: Model) -> tuple[int, int, int]:
+    """What the model itself has in place of _SpecialIds."""
+    vocabulary = model.vocabulary
+    return vocabulary.pad_id, model.spec.decoder_start(vocabulary.bos_id), vocabulary.eos_id
 
 
 def _hypotheses(

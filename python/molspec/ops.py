@@ -315,17 +315,17 @@ def instruction_set() -> str:
     return name
 
 
-def set_num_threads(count: int) -> None:
-    """Let `encode` and `decoder_step` use `count` threads of this process on the CPU, 1 to 64.
+def set_num_threads(threads: int) -> None:
+    """Let `encode` and `decoder_step` use `threads` of this process on the CPU, 1 to 64.
 
-    What they compute does not depend on it. Raises ValueError for any other count.
+    What they compute does not depend on it. Raises ValueError for any other number.
     """
     try:
-        whole = 0 if isinstance(count, bool) else operator.index(count)
+        whole = 0 if isinstance(threads, bool) else operator.index(threads)
     except TypeError:
         whole = 0
     if not 1 <= whole <= _MOST_THREADS:
-        raise ValueError(f"count is {count!r}: expected 1 to {_MOST_THREADS}")
+        raise ValueError(f"threads is {threads!r}: expected 1 to {_MOST_THREADS}")
     _library.set_num_threads(whole)
 
 

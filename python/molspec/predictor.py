@@ -40,19 +40,20 @@ class Model:
         self.device = device
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         self._ngram = checkpoint.ngram
-        self._guess = self._guess_model()
+        #: What drafters know of the model.
+        self.guess = self._guess_model()
 
     def _guess_model(self) -> GuessModel:
         return drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
 
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()
-        del state["_guess"]  # native
+        del state["guess"]  # native
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._guess = self._guess_model()
+        self.guess = self._guess_model()
 
     def predict(self, queries: Iterable[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query; a bad one gets a Result with `error`, the others are answered.
@@ -82,7 +83,7 @@ class Model:
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
         options = self._resolved(options or PredictOptions())
-        search = options.search(self._guess, options.length_limit(self.spec.max_positions))
+        search = options.search(self.guess, options.length_limit(self.spec.max_positions))
         canonical = bool(options.canonical_queries)
         asked = (
             (query, partial(self._views, query, canonical, options.views)) for query in queries

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from molspec import compile, decode  # noqa: A004
+from molspec import compile, decode, load  # noqa: A004
 from molspec.engine.native import NativeEngine
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
@@ -126,13 +126,24 @@ def test_a_model_drafts_as_it_does_for_predict(options: dict[str, Any]) -> None:
     model = tiny.model()
     ids = {"bos_id": 1, "eos_id": 2, "pad_id": 0}
     sources = [model.source(0, query).encoder_ids for query in queries]
-    for given in (model, model.engine):
-        decoded = decode(
-            given, sources, max_length=30, tokens=model.vocabulary.tokens, **ids, **options
-        )
+    for given, tokens in ((model, None), (model.engine, model.vocabulary.tokens)):
+        decoded = decode(given, sources, max_length=30, tokens=tokens, **ids, **options)
         expected = model.predict(queries, max_length=30, **options).statistics
         for name in ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens"):
             assert getattr(decoded.statistics, name) == getattr(expected, name)
+
+
+def test_a_loaded_model_drafts_with_its_n_gram_model() -> None:
+    query = "CC(=O)Cl.Nc1ccccc1"
+    model = load("product")
+    vocabulary = model.vocabulary
+    ids = {"pad_id": vocabulary.pad_id, "bos_id": vocabulary.bos_id, "eos_id": vocabulary.eos_id}
+    source = model.source(0, query, canonical=True).encoder_ids
+    decoded = decode(model, [source], max_length=100, **ids)
+    without = decode(model.engine, [source], max_length=100, tokens=vocabulary.tokens, **ids)
+    assert torch.equal(decoded.sequences, without.sequences)
+    own = model.predict([query], max_length=100).statistics
+    assert decoded.statistics.decoder_calls == own.decoder_calls < without.statistics.decoder_calls
 
 
 def test_a_vocabulary_makes_a_model_of_smiles() -> None:

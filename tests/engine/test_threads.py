@@ -137,6 +137,6 @@ def test_threads_that_the_system_has_not_are_done_without() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 65, 10**30, 1.5, "2", True, None])
 def test_a_count_out_of_range_is_refused(count: Any) -> None:
-    with pytest.raises(ValueError, match=f"^count is {count!r}: expected 1 to 64$"):
+    with pytest.raises(ValueError, match=f"^threads is {count!r}: expected 1 to 64$"):
         molspec.set_num_threads(count)
     assert molspec.get_num_threads() == 1

@@ -133,7 +133,7 @@ def test_sbs_is_what_the_paper_states(model: Model, windows: WindowDrafts, beam_
 
 def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int) -> list[list[int]]:
     """Every node of the drafts' tree as a draft of its own, in order."""
-    drafter = factory(windows, model._guess).start(source_ids)
+    drafter = factory(windows, model.guess).start(source_ids)
     if last != tiny.VOCABULARY.bos_id:
         drafter.advance([last])
     token_ids, parents, _ = drafter.propose()
