@@ -155,6 +155,20 @@ def test_learned_pieces_have_no_canonical_form(monkeypatch: pytest.MonkeyPatch) 
         pieces.predict(["CCO"], canonical_queries=True)
 
 
+@pytest.mark.parametrize("first_inside", [True, False])
+def test_a_stream_goes_in_and_out_of_inference_mode(first_inside: bool) -> None:
+    model = tiny.model()
+    queries = ["CCO", "CCN", "CCC", "CCCC"]
+    expected = list(model.predict(queries, max_length=20))
+    stream = model.predict_stream(queries, PredictOptions(batch_size=1, max_length=20))
+    results = []
+    for index in range(len(queries)):
+        with torch.inference_mode((index % 2 == 0) == first_inside):
+            results.append(next(stream))
+            assert torch.is_inference_mode_enabled() == ((index % 2 == 0) == first_inside)
+    assert results == expected
+
+
 @pytest.mark.parametrize("name", ["product", "retro"])
 def test_bundled_models_are_asked_in_canonical_smiles(name: str) -> None:
     model = load(name)

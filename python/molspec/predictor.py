@@ -158,8 +158,10 @@ class Model:
         statistics: Statistics,
     ) -> Iterator[Result]:
         reader = _Reader(self, asked, options)
-        session = self.engine.session(options.batch_size)
-        for index, decoded in decode(session, search, reader, options.batch_size, statistics):
+        with torch.inference_mode(False):
+            session = self.engine.session(options.batch_size)
+        answers = decode(session, search, reader, options.batch_size, statistics)
+        for index, decoded in _outside_inference_mode(answers):
             reader.answer(index, decoded)
             yield from reader.ready()
 
@@ -233,6 +235,18 @@ class Model:
 
     def _prediction(self, found: Hypothesis) -> Prediction:
         return Prediction(self.vocabulary.decode(found.token_ids), found.log_prob, found.finished)
+
+
+def _outside_inference_mode(
+    answers: Iterator[tuple[int, Decoded]],
+) -> Iterator[tuple[int, Decoded]]:
+    """The same, wherever they are asked for: caches made inside could not be written outside."""
+    while True:
+        with torch.inference_mode(False):
+            answer = next(answers, None)
+        if answer is None:
+            return
+        yield answer
 
 
 def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
