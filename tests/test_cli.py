@@ -278,7 +278,6 @@ WRONG_USE = {
     "predict C --n-best 1001": "n_best is 1001: expected at most 1000",
     "predict C --node-budget 2147483648": "node_budget is 2147483648: expected at most 10000",
     "predict C --drafter windows --draft-count 1001": "draft_count is 1001: expected at most 1000",
-    "predict C --threads 99": "threads is 99: expected 1 to 64",
     "predict C --max-length -3": "max_length is -3: expected a whole number of at least 1",
 }
 
