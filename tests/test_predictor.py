@@ -163,9 +163,10 @@ def test_a_stream_goes_in_and_out_of_inference_mode(first_inside: bool) -> None:
     stream = model.predict_stream(queries, PredictOptions(batch_size=1, max_length=20))
     results = []
     for index in range(len(queries)):
-        with torch.inference_mode((index % 2 == 0) == first_inside):
+        inside = (index % 2 == 0) == first_inside
+        with torch.inference_mode(inside):
             results.append(next(stream))
-            assert torch.is_inference_mode_enabled() == ((index % 2 == 0) == first_inside)
+            assert torch.is_inference_mode_enabled() == inside
     assert results == expected
 
 
