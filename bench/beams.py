@@ -26,9 +26,10 @@ import torch
 
 import machine
 from molspec import Model, Result, load
-from molspec.drafting import TreeDraft, WindowDrafts
+from molspec.drafting import LookAhead, WindowDrafts
 from molspec.evaluation import PairTable
-from molspec.strategy import PredictOptions, lookahead
+from molspec.options import PredictOptions
+from molspec.strategy import chosen_drafter, lookahead
 
 #: The search that the others are compared with.
 BASE = "standard"
@@ -65,11 +66,11 @@ class Measured:
 
     def drafts(self) -> str:
         """How it drafts, in a few words."""
-        drafting = self.search.options.drafting
-        if isinstance(drafting, TreeDraft):
+        drafting = chosen_drafter(self.search.options)
+        if isinstance(drafting, LookAhead):
             return (
-                f"lookahead {drafting.max_depth}, {drafting.node_budget} nodes, "
-                f"p >= {drafting.min_probability}"
+                f"lookahead {drafting.steps}, {drafting.node_budget} nodes, "
+                f"p >= {drafting.min_confidence}"
             )
         if isinstance(drafting, WindowDrafts):
             kind = "smart" if drafting.smart else drafting.choice
@@ -82,9 +83,9 @@ def searches(n: int, flags: argparse.Namespace) -> list[Search]:
     options = PredictOptions(n_best=n, max_length=flags.max_length, batch_size=1)
     ahead = lookahead(n, flags.node_budget)
     if flags.max_depth is not None:
-        ahead = replace(ahead, max_depth=flags.max_depth)
+        ahead = replace(ahead, steps=flags.max_depth)
     if flags.min_probability is not None:
-        ahead = replace(ahead, min_probability=flags.min_probability)
+        ahead = replace(ahead, min_confidence=flags.min_probability)
     windows = WindowDrafts(flags.draft_length, flags.draft_count)
     smart = replace(windows, smart=True)
     compared = [

@@ -32,13 +32,14 @@ import torch
 from torch import Tensor
 
 from molspec import checkpoints
-from molspec.decoding import Source, Statistics, decode
+from molspec.decoding import Requests, Source
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, guess_model
 from molspec.evaluation import PairTable
 from molspec.model.transformer import Transformer
 from molspec.models import locate
+from molspec.options import PredictOptions
 from molspec.predictor import Model
-from molspec.strategy import PredictOptions
+from molspec.strategy import search_spec
 
 DTYPES = ("float32", "bfloat16", "int8")
 BATCH_SIZES = (1, 7, 32)
@@ -59,6 +60,14 @@ class Findings:
     ties: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     largest_difference: float = 0.0
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query as it is decoded."""
+
+    index: int
+    source: Source
 
 
 @dataclass(frozen=True)
@@ -83,36 +92,40 @@ class Subject:
         self.twin = Transformer(checkpoint.spec, pad_id=checkpoint.vocabulary.pad_id).eval()
         self.twin.load_state_dict(dict(checkpoint.weights))
 
-    def sources(self, queries: Sequence[str], findings: Findings) -> list[Source]:
-        """The queries as the decode loop takes them; those that the model refuses are counted."""
+    def queries(self, texts: Sequence[str], findings: Findings) -> list[Query]:
+        """The queries as they are decoded; those that the model refuses are counted."""
         model = next(iter(self.models.values()))
-        sources: list[Source] = []
-        for query in queries:
+        queries: list[Query] = []
+        for text in texts:
             try:
-                sources.append(model.source(len(sources), query))
+                queries.append(Query(len(queries), model.reader.source(text)))
             except ValueError as error:
-                findings.refused.append(f"{self.name}: {query}: {error}")
-        return sources
+                findings.refused.append(f"{self.name}: {text}: {error}")
+        return queries
 
     def answers(
-        self, dtype: str, sources: Iterable[Source], drafter: Drafting, batch_size: int
+        self, dtype: str, queries: Iterable[Query], drafter: Drafting, batch_size: int
     ) -> dict[int, Answer]:
-        """Greedy answers by the sources' indices."""
+        """Greedy answers by the queries' indices."""
         options = PredictOptions(drafter=drafter, batch_size=batch_size)
         model = self.models[dtype]
-        search = options.search(self._guess, options.length_limit(model.spec.max_positions))
-        session = model.engine.session(batch_size)
+        max_length = options.length_limit(model.spec.max_positions)
+        spec = search_spec(options, self._guess, max_length)
+        requests = Requests(model.engine.session(batch_size), self._guess, batch_size)
+        indices = {requests.submit(query.source, spec): query.index for query in queries}
         found = {}
-        for index, decoded in decode(session, search, sources, batch_size, Statistics()):
-            best = decoded.hypotheses[0]
-            found[index] = Answer(tuple(best.token_ids), best.log_prob, best.finished)
+        while requests.live_count:
+            for number, decoded in requests.step():
+                best = decoded.hypotheses[0]
+                answer = Answer(tuple(best.token_ids), best.log_prob, best.finished)
+                found[indices[number]] = answer
         return found
 
 
 # ------------------------------------------------------------------------------- drafting's law
 
 
-def check_drafting(subject: Subject, sources: Sequence[Source], findings: Findings) -> None:
+def check_drafting(subject: Subject, sources: Sequence[Query], findings: Findings) -> None:
     """Compare every drafter, batch size and order with `none` alone, in every dtype."""
     for dtype in subject.models:
         plain = subject.answers(dtype, sources, NoDraft(), batch_size=1)
@@ -125,7 +138,7 @@ def check_drafting(subject: Subject, sources: Sequence[Source], findings: Findin
                 found = subject.answers(dtype, shuffled, drafter, batch_size)
                 findings.checked[label] += len(sources)
                 findings.violations += [
-                    f"{label}: {subject.vocabulary.decode(source.token_ids)}: "
+                    f"{label}: {subject.vocabulary.decode(source.source.token_ids)}: "
                     f"{plain[source.index]} but {found.get(source.index)}"
                     for source in sources
                     if plain[source.index] != found.get(source.index)
@@ -136,7 +149,7 @@ def check_drafting(subject: Subject, sources: Sequence[Source], findings: Findin
 
 
 def check_torch(
-    subject: Subject, sources: Sequence[Source], margin: float, findings: Findings
+    subject: Subject, sources: Sequence[Query], margin: float, findings: Findings
 ) -> None:
     """Compare native float32 with the twin, token by token."""
     label = f"{subject.name} float32 against torch"
@@ -153,16 +166,16 @@ def check_torch(
             if len(wrong):
                 at = int(wrong[0])
                 gap = float(best[at, 0] - best[at, 1])
-                query = subject.vocabulary.decode(source.token_ids)
+                query = subject.vocabulary.decode(source.source.token_ids)
                 line = f"{label}: {query}: token {at} differs where the margin is {gap:.2g}"
                 (findings.ties if gap < margin else findings.violations).append(line)
 
 
-def _batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
+def _batches(sources: Sequence[Query]) -> Iterator[list[Query]]:
     """Groups of equal source length: nothing is padded there."""
 
-    def length(source: Source) -> int:
-        return len(source.encoder_ids)
+    def length(source: Query) -> int:
+        return len(source.source.encoder_ids)
 
     for _, group in groupby(sorted(sources, key=length), key=length):
         members = list(group)
@@ -171,7 +184,7 @@ def _batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
 
 
 def _score(
-    subject: Subject, sources: Sequence[Source], answers: Sequence[Answer]
+    subject: Subject, sources: Sequence[Query], answers: Sequence[Answer]
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Each answer's ids, EOS included, and the twin's log-probs [length, vocab] of their tokens.
 
@@ -182,7 +195,7 @@ def _score(
         torch.tensor([*answer.token_ids, *[vocabulary.eos_id] * answer.finished])
         for answer in answers
     ]
-    source_ids = torch.tensor([list(source.encoder_ids) for source in sources])
+    source_ids = torch.tensor([list(source.source.encoder_ids) for source in sources])
     target_ids = torch.nn.utils.rnn.pad_sequence(
         [torch.cat([torch.tensor([vocabulary.bos_id]), target[:-1]]) for target in targets],
         batch_first=True,
@@ -230,7 +243,7 @@ def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Fin
     begin = monotonic()
     for first in range(0, len(queries), options.chunk):
         chunk = queries[first : first + options.chunk]
-        sources = subject.sources(chunk, findings)
+        sources = subject.queries(chunk, findings)
         check_drafting(subject, sources, findings)
         if "float32" in options.dtypes:
             check_torch(subject, sources, options.margin, findings)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 from case import Case
 from models import PREFIX_LENGTH
 from molspec import drafting
-from molspec._native import Drafter
+from molspec._native import NativeDrafter
 from molspec.models import locate
 from molspec.text import Vocabulary
 
@@ -34,12 +35,12 @@ def cases() -> Iterator[Case]:
     source_ids = vocabulary.encode(_SOURCE)
     prefix_ids = source_ids[:PREFIX_LENGTH]
     for name, drafter in _DRAFTERS.items():
-        native = drafting.factory(drafter, guess).start(source_ids)
+        native = NativeDrafter(drafter.native(), guess)
 
-        def query(native: Drafter = native) -> None:
+        def query(native: NativeDrafter = native) -> None:
             native.start(source_ids)
-            native.advance(prefix_ids)
+            native.propose(prefix_ids)
 
         query()
-        yield Case("propose", f"{name}: start and advance", query)
-        yield Case("propose", f"{name}: propose", native.propose)
+        yield Case("propose", f"{name}: start, follow and propose", query)
+        yield Case("propose", f"{name}: propose", partial(native.propose, prefix_ids))

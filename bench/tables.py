@@ -24,7 +24,7 @@ from molspec import Model, checkpoints
 from molspec.drafting import WindowDrafts
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary
 from molspec.models import locate
-from molspec.strategy import PredictOptions
+from molspec.options import PredictOptions
 
 #: Queries of the published runs, of which the times are minutes in all.
 PUBLISHED_QUERIES = {"product": 40_000, "retro": 5_007}

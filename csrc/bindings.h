@@ -6,6 +6,7 @@
 
 namespace molspec {
 
+void bind_layouts(pybind11::module_& module);
 void bind_text(pybind11::module_& module);
 void bind_drafting(pybind11::module_& module);
 void bind_search(pybind11::module_& module);

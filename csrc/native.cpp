@@ -7,6 +7,7 @@
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "Native text, drafting and search of molspec.";
+  molspec::bind_layouts(module);
   molspec::bind_text(module);
   molspec::bind_drafting(module);
   molspec::bind_search(module);

@@ -19,7 +19,7 @@ import molspec
 from molspec import cli
 from molspec.checkpoints import read
 from molspec.flags import ModelFlags
-from molspec.strategy import PredictOptions
+from molspec.options import PredictOptions
 from molspec.text import canonicalise
 from tests.cli_with_fake_model import FakeModel
 

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from molspec.flags import DecodingFlags, ModelFlags, with_flags
-from molspec.strategy import PredictOptions
+from molspec.options import PredictOptions
 
 
 def test_decoding_flags_are_the_options_of_predict() -> None:

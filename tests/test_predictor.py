@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ import torch
 
 from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
+from molspec.options import PredictOptions
 from molspec.predictor import Model
-from molspec.strategy import PredictOptions
 from molspec.text import PieceVocabulary
 from tests import tiny
 
@@ -84,29 +85,51 @@ def test_a_bad_query_says_why_and_fails_alone(model: Model, query: str, message:
     assert before.predictions == after.predictions
 
 
+@pytest.mark.parametrize("batch_size", [1, 32])
 @pytest.mark.parametrize("views", [1, 3])
-def test_a_bad_query_is_answered_before_another_is_read(model: Model, views: int) -> None:
+def test_a_source_that_is_slow_to_come_holds_nobody_up(
+    model: Model, views: int, batch_size: int
+) -> None:
     queries = ["CC(C", "CCO", "", "CC(C", "OCC", "N", "junk"]
     expected = model.predict(queries, views=views, max_length=20)
-    read: list[str] = []
+    answered = [Event() for _ in queries]
 
     def reading() -> Iterator[str]:
-        for query in queries:
-            read.append(query)
+        for query, event in zip(queries, answered, strict=True):
             yield query
+            assert event.wait(60)  # nothing more comes until this one is answered
 
-    stream = model.predict_stream(reading(), PredictOptions(batch_size=1, max_length=20))
-    for count, result in enumerate(stream, start=1):
-        assert read == queries[:count]
-        assert (result.query, result.error) == (
-            expected[count - 1].query,
-            expected[count - 1].error,
-        )
-    read.clear()
-    options = PredictOptions(views=views, max_length=20)
-    assert next(model.predict_stream(reading(), options)) == expected[0]
-    assert read == queries[:1]
-    assert list(model.predict_stream(queries, options)) == expected
+    options = PredictOptions(batch_size=batch_size, views=views, max_length=20)
+    for index, result in enumerate(model.predict_stream(reading(), options)):
+        assert result == expected[index]
+        answered[index].set()
+    assert all(event.is_set() for event in answered)
+
+
+def test_an_error_of_the_source_comes_behind_what_was_read_before_it(model: Model) -> None:
+    def reading() -> Iterator[str]:
+        yield "CCO"
+        yield "OCC"
+        raise OSError("the disk is gone")
+
+    stream = model.predict_stream(reading(), PredictOptions(max_length=20))
+    assert [next(stream).query, next(stream).query] == ["CCO", "OCC"]
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(stream)
+
+
+def test_a_stream_that_is_left_reads_no_more(model: Model) -> None:
+    read: list[int] = []
+
+    def reading() -> Iterator[str]:
+        for index in range(1000):
+            read.append(index)
+            yield "CCO"
+
+    stream = model.predict_stream(reading(), PredictOptions(batch_size=2, max_length=20))
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert len(read) < 10
 
 
 @pytest.mark.parametrize(("text", "kind"), [("CCO", "a string"), (b"CCO", "bytes")])

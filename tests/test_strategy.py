@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
-from molspec.strategy import PredictOptions, paying_tree
+from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts
+from molspec.options import PredictOptions
+from molspec.strategy import chosen_drafter, lookahead, paying_tree
 
 
-def chosen(device: str, **options: object) -> Drafting:
-    return PredictOptions(**options).on(device).drafting  # type: ignore[arg-type]
+def chosen(device: str, **options: object) -> object:
+    return chosen_drafter(PredictOptions(**options), device)  # type: ignore[arg-type]
 
 
 def test_a_node_must_be_likelier_where_more_queries_share_a_pass() -> None:
@@ -64,32 +65,50 @@ def test_what_is_asked_for_is_done() -> None:
     assert chosen("cpu", drafter=TreeDraft(3)) == TreeDraft(3)
     assert chosen("cpu", drafter="windows") == WindowDrafts()
     assert chosen("cpu", drafter="none") == NoDraft()
-    assert chosen("cpu", n_best=10, drafter="tree") == PredictOptions(n_best=10).drafting
+    assert chosen("cpu", n_best=10, drafter="tree") == lookahead(10)
 
 
 @pytest.mark.parametrize(
     ("beam", "drafter", "message"),
     [
-        ("exact", "windows", "'windows': beam 'exact' takes 'tree' or 'none'"),
+        (
+            "exact",
+            "windows",
+            "'windows': beam 'exact' takes 'tree', 'none', a LookAhead or a Drafter",
+        ),
         ("standard", "tree", "'tree': beam 'standard' takes 'none'"),
-        ("sbs", "tree", "'tree': beam 'sbs' takes 'windows' or 'none'"),
+        ("sbs", "tree", "'tree': beam 'sbs' takes 'windows', 'none' or a Drafter"),
     ],
 )
 def test_a_drafter_of_another_beam_is_named(beam: str, drafter: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^drafter is {message}$"):
+    with pytest.raises(ValueError, match=f"^drafter is {message}"):
         PredictOptions(n_best=3, beam=beam, drafter=drafter)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_best": 3, "drafter": TreeDraft()}, "beam 'exact' takes 'tree', 'none', a LookAhead"),
+        ({"drafter": LookAhead(5)}, "greedy decoding takes 'tree', 'windows', 'none' or a Drafter"),
+        ({"drafter": 7}, r"drafter is 7: expected one of none, windows, tree, a configuration of"),
+        ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
+    ],
+)
+def test_what_drafts_otherwise_is_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PredictOptions(**options)  # type: ignore[arg-type]
+
+
 def test_wide_exact_beams_do_not_draft_on_the_cpu() -> None:
-    assert isinstance(chosen("cpu", n_best=5), TreeDraft)
+    assert chosen("cpu", n_best=5) == LookAhead(25)
     assert chosen("cpu", n_best=6) == NoDraft()
     assert isinstance(chosen("cpu", n_best=6, beam="sbs"), WindowDrafts)
 
 
 def test_exact_beams_of_many_queries_do_not_draft_on_a_device() -> None:
-    assert isinstance(chosen("cuda", n_best=10, batch_size=102), TreeDraft)
+    assert isinstance(chosen("cuda", n_best=10, batch_size=102), LookAhead)
     assert chosen("cuda", n_best=10, batch_size=103) == NoDraft()
-    assert isinstance(chosen("cuda", n_best=14, batch_size=1), TreeDraft)
+    assert isinstance(chosen("cuda", n_best=14, batch_size=1), LookAhead)
     assert chosen("cuda", n_best=15, batch_size=1) == NoDraft()
-    assert isinstance(chosen("cuda", n_best=10, drafter="tree"), TreeDraft)
+    assert isinstance(chosen("cuda", n_best=10, drafter="tree"), LookAhead)
     assert isinstance(chosen("cuda", n_best=10, beam="sbs"), WindowDrafts)

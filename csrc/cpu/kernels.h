@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "ops/block.h"
+#include "common/block.h"
 #include "ops/kinds.h"
 
 namespace molspec::cpu {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "ops/candidate.h"
+#include "rules/candidate.h"
 
 namespace molspec::cpu {
 namespace {

@@ -14,12 +14,12 @@
 #include <exception>
 #include <mutex>
 
+#include "common/limits.h"
+
 namespace molspec::cpu {
 
 class Workers {
  public:
-  static constexpr int kMostThreads = 64;
-
   // The process's own. They begin with the first work for them; a forked child has its own.
   static Workers& get();
 

@@ -3,13 +3,11 @@
 
 #pragma once
 
+#include "common/limits.h"
 #include "cpu/kernels.h"
 #include "ops/model.h"
 
 namespace molspec::cpu {
-
-// Decoder nodes that go through the layers together: their activations stay in the L2 cache.
-constexpr int64_t kChunkRows = 64;
 
 struct Workspace {
   float* hidden;         // [rows, d_stride], the residual stream

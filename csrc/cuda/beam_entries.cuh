@@ -1,23 +1,13 @@
-// Hypotheses while a block works on them: read from the places of an answer, and written there.
+// Hypotheses (rules/beam.h) while a block works on them: read from the places of an answer, and
+// written there.
 
 #pragma once
 
 #include "ops/beam_rows.h"
 #include "ops/rank_tokens.h"
+#include "rules/beam.h"
 
 namespace molspec::cuda {
-
-struct BeamEntry {
-  double log_prob;
-  int32_t node;  // of the last token, or while there is a `token` of the one before
-  int32_t length;
-  int32_t finished;
-  float confidence;  // looking ahead: that standard beam search comes by
-  int32_t token;     // whose node is not looked up yet, or kNoToken
-  int32_t parent;    // of a node that is new, or kNone
-
-  __device__ bool goes_on(int32_t max_length) const { return !finished && length < max_length; }
-};
 
 // How many likeliest tokens a node has.
 inline __device__ int32_t token_count(const BestTokens& best, int64_t slot) {

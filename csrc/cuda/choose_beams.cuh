@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/beam_tree.cuh"
-#include "ops/candidate.h"
+#include "rules/beam.h"
 
 namespace molspec::cuda {
 
@@ -12,14 +12,7 @@ constexpr int kBeamThreads = 128;
 constexpr int kMostCandidates = kWidestBeam + 1;  // of a hypothesis
 constexpr int kMostScores = kWidestBeam * kMostCandidates;
 
-// An extension of a hypothesis of the beam, or that hypothesis itself.
-struct BeamChoice : RankedCandidate {
-  static constexpr int32_t kCarried = -1;  // its token_id
-
-  double log_prob;
-  float confidence;
-};
-
+// rules/beam.h: the lists of a query, and scratch.
 struct ChoiceShared {
   BeamEntry beam[kWidestBeam], next[kWidestBeam];
   BeamEntry finished[kWidestBeam + 1];  // apart, best first
@@ -38,7 +31,7 @@ struct BeamChooser {
   const BeamRows& rows;
   const BestTokens& best;
   const double* length_norms;
-  const int32_t eos_id;
+  const int32_t eos;
   const bool guessing;
   const float min_confidence;
   const BeamTree tree;
@@ -52,14 +45,17 @@ struct BeamChooser {
   __device__ double score(double log_prob, int32_t length) const {
     return log_prob / length_norms[length];
   }
-  __device__ double score(const BeamEntry& entry) const {
-    return score(entry.log_prob, entry.length);
-  }
   __device__ bool evaluated(int32_t rank) const {
     return (shared.known[rank] & BeamNode::kEvaluated) != 0;
   }
-  // Where hypotheses finish apart, every one may, which leaves its place to another.
-  __device__ int32_t most_choices() const { return apart() ? 2 * beam_size() : beam_size(); }
+  __device__ bool numberless(int32_t rank) const {
+    return evaluated(rank) && shared.candidate_counts[rank] == 0;
+  }
+  __device__ bool drafted(int32_t rank) const {
+    return (shared.known[rank] & BeamNode::kDrafted) != 0;
+  }
+  __device__ int32_t eos_id() const { return eos; }
+  __device__ int32_t most_choices() const { return molspec::most_choices(beam_size(), apart()); }
 
   __device__ void read() const {
     const BeamAnswer& answer = rows.answers.head(tree.query);
@@ -94,11 +90,9 @@ struct BeamChooser {
     return min(total, most_choices());
   }
 
-  // What is unlikely to come by only keeps its place.
   __device__ bool stays(int32_t rank) const {
-    const BeamEntry& entry = shared.beam[rank];
-    return !entry.goes_on(max_length()) ||
-           (guessing && !evaluated(rank) && entry.confidence < min_confidence);
+    return molspec::stays(shared.beam[rank], max_length(), evaluated(rank), guessing,
+                          min_confidence);
   }
 
   // Ranks.
@@ -149,7 +143,7 @@ struct BeamChooser {
       const BeamEntry& entry = shared.beam[rank];
       scores[rank * width() + i] =
           stays(rank)
-              ? score(entry)
+              ? score(entry.log_prob, entry.length)
               : score(entry.log_prob + static_cast<double>(best.log_probs[best_of(rank) + i]),
                       entry.length + 1);
     });
@@ -176,53 +170,19 @@ struct BeamChooser {
     });
   }
 
-  // Where there are guesses, a choice is the likelier to be beam search's own the further it lies
-  // before the first one left out: at no distance the odds are even.
   __device__ void weigh_choices() const {
     const double left_out = shared.choices[most_choices()].score;
     for (int32_t i = threadIdx.x; i < most_choices(); i += blockDim.x) {
       BeamChoice& choice = shared.choices[i];
-      choice.confidence *= 1 - 0.5f * expf(static_cast<float>(left_out - choice.score));
+      choice.confidence *= chosen_odds(choice.score, left_out);
     }
   }
 
   // -------------------------------------------------------------------------------- next beam
 
-  // The beam that the choices make, nodes not looked up yet: one thread's work. Where hypotheses
-  // finish apart, those that end leave it, into the list of finished ones unless this is a guess.
+  // One thread's work.
   __device__ void extend(int32_t choice_count) const {
-    shared.next_count = 0;
-    for (int32_t i = 0; i < choice_count; ++i) {
-      const BeamEntry entry = extended(shared.choices[i]);
-      const bool ends = entry.finished || entry.length == max_length();
-      if (apart() && ends) {
-        if (!guessing && i < beam_size()) keep_finished(entry);
-      } else if (shared.next_count < beam_size()) {
-        shared.next[shared.next_count++] = entry;
-      }
-    }
-  }
-
-  __device__ BeamEntry extended(const BeamChoice& choice) const {
-    BeamEntry entry = shared.beam[choice.parent_rank];
-    entry.confidence = choice.confidence;
-    entry.token = kNoToken;
-    if (choice.token_id == BeamChoice::kCarried) return entry;
-    entry.log_prob = choice.log_prob;
-    ++entry.length;
-    entry.finished = choice.token_id == eos_id;  // nothing follows EOS: it needs no node
-    if (!entry.finished) entry.token = choice.token_id;
-    return entry;
-  }
-
-  // The best beam_size stay; among equals, who came first.
-  __device__ void keep_finished(const BeamEntry& entry) const {
-    const double mine = score(entry);
-    int32_t at = shared.finished_count;
-    for (; at > 0 && mine > score(shared.finished[at - 1]); --at)
-      shared.finished[at] = shared.finished[at - 1];
-    shared.finished[at] = entry;
-    shared.finished_count = min(shared.finished_count + 1, beam_size());
+    molspec::extend(*this, shared, choice_count, guessing);
   }
 
   // All hypotheses that there are: the beam's, then those that finished apart.

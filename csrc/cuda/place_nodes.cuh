@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "ops/answer.h"
+#include "common/answers.h"
 #include "ops/decoder_step.h"
 
 namespace molspec::cuda {

@@ -30,56 +30,13 @@ struct BeamReplayer {
     }
   }
 
-  __device__ bool is_live() const {
-    const ChoiceShared& choice = shared.choice;
-    if (chooser.apart()) {
-      const bool full = choice.finished_count == chooser.beam_size();
-      const BeamEntry& last = choice.finished[chooser.beam_size() - 1];
-      return choice.count > 0 && !(full && chooser.score(choice.beam[0]) <= chooser.score(last));
-    }
-    for (int32_t rank = 0; rank < choice.count; ++rank)
-      if (choice.beam[rank].goes_on(chooser.max_length())) return true;
-    return false;
-  }
-
-  __device__ bool is_missing(int32_t rank) const {
-    return !shared.choice.beam[rank].finished && !chooser.evaluated(rank);
-  }
-
-  // Behind its node the model has no numbers, and so no likeliest token.
-  __device__ bool is_numberless(int32_t rank) const {
-    return chooser.evaluated(rank) && shared.choice.candidate_counts[rank] == 0;
-  }
-
-  // A hypothesis whose distribution is not known, or holds no numbers, may still be left out where
-  // no extension of it, not even one of log-probability 0, would be among the choices made without
-  // it.
-  __device__ bool may_matter(int32_t rank, int32_t choice_count) const {
-    int32_t places = chooser.beam_size();
-    const BeamEntry& entry = shared.choice.beam[rank];
-    for (int32_t i = 0; i < choice_count; ++i) {
-      const BeamChoice& choice = shared.choice.choices[i];
-      places -= chooser.apart() && choice.token_id == problem.eos_id ? 0 : 1;
-      if (places == 0) return choice.score <= chooser.score(entry.log_prob, entry.length + 1);
-    }
-    return true;
-  }
+  __device__ bool is_live() const { return molspec::is_live(chooser, shared.choice); }
 
   // One thread's work: the next beam, or that it depends on what is not known.
   __device__ bool advance(int32_t choice_count) const {
-    const int32_t count = shared.choice.count;
-    for (int32_t rank = 0; rank < count; ++rank)
-      if (is_missing(rank) && may_matter(rank, choice_count)) return false;
-    for (int32_t rank = 0; rank < count; ++rank)
-      if (is_numberless(rank) && may_matter(rank, choice_count)) {
-        shared.answer.state = BeamAnswer::kNoNumbers;
-        return false;
-      }
-    for (int32_t rank = 0; rank < count; ++rank) {
-      if (shared.choice.beam[rank].finished || is_missing(rank)) continue;
-      ++shared.answer.emitted_tokens;
-      shared.answer.accepted_tokens += (shared.choice.known[rank] & BeamNode::kDrafted) != 0;
-    }
+    const Verdict verdict = replay(chooser, shared.choice, choice_count, shared.answer);
+    if (verdict == Verdict::kNoNumbers) shared.answer.state = BeamAnswer::kNoNumbers;
+    if (verdict != Verdict::kGoesOn) return false;
     ++shared.answer.length;
     chooser.extend(choice_count);
     return true;
@@ -116,7 +73,8 @@ struct BeamReplayer {
     if (threadIdx.x != 0) return;
     int32_t planned = 0;
     for (int32_t rank = 0; rank < choice.count; ++rank)
-      if (is_missing(rank)) problem.rows.trees.plan(query)[planned++] = choice.beam[rank].node;
+      if (!choice.beam[rank].finished && !chooser.evaluated(rank))
+        problem.rows.trees.plan(query)[planned++] = choice.beam[rank].node;
     shared.answer.planned_count = planned;
   }
 

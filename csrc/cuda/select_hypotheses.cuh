@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/kernels.h"
-#include "ops/candidate.h"
+#include "rules/candidate.h"
 
 namespace molspec::cuda {
 

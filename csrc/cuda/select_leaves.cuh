@@ -6,6 +6,7 @@
 #include "cuda/beam_tree.cuh"
 #include "cuda/choose_beams.cuh"
 #include "cuda/kernels.h"
+#include "rules/nucleus.h"
 
 namespace molspec::cuda {
 
@@ -22,15 +23,15 @@ struct LeafList {
   double top;       // score of the likeliest
 };
 
-struct Leaf : RankedCandidate {
-  double log_prob;
-  int32_t node, length;
+// rules/nucleus.h: the likeliest tokens behind a node.
+struct NodeTokens {
+  const BestTokens& best;
+  const int64_t begin;
 
-  // Leaves of one hypothesis may share score and token: then the shorter one is first.
-  __device__ bool before(const Leaf& other) const {
-    if (better(*this, other) || better(other, *this)) return better(*this, other);
-    return length < other.length;
-  }
+  // Where they run out stands kNoToken, which no draft is, with a probability of 0.
+  __device__ int32_t count() const { return static_cast<int32_t>(best.count); }
+  __device__ int32_t token(int32_t i) const { return best.ids[begin + i]; }
+  __device__ float log_prob(int32_t i) const { return best.log_probs[begin + i]; }
 };
 
 struct LeafShared {
@@ -86,14 +87,7 @@ struct LeafSelector {
   }
 
   __device__ bool is_accepted(int32_t token_id, int32_t parent) const {
-    double above = 0.0;
-    for (int64_t at = best_of(parent); at < best_of(parent) + problem.best.count; ++at) {
-      if (problem.best.ids[at] == token_id) return true;
-      if (problem.best.ids[at] == kNoToken) return false;
-      above += exp(static_cast<double>(problem.best.log_probs[at]));
-      if (above >= problem.nucleus) return false;
-    }
-    return false;
+    return accept_nucleus(token_id, NodeTokens{problem.best, best_of(parent)}, problem.nucleus);
   }
 
   // The draft with most accepted tokens, the first of equals: the greatest of these numbers.
@@ -170,7 +164,7 @@ struct LeafSelector {
     const LeafList& from = shared.lists[list];
     const int32_t rank = list / kMostLeafLists;
     if (!goes_on(shared.beam[rank]))
-      return {{score(from.log_prob, from.length), rank, BeamChoice::kCarried},
+      return {{score(from.log_prob, from.length), rank, Leaf::kCarried},
               from.log_prob,
               from.node,
               from.length};
@@ -221,7 +215,7 @@ struct LeafSelector {
     for (int32_t i = threadIdx.x; i < shared.chosen_count; i += blockDim.x) {
       const Leaf& leaf = shared.chosen[i];
       BeamEntry entry = shared.beam[leaf.parent_rank];
-      if (leaf.token_id != BeamChoice::kCarried) {
+      if (leaf.token_id != Leaf::kCarried) {
         const bool eos = leaf.token_id == problem.eos_id;  // nothing follows EOS: it needs no node
         entry = {leaf.log_prob,  leaf.node, leaf.length, eos, 1.0f, eos ? kNoToken : leaf.token_id,
                  BeamNode::kNone};

@@ -4,10 +4,12 @@
 
 #include "cuda/kernels.h"
 #include "cuda/likeliest.cuh"
+#include "rules/argmax.h"
 
 namespace molspec::cuda {
 
-// The draft of a token behind `node`, as a node of the step, or 0 where there is none.
+// The draft of a token behind `node`, as a node of the step, or kLastToken where there is
+// none.
 inline __device__ int32_t drafted(const DraftRows& drafts, int query, int32_t node,
                                   int32_t token_id) {
   const int32_t count = drafts.count(query);
@@ -18,51 +20,49 @@ inline __device__ int32_t drafted(const DraftRows& drafts, int query, int32_t no
     const unsigned found = __ballot_sync(~0U, is);
     if (found) return begin + __ffs(static_cast<int>(found));
   }
-  return 0;
+  return kLastToken;
 }
 
-// All lanes follow the path; lane 0 writes. The answer is put together in registers, as every lane
-// reads it and one writes it.
+// rules/argmax.h: a warp. Lane 0 writes what all lanes find.
+struct VerifyTeam {
+  const VerifyNodesProblem& problem;
+  const int query;
+  const int64_t first_node;
+  int32_t* token_ids;
+  int32_t* slots;  // behind the path
+
+  __device__ LikelyToken likeliest(int32_t node) const {
+    const float* row = problem.log_probs + (first_node + node) * problem.vocab_size;
+    return cuda::likeliest(row, problem.vocab_size);
+  }
+  __device__ int32_t drafted(int32_t node, int32_t token_id) const {
+    return cuda::drafted(problem.drafts, query, node, token_id);
+  }
+  // The node keeps its slot: what stands there has not been kept, as nodes only grow.
+  __device__ void keep(int32_t node, int32_t count) const {
+    if (lane_index() != 0 || node == count) return;
+    const int32_t slot = slots[node];
+    slots[node] = slots[count];
+    slots[count] = slot;
+  }
+  __device__ void write(int32_t place, int32_t token_id) const {
+    if (lane_index() == 0) token_ids[place] = token_id;
+  }
+};
+
+// The answer is put together in registers, as every lane reads it and one writes it.
 inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
   const int query = blockIdx.x;
   GreedyAnswer answer = problem.answers.head(query);
   if (answer.state != GreedyAnswer::kLive || answer.first_node < 0) return;
   __syncwarp();  // all have read what lane 0 will write
-  const bool writes = lane_index() == 0;
-  int32_t* token_ids = problem.answers.token_ids(query);
-  int32_t* slots = problem.slots.row(query) + answer.token_count;
-  int32_t node = 0, accepted = 0;
-  while (answer.state == GreedyAnswer::kLive) {
-    const int64_t row = answer.first_node + node;
-    const LikelyToken best =
-        likeliest(problem.log_probs + row * problem.vocab_size, problem.vocab_size);
-    if (!isfinite(best.log_prob)) {
-      answer.state = GreedyAnswer::kNoNumbers;
-      break;
-    }
-    // The node keeps its slot: what stands there has not been kept, as nodes only grow.
-    if (writes && node != accepted) {
-      const int32_t slot = slots[node];
-      slots[node] = slots[accepted];
-      slots[accepted] = slot;
-    }
-    answer.log_prob += best.log_prob;
-    ++answer.emitted_tokens;
-    if (best.token_id == problem.eos_id) {
-      answer.finished = 1;
-      answer.state = GreedyAnswer::kDone;
-      break;
-    }
-    if (writes) token_ids[answer.token_count] = best.token_id;
-    ++answer.token_count;
-    if (answer.emitted_tokens >= problem.answers.max_length(query))
-      answer.state = GreedyAnswer::kDone;
-    node = drafted(problem.drafts, query, node, best.token_id);
-    if (answer.state != GreedyAnswer::kLive || node == 0) break;
-    ++accepted;
-    ++answer.accepted_tokens;
-  }
-  if (writes) problem.answers.head(query) = answer;
+  const VerifyTeam team{problem, query, answer.first_node, problem.answers.token_ids(query),
+                        problem.slots.row(query) + answer.token_count};
+  const Verdict verdict =
+      accept_argmax(team, problem.eos_id, problem.answers.max_length(query), answer);
+  if (verdict == Verdict::kDone) answer.state = GreedyAnswer::kDone;
+  if (verdict == Verdict::kNoNumbers) answer.state = GreedyAnswer::kNoNumbers;
+  if (lane_index() == 0) problem.answers.head(query) = answer;
 }
 
 }  // namespace molspec::cuda

@@ -66,6 +66,7 @@ py::tuple copy_text(const GuessModel& model, const Ids& source_ids) {
 
 void bind_options(py::module_& module) {
   py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>());
+  py::class_<OutsideOptions>(module, "OutsideOptions").def(py::init<>());
   py::class_<WindowOptions>(module, "WindowOptions")
       .def(py::init([](int draft_length, int draft_count, bool even, bool dilution, bool smart) {
              return WindowOptions{draft_length, draft_count, even, dilution, smart};
@@ -88,12 +89,36 @@ void bind_options(py::module_& module) {
       .def_readonly("node_budget", &TreeOptions::node_budget)
       .def_readonly("max_depth", &TreeOptions::max_depth)
       .def_property_readonly("min_log_prob", &TreeOptions::min_log_prob);
+  // The variant, as Python writes it.
+  const py::object either = py::module_::import("operator").attr("or_");
+  py::object options = module.attr("NoDraftOptions");
+  for (const char* name : {"WindowOptions", "TreeOptions", "OutsideOptions"})
+    options = either(options, module.attr(name));
+  module.attr("DrafterOptions") = options;
 }
 
 }  // namespace
 
+void bind_tree(py::module_& module) {
+  py::class_<DraftTree>(module, "DraftTree")
+      .def(py::init([](Ids token_ids, Ids parents, std::vector<float> log_probs) {
+             return DraftTree{std::move(token_ids), std::move(parents), std::move(log_probs)};
+           }),
+           py::arg("token_ids") = Ids(), py::arg("parents") = Ids(),
+           py::arg("log_probs") = std::vector<float>())
+      .def_readonly("token_ids", &DraftTree::token_ids)
+      .def_readonly("parents", &DraftTree::parents)
+      .def_readonly("log_probs", &DraftTree::log_probs)
+      .def("__len__", &DraftTree::size)
+      .def("__repr__", [](const DraftTree& tree) {
+        return py::str("DraftTree(token_ids={}, parents={}, log_probs={})")
+            .format(tree.token_ids, tree.parents, tree.log_probs);
+      });
+}
+
 void bind_drafting(py::module_& module) {
   bind_options(module);
+  bind_tree(module);
   bind_ngram(module);
   py::class_<GuessModel, std::shared_ptr<GuessModel>>(module, "GuessModel")
       .def(py::init(&make_guess_model), py::kw_only(), py::arg("tokens"), py::arg("pad"),
@@ -146,30 +171,28 @@ void bind_drafting(py::module_& module) {
             return py::bytes(trainer.build(discount, min_gain));
           },
           py::kw_only(), py::arg("discount"), py::arg("min_gain"));
-  py::class_<Drafter>(module, "Drafter")
-      .def("start",
-           [](Drafter& drafter, const Ids& source_ids) {
-             drafter.start(source_ids.data(), static_cast<int>(source_ids.size()));
-           })
-      .def("propose",
-           [](Drafter& drafter) {
-             DraftTree tree;
-             drafter.propose(tree);
-             return py::make_tuple(tree.token_ids, tree.parents, tree.log_probs);
-           })
-      .def("advance", [](Drafter& drafter, const Ids& token_ids) {
-        drafter.advance(token_ids.data(), static_cast<int>(token_ids.size()));
-      });
-  py::class_<DrafterFactory, std::shared_ptr<DrafterFactory>>(module, "DrafterFactory")
+  py::class_<Drafter>(module, "NativeDrafter")
       .def(py::init([](const DrafterOptions& options, std::shared_ptr<GuessModel> model) {
-             return std::make_shared<DrafterFactory>(options, std::move(model));
+             check(options);
+             if (std::holds_alternative<OutsideOptions>(options))
+               throw std::invalid_argument("options are OutsideOptions: expected a native drafter's");
+             return make_drafter(options, std::move(model));
            }),
            py::arg("options"), py::arg("model").none(false))
-      .def_property_readonly("options", &DrafterFactory::options)
-      .def_property_readonly("model", &DrafterFactory::model)
-      .def("start", [](const DrafterFactory& factory, const Ids& source_ids) {
-        return factory.start(source_ids.data(), static_cast<int>(source_ids.size()));
-      });
+      .def(
+          "start",
+          [](Drafter& drafter, const Ids& source_ids) {
+            drafter.start(source_ids.data(), static_cast<int>(source_ids.size()));
+          },
+          py::arg("source_ids"))
+      .def(
+          "propose",
+          [](Drafter& drafter, const Ids& token_ids) {
+            DraftTree tree;
+            drafter.propose(token_ids.data(), static_cast<int>(token_ids.size()), tree);
+            return tree;
+          },
+          py::arg("token_ids"));
 }
 
 }  // namespace molspec

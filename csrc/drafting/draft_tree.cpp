@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 
 namespace molspec {
 
@@ -17,6 +19,59 @@ int32_t DraftTree::add(int32_t token, int32_t parent, float log_prob) {
   parents.push_back(parent);
   log_probs.push_back(log_prob);
   return size() - 1;
+}
+
+int32_t DraftTree::child(int32_t node, int32_t token) const {
+  for (int32_t i = node + 1; i < size(); ++i) {  // children lie behind their parent
+    const auto at = static_cast<size_t>(i);
+    if (parents[at] == node && token_ids[at] == token) return i;
+  }
+  return kNone;
+}
+
+namespace {
+
+void require(bool holds, const char* array, size_t at, double value, const std::string& expected) {
+  if (holds) return;
+  std::ostringstream text;
+  text << "a proposed tree's " << array << "[" << at << "] is " << value << ": expected "
+       << expected;
+  throw std::invalid_argument(text.str());
+}
+
+}  // namespace
+
+DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
+  const size_t count = proposed.token_ids.size();
+  if (proposed.parents.size() != count || proposed.log_probs.size() != count)
+    throw std::invalid_argument("a proposed tree has " + std::to_string(count) + " token_ids, " +
+                                std::to_string(proposed.parents.size()) + " parents and " +
+                                std::to_string(proposed.log_probs.size()) +
+                                " log_probs: expected as many of each");
+  constexpr float kSlack = 1e-4F;  // of rounding
+  DraftTree tree;
+  std::vector<int32_t> places(count, DraftTree::kNone);
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t token = proposed.token_ids[i], parent = proposed.parents[i];
+    const float log_prob = proposed.log_probs[i];
+    require(token >= 0 && token < roles.vocab_size(), "token_ids", i, token,
+            "0 to " + std::to_string(roles.vocab_size() - 1));
+    require(parent >= DraftTree::kRoot && parent < static_cast<int32_t>(i), "parents", i, parent,
+            "-1 to " + std::to_string(static_cast<int64_t>(i) - 1));
+    require(log_prob <= proposed.log_prob(parent) + kSlack, "log_probs", i, log_prob,
+            "at most its parent's, " + std::to_string(proposed.log_prob(parent)));
+    const int32_t before =
+        parent == DraftTree::kRoot ? parent : places[static_cast<size_t>(parent)];
+    if (before == DraftTree::kNone || roles.special().holds(token)) continue;
+    places[i] = tree.child(before, token);
+    if (places[i] == DraftTree::kNone) {
+      places[i] = tree.add(token, before, log_prob);
+    } else {
+      float& known = tree.log_probs[static_cast<size_t>(places[i])];
+      known = std::max(known, log_prob);
+    }
+  }
+  return tree;
 }
 
 void check(const TreeOptions& options) {

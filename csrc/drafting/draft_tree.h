@@ -14,17 +14,30 @@ namespace molspec {
 // EOS is never a node: once the model emits it behind a node, nothing follows.
 struct DraftTree {
   static constexpr int32_t kRoot = -1;  // the parent of the first tokens: the last generated token
+  static constexpr int32_t kNone = -2;  // no node
 
   std::vector<int32_t> token_ids;
   std::vector<int32_t> parents;
-  std::vector<float>
-      log_probs;  // of the path up to the node, under the guess; 0 where none is made
+  std::vector<float> log_probs;  // that the model confirms the path up to the node, as guessed
 
   int size() const { return static_cast<int>(token_ids.size()); }
+  // Of a node or of kRoot, which is certain.
+  float log_prob(int32_t node) const {
+    return node == kRoot ? 0 : log_probs[static_cast<size_t>(node)];
+  }
+  // The node of a token behind a node or kRoot, or kNone.
+  int32_t child(int32_t node, int32_t token) const;
   void clear();
   // Returns the new node's index.
   int32_t add(int32_t token, int32_t parent, float log_prob);
 };
+
+// A tree that comes from outside, as searches take it: what stands behind BOS, EOS, PAD or UNK is left
+// out with it, and a token that stands twice behind a node stands there once, with the greater of
+// its probabilities. Throws std::invalid_argument, naming the entry, for arrays of different sizes, an
+// id outside of the vocabulary, a parent that does not stand before its child, a log-prob that is
+// positive, no number or greater than its parent's.
+DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles);
 
 struct TreeOptions {
   int node_budget;

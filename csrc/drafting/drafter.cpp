@@ -1,6 +1,8 @@
 #include "drafting/drafter.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace molspec {
 namespace {
@@ -8,30 +10,26 @@ namespace {
 class NoDrafter final : public Drafter {
  public:
   void start(const int32_t* /*source_ids*/, int /*source_length*/) override {}
-  void propose(DraftTree& out) override { out.clear(); }
-  void advance(const int32_t* /*token_ids*/, int /*count*/) override {}
+  void propose(const int32_t* /*token_ids*/, int /*count*/, DraftTree& out) override {
+    out.clear();
+  }
 };
 
 class WindowDrafter final : public Drafter {
  public:
   WindowDrafter(const WindowOptions& options, std::shared_ptr<const GuessModel> model)
-      : model_(std::move(model)), trees_(options, model_->roles()) {}
+      : model_(std::move(model)), windows_(options, model_->roles()) {}
 
   void start(const int32_t* source_ids, int source_length) override {
-    trees_.start(source_ids, source_length);
-    last_token_ = model_->roles().special().bos;
+    windows_.start(source_ids, source_length);
   }
-
-  void propose(DraftTree& out) override { out = trees_.behind(last_token_); }
-
-  void advance(const int32_t* token_ids, int count) override {
-    if (count > 0) last_token_ = token_ids[count - 1];
+  void propose(const int32_t* token_ids, int count, DraftTree& out) override {
+    out = windows_.behind(count > 0 ? token_ids[count - 1] : model_->roles().special().bos);
   }
 
  private:
   std::shared_ptr<const GuessModel> model_;
-  SourceWindows trees_;
-  int32_t last_token_ = 0;
+  SourceWindows windows_;
 };
 
 class GuessDrafter final : public Drafter {
@@ -41,49 +39,62 @@ class GuessDrafter final : public Drafter {
 
   void start(const int32_t* source_ids, int source_length) override {
     guess_.restart(source_ids, source_length);
-    guess_.start(state_);
+    restart();
   }
-
-  void propose(DraftTree& out) override { drafter_.propose(guess_, state_, out); }
-
-  void advance(const int32_t* token_ids, int count) override {
-    for (int i = 0; i < count; ++i) {
-      guess_.advance(state_, token_ids[i], next_);
-      std::swap(state_, next_);
-    }
+  void propose(const int32_t* token_ids, int count, DraftTree& out) override {
+    follow(token_ids, count);
+    drafter_.propose(guess_, state_, out);
   }
 
  private:
+  void restart() {
+    path_.clear();
+    guess_.start(state_);
+  }
+  void follow(const int32_t* token_ids, int count) {
+    const bool goes_on = path_.size() <= static_cast<size_t>(count) &&
+                         std::equal(path_.begin(), path_.end(), token_ids);
+    if (!goes_on) restart();
+    for (auto i = static_cast<int>(path_.size()); i < count; ++i) {
+      guess_.advance(state_, token_ids[i], next_);
+      std::swap(state_, next_);
+      path_.push_back(token_ids[i]);
+    }
+  }
+
   std::shared_ptr<const GuessModel> model_;
   Guess guess_;
   TreeDrafter drafter_;
+  std::vector<int32_t> path_;  // what state_ is behind
   GuessState state_;
   GuessState next_;
 };
 
-std::unique_ptr<Drafter> make_drafter(const DrafterOptions& options,
-                                      const std::shared_ptr<const GuessModel>& model) {
-  if (const auto* windows = std::get_if<WindowOptions>(&options)) {
-    return std::make_unique<WindowDrafter>(*windows, model);
+struct Maker {
+  const std::shared_ptr<const GuessModel>& model;
+
+  std::unique_ptr<Drafter> operator()(const NoDraftOptions& /*options*/) const {
+    return std::make_unique<NoDrafter>();
   }
-  if (const auto* tree = std::get_if<TreeOptions>(&options)) {
-    return std::make_unique<GuessDrafter>(*tree, model);
+  std::unique_ptr<Drafter> operator()(const WindowOptions& options) const {
+    return std::make_unique<WindowDrafter>(options, model);
   }
-  return std::make_unique<NoDrafter>();
-}
+  std::unique_ptr<Drafter> operator()(const TreeOptions& options) const {
+    return std::make_unique<GuessDrafter>(options, model);
+  }
+  std::unique_ptr<Drafter> operator()(const OutsideOptions& /*options*/) const { return nullptr; }
+};
 
 }  // namespace
 
-DrafterFactory::DrafterFactory(DrafterOptions options, std::shared_ptr<const GuessModel> model)
-    : options_(options), model_(std::move(model)) {
-  if (const auto* windows = std::get_if<WindowOptions>(&options_)) check(*windows);
-  if (const auto* tree = std::get_if<TreeOptions>(&options_)) check(*tree);
+void check(const DrafterOptions& options) {
+  if (const auto* windows = std::get_if<WindowOptions>(&options)) check(*windows);
+  if (const auto* tree = std::get_if<TreeOptions>(&options)) check(*tree);
 }
 
-std::unique_ptr<Drafter> DrafterFactory::start(const int32_t* source_ids, int source_length) const {
-  std::unique_ptr<Drafter> drafter = make_drafter(options_, model_);
-  drafter->start(source_ids, source_length);
-  return drafter;
+std::unique_ptr<Drafter> make_drafter(const DrafterOptions& options,
+                                      std::shared_ptr<const GuessModel> model) {
+  return std::visit(Maker{model}, options);
 }
 
 }  // namespace molspec

@@ -1,4 +1,4 @@
-// Proposes what the model may say next. One object a query, made by a factory a loaded model.
+// Proposes what the model may say next: for one query, behind any path of it.
 
 #pragma once
 
@@ -12,33 +12,28 @@
 
 namespace molspec {
 
-// One thread at a time. A drafter's trees depend on its query and its generated tokens alone.
+// One thread at a time. A drafter's trees depend on its query and the path alone.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // Begins a query: nothing generated but BOS. source_ids without BOS and EOS. May be called again.
+  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called again.
+  // Throws std::invalid_argument for ids outside of the vocabulary.
   virtual void start(const int32_t* source_ids, int source_length) = 0;
-  // Replaces `out` with the drafts behind the sequence so far.
-  virtual void propose(DraftTree& out) = 0;
-  // Tells the tokens newly appended to the sequence.
-  virtual void advance(const int32_t* token_ids, int count) = 0;
+  // Replaces `out` with the drafts behind a path, given without BOS. Quick where it goes on from the
+  // path before.
+  virtual void propose(const int32_t* token_ids, int count, DraftTree& out) = 0;
 };
 
 struct NoDraftOptions {};
-using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions>;
+// Drafts come from outside of the search: it says behind which paths.
+struct OutsideOptions {};
+using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions, OutsideOptions>;
 
-class DrafterFactory {
- public:
-  // Throws std::invalid_argument, naming the option, where one makes no sense.
-  DrafterFactory(DrafterOptions options, std::shared_ptr<const GuessModel> model);
+// Throws std::invalid_argument, naming the option, where one makes no sense.
+void check(const DrafterOptions& options);
 
-  const GuessModel& model() const { return *model_; }
-  const DrafterOptions& options() const { return options_; }
-  std::unique_ptr<Drafter> start(const int32_t* source_ids, int source_length) const;
-
- private:
-  DrafterOptions options_;
-  std::shared_ptr<const GuessModel> model_;
-};
+// None for OutsideOptions.
+std::unique_ptr<Drafter> make_drafter(const DrafterOptions& options,
+                                      std::shared_ptr<const GuessModel> model);
 
 }  // namespace molspec

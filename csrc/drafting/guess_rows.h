@@ -3,11 +3,10 @@
 
 #pragma once
 
+#include "common/limits.h"
 #include "drafting/guess_rules.h"
 
 namespace molspec {
-
-constexpr int kMostNgramSymbols = 512;  // that a device has room for
 
 // Takes arrays one behind the other, each where it may begin. With a null base only sizes count.
 class RowCarver {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "ops/anywhere.h"
+#include "common/anywhere.h"
 
 namespace molspec {
 

@@ -1,6 +1,7 @@
 #include "drafting/windows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -91,20 +92,32 @@ Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t
   return drafts;
 }
 
+namespace {
+
+// Windows know of no probabilities: those behind a node share its own.
+void share_evenly(DraftTree& tree) {
+  std::vector<int> siblings(static_cast<size_t>(tree.size()) + 1);  // behind each node, the root first
+  for (const int32_t parent : tree.parents) ++siblings[static_cast<size_t>(parent + 1)];
+  for (int32_t i = 0; i < tree.size(); ++i) {
+    const int32_t parent = tree.parents[static_cast<size_t>(i)];
+    const auto count = static_cast<float>(siblings[static_cast<size_t>(parent + 1)]);
+    tree.log_probs[static_cast<size_t>(i)] = tree.log_prob(parent) - std::log(count);
+  }
+}
+
+}  // namespace
+
 void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out) {
   out.clear();
   for (const std::vector<int32_t>& draft : drafts) {
     int32_t node = DraftTree::kRoot;
     for (const int32_t token : draft) {
       if (roles.special().holds(token)) break;
-      int32_t next = node + 1;  // children lie behind their parent
-      while (next < out.size() && !(out.parents[static_cast<size_t>(next)] == node &&
-                                    out.token_ids[static_cast<size_t>(next)] == token)) {
-        ++next;
-      }
-      node = next < out.size() ? next : out.add(token, node, 0);
+      const int32_t next = out.child(node, token);
+      node = next == DraftTree::kNone ? out.add(token, node, 0) : next;
     }
   }
+  share_evenly(out);
 }
 
 SourceWindows::SourceWindows(const WindowOptions& options, const TokenRoles& roles)

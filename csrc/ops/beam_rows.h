@@ -20,40 +20,12 @@
 
 #pragma once
 
-#include "ops/answer.h"
-#include "ops/block.h"
+#include "common/answers.h"
+#include "common/block.h"
+#include "common/limits.h"
+#include "ops/refuse.h"
 
 namespace molspec {
-
-constexpr int64_t kWidestBeam = 64;        // a block of threads holds a beam and its candidates
-constexpr int64_t kMostBeamBlocks = 1024;  // whose nodes in use a block of threads knows
-
-// The head of a row of `answers`; then come places and token ids.
-struct BeamAnswer : AnswerState {
-  static constexpr int32_t kNowhere = -1;
-
-  int32_t state;
-  int32_t count;           // hypotheses in the beam
-  int32_t finished_count;  // hypotheses that finished apart
-  int32_t length;          // tokens of each live hypothesis
-  int32_t steps, nodes, drafted_tokens, accepted_tokens, emitted_tokens;  // SearchStatistics
-  int32_t planned_count;  // nodes that wait for the next step, or are in the running one
-  int32_t first_node;     // of the running step, or kNotStaged
-  int32_t max_length;     // tokens of a hypothesis, EOS counted
-  int32_t used_count;     // nodes of the tree; 0 where it has not begun
-  int32_t looked_from;    // the length from which drafts were planned last, or kNowhere
-  int32_t unused[2];
-};
-static_assert(sizeof(BeamAnswer) == 64, "molspec.engine.beam_trees reads these bytes");
-
-struct BeamPlace {
-  double log_prob;
-  int32_t node;         // of its last token; of a finished one, of the token before EOS
-  int32_t length;       // tokens, EOS counted
-  int32_t finished;     // whether EOS was reached
-  int32_t draft_count;  // places of the plan for its windows
-};
-static_assert(sizeof(BeamPlace) == 24, "molspec.engine.beam_trees reads these bytes");
 
 // Places by rank: those of the beam, then, where hypotheses finish apart, as many for the best of
 // them. Then, once the query is done, the token ids of either list by rank.
@@ -84,25 +56,6 @@ struct BeamAnswers {
     return static_cast<int32_t>(beam_size) + (finished_apart() ? 1 : 0);
   }
 };
-
-struct BeamNode {
-  static constexpr int32_t kNone = -1;
-  // What is known of a node, as bits of `known`.
-  enum Known : int32_t {
-    kEvaluated = 1,  // its likeliest tokens are the model's
-    kGuessed = 2,    // they are a guess's
-    kFollowed = 4,   // its guess state is there
-    kDrafted = 8,    // staged by looking ahead, or as a window
-    kAccepted = 16,  // a window's, accepted behind its parent
-  };
-
-  int32_t token_id;
-  int32_t position;                   // 0 for BOS
-  int32_t first_child, next_sibling;  // nodes, or kNone; see BeamTrees
-  int32_t known;
-  int32_t kept;  // scratch
-};
-static_assert(sizeof(BeamNode) == 24, "a row of the trees tensor");
 
 // The links of a node are good while it stands at the end of a live hypothesis or behind one: there
 // its children are looked for, and there it goes with all of them.

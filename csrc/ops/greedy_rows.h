@@ -11,21 +11,10 @@
 
 #pragma once
 
-#include "ops/answer.h"
+#include "common/answers.h"
+#include "ops/refuse.h"
 
 namespace molspec {
-
-// The head of a row of `answers`; the token ids follow it.
-struct GreedyAnswer : AnswerState {
-  double log_prob;
-  int32_t state;
-  int32_t finished;     // whether EOS was reached
-  int32_t token_count;  // EOS not among them; while the row is live, the position of its last token
-  int32_t steps, nodes, drafted_tokens, accepted_tokens, emitted_tokens;  // SearchStatistics
-  int32_t first_node;  // of the running step, or kNotStaged
-  int32_t max_length;  // tokens that may be emitted, EOS counted
-};
-static_assert(sizeof(GreedyAnswer) == 48, "molspec.engine.greedy reads these bytes");
 
 struct GreedyAnswers {
   uint8_t* data;                          // [query, stride]

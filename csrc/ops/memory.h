@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "ops/anywhere.h"
-#include "ops/block.h"
+#include "common/anywhere.h"
+#include "common/block.h"
 #include "ops/fault.h"
 #include "ops/model.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/block.h"
+#include "common/block.h"
 #include "ops/kinds.h"
 #include "ops/refuse.h"
 

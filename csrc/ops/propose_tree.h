@@ -4,12 +4,11 @@
 
 #pragma once
 
+#include "common/limits.h"
 #include "ops/greedy_rows.h"
 #include "ops/guess_tensors.h"
 
 namespace molspec {
-
-constexpr int64_t kMostTreeNodes = 32;  // that a warp's shared memory has room for
 
 struct ProposeTreeProblem {
   GreedyAnswers answers;

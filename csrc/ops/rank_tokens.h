@@ -6,10 +6,9 @@
 #pragma once
 
 #include "ops/decoder_step.h"
+#include "rules/beam.h"
 
 namespace molspec {
-
-constexpr int32_t kNoToken = -1;
 
 struct RankTokensProblem {
   const Node* nodes;          // [node_count]; gaps are left out

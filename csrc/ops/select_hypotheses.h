@@ -1,4 +1,4 @@
-// select_hypotheses: the best candidates of every query, in the order of ops/candidate.h.
+// select_hypotheses: the best candidates of every query, in the order of rules/candidate.h.
 
 #pragma once
 

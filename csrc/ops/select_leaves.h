@@ -8,12 +8,11 @@
 
 #pragma once
 
+#include "common/limits.h"
 #include "ops/beam_rows.h"
 #include "ops/rank_tokens.h"
 
 namespace molspec {
-
-constexpr int64_t kMostDraftDepth = 15;  // tokens of a draft: a block of threads holds the leaves
 
 struct SelectLeavesProblem {
   BeamRows rows;  // written

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "ops/anywhere.h"
+#include "common/anywhere.h"
 #include "ops/refuse.h"
 
 namespace molspec {

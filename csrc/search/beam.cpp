@@ -2,328 +2,299 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace molspec {
 
-void check(const BeamOptions& options) {
-  check(static_cast<const ListOptions&>(options));
-  require(options.lookahead_steps >= 0, "lookahead_steps", options.lookahead_steps, "at least 0");
-  require(options.node_budget >= 0, "node_budget", options.node_budget, "at least 0");
-  require(options.min_confidence >= 0 && options.min_confidence <= 1, "min_confidence",
-          options.min_confidence, "0 to 1");
-}
+// rules/beam.h: what is asked for, and what is known of the hypotheses of some lists.
+class BeamSearch::Stepper {
+ public:
+  Stepper(const BeamSearch& search, const BeamLists& lists) : search_(search), lists_(lists) {}
 
-BeamSearch::BeamSearch(const BeamOptions& options, std::shared_ptr<const GuessModel> guess_model,
-                       int32_t query_count)
-    : options_(options), guess_model_(std::move(guess_model)), tree_(query_count) {
-  check(options);
-  require(query_count >= 1, "query_count", query_count, "at least 1");
-  queries_.resize(static_cast<size_t>(query_count));
-}
+  int32_t beam_size() const { return search_.spec_.beam_size; }
+  int32_t max_length() const { return search_.spec_.max_length; }
+  int32_t eos_id() const { return search_.row_.eos(); }
+  bool apart() const { return search_.spec_.finished_apart; }
+  double score(double log_prob, int32_t length) const { return search_.score(log_prob, length); }
+  bool evaluated(int32_t rank) const { return note(rank).evaluated; }
+  bool numberless(int32_t rank) const { return note(rank).evaluated && note(rank).best.empty(); }
+  bool drafted(int32_t rank) const { return note(rank).drafted; }
 
-void BeamSearch::start(int32_t index, const std::vector<int32_t>& source_ids) {
-  Query& query = queries_.at(static_cast<size_t>(index));
-  if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
-  const auto length = static_cast<int>(source_ids.size());
-  if (query.guess) {
-    query.guess->restart(source_ids.data(), length);
-  } else {
-    query.guess.emplace(source_ids.data(), length, *guess_model_);
+ private:
+  const Note& note(int32_t rank) const {
+    return search_.note(lists_.beam[static_cast<size_t>(rank)].node);
   }
-  tree_.clear_staged();
-  query.live = true;
-  ++live_count_;
-  query.decoded = {};
-  query.decoded.query = index;
-  query.nodes.clear();
-  query.finished.clear();
-  query.beam.assign(1, {});
-  query.beam.front().slot =
-      child_or_new(index, query, TokenTree::kNone, guess_model_->roles().special().bos);
+
+  const BeamSearch& search_;
+  const BeamLists& lists_;
+};
+
+BeamSearch::BeamSearch(const BeamSpec& spec, Row row)
+    : Search(std::move(row)), spec_(spec), guess_(nullptr, 0, *row_.model) {
+  lists_.fit(spec.beam_size);
 }
 
-int32_t BeamSearch::child_or_new(int32_t index, Query& query, int32_t parent, int32_t token_id) {
+void BeamSearch::start(const std::vector<int32_t>& source_ids) {
+  const auto length = static_cast<int>(source_ids.size());
+  row_.model->roles().check_tokens(source_ids.data(), length);
+  if (spec_.look_ahead.drafts()) guess_.restart(source_ids.data(), length);
+  begin();
+  nodes_.clear();
+  lists_.finished_count = 0;
+  lists_.count = 1;
+  lists_.beam.front() = first_entry(child_or_new(TokenTree::kNone, row_.bos()));
+}
+
+int32_t BeamSearch::child_or_new(int32_t parent, int32_t token_id) {
   if (parent != TokenTree::kNone) {
-    const int32_t child = tree_.child(parent, token_id);
+    const int32_t child = row_.tree->child(parent, token_id);
     if (child != TokenTree::kNone) return child;
   }
-  const int32_t slot = query.nodes.add(tree_, index, parent, token_id);
-  if (known_.size() <= static_cast<size_t>(slot)) known_.resize(static_cast<size_t>(slot) + 1);
-  Known& fresh = known(slot);
-  fresh.evaluated = fresh.drafted = fresh.planned = fresh.guessed = false;
+  const int32_t slot = nodes_.add(*row_.tree, row_.index, parent, token_id);
+  row_.notes->begin(slot);
   return slot;
-}
-
-double BeamSearch::score(double log_prob, int32_t length) const {
-  return beam_score(log_prob, length, options_.length_penalty);
-}
-
-// Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no
-// place.
-int32_t BeamSearch::candidate_count() const {
-  return options_.beam_size + (options_.finished_apart ? 1 : 0);
 }
 
 // ---------------------------------------------------------------------------------------- plan
 
-void BeamSearch::plan() {
-  tree_.clear_staged();
-  staged_slots_.clear();
-  for (size_t i = 0; i < queries_.size(); ++i) {
-    Query& query = queries_[i];
-    if (!query.live) continue;
-    planned_.clear();
-    for (const BeamEntry& entry : query.beam)
-      if (!entry.finished && !known(entry.slot).evaluated) planned_.push_back(entry.slot);
-    const size_t needed = planned_.size();
-    if (options_.lookahead_steps > 0) look_ahead(static_cast<int32_t>(i), query);
-    query.staged_count = static_cast<int32_t>(planned_.size());
-    SearchStatistics& statistics = query.decoded.statistics;
-    ++statistics.steps;
-    statistics.nodes += query.staged_count;
-    statistics.drafted_tokens += static_cast<int64_t>(planned_.size() - needed);
-    stage_planned(static_cast<int32_t>(i));
+void BeamSearch::paths(std::vector<Path>& out) const {
+  if (!spec_.proposed) return;
+  for (int32_t rank = 0; rank < lists_.count; ++rank) {
+    const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
+    if (entry.goes_on(spec_.max_length)) out.push_back(path(entry.node, entry.log_prob));
   }
+}
+
+void BeamSearch::plan(const DraftTree* proposed) {
+  std::vector<int32_t>& planned = row_.notes->planned;
+  planned.clear();
+  round_ += spec_.proposed;
+  for (int32_t rank = 0; rank < lists_.count; ++rank) {
+    const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
+    if (entry.finished) continue;
+    Note& last = note(entry.node);
+    if (!last.evaluated) planned.push_back(entry.node);
+    if (!spec_.proposed || !entry.goes_on(spec_.max_length)) continue;
+    last.proposed = round_;
+    last.drafts = proposed++;
+    last.draft = DraftTree::kRoot;
+  }
+  const size_t needed = planned.size();
+  if (spec_.look_ahead.drafts()) look_ahead();
+  count_staged(planned.size(), planned.size() - needed);
+  stage_planned();
 }
 
 // Depth first: rows that follow each other share most of their paths, whose keys and values then
 // are in cache still.
-void BeamSearch::stage_planned(int32_t index) {
-  for (const int32_t slot : planned_) known(slot).planned = true;
-  for (const int32_t slot : planned_) {
-    const int32_t parent = tree_.parent(slot);
-    if (parent == TokenTree::kNone || !known(parent).planned) stage(index, slot);
+void BeamSearch::stage_planned() {
+  staged_.clear();
+  const std::vector<int32_t>& planned = row_.notes->planned;
+  for (const int32_t slot : planned) note(slot).planned = true;
+  for (const int32_t slot : planned) {
+    const int32_t parent = row_.tree->parent(slot);
+    if (parent == TokenTree::kNone || !note(parent).planned) stage(slot);
   }
-  for (const int32_t slot : planned_) known(slot).planned = false;
+  for (const int32_t slot : planned) note(slot).planned = false;
 }
 
-void BeamSearch::stage(int32_t index, int32_t slot) {
-  tree_.stage(index, slot);
-  staged_slots_.push_back(slot);
-  for (int32_t child = tree_.first_child(slot); child != TokenTree::kNone;
-       child = tree_.next_sibling(child))
-    if (known(child).planned) stage(index, child);
+void BeamSearch::stage(int32_t slot) {
+  row_.tree->stage(row_.index, slot);
+  staged_.push_back(slot);
+  for (int32_t child = row_.tree->first_child(slot); child != TokenTree::kNone;
+       child = row_.tree->next_sibling(child))
+    if (note(child).planned) stage(child);
 }
 
 // The recurrence of beam search on what is known, and on guesses where it is not. A hypothesis
-// carries how likely beam search is to come by. An unlikely one is not drafted, but it keeps its
-// place in the beam: what it keeps out is unlikely too.
-void BeamSearch::look_ahead(int32_t index, Query& query) {
-  int32_t budget = options_.node_budget;
-  ahead_ = query.beam;
-  for (int32_t step = 0; step < options_.lookahead_steps && budget > 0; ++step) {
-    choose(query, ahead_, true);
-    extend(index, query, ahead_, nullptr);
-    bool live = false;
-    for (const BeamEntry& entry : ahead_) {
-      if (entry.finished || entry.length >= options_.max_length ||
-          entry.confidence < options_.min_confidence)
-        continue;
+// carries how likely beam search is to come by; an unlikely one is not drafted.
+void BeamSearch::look_ahead() {
+  const LookAhead& options = spec_.look_ahead;
+  BeamLists& ahead = row_.notes->ahead;
+  ahead.fit(spec_.beam_size);
+  std::copy_n(lists_.beam.begin(), lists_.count, ahead.beam.begin());
+  ahead.count = lists_.count;
+  ahead.finished_count = 0;
+  const Stepper stepper(*this, ahead);
+  int32_t budget = options.node_budget;
+  bool live = true;
+  for (int32_t step = 0; step < options.steps && budget > 0 && live; ++step) {
+    extend(stepper, ahead, choose(ahead, true), true);
+    settle(ahead);
+    live = false;
+    for (int32_t rank = 0; rank < ahead.count; ++rank) {
+      const BeamEntry& entry = ahead.beam[static_cast<size_t>(rank)];
+      if (!entry.goes_on(spec_.max_length) || entry.confidence < options.min_confidence) continue;
       live = true;
-      Known& node = known(entry.slot);
+      Note& node = note(entry.node);
       if (node.evaluated || node.drafted || budget == 0) continue;
       node.drafted = true;
       --budget;
-      planned_.push_back(entry.slot);
+      row_.notes->planned.push_back(entry.node);
     }
-    if (!live) return;
   }
 }
 
-const std::vector<Candidate>& BeamSearch::guesses(Query& query, int32_t slot) {
-  Known& node = known(slot);
-  if (!node.guessed) {
-    const int32_t parent = tree_.parent(slot);
-    if (parent == TokenTree::kNone) {
-      query.guess->start(node.guess_state);
-    } else {
-      guesses(query, parent);
-      query.guess->advance(known(parent).guess_state, tree_.token_id(slot), node.guess_state);
-    }
-    query.guess->candidates(node.guess_state, candidate_count(), node.guesses);
-    node.guessed = true;
+const std::vector<Candidate>& BeamSearch::guesses(int32_t slot) {
+  Note& node = note(slot);
+  if (node.guessed != round_) {
+    follow(slot);
+    guess_.candidates(node.guess_state, width(), node.guesses);
+    if (spec_.proposed) blend_drafts(slot);
+    node.guessed = round_;
   }
   return node.guesses;
 }
 
+void BeamSearch::follow(int32_t slot) {
+  Note& node = note(slot);
+  if (node.followed) return;
+  node.followed = true;
+  const int32_t parent = row_.tree->parent(slot);
+  if (parent == TokenTree::kNone) return guess_.start(node.guess_state);
+  follow(parent);
+  guess_.advance(note(parent).guess_state, row_.tree->token_id(slot), node.guess_state);
+}
+
+// Which draft from outside a node is.
+void BeamSearch::find_draft(int32_t slot) {
+  Note& node = note(slot);
+  if (node.proposed == round_) return;
+  node.proposed = round_;
+  node.drafts = nullptr;
+  const int32_t parent = row_.tree->parent(slot);
+  if (parent == TokenTree::kNone) return;
+  find_draft(parent);
+  const Note& before = note(parent);
+  if (before.drafts == nullptr) return;
+  node.draft = before.drafts->child(before.draft, row_.tree->token_id(slot));
+  if (node.draft != DraftTree::kNone) node.drafts = before.drafts;
+}
+
+// Drafts from outside come first; what probability they leave is the n-gram guess's.
+void BeamSearch::blend_drafts(int32_t slot) {
+  find_draft(slot);
+  Note& node = note(slot);
+  if (node.drafts == nullptr) return;
+  const DraftTree& drafts = *node.drafts;
+  std::vector<Candidate> blended;
+  float left = 1;
+  for (int32_t i = 0; i < drafts.size(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (drafts.parents[at] != node.draft) continue;
+    const float log_prob = drafts.log_probs[at] - drafts.log_prob(node.draft);
+    blended.push_back({drafts.token_ids[at], log_prob});
+    left -= std::exp(log_prob);
+  }
+  if (blended.empty()) return;
+  const auto drafted = static_cast<std::ptrdiff_t>(blended.size());
+  for (const Candidate& guess : node.guesses) {
+    const auto same = [&](const Candidate& draft) { return draft.token == guess.token; };
+    if (left <= 0 || std::any_of(blended.begin(), blended.begin() + drafted, same)) continue;
+    blended.push_back({guess.token, guess.log_prob + std::log(left)});
+  }
+  std::stable_sort(blended.begin(), blended.end(), [](const Candidate& a, const Candidate& b) {
+    return a.log_prob != b.log_prob ? a.log_prob > b.log_prob : a.token < b.token;
+  });
+  blended.resize(std::min(blended.size(), static_cast<size_t>(width())));
+  node.guesses = std::move(blended);
+}
+
 // ------------------------------------------------------------------------------------- advance
 
-void BeamSearch::advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done) {
-  size_t staged = 0;
-  for (size_t i = 0; i < queries_.size(); ++i) {
-    Query& query = queries_[i];
-    if (!query.live) continue;
-    const auto index = static_cast<int32_t>(i);
-    for (int32_t row = 0; row < query.staged_count; ++row, ++staged) {
-      Known& node = known(staged_slots_[staged]);
-      best_tokens(log_probs + static_cast<int64_t>(staged) * vocab_size, vocab_size,
-                  candidate_count(), node.best);
-      node.evaluated = true;
-    }
-    while (live(query) && replay_step(index, query)) {
-    }
-    if (!query.decoded.error.empty()) {
-      query.beam.clear();
-      query.finished.clear();
-    }
-    if (live(query)) {
-      next_ = query.beam;
-      next_.insert(next_.end(), query.finished.begin(), query.finished.end());
-      query.nodes.collect(tree_, next_);
-    } else {
-      finish(index, query, done);
-    }
+bool BeamSearch::advance(const float* log_probs, int32_t vocab_size) {
+  for (const int32_t slot : staged_) {
+    Note& node = note(slot);
+    best_tokens(log_probs, vocab_size, width(), node.best);
+    node.evaluated = true;
+    log_probs += vocab_size;
   }
-  tree_.clear_staged();
-}
-
-bool BeamSearch::live(const Query& query) const {
-  if (options_.finished_apart) {
-    const bool full = query.finished.size() == static_cast<size_t>(options_.beam_size);
-    return !query.beam.empty() &&
-           !(full && score(query.beam.front()) <= score(query.finished.back()));
+  const Stepper stepper(*this, lists_);
+  bool live;
+  while ((live = is_live(stepper, lists_))) {
+    const int32_t choice_count = choose(lists_, false);
+    const Verdict verdict = replay(stepper, lists_, choice_count, decoded_.statistics);
+    if (verdict == Verdict::kNoNumbers) {
+      decoded_.error = kNoNumbers;
+      return true;
+    }
+    if (verdict == Verdict::kDone) break;
+    extend(stepper, lists_, choice_count, false);
+    settle(lists_);
   }
-  return std::any_of(query.beam.begin(), query.beam.end(), [this](const BeamEntry& entry) {
-    return !entry.finished && entry.length < options_.max_length;
-  });
-}
-
-bool BeamSearch::replay_step(int32_t index, Query& query) {
-  choose(query, query.beam, false);
-  for (const BeamEntry& entry : query.beam)
-    if (is_missing(entry) && may_matter(entry)) return false;
-  for (const BeamEntry& entry : query.beam) {
-    if (!is_numberless(entry) || !may_matter(entry)) continue;
-    query.decoded.error = kNoNumbers;
-    return false;
+  if (live) {
+    collect();
+  } else {
+    finish();
   }
-  SearchStatistics& statistics = query.decoded.statistics;
-  for (const BeamEntry& entry : query.beam) {
-    if (entry.finished || is_missing(entry)) continue;
-    ++statistics.emitted_tokens;
-    statistics.accepted_tokens += known(entry.slot).drafted ? 1 : 0;
-  }
-  extend(index, query, query.beam, &query.finished);
-  return true;
+  return !live;
 }
 
-bool BeamSearch::is_missing(const BeamEntry& entry) const {
-  return !entry.finished && !known_[static_cast<size_t>(entry.slot)].evaluated;
-}
-
-bool BeamSearch::is_numberless(const BeamEntry& entry) const {
-  const Known& node = known_[static_cast<size_t>(entry.slot)];
-  return !entry.finished && entry.length < options_.max_length && node.evaluated &&
-         node.best.empty();
-}
-
-// A hypothesis whose distribution is not known, or holds no numbers, may still be left out where no
-// extension of it, not even one of log-probability 0, would be among the choices made without it.
-bool BeamSearch::may_matter(const BeamEntry& entry) const {
-  const int32_t eos = guess_model_->roles().special().eos;
-  int32_t places = options_.beam_size;
-  const auto last = std::find_if(choices_.begin(), choices_.end(), [&](const BeamChoice& choice) {
-    places -= options_.finished_apart && choice.token_id == eos ? 0 : 1;
-    return places == 0;
-  });
-  return last == choices_.end() || last->score <= score(entry.log_prob, entry.length + 1);
-}
-
-// The best extensions of a beam, best first, into choices_. A hypothesis whose distribution is not
-// known is extended by guesses or not at all. Where there are guesses, a choice is the likelier to
-// be beam search's own the further it lies before the first one left out: at no distance the odds
-// are even, and they grow with the distance in nats.
-void BeamSearch::choose(Query& query, const Beam& beam, bool guessing) {
-  choices_.clear();
+int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
+  lists.choices.clear();
   bool guessed = false;
-  for (size_t i = 0; i < beam.size(); ++i) {
-    const BeamEntry& entry = beam[i];
-    const auto rank = static_cast<int32_t>(i);
-    const bool guess = !known(entry.slot).evaluated;
-    // Looking ahead, what is unlikely to come by only keeps its place.
-    const bool stays = entry.finished || entry.length >= options_.max_length ||
-                       (guess && guessing && entry.confidence < options_.min_confidence);
-    if (stays) {
-      choices_.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
-                          entry.log_prob,
-                          entry.confidence,
-                          entry.slot,
-                          entry.length});
-      continue;
-    }
-    if (guess && !guessing) continue;
-    guessed |= guess;
-    for (const Candidate& next : guess ? guesses(query, entry.slot) : known(entry.slot).best) {
-      const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
-      const float confidence =
-          guess ? entry.confidence * std::exp(next.log_prob) : entry.confidence;
-      choices_.push_back({{score(log_prob, entry.length + 1), rank, next.token},
-                          log_prob,
-                          confidence,
-                          entry.slot,
-                          entry.length + 1});
+  for (int32_t rank = 0; rank < lists.count; ++rank) {
+    const BeamEntry& entry = lists.beam[static_cast<size_t>(rank)];
+    const bool evaluated = note(entry.node).evaluated;
+    if (stays(entry, spec_.max_length, evaluated, guessing, spec_.look_ahead.min_confidence)) {
+      lists.choices.push_back(
+          {{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
+           entry.log_prob,
+           entry.confidence});
+    } else if (evaluated || guessing) {
+      add_choices(lists, rank, !evaluated);
+      guessed |= !evaluated;
     }
   }
-  // With finished_apart every hypothesis may finish, which leaves its place to another.
-  const int64_t count = int64_t{options_.beam_size} * (options_.finished_apart ? 2 : 1);
-  const bool contested = guessed && static_cast<int64_t>(choices_.size()) > count;
-  choices_.erase(
-      select_best(choices_.begin(), choices_.end(), count + (contested ? 1 : 0), better<int32_t>),
-      choices_.end());
-  if (!contested) return;
-  const double left_out = choices_.back().score;
-  choices_.pop_back();
-  for (BeamChoice& choice : choices_)
-    choice.confidence *= 1 - 0.5F * std::exp(static_cast<float>(left_out - choice.score));
-}
-
-// Replaces a beam by the choices made from it. With finished_apart, hypotheses that end and are
-// among the first beam_size choices go to `finished`, where there is such.
-void BeamSearch::extend(int32_t index, Query& query, Beam& beam, Beam* finished) {
-  const int32_t eos = guess_model_->roles().special().eos;
-  const auto beam_size = static_cast<size_t>(options_.beam_size);
-  next_.clear();
-  for (size_t rank = 0; rank < choices_.size(); ++rank) {
-    const BeamChoice& choice = choices_[rank];
-    const bool ends = choice.token_id == eos || choice.length == options_.max_length;
-    const bool leaves = options_.finished_apart && ends;
-    if (leaves ? finished == nullptr || rank >= beam_size : next_.size() == beam_size) continue;
-    BeamEntry entry = beam[static_cast<size_t>(choice.parent_rank)];
-    if (choice.token_id != BeamChoice::kCarried) {
-      entry.finished = choice.token_id == eos;  // nothing follows EOS: it needs no node
-      if (!entry.finished) entry.slot = child_or_new(index, query, choice.slot, choice.token_id);
-    }
-    entry.length = choice.length;
-    entry.log_prob = choice.log_prob;
-    entry.confidence = choice.confidence;
-    if (leaves) {
-      keep_finished(*finished, entry);
-    } else {
-      next_.push_back(entry);
-    }
+  const int32_t most = most_choices(spec_.beam_size, spec_.finished_apart);
+  std::vector<BeamChoice>& choices = lists.choices;
+  const bool contested = guessed && choices.size() > static_cast<size_t>(most);
+  choices.erase(
+      select_best(choices.begin(), choices.end(), most + contested, better<int32_t>),
+      choices.end());
+  if (contested) {
+    const double left_out = choices.back().score;
+    choices.pop_back();
+    for (BeamChoice& choice : choices) choice.confidence *= chosen_odds(choice.score, left_out);
   }
-  beam.swap(next_);
+  return static_cast<int32_t>(choices.size());
 }
 
-// The best beam_size stay; among equals, who came first.
-void BeamSearch::keep_finished(Beam& finished, const BeamEntry& entry) const {
-  const auto place = std::upper_bound(
-      finished.begin(), finished.end(), entry,
-      [this](const BeamEntry& left, const BeamEntry& right) { return score(left) > score(right); });
-  finished.insert(place, entry);
-  if (finished.size() > static_cast<size_t>(options_.beam_size)) finished.pop_back();
+void BeamSearch::add_choices(BeamLists& lists, int32_t rank, bool guessed) {
+  const BeamEntry& entry = lists.beam[static_cast<size_t>(rank)];
+  for (const Candidate& next : guessed ? guesses(entry.node) : note(entry.node).best) {
+    const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
+    lists.choices.push_back({{score(log_prob, entry.length + 1), rank, next.token},
+                             log_prob,
+                             guessed ? entry.confidence * std::exp(next.log_prob)
+                                     : entry.confidence});
+  }
 }
 
-void BeamSearch::finish(int32_t index, Query& query, std::vector<Decoded>& done) {
-  const Beam& best = options_.finished_apart ? query.finished : query.beam;
-  query.decoded.hypotheses = ranked_hypotheses(tree_, best, options_.n_best);
-  query.live = false;
-  --live_count_;
-  tree_.clear(index);
-  done.push_back(std::move(query.decoded));
+void BeamSearch::settle(BeamLists& lists) {
+  const auto look_up = [this](BeamEntry& entry) {
+    if (entry.token == kNoToken) return;
+    entry.node = child_or_new(entry.node, entry.token);
+    entry.token = kNoToken;
+  };
+  std::for_each(lists.next.begin(), lists.next.begin() + lists.next_count, look_up);
+  std::for_each(lists.finished.begin(), lists.finished.begin() + lists.finished_count, look_up);
+  lists.beam.swap(lists.next);
+  lists.count = lists.next_count;
+}
+
+void BeamSearch::collect() {
+  Beam& kept = row_.notes->kept;
+  kept.assign(lists_.beam.begin(), lists_.beam.begin() + lists_.count);
+  kept.insert(kept.end(), lists_.finished.begin(),
+              lists_.finished.begin() + lists_.finished_count);
+  nodes_.collect(*row_.tree, kept);
+}
+
+void BeamSearch::finish() {
+  Beam& best = spec_.finished_apart ? lists_.finished : lists_.beam;
+  const int32_t count = spec_.finished_apart ? lists_.finished_count : lists_.count;
+  decoded_.hypotheses = ranked_hypotheses(*row_.tree, best, std::min(count, spec_.n_best));
 }
 
 }  // namespace molspec

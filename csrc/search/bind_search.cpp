@@ -1,12 +1,10 @@
-// Binds the searches.
+// Binds what is asked of searches, and the batch that runs them.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "bindings.h"
-#include "search/beam.h"
-#include "search/greedy.h"
-#include "search/speculative_beam.h"
+#include "search/batch.h"
 
 namespace py = pybind11;
 
@@ -28,32 +26,30 @@ py::array_t<int32_t> path_slots(const TokenTree& tree) {
   return py::array_t<int32_t>(static_cast<py::ssize_t>(slots.size()), slots.data());
 }
 
-template <typename Search>
-std::vector<Decoded> advance(Search& search, const LogProbs& log_probs) {
-  const auto staged = static_cast<py::ssize_t>(search.tree().staged().size());
-  if (staged == 0 && search.live_count() > 0)
-    throw std::invalid_argument("nothing is staged: expected plan() after start() and advance()");
-  const int32_t vocab_size = search.roles().vocab_size();
+std::vector<Decoded> advance(Batch& batch, const LogProbs& log_probs) {
+  const auto staged = static_cast<py::ssize_t>(batch.tree().staged().size());
+  const int32_t vocab_size = batch.model().roles().vocab_size();
   if (log_probs.ndim() != 2 || log_probs.shape(0) < staged || log_probs.shape(1) != vocab_size)
     throw std::invalid_argument("log_probs: expected [at least " + std::to_string(staged) + ", " +
                                 std::to_string(vocab_size) + "]");
-  std::vector<Decoded> done;
-  search.advance(log_probs.data(), vocab_size, done);
-  return done;
+  return batch.advance(log_probs.data(), vocab_size);
 }
 
-// What every search offers the decode loop.
-template <typename Search>
-void bind_loop(py::class_<Search>& search) {
-  search.def("start", &Search::start, py::arg("query"), py::arg("source_ids"))
-      .def("plan", &Search::plan)
-      .def("advance", &advance<Search>, py::arg("log_probs"))
-      .def_property_readonly("live_count", &Search::live_count)
-      .def_property_readonly("block_count",
-                             [](const Search& self) { return self.tree().block_count(); })
-      .def_property_readonly("nodes", [](const Search& self) { return staged_nodes(self.tree()); })
-      .def_property_readonly("path_slots",
-                             [](const Search& self) { return path_slots(self.tree()); });
+// A spec of values, checked.
+template <typename Spec>
+std::shared_ptr<Spec> checked(Spec spec) {
+  spec.check();
+  return std::make_shared<Spec>(std::move(spec));
+}
+
+template <typename Spec>
+Spec lists(int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty) {
+  Spec spec;
+  spec.beam_size = beam_size;
+  spec.n_best = n_best;
+  spec.max_length = max_length;
+  spec.length_penalty = length_penalty;
+  return spec;
 }
 
 void bind_decoded(py::module_& module) {
@@ -91,83 +87,105 @@ void bind_decoded(py::module_& module) {
       .def_readonly("error", &Decoded::error);
 }
 
+void bind_lists(py::module_& module) {
+  py::class_<ListSpec, SearchSpec, std::shared_ptr<ListSpec>>(module, "ListSpec")
+      .def_readonly("beam_size", &ListSpec::beam_size)
+      .def_readonly("n_best", &ListSpec::n_best)
+      .def_readonly("max_length", &ListSpec::max_length)
+      .def(
+          "length_norm",
+          [](const ListSpec& spec, int32_t length) {
+            return length_norm(length, spec.length_penalty);
+          },
+          py::arg("length"));
+  py::class_<BeamSpec, ListSpec, std::shared_ptr<BeamSpec>>(module, "BeamSpec")
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
+                       bool finished_apart, int32_t steps, int32_t node_budget,
+                       float min_confidence, bool proposed) {
+             auto spec = lists<BeamSpec>(beam_size, n_best, max_length, length_penalty);
+             spec.finished_apart = finished_apart;
+             spec.look_ahead = {steps, node_budget, min_confidence};
+             spec.proposed = proposed;
+             return checked(spec);
+           }),
+           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
+           py::arg("length_penalty") = 0.0, py::arg("finished_apart") = false,
+           py::arg("steps") = 0, py::arg("node_budget") = 0, py::arg("min_confidence") = 1.0F,
+           py::arg("proposed") = false)
+      .def_readonly("finished_apart", &BeamSpec::finished_apart)
+      .def_readonly("proposed", &BeamSpec::proposed)
+      .def_property_readonly("steps", [](const BeamSpec& spec) { return spec.look_ahead.steps; })
+      .def_property_readonly("node_budget",
+                             [](const BeamSpec& spec) { return spec.look_ahead.node_budget; })
+      .def_property_readonly("min_confidence",
+                             [](const BeamSpec& spec) { return spec.look_ahead.min_confidence; })
+      .def_property_readonly("drafts",
+                             [](const BeamSpec& spec) { return spec.look_ahead.drafts(); });
+  py::class_<SpeculativeBeamSpec, ListSpec, std::shared_ptr<SpeculativeBeamSpec>>(
+      module, "SpeculativeBeamSpec")
+      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
+                       float nucleus, const DrafterOptions& drafter) {
+             auto spec = lists<SpeculativeBeamSpec>(beam_size, n_best, max_length, length_penalty);
+             spec.nucleus = nucleus;
+             spec.drafter = drafter;
+             return checked(spec);
+           }),
+           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
+           py::arg("length_penalty") = 0.0, py::arg("nucleus"), py::arg("drafter"))
+      .def_readonly("nucleus", &SpeculativeBeamSpec::nucleus)
+      .def_readonly("drafter", &SpeculativeBeamSpec::drafter);
+}
+
+void bind_specs(py::module_& module) {
+  py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
+  py::class_<GreedySpec, SearchSpec, std::shared_ptr<GreedySpec>>(module, "GreedySpec")
+      .def(py::init([](int32_t max_length, const DrafterOptions& drafter) {
+             GreedySpec spec;
+             spec.max_length = max_length;
+             spec.drafter = drafter;
+             return checked(spec);
+           }),
+           py::kw_only(), py::arg("max_length"), py::arg("drafter"))
+      .def_readonly("max_length", &GreedySpec::max_length)
+      .def_readonly("drafter", &GreedySpec::drafter);
+  bind_lists(module);
+  py::class_<ForcedSpec, SearchSpec, std::shared_ptr<ForcedSpec>>(module, "ForcedSpec")
+      .def(py::init([] { return checked(ForcedSpec{}); }));
+}
+
+void bind_batch(py::module_& module) {
+  py::class_<Path>(module, "Path")
+      .def_readonly("row", &Path::row)
+      .def_readonly("token_ids", &Path::token_ids)
+      .def_readonly("log_prob", &Path::log_prob);
+  py::class_<Batch>(module, "Batch")
+      .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
+             return std::make_unique<Batch>(row_count, std::move(model));
+           }),
+           py::arg("row_count"), py::arg("guess_model").none(false))
+      .def(
+          "start",
+          [](Batch& batch, int32_t row, std::shared_ptr<SearchSpec> spec,
+             const std::vector<int32_t>& ids) { batch.start(row, std::move(spec), ids); },
+          py::arg("row"), py::arg("spec").none(false), py::arg("source_ids"))
+      .def("cancel", &Batch::cancel, py::arg("row"))
+      .def("paths", &Batch::paths)
+      .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
+      .def("advance", &advance, py::arg("log_probs"))
+      .def_property_readonly("live_count", &Batch::live_count)
+      .def_property_readonly("block_count",
+                             [](const Batch& self) { return self.tree().block_count(); })
+      .def_property_readonly("nodes", [](const Batch& self) { return staged_nodes(self.tree()); })
+      .def_property_readonly("path_slots",
+                             [](const Batch& self) { return path_slots(self.tree()); });
+}
+
 }  // namespace
 
 void bind_search(py::module_& module) {
   bind_decoded(module);
-  py::class_<GreedySearch> greedy(module, "GreedySearch");
-  greedy
-      .def(py::init<std::shared_ptr<const DrafterFactory>, int32_t, int32_t>(),
-           py::arg("drafters").none(false), py::arg("query_count"), py::arg("max_length"))
-      .def_property_readonly("drafters",
-                             [](const GreedySearch& search) {
-                               return std::const_pointer_cast<DrafterFactory>(search.drafters());
-                             })
-      .def_property_readonly("max_length", &GreedySearch::max_length);
-  bind_loop(greedy);
-
-  py::class_<ListOptions>(module, "ListOptions")
-      .def_readonly("beam_size", &ListOptions::beam_size)
-      .def_readonly("n_best", &ListOptions::n_best)
-      .def_readonly("max_length", &ListOptions::max_length)
-      .def(
-          "length_norm",
-          [](const ListOptions& options, int32_t length) {
-            return length_norm(length, options.length_penalty);
-          },
-          py::arg("length"));
-  py::class_<BeamOptions, ListOptions>(module, "BeamOptions")
-      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
-                       bool finished_apart, int32_t lookahead_steps, int32_t node_budget,
-                       float min_confidence) {
-             const BeamOptions options{{beam_size, n_best, max_length, length_penalty},
-                                       finished_apart,
-                                       lookahead_steps,
-                                       node_budget,
-                                       min_confidence};
-             check(options);
-             return options;
-           }),
-           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
-           py::arg("length_penalty"), py::arg("finished_apart"), py::arg("lookahead_steps"),
-           py::arg("node_budget"), py::arg("min_confidence"))
-      .def_readonly("finished_apart", &BeamOptions::finished_apart)
-      .def_readonly("lookahead_steps", &BeamOptions::lookahead_steps)
-      .def_readonly("node_budget", &BeamOptions::node_budget)
-      .def_readonly("min_confidence", &BeamOptions::min_confidence)
-      .def_property_readonly("drafts", [](const BeamOptions& options) {
-        return options.lookahead_steps > 0 && options.node_budget > 0;
-      });
-  py::class_<BeamSearch> beam(module, "BeamSearch");
-  beam.def(py::init<const BeamOptions&, std::shared_ptr<const GuessModel>, int32_t>(),
-           py::arg("options"), py::arg("guess_model").none(false), py::arg("query_count"))
-      .def_property_readonly("options", &BeamSearch::options)
-      .def_property_readonly("guess_model", [](const BeamSearch& search) {
-        return std::const_pointer_cast<GuessModel>(search.guess_model());
-      });
-  bind_loop(beam);
-
-  py::class_<SpeculativeBeamOptions, ListOptions>(module, "SpeculativeBeamOptions")
-      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
-                       float nucleus) {
-             return SpeculativeBeamOptions{{beam_size, n_best, max_length, length_penalty},
-                                           nucleus};
-           }),
-           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
-           py::arg("length_penalty"), py::arg("nucleus"))
-      .def_readonly("nucleus", &SpeculativeBeamOptions::nucleus);
-  py::class_<SpeculativeBeamSearch> speculative(module, "SpeculativeBeamSearch");
-  speculative
-      .def(py::init<const SpeculativeBeamOptions&, std::optional<WindowOptions>,
-                    std::shared_ptr<const GuessModel>, int32_t>(),
-           py::arg("options"), py::arg("windows"), py::arg("guess_model").none(false),
-           py::arg("query_count"))
-      .def_property_readonly("options", &SpeculativeBeamSearch::options)
-      .def_property_readonly("windows", &SpeculativeBeamSearch::windows)
-      .def_property_readonly("guess_model", [](const SpeculativeBeamSearch& search) {
-        return std::const_pointer_cast<GuessModel>(search.guess_model());
-      });
-  bind_loop(speculative);
+  bind_specs(module);
+  bind_batch(module);
 }
 
 }  // namespace molspec

@@ -1,128 +1,98 @@
 #include "search/greedy.h"
 
 #include <algorithm>
-#include <cmath>
-#include <stdexcept>
-#include <string>
-#include <utility>
+
+#include "rules/argmax.h"
 
 namespace molspec {
-GreedySearch::GreedySearch(std::shared_ptr<const DrafterFactory> drafters, int32_t query_count,
-                           int32_t max_length)
-    : drafters_(std::move(drafters)), max_length_(max_length), tree_(query_count) {
-  if (query_count < 1)
-    throw std::invalid_argument("query_count is " + std::to_string(query_count) +
-                                ": expected at least 1");
-  if (max_length < 1)
-    throw std::invalid_argument("max_length is " + std::to_string(max_length) +
-                                ": expected at least 1");
-  queries_.resize(static_cast<size_t>(query_count));
+
+// rules/argmax.h: this thread.
+class GreedySearch::Team {
+ public:
+  Team(GreedySearch& search, const float* log_probs, int32_t vocab_size)
+      : search_(search), log_probs_(log_probs), vocab_size_(vocab_size) {}
+
+  struct Likeliest {
+    int32_t token_id;
+    float log_prob;
+  };
+  Likeliest likeliest(int32_t node) const {
+    const float* row = log_probs_ + int64_t{node} * vocab_size_;
+    const float* best = std::max_element(row, row + vocab_size_);
+    return {static_cast<int32_t>(best - row), *best};
+  }
+  int32_t drafted(int32_t node, int32_t token_id) const {
+    const TokenTree& tree = *search_.row_.tree;
+    const std::vector<int32_t>& slots = search_.slots_;
+    const int32_t child = tree.child(slots[static_cast<size_t>(node)], token_id);
+    if (child == TokenTree::kNone) return kLastToken;
+    return static_cast<int32_t>(std::find(slots.begin(), slots.end(), child) - slots.begin());
+  }
+  void keep(int32_t node, int32_t /*count*/) const { search_.path_.push_back(node); }
+  void write(int32_t /*place*/, int32_t token_id) const { search_.token_ids_.push_back(token_id); }
+
+ private:
+  GreedySearch& search_;
+  const float* log_probs_;
+  int32_t vocab_size_;
+};
+
+GreedySearch::GreedySearch(const GreedySpec& spec, Row row)
+    : Search(std::move(row)),
+      max_length_(spec.max_length),
+      drafter_(make_drafter(spec.drafter, row_.model)) {}
+
+void GreedySearch::start(const std::vector<int32_t>& source_ids) {
+  if (drafter_) drafter_->start(source_ids.data(), static_cast<int>(source_ids.size()));
+  begin();
+  answer_ = {};
+  token_ids_.clear();
+  slots_ = {row_.add(TokenTree::kNone, row_.bos())};
 }
 
-void GreedySearch::start(int32_t index, const std::vector<int32_t>& source_ids) {
-  Query& query = queries_.at(static_cast<size_t>(index));
-  if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
-  const auto length = static_cast<int>(source_ids.size());
-  if (query.drafter) {
-    query.drafter->start(source_ids.data(), length);
+void GreedySearch::paths(std::vector<Path>& out) const {
+  if (!drafter_) out.push_back({row_.index, token_ids_, answer_.log_prob});
+}
+
+void GreedySearch::plan(const DraftTree* proposed) {
+  if (drafter_) {
+    drafter_->propose(token_ids_.data(), static_cast<int>(token_ids_.size()), drafts_);
+    proposed = &drafts_;
+  }
+  parents_ = {TokenTree::kNone};
+  place(*proposed, max_length_, slots_, parents_);
+  for (const int32_t slot : slots_) row_.tree->stage(row_.index, slot);
+  count_staged(slots_.size(), slots_.size() - 1);
+}
+
+bool GreedySearch::advance(const float* log_probs, int32_t vocab_size) {
+  path_.clear();
+  const Team team(*this, log_probs, vocab_size);
+  const Verdict verdict = accept_argmax(team, row_.eos(), max_length_, answer_);
+  if (verdict == Verdict::kGoesOn) {
+    keep_path();
   } else {
-    query.drafter = drafters_->start(source_ids.data(), length);
+    finish(verdict == Verdict::kDone);
   }
-  tree_.clear_staged();
-  query.live = true;
-  ++live_count_;
-  query.decoded = {};
-  query.decoded.query = index;
-  query.decoded.hypotheses.resize(1);
-  const int32_t bos = drafters_->model().roles().special().bos;
-  query.slots = {tree_.add(index, TokenTree::kNone, bos)};
+  return verdict != Verdict::kGoesOn;
 }
 
-void GreedySearch::plan() {
-  tree_.clear_staged();
-  for (size_t i = 0; i < queries_.size(); ++i)
-    if (queries_[i].live) plan_query(static_cast<int32_t>(i), queries_[i]);
-}
-
-void GreedySearch::plan_query(int32_t index, Query& query) {
-  query.drafter->propose(drafts_);
-  // A draft is worth a row only where a token may still follow it. Parents precede children, so a
-  // draft whose parent was left out is left out too.
-  draft_slots_.assign(static_cast<size_t>(drafts_.size()), TokenTree::kNone);
-  for (size_t i = 0; i < draft_slots_.size(); ++i) {
-    const int32_t draft_parent = drafts_.parents[i];
-    const int32_t parent = draft_parent == DraftTree::kRoot
-                               ? query.slots.front()
-                               : draft_slots_[static_cast<size_t>(draft_parent)];
-    if (parent == TokenTree::kNone || tree_.position(parent) + 1 >= max_length_) continue;
-    draft_slots_[i] = tree_.add(index, parent, drafts_.token_ids[i]);
-    query.slots.push_back(draft_slots_[i]);
-  }
-  for (const int32_t slot : query.slots) tree_.stage(index, slot);
-  SearchStatistics& statistics = query.decoded.statistics;
-  ++statistics.steps;
-  statistics.nodes += static_cast<int64_t>(query.slots.size());
-  statistics.drafted_tokens += static_cast<int64_t>(query.slots.size()) - 1;
-}
-
-void GreedySearch::advance(const float* log_probs, int32_t vocab_size, std::vector<Decoded>& done) {
-  for (size_t i = 0; i < queries_.size(); ++i) {
-    Query& query = queries_[i];
-    if (!query.live) continue;
-    const float* rows = log_probs;
-    log_probs += static_cast<int64_t>(query.slots.size()) * vocab_size;
-    if (!verify(query, rows, vocab_size)) {
-      keep_path(static_cast<int32_t>(i), query);
-      continue;
-    }
-    query.live = false;
-    --live_count_;
-    tree_.clear(static_cast<int32_t>(i));
-    done.push_back(std::move(query.decoded));
-  }
-  tree_.clear_staged();
-}
-
-bool GreedySearch::verify(Query& query, const float* log_probs, int32_t vocab_size) {
-  path_ = {query.slots.front()};
-  int64_t staged = 0;
-  while (true) {
-    const float* row = log_probs + staged * vocab_size;
-    const float* best = std::max_element(row, row + vocab_size);  // the first of equals
-    if (!std::isfinite(*best)) {
-      query.decoded.hypotheses.clear();
-      query.decoded.error = kNoNumbers;
-      return true;
-    }
-    const auto token_id = static_cast<int32_t>(best - row);
-    if (emit(query, token_id, *best)) return true;
-    const int32_t child = tree_.child(path_.back(), token_id);
-    if (child == TokenTree::kNone) return false;
-    ++query.decoded.statistics.accepted_tokens;
-    path_.push_back(child);
-    staged = std::find(query.slots.begin(), query.slots.end(), child) - query.slots.begin();
+void GreedySearch::finish(bool numbers) {
+  decoded_.statistics.accepted_tokens = answer_.accepted_tokens;
+  decoded_.statistics.emitted_tokens = answer_.emitted_tokens;
+  if (numbers) {
+    decoded_.hypotheses.push_back({token_ids_, answer_.log_prob, answer_.finished != 0});
+  } else {
+    decoded_.error = kNoNumbers;
   }
 }
 
-bool GreedySearch::emit(Query& query, int32_t token_id, float log_prob) {
-  Hypothesis& hypothesis = query.decoded.hypotheses.front();
-  const int64_t emitted = ++query.decoded.statistics.emitted_tokens;
-  hypothesis.log_prob += log_prob;
-  if (token_id == drafters_->model().roles().special().eos) {
-    hypothesis.finished = true;
-    return true;
-  }
-  hypothesis.token_ids.push_back(token_id);
-  return emitted >= max_length_;
-}
-
-void GreedySearch::keep_path(int32_t index, Query& query) {
-  for (const int32_t slot : query.slots)
-    if (std::find(path_.begin(), path_.end(), slot) == path_.end()) tree_.remove(slot);
-  const std::vector<int32_t>& tokens = query.decoded.hypotheses.front().token_ids;
-  query.drafter->advance(tokens.data() + tokens.size() - path_.size(),
-                         static_cast<int>(path_.size()));
-  query.slots.assign(1, tree_.add(index, path_.back(), tokens.back()));
+void GreedySearch::keep_path() {
+  const int32_t last = slots_[static_cast<size_t>(path_.back())];
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (std::find(path_.begin(), path_.end(), static_cast<int32_t>(i)) == path_.end())
+      row_.tree->remove(slots_[i]);
+  slots_.assign(1, row_.add(last, token_ids_.back()));
 }
 
 }  // namespace molspec

@@ -46,6 +46,13 @@ int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
   return slot;
 }
 
+std::vector<int32_t> TokenTree::path(int32_t slot) const {
+  std::vector<int32_t> tokens(static_cast<size_t>(position(slot)));
+  for (auto token = tokens.rbegin(); token != tokens.rend(); ++token, slot = parent(slot))
+    *token = token_id(slot);
+  return tokens;
+}
+
 int32_t TokenTree::child(int32_t slot, int32_t token_id) const {
   int32_t child = node(slot).first_child;
   while (child != kNone && node(child).token_id != token_id) child = node(child).next_sibling;
@@ -71,8 +78,14 @@ void TokenTree::clear(int32_t query) {
 }
 
 void TokenTree::stage(int32_t query, int32_t slot) {
-  const auto begin = static_cast<int32_t>(path_slots_.size());
   const int32_t position = node(slot).position;
+  // Behind the node staged last, the path goes on where that one's ends.
+  if (!path_slots_.empty() && path_slots_.back() == node(slot).parent) {
+    staged_.push_back({node(slot).token_id, position, staged_.back().path_begin, query});
+    path_slots_.push_back(slot);
+    return;
+  }
+  const auto begin = static_cast<int32_t>(path_slots_.size());
   staged_.push_back({node(slot).token_id, position, begin, query});
   path_slots_.resize(path_slots_.size() + static_cast<size_t>(position) + 1);
   for (int32_t t = begin + position; t >= begin; --t) {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/block.h"
+#include "common/block.h"
 
 namespace molspec {
 
@@ -36,6 +36,8 @@ class TokenTree {
   int32_t token_id(int32_t slot) const { return node(slot).token_id; }
   int32_t parent(int32_t slot) const { return node(slot).parent; }
   int32_t position(int32_t slot) const { return node(slot).position; }
+  // The tokens of the path to a node, without BOS.
+  std::vector<int32_t> path(int32_t slot) const;
   // The nodes behind `slot`, or kNone: the first, and the next one of the same parent.
   int32_t first_child(int32_t slot) const { return node(slot).first_child; }
   int32_t next_sibling(int32_t slot) const { return node(slot).next_sibling; }

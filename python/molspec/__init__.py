@@ -8,17 +8,19 @@ if TYPE_CHECKING:
     from molspec import drafting
     from molspec.checkpoints import CheckpointError
     from molspec.compilation import compile  # noqa: A004 - named as torch.compile is
+    from molspec.decoder import Decoder
     from molspec.decoding import Statistics
     from molspec.drop_in import Hypotheses, decode
     from molspec.model.spec import ModelSpec
     from molspec.ops import get_num_threads, set_num_threads
+    from molspec.options import PredictOptions
     from molspec.predictor import Model, load
     from molspec.results import Prediction, Result, Results
-    from molspec.strategy import PredictOptions
     from molspec.text import Vocabulary
 
 __all__ = [
     "CheckpointError",
+    "Decoder",
     "Hypotheses",
     "Model",
     "ModelSpec",
@@ -40,9 +42,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "CheckpointError": "molspec.checkpoints",
+    "Decoder": "molspec.decoder",
     "Hypotheses": "molspec.drop_in",
     "ModelSpec": "molspec.model.spec",
-    "PredictOptions": "molspec.strategy",
+    "PredictOptions": "molspec.options",
     "Prediction": "molspec.results",
     "Result": "molspec.results",
     "Results": "molspec.results",

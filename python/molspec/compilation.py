@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint, hugging_face
 from molspec.drafting import check_count
-from molspec.engine.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.devices import Engine, by_name, check_device, make_engine
-from molspec.engine.generation import generation_settings, warn_of_processors
-from molspec.engine.module import EncoderDecoder
+from molspec.engine.torch.adapters import adapt, evaluating, is_hugging_face
+from molspec.engine.torch.generation import generation_settings, warn_of_processors
+from molspec.engine.torch.module import EncoderDecoder
 from molspec.measurement import measure
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
+from molspec.options import LARGEST
 from molspec.predictor import Model
-from molspec.strategy import LARGEST
 from molspec.text import Vocabulary
 
 #: No token: while a module is compiled, nothing is padding.

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel
-from molspec.decoding import Session, Source, Statistics
-from molspec.decoding import decode as run
+from molspec.decoding import Requests, SearchSpec, Session, Source, Statistics
 from molspec.drafting import NoDraft, TreeDraft, check_count
-from molspec.engine.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.devices import Engine
-from molspec.engine.module import ModuleSession
+from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
+from molspec.engine.torch.module import ModuleSession
+from molspec.options import LARGEST, PredictOptions
 from molspec.predictor import Model
-from molspec.strategy import LARGEST, PredictOptions
+from molspec.strategy import chosen_drafter, search_spec
 
 _LARGEST_ID = 2**31 - 1
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -119,6 +119,8 @@ def decode(
         model = own.engine
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
     strategy = _strategy(model, max_length, options)
+    device_name = model.packed.weights.device.type if isinstance(model, Engine) else None
+    drafts = not isinstance(chosen_drafter(strategy, device_name), NoDraft)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
     sequences = _sequences(source_ids, special_ids.pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
@@ -127,17 +129,27 @@ def decode(
         _check_lengths(model, session, sequences, max_length)
         if isinstance(model, Engine):
             _check_ids(sequences, model.spec.source_vocab_size)
-        copies = _Copies(special_ids, vocab_size, source_to_target, strategy)
+        copies = _Copies(special_ids, vocab_size, source_to_target, drafts)
         sources = [
-            Source(index, copies.of(index, sequence), sequence)
-            for index, sequence in enumerate(sequences)
+            Source(copies.of(index, sequence), sequence) for index, sequence in enumerate(sequences)
         ]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
-        search = strategy.search(guess, max_length)
-        statistics = Statistics()
-        decoded = dict(run(session, search, sources, strategy.batch_size, statistics))
-    found = _hypotheses(decoded, strategy.n_best, special_ids, statistics)
+        spec = search_spec(strategy, guess, max_length, device_name)
+        requests = Requests(session, guess, strategy.batch_size)
+        decoded = _answered(requests, sources, spec)
+    found = _hypotheses(decoded, strategy.n_best, special_ids, requests.statistics)
     return found.to(device)
+
+
+def _answered(
+    requests: Requests, sources: Sequence[Source], spec: SearchSpec
+) -> dict[int, Decoded]:
+    """What is found, by the sources' indices."""
+    indices = {requests.submit(source, spec): index for index, source in enumerate(sources)}
+    decoded: dict[int, Decoded] = {}
+    while requests.live_count:
+        decoded.update((indices[number], found) for number, found in requests.step())
+    return decoded
 
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
@@ -148,7 +160,7 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
         raise ValueError(f"views is {views}: token ids have no other spelling")
     strategy = PredictOptions(max_length=max_length, **options)
     if isinstance(model, Engine):
-        return strategy.on(model.packed.weights.device.type)
+        return strategy
     if strategy.drafter is not None or strategy.node_budget is not None or not strategy.is_greedy:
         return strategy
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
@@ -193,12 +205,12 @@ class _Copies:
         special_ids: _SpecialIds,
         vocab_size: int,
         source_to_target: Mapping[int, int] | None,
-        strategy: PredictOptions,
+        needed: bool,
     ) -> None:
         self._special_ids = set(vars(special_ids).values())
         self._vocab_size = vocab_size
         self._map = source_to_target
-        self._needed = not isinstance(strategy.drafting, NoDraft)
+        self._needed = needed
         for source_id, target_id in (source_to_target or {}).items():
             for each in (source_id, target_id):
                 check_count(f"an id of source_to_target[{source_id!r}]", each, _LARGEST_ID, 0)
@@ -241,7 +253,7 @@ def _open(
         adapted = adapt(model, special_ids.pad_id, device)
         session = ModuleSession(adapted, batch_size)
         return session, session.vocab_size(source)
-    from molspec.engine.hugging_face import HuggingFaceSession  # needs transformers
+    from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
     opened = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
     return opened, opened.vocab_size

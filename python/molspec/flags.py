@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from molspec.strategy import PredictOptions
+    from molspec.options import PredictOptions
 
 
 CanonicalQueries = Annotated[
@@ -80,7 +80,7 @@ class DecodingFlags:
 
     def options(self) -> PredictOptions:
         """Raises ValueError, naming the option, where a value or a combination makes no sense."""
-        from molspec.strategy import PredictOptions
+        from molspec.options import PredictOptions
 
         return PredictOptions(**asdict(self))
 

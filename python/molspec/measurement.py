@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from molspec.checkpoints.names import TORCH_LAYERS, take
-from molspec.engine.module import EncoderDecoder
+from molspec.engine.torch.module import EncoderDecoder
 from molspec.model.positions import sinusoidal_positions
 from molspec.model.spec import Activation, ModelSpec
 

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from molspec import _native
 
-#: kMostThreads of csrc/cpu/workers.h.
-_MOST_THREADS = 64
+_MOST_THREADS = _native.LIMITS["threads"]
 #: In an editable install what is built lies elsewhere than this file.
 _BUILT = Path(_native.__file__).parent
 #: Whether the operators take CUDA tensors: the library was built, and there is a device.

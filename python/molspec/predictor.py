@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import torch
 
 from molspec import checkpoints, drafting
-from molspec._native import Decoded, GuessModel, Hypothesis
+from molspec._native import GuessModel
 from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.decoding import QueryStatistics, Source, Statistics, decode
+from molspec.decoder import Decoder
+from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, check_device, make_engine
-from molspec.forced import ForcedSearch
 from molspec.models import locate
-from molspec.results import Prediction, Result, Results, merge_duplicates
-from molspec.strategy import DEFAULT_BATCH_SIZE, PredictOptions, Search
-from molspec.text import canonical_query, check_smiles, check_text, other_spellings, tokenize
-
-#: Tokens of a spelling, with its hydrogens and atom maps, for one of the canonical form.
-_LONGEST_SPELLING = 4
+from molspec.options import DEFAULT_BATCH_SIZE, PredictOptions
+from molspec.queries import QueryReader
+from molspec.results import Result, Results
+from molspec.streams import answers
 
 
 class Model:
@@ -39,6 +35,7 @@ class Model:
         self.dtype = dtype
         self.device = device
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
+        self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
         #: What drafters know of the model.
         self.guess = self._guess_model()
@@ -82,13 +79,10 @@ class Model:
         _check_several("queries", queries)
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
-        options = self._resolved(options or PredictOptions())
-        search = options.search(self.guess, options.length_limit(self.spec.max_positions))
-        canonical = bool(options.canonical_queries)
-        asked = (
-            (query, partial(self._views, query, canonical, options.views)) for query in queries
-        )
-        return self._stream(asked, options, search, statistics or Statistics())
+        options = options or PredictOptions()
+        self.resolved(options)
+        decoder = Decoder(self, options.batch_size, statistics)
+        return answers(decoder, queries, partial(decoder.submit, options=options))
 
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
         """Say how probable the model finds each query's target, spelt as it is.
@@ -112,7 +106,7 @@ class Model:
                 f"targets has {len(targets)} items: expected {len(queries)}, one a query"
             )
         statistics = Statistics()
-        pairs = zip(queries, targets, strict=True)
+        pairs = list(zip(queries, targets, strict=True))
         return Results(self.log_probs_stream(pairs, statistics=statistics, **options), statistics)
 
     def log_probs_stream(
@@ -125,19 +119,21 @@ class Model:
     ) -> Iterator[Result]:
         """Answer (query, target) pairs read as they are needed, in their order; see `log_probs`."""
         _check_several("pairs", pairs, "pairs of SMILES")
-        options = self._resolved(
-            PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
-        )
-        canonical = bool(options.canonical_queries)
-        asked = (
-            (query, partial(self._pair, query, target, canonical))
-            for query, target in map(_two, pairs)
-        )
-        start_id = self.spec.decoder_start(self.vocabulary.bos_id)
-        search = ForcedSearch(start_id, self.vocabulary.eos_id)
-        return self._stream(asked, options, search, statistics or Statistics())
+        options = PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
+        self.resolved(options)
+        decoder = Decoder(self, batch_size, statistics)
 
-    def _resolved(self, options: PredictOptions) -> PredictOptions:
+        def submit(pair: tuple[str, str]) -> int:
+            query, target = _two(pair)
+            return decoder.submit(query, options, target=target)
+
+        return answers(decoder, pairs, submit)
+
+    def resolved(self, options: PredictOptions) -> PredictOptions:
+        """Options with what the model decides.
+
+        Raises ValueError, naming the option, where the model cannot do what is asked for.
+        """
         if options.canonical_queries is None:
             options = replace(options, canonical_queries=self.canonical_queries)
         elif options.canonical_queries and not self.vocabulary.atomwise:
@@ -148,105 +144,8 @@ class Model:
             raise ValueError(
                 f"views is {options.views}: expected 1 where queries are asked as they stand"
             )
-        return options.on(self.device)
-
-    def _stream(
-        self,
-        asked: Iterable[_Asked],
-        options: PredictOptions,
-        search: Search | ForcedSearch,
-        statistics: Statistics,
-    ) -> Iterator[Result]:
-        reader = _Reader(self, asked, options)
-        with torch.inference_mode(False):
-            session = self.engine.session(options.batch_size)
-        answers = decode(session, search, reader, options.batch_size, statistics)
-        for index, decoded in _outside_inference_mode(answers):
-            reader.answer(index, decoded)
-            yield from reader.ready()
-
-    def source(self, index: int, query: str, canonical: bool = False) -> Source:
-        """A query as the decode loop takes it: its canonical SMILES, or the text as it is.
-
-        Raises ValueError, saying what is wrong with the query.
-        """
-        text = check_text(query)
-        bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
-        begin = [] if bos_id is None else [bos_id]
-        end = [self.vocabulary.eos_id] if self.spec.source_eos else []
-        longest = self.spec.max_positions - len(begin) - len(end)
-        # RDKit comes after the length: deeply nested branches take it the square of their depth.
-        if canonical:
-            count = len(tokenize(text))
-            if count > _LONGEST_SPELLING * longest:
-                _check_length(count, longest)
-            text = canonical_query(text)
-        ids = self._encode(text, query)
-        _check_length(len(ids), longest)
-        if self.vocabulary.atomwise and not canonical:
-            check_smiles(text)
-        return Source(index, ids, [*begin, *ids, *end])
-
-    def _views(self, query: str, canonical: bool, count: int) -> list[Source]:
-        """The query, and other spellings of it as far as the model can read them."""
-        views = [self.source(0, query, canonical)]
-        if count > 1:
-            text = self.vocabulary.decode(views[0].token_ids)
-            for other in other_spellings(text, count - 1):
-                with suppress(ValueError):
-                    views.append(self.source(0, other))
-        return views
-
-    def _pair(self, query: str, target: str, canonical: bool) -> list[Source]:
-        """A query whose target is given, as `ForcedSearch` takes it."""
-        source = self.source(0, query, canonical)
-        try:
-            ids = self.vocabulary.encode(check_text(target))
-        except ValueError as error:
-            raise ValueError(f"target: {error}") from error
-        bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
-        begin = [] if bos_id is None else [bos_id]
-        longest = self.spec.max_positions - 1 - len(begin)
-        _check_length(len(ids), longest, "target: ", "target")
-        return [replace(source, token_ids=[*begin, *ids])]
-
-    def _encode(self, text: str, query: str) -> list[int]:
-        try:
-            return self.vocabulary.encode(text)
-        except ValueError as error:
-            if text == query:
-                raise
-            raise ValueError(f"{error}, read as {text}") from error
-
-    def result(
-        self, query: str, parts: Sequence[Decoded], options: PredictOptions, seconds: float
-    ) -> Result:
-        """The decode loop's answers in text, `parts` one a view; `seconds` is what they took."""
-        asked = any(decoded.statistics.steps for decoded in parts)
-        statistics = QueryStatistics.of(parts, seconds if asked else 0.0)
-        if error := next((decoded.error for decoded in parts if decoded.error), None):
-            return Result(query, error=error, statistics=statistics)
-        lists = [[self._prediction(each) for each in decoded.hypotheses] for decoded in parts]
-        if options.merge_duplicates or options.views > 1:
-            predictions = merge_duplicates(lists)[: options.n_best]
-        else:
-            (predictions,) = map(tuple, lists)
-        return Result(query, predictions, statistics=statistics)
-
-    def _prediction(self, found: Hypothesis) -> Prediction:
-        return Prediction(self.vocabulary.decode(found.token_ids), found.log_prob, found.finished)
-
-
-def _outside_inference_mode(
-    answers: Iterator[tuple[int, Decoded]],
-) -> Iterator[tuple[int, Decoded]]:
-    """The same, wherever they are asked for: caches made inside could not be written outside."""
-    while True:
-        with torch.inference_mode(False):
-            answer = next(answers, None)
-        if answer is None:
-            return
-        yield answer
+        options.length_limit(self.spec.max_positions)
+        return options
 
 
 def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
@@ -261,76 +160,6 @@ def _two(pair: tuple[str, str]) -> tuple[str, str]:
     if isinstance(pair, str | bytes) or len(pair) != 2:
         raise ValueError(f"pairs holds {pair!r}: expected a query and a target")
     return pair
-
-
-def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:
-    if token_count > longest:
-        raise ValueError(
-            f"{where}{token_count} tokens: expected at most {longest}, the model's longest {side}"
-        )
-
-
-#: A query, and what reads it: a Source a view, whose index is not said yet. Raises ValueError.
-_Asked = tuple[str, Callable[[], Sequence[Source]]]
-
-
-class _Reader:
-    """Reads queries as the decode loop asks for them and puts answers back in their order.
-
-    The loop knows views of queries only, numbered as they are read.
-    """
-
-    def __init__(self, model: Model, asked: Iterable[_Asked], options: PredictOptions) -> None:
-        self._model = model
-        self._options = options
-        self._asked = iter(asked)
-        self._read_count = 0
-        self._view_count = 0
-        self._next = 0
-        #: The query that a view is of, and which view of it this is.
-        self._views: dict[int, tuple[_Query, int]] = {}
-        self._waiting: dict[int, Result] = {}
-
-    def __iter__(self) -> Iterator[Source]:
-        for text, read in self._asked:
-            began = perf_counter()
-            try:
-                sources = read()
-            except ValueError as error:
-                sources = [Source(0, [], [], str(error))]
-            query = _Query(self._read_count, text, began, [None] * len(sources))
-            self._read_count += 1
-            for view, source in enumerate(sources):
-                index = self._view_count
-                self._view_count += 1
-                self._views[index] = query, view
-                yield replace(source, index=index)
-
-    def answer(self, index: int, decoded: Decoded) -> None:
-        """Take the answer to a view."""
-        query, view = self._views.pop(index)
-        query.parts[view] = decoded
-        parts = [part for part in query.parts if part is not None]
-        if len(parts) == len(query.parts):
-            seconds = perf_counter() - query.began
-            result = self._model.result(query.text, parts, self._options, seconds)
-            self._waiting[query.number] = result
-
-    def ready(self) -> Iterator[Result]:
-        """Hand out the answers that no earlier query holds up."""
-        while self._next in self._waiting:
-            yield self._waiting.pop(self._next)
-            self._next += 1
-
-
-@dataclass
-class _Query:
-    """A query under way: what is known of its views, and when it was read."""
-
-    number: int
-    text: str
-    began: float
-    parts: list[Decoded | None]
 
 
 def load(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from molspec.drafting import TreeDraft
+from molspec.drafting import LookAhead
 
 Captured = pytest.CaptureFixture[str]
 
@@ -55,10 +55,10 @@ def test_another_list_is_a_violation(
 
 def test_a_list_that_changes_with_its_batch_is_a_violation(tiny_model: str, table: str) -> None:
     from molspec import load
-    from molspec.strategy import PredictOptions
+    from molspec.options import PredictOptions
 
     beams: Any = import_module("beams")
-    options = PredictOptions(n_best=2, batch_size=1, max_length=12, drafter=TreeDraft())
+    options = PredictOptions(n_best=2, batch_size=1, max_length=12, drafter=LookAhead(10))
     search = beams.Search("standard", options, True)
     queries = ["CCO", "CCN", "C"]
     (measured,) = beams.in_turns(load(tiny_model), [search], queries)

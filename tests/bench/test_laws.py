@@ -52,7 +52,7 @@ def test_a_drafter_that_changes_an_answer_is_seen(
 def test_a_twin_that_disagrees_is_seen(arguments: list[str]) -> None:
     findings = laws.Findings()
     subject = laws.Subject(arguments[0].partition("=")[0], ["float32"])
-    sources = subject.sources(tiny.QUERIES[:4], findings)
+    sources = subject.queries(tiny.QUERIES[:4], findings)
     laws.check_torch(subject, sources, 1e-4, findings)
     assert not findings.violations
     assert findings.largest_difference < 1e-3  # of sums of up to 200 tokens, to -95

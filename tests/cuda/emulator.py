@@ -46,7 +46,10 @@ def build(cache: Path) -> Emulator:
 
 def _fingerprint() -> str:
     digest = hashlib.sha256(torch.__version__.encode())
-    for folder in (_HERE, *(_SOURCES / name for name in ("cuda", "ops", "text", "drafting"))):
+    for folder in (
+        _HERE,
+        *(_SOURCES / name for name in ("common", "cuda", "drafting", "ops", "rules", "text")),
+    ):
         for file in sorted(folder.rglob("*.*")):
             digest.update(file.read_bytes())
     digest.update((_SOURCES / "library.cpp").read_bytes())

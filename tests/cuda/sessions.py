@@ -15,9 +15,9 @@ from torch import Tensor
 
 from molspec import drafting
 from molspec._native import GuessModel
-from molspec.decoding import Source, Statistics, decode
-from molspec.engine.rounds import DeviceRounds
-from molspec.strategy import Search
+from molspec._native import SearchSpec as NativeSpec
+from molspec.decoding import Requests, SearchSpec, Source, Statistics
+from molspec.engine.cuda.rounds import DeviceRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.test_session import Recorder
@@ -106,9 +106,13 @@ class DeviceSession(FakeModel):
         self.graphs = Recorder()
         self.query_count = rows
         self._kind, self._ahead = kind, ahead
+        self._rounds: DeviceRounds[Any] | None = None
 
-    def rounds(self, search: Any) -> DeviceRounds[Any]:
-        return self._kind(self, search, self._ahead)  # type: ignore[arg-type, call-arg]
+    def rounds(self, spec: NativeSpec, guess: GuessModel) -> DeviceRounds[Any]:
+        if self._rounds is None:
+            self._rounds = self._kind(self, spec, guess, self._ahead)  # type: ignore[arg-type]
+        assert self._rounds.spec is spec
+        return self._rounds
 
     def cache(self, blocks: int) -> Tensor:
         return torch.zeros(blocks)
@@ -171,17 +175,22 @@ Found = tuple[list[tuple[list[int], float, bool]], list[int], str]
 
 
 def run(
-    session: HostSession | DeviceSession, search: Search, batch_size: int
+    session: HostSession | DeviceSession,
+    spec: NativeSpec,
+    batch_size: int,
+    rewrites: bool = False,
 ) -> tuple[dict[int, Found], Statistics]:
     """What is found by query, and the sums."""
-    sources = [Source(index, ids, [index]) for index, ids in enumerate(SOURCES)]
-    statistics = Statistics()
+    requests = Requests(session, guess_of(rewrites), batch_size)  # type: ignore[arg-type]
+    asked = SearchSpec(spec)
+    indices = {requests.submit(Source(ids, [i]), asked): i for i, ids in enumerate(SOURCES)}
     found = {}
     names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
-    for index, decoded in decode(session, search, sources, batch_size, statistics):  # type: ignore[arg-type]
-        found[index] = (
-            [(h.token_ids, h.log_prob, h.finished) for h in decoded.hypotheses],
-            [getattr(decoded.statistics, name) for name in names],
-            decoded.error,
-        )
-    return found, statistics
+    while requests.live_count:
+        for number, decoded in requests.step():
+            found[indices[number]] = (
+                [(h.token_ids, h.log_prob, h.finished) for h in decoded.hypotheses],
+                [getattr(decoded.statistics, name) for name in names],
+                decoded.error,
+            )
+    return found, requests.statistics

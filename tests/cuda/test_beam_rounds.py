@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from molspec import ops, reference
-from molspec._native import BeamOptions, BeamSearch
-from molspec.engine.beams import BeamRounds
+from molspec._native import BeamSpec
+from molspec.engine.cuda.beams import BeamRounds
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import Calls, DeviceSession, HostSession, guess_of, run
+from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Case:
     max_length: int
     length_penalty: float = 0.0
     finished_apart: bool = False
-    lookahead_steps: int = 0
+    steps: int = 0
     node_budget: int = 0
     min_confidence: float = 0.0
 
-    def search(self, query_count: int, rewrites: bool = False) -> BeamSearch:
-        return BeamSearch(BeamOptions(**vars(self)), guess_of(rewrites), query_count)
+    def spec(self) -> BeamSpec:
+        return BeamSpec(**vars(self))
 
 
 CASES = (
@@ -56,13 +56,13 @@ DRAFTING_APART = tuple(replace(case, finished_apart=True) for case in DRAFTING)
 @pytest.mark.parametrize("case", CASES + APART + DRAFTING + DRAFTING_APART, ids=str)
 def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None:
     rewrites = case.n_best % 2 == 0
-    expected, host = run(HostSession(4), case.search(4, rewrites), 4)
+    expected, host = run(HostSession(4), case.spec(), 4, rewrites)
     assert any(error for _, _, error in expected.values()) == (case.max_length > 2)
     batches = ((4, 1), (1, 2), (3, 2), (16, 5)) if case.beam_size < 20 else ((4, 1), (3, 2))
     for batch_size, ahead in batches:
         cuda.set(seed=batch_size)
         session = DeviceSession(cuda, batch_size, BeamRounds, ahead)
-        found, device = run(session, case.search(batch_size, rewrites), batch_size)
+        found, device = run(session, case.spec(), batch_size, rewrites)
         assert found == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
@@ -72,9 +72,9 @@ def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None
 
 @pytest.mark.parametrize("case", DRAFTING + DRAFTING_APART, ids=str)
 def test_drafts_save_steps_and_change_no_list(cuda: Emulator, case: Case) -> None:
-    plain = replace(case, lookahead_steps=0, node_budget=0)
-    found, drafting = run(DeviceSession(cuda, 3, BeamRounds, 2), case.search(3), 3)
-    expected, standard = run(DeviceSession(cuda, 3, BeamRounds, 2), plain.search(3), 3)
+    plain = replace(case, steps=0, node_budget=0)
+    found, drafting = run(DeviceSession(cuda, 3, BeamRounds, 2), case.spec(), 3)
+    expected, standard = run(DeviceSession(cuda, 3, BeamRounds, 2), plain.spec(), 3)
     assert {i: hypotheses for i, (hypotheses, _, _) in found.items()} == {
         i: hypotheses for i, (hypotheses, _, _) in expected.items()
     }
@@ -85,13 +85,13 @@ def test_drafts_save_steps_and_change_no_list(cuda: Emulator, case: Case) -> Non
 
 @pytest.mark.parametrize("case", DRAFTING + DRAFTING_APART, ids=str)
 def test_only_hypotheses_that_matter_must_have_numbers(cuda: Emulator, case: Case) -> None:
-    plain = replace(case, lookahead_steps=0, node_budget=0)
+    plain = replace(case, steps=0, node_budget=0)
     host, device, standard = HostSession(4), DeviceSession(cuda, 4, BeamRounds, 1), HostSession(4)
     host.numberless = device.numberless = standard.numberless = 0.2 / case.beam_size
-    expected, _ = run(host, case.search(4), 4)
-    found, _ = run(device, case.search(4), 4)
+    expected, _ = run(host, case.spec(), 4)
+    found, _ = run(device, case.spec(), 4)
     assert found == expected
-    plainly, _ = run(standard, plain.search(4), 4)
+    plainly, _ = run(standard, plain.spec(), 4)
     assert [(found[i][0], found[i][2]) for i in found] == [
         (plainly[i][0], plainly[i][2]) for i in found
     ]
@@ -101,7 +101,7 @@ def test_only_hypotheses_that_matter_must_have_numbers(cuda: Emulator, case: Cas
 
 def test_the_cases_tell_searches_apart() -> None:
     cases = [Case(5, 5, 24, penalty, apart) for penalty in (0.0, 0.7) for apart in (False, True)]
-    found = [run(HostSession(4), case.search(4), 4)[0] for case in cases]
+    found = [run(HostSession(4), case.spec(), 4)[0] for case in cases]
     lists = {str([item[index][0] for index in range(10)]) for item in found}
     assert len(lists) == len(cases)
 
@@ -227,7 +227,7 @@ def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
     for case in (DRAFTING[3], DRAFTING_APART[3]):
         session = DeviceSession(cuda, 4, BeamRounds, 1)
         session.library = calls
-        run(session, case.search(4), 4)
+        run(session, case.spec(), 4)
     assert not calls.go_wrong()
     # Each barrier of a step of the recurrence; which they are differs for a query that begins.
     assert all(calls.go_wrong(barrier) for barrier in range(4, 12))
@@ -235,7 +235,7 @@ def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
 
 def test_where_a_tree_is_full_less_is_drafted(cuda: Emulator) -> None:
     case = Case(8, 8, 16, 0.0, False, 14, 200)
-    expected, host = run(HostSession(4), case.search(4), 4)
-    found, device = run(DeviceSession(cuda, 4, BeamRounds, 1), case.search(4), 4)
+    expected, host = run(HostSession(4), case.spec(), 4)
+    found, device = run(DeviceSession(cuda, 4, BeamRounds, 1), case.spec(), 4)
     assert [found[i][0] for i in range(10)] == [expected[i][0] for i in range(10)]
     assert 0 < device.drafted_tokens < host.drafted_tokens

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from molspec import drafting, ops
-from molspec._native import GreedySearch, TreeOptions
+from molspec import ops
+from molspec._native import GreedySpec, NativeDrafter, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
-from molspec.engine.greedy import GreedyRounds
+from molspec.engine.cuda.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import DeviceSession, HostSession, guess_of, run
@@ -30,10 +30,8 @@ DRAFTERS: tuple[Drafting, ...] = (
 )
 
 
-def search_of(
-    drafter: Drafting, batch_size: int, max_length: int, rewrites: bool = False
-) -> GreedySearch:
-    return GreedySearch(drafting.factory(drafter, guess_of(rewrites)), batch_size, max_length)
+def spec_of(drafter: Drafting, max_length: int) -> GreedySpec:
+    return GreedySpec(max_length=max_length, drafter=drafter.native())
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])
@@ -41,12 +39,12 @@ def search_of(
 def test_rounds_on_the_device_are_the_host_s(
     cuda: Emulator, drafter: Drafting, max_length: int
 ) -> None:
-    expected, host = run(HostSession(4), search_of(drafter, 4, max_length), 4)
+    expected, host = run(HostSession(4), spec_of(drafter, max_length), 4)
     assert any(error for _, _, error in expected.values()) == (max_length > 2)
     for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
         cuda.set(seed=batch_size)
         session = DeviceSession(cuda, batch_size, GreedyRounds, rounds_ahead)
-        found, device = run(session, search_of(drafter, batch_size, max_length), batch_size)
+        found, device = run(session, spec_of(drafter, max_length), batch_size)
         assert found == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
@@ -60,8 +58,7 @@ def test_rounds_on_the_device_are_the_host_s(
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed: int) -> None:
     cuda.set(seed)
-    search = search_of(TreeDraft(node_budget=16), 1, 64, rewrites)
-    options, guess = search.drafters.options, search.drafters.model
+    options, guess = TreeDraft(node_budget=16).native(), guess_of(rewrites)
     assert isinstance(options, TreeOptions)
     draw = random.Random(seed)
     source = tiny.VOCABULARY.encode("CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Oc1ccc2c(c1)CCN2")
@@ -70,7 +67,8 @@ def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed
     tables, texts = (torch.tensor([*row], dtype=torch.uint8) for row in (guess.tables_row(), text))
     answers, _, drafts = state(1, 64, 16)
     states = torch.zeros(1, 17, guess.row_limits(len(source))[1], dtype=torch.uint8)
-    drafter = search.drafters.start(source)
+    drafter = NativeDrafter(options, guess)
+    drafter.start(source)
     emitted: list[int] = []
     while len(emitted) < 60:
         begin(answers, 0, len(emitted), 64)
@@ -78,7 +76,8 @@ def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed
         cuda.ops.propose_tree(
             answers, drafts, tables, texts[None], states, options.max_depth, options.min_log_prob
         )
-        token_ids, parents, _ = drafter.propose()
+        tree = drafter.propose(emitted)
+        token_ids, parents = tree.token_ids, tree.parents
         assert drafts[0, 0] == len(token_ids)
         assert drafts[0, 1 : 1 + len(token_ids)].tolist() == token_ids
         assert drafts[0, 17 : 17 + len(token_ids)].tolist() == parents
@@ -86,7 +85,6 @@ def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed
         behind = [token for token, parent in zip(token_ids, parents, strict=True) if parent < 0]
         new = [draw.choice(behind) if behind and draw.random() < 0.8 else draw.randrange(4, 13)]
         new += [draw.randrange(4, 13) for _ in range(draw.randrange(3))]
-        drafter.advance(new)
         emitted += new
 
 
@@ -113,8 +111,8 @@ def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
 def test_another_vocabulary_is_refused(cuda: Emulator) -> None:
     session = DeviceSession(cuda, 1, GreedyRounds, 1)
     session.spec = tiny.ModelSpec(20, 20, d_model=32, head_count=2)
-    with pytest.raises(ValueError, match="the search knows 13 tokens: expected the model's 20"):
-        session.rounds(search_of(NoDraft(), 1, 5))
+    with pytest.raises(ValueError, match="the guess knows 13 tokens: expected the model's 20"):
+        session.rounds(spec_of(NoDraft(), 5), guess_of(False))
 
 
 def state(rows: int, capacity: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:

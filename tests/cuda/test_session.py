@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from molspec import drafting, predictor
-from molspec.engine.cuda import CudaEngine, CudaSession
-from molspec.engine.graphs import Graphs
+from molspec.engine.cuda.engine import CudaEngine, Searches
+from molspec.engine.cuda.graphs import Graphs
+from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
+from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Results
-from molspec.strategy import PredictOptions
 from tests import tiny
 from tests.cuda.emulator import Emulator
 
@@ -51,12 +52,13 @@ class EmulatedEngine(CudaEngine):
         self._cuda = cuda
         self.rounds_on_device = rounds_on_device
         self.graphs = Recorder()
-        self._idle: list[CudaSession] = []
+        self._idle: list[Searches] = []
         self.made_count = 0
 
-    def _make(self, query_count: int) -> CudaSession:
+    def _make(self, query_count: int) -> Searches:
         self.made_count += 1
-        return CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
+        session = CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
+        return Searches(session, self.rounds_on_device)
 
 
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:

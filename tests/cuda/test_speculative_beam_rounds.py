@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from molspec import ops
-from molspec._native import SpeculativeBeamOptions, SpeculativeBeamSearch
-from molspec.drafting import WindowDrafts
-from molspec.engine.speculative_beams import SpeculativeBeamRounds
+from molspec._native import SpeculativeBeamSpec
+from molspec.drafting import NoDraft, WindowDrafts
+from molspec.engine.cuda.speculative_beams import SpeculativeBeamRounds
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import Calls, DeviceSession, HostSession, guess_of, run
+from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
 from tests.cuda.test_beam_rounds import state
 
 
@@ -28,16 +28,15 @@ class Case:
     length_penalty: float = 0.0
     nucleus: float = 0.9975
 
-    def search(self, query_count: int) -> SpeculativeBeamSearch:
-        options = SpeculativeBeamOptions(
+    def spec(self) -> SpeculativeBeamSpec:
+        return SpeculativeBeamSpec(
             beam_size=self.beam_size,
             n_best=self.n_best,
             max_length=self.max_length,
             length_penalty=self.length_penalty,
             nucleus=self.nucleus,
+            drafter=(self.windows or NoDraft()).native(),
         )
-        windows = None if self.windows is None else self.windows.native()
-        return SpeculativeBeamSearch(options, windows, guess_of(False), query_count)
 
 
 CASES = (
@@ -54,13 +53,13 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None:
-    expected, host = run(HostSession(4), case.search(4), 4)
+    expected, host = run(HostSession(4), case.spec(), 4)
     assert any(error for _, _, error in expected.values()) == (case.max_length > 2)
     assert (host.accepted_tokens > 0) == (case.max_length > 1 and case.windows is not None)
     for batch_size, ahead in ((4, 1), (1, 2), (3, 2), (16, 5))[: 4 if case.beam_size < 20 else 1]:
         cuda.set(seed=batch_size)
         session = DeviceSession(cuda, batch_size, SpeculativeBeamRounds, ahead)
-        found, device = run(session, case.search(batch_size), batch_size)
+        found, device = run(session, case.spec(), batch_size)
         assert found == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
@@ -72,8 +71,8 @@ def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None
 def test_behind_no_numbers_nothing_is_accepted(cuda: Emulator, case: Case) -> None:
     host, device = HostSession(4), DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
     host.numberless = device.numberless = 0.1
-    expected, _ = run(host, case.search(4), 4)
-    found, _ = run(device, case.search(4), 4)
+    expected, _ = run(host, case.spec(), 4)
+    found, _ = run(device, case.spec(), 4)
     assert found == expected
     lists = [hypotheses for hypotheses, _, error in found.values() if not error]
     assert 0 < len(lists) < len(found) - 1
@@ -82,7 +81,7 @@ def test_behind_no_numbers_nothing_is_accepted(cuda: Emulator, case: Case) -> No
 
 def test_the_cases_tell_searches_apart() -> None:
     cases = [CASES[3], CASES[5], Case(5, 5, 24, None), Case(5, 5, 24, CASES[5].windows)]
-    found = [run(HostSession(4), case.search(4), 4)[0] for case in cases]
+    found = [run(HostSession(4), case.spec(), 4)[0] for case in cases]
     assert len({str([item[index][0] for index in range(10)]) for item in found}) == len(cases)
 
 
@@ -104,7 +103,7 @@ def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
     for case in (CASES[3], CASES[5]):
         session = DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
         session.library = calls
-        run(session, case.search(4), 4)
+        run(session, case.spec(), 4)
     assert not calls.go_wrong()
     assert [barrier for barrier in barriers if not calls.go_wrong(barrier)] == []
 

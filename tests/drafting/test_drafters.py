@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec._native import Drafter, DrafterFactory, NoDraftOptions
+from molspec._native import DraftTree, NativeDrafter, NoDraftOptions, OutsideOptions
 from molspec.drafting import (
     Drafting,
     NoDraft,
     TreeDraft,
     WindowDrafts,
     build_ngram,
-    factory,
     guess_model,
     resolve,
 )
@@ -31,14 +30,22 @@ NGRAM = build_ngram(VOCABULARY, PAIRS, min_gain=0.0)
 CARBON = VOCABULARY.encode("c")[0]
 
 
-def drafter(drafting: Drafting, source_ids: list[int], ngram: bytes | None = NGRAM) -> Drafter:
-    return factory(drafting, guess_model(VOCABULARY, ngram)).start(source_ids)
+def drafter(
+    drafting: Drafting, source_ids: list[int], ngram: bytes | None = NGRAM
+) -> NativeDrafter:
+    native = NativeDrafter(drafting.native(), guess_model(VOCABULARY, ngram))
+    native.start(source_ids)
+    return native
 
 
-def paths(proposed: tuple[list[int], list[int], list[float]]) -> list[tuple[int, ...]]:
+def content(tree: DraftTree) -> tuple[list[int], list[int], list[float]]:
+    return tree.token_ids, tree.parents, tree.log_probs
+
+
+def paths(proposed: DraftTree) -> list[tuple[int, ...]]:
     """Token ids from the last generated token to every node."""
     made: list[tuple[int, ...]] = []
-    for token_id, parent in zip(proposed[0], proposed[1], strict=True):
+    for token_id, parent in zip(proposed.token_ids, proposed.parents, strict=True):
         made.append((*(made[parent] if parent >= 0 else ()), token_id))
     return made
 
@@ -57,28 +64,27 @@ def even_windows(source_ids: list[int], length: int, count: int) -> list[list[in
 
 
 def test_nothing_is_drafted() -> None:
-    assert drafter(NoDraft(), TARGETS[0]).propose() == ([], [], [])
+    assert content(drafter(NoDraft(), TARGETS[0]).propose([])) == ([], [], [])
 
 
 @given(SOURCES, st.integers(1, 8), st.integers(1, 8))
 def test_first_windows_are_the_source_s_first(source: list[int], length: int, count: int) -> None:
     drafting = WindowDrafts(length, count, choice="first")
     drafts = [source[i : i + length] for i in range(min(count, len(source)))]
-    assert set(paths(drafter(drafting, source).propose())) == prefixes(drafts)
+    assert set(paths(drafter(drafting, source).propose([]))) == prefixes(drafts)
 
 
 @given(SOURCES, st.integers(1, 8), st.integers(1, 8))
 def test_even_windows_are_the_published_code_s(source: list[int], length: int, count: int) -> None:
     drafts = even_windows(source, length, count)
-    assert set(paths(drafter(WindowDrafts(length, count), source).propose())) == prefixes(drafts)
+    assert set(paths(drafter(WindowDrafts(length, count), source).propose([]))) == prefixes(drafts)
 
 
 @given(SOURCES, st.integers(1, 6), st.integers(1, 6))
 def test_smart_windows_follow_the_last_token(source: list[int], length: int, count: int) -> None:
     drafts = drafter(WindowDrafts(length, count, smart=True), source)
     last = source[len(source) // 2] if source else VOCABULARY.encode("C")[0]
-    drafts.advance([last])
-    for path in paths(drafts.propose()):
+    for path in paths(drafts.propose([last])):
         text = (last, *path)
         runs = (tuple(source[i : i + len(text)]) for i in range(len(source)))
         assert text in runs
@@ -86,7 +92,7 @@ def test_smart_windows_follow_the_last_token(source: list[int], length: int, cou
 
 @given(SOURCES, st.integers(1, 40))
 def test_a_tree_keeps_its_promises(source: list[int], budget: int) -> None:
-    token_ids, parents, log_probs = drafter(TreeDraft(budget), source).propose()
+    token_ids, parents, log_probs = content(drafter(TreeDraft(budget), source).propose([]))
     assert len(token_ids) <= budget
     assert all(parent < index for index, parent in enumerate(parents))
     assert len(set(zip(parents, token_ids, strict=True))) == len(token_ids)
@@ -102,15 +108,15 @@ def test_a_tree_depends_on_source_and_sequence_alone(
     source: list[int], generated: list[int]
 ) -> None:
     one = drafter(TreeDraft(12), source)
-    one.advance(generated)
     other = drafter(TreeDraft(12), TARGETS[6])
-    other.advance(TARGETS[6])
-    other.propose()
+    other.propose(TARGETS[6])
     other.start(source)
-    for token in generated:
-        other.propose()
-        other.advance([token])
-    assert one.propose() == other.propose()
+    for end in range(len(generated)):
+        other.propose(generated[:end])
+    expected = content(one.propose(generated))
+    assert content(other.propose(generated)) == expected
+    other.propose([*generated, CARBON])  # and back
+    assert content(other.propose(generated)) == expected
 
 
 @given(SOURCES, st.lists(TEXT_IDS, max_size=12))
@@ -119,50 +125,54 @@ def test_behind_padding_a_tree_still_keeps_its_promises(
 ) -> None:
     """A model may write PAD: rewritings end in it, and none is copied beyond its end."""
     drafts = drafter(TreeDraft(12), source)
+    path: list[int] = []
     for _ in range(3):
-        drafts.advance([*generated, *source, VOCABULARY.pad_id, VOCABULARY.pad_id])
-        assert all(VOCABULARY.eos_id < token < VOCABULARY.size for token in drafts.propose()[0])
+        path += [*generated, *source, VOCABULARY.pad_id, VOCABULARY.pad_id]
+        tree = drafts.propose(path)
+        assert all(VOCABULARY.eos_id < token < VOCABULARY.size for token in tree.token_ids)
 
 
 def test_a_refused_source_leaves_the_one_before() -> None:
     drafts = drafter(TreeDraft(12), TARGETS[6])
-    before = drafts.propose()
+    before = content(drafts.propose([]))
     with pytest.raises(ValueError, match="9999"):
         drafts.start([5] * 4000 + [9999])
-    assert drafts.propose() == before
+    assert content(drafts.propose([])) == before
 
 
 @pytest.mark.parametrize("count", [200, 400])
 def test_what_the_source_has_not_matches_nothing_in_it(count: int) -> None:
     """Of many symbols only the first get a code of their own: the others are like no token."""
     guess = guess_model(Vocabulary(tuple(f"<{index}>" for index in range(700))), None)
-    drafts = factory(TreeDraft(4, min_probability=0), guess).start([*range(9, 9 + count)])
-    drafts.advance([9, 10, 11])
-    assert drafts.propose()[0] == [12, 13, 14, 15]
-    drafts.advance([690])
-    assert max(drafts.propose()[2]) > math.log(0.001)
+    drafts = NativeDrafter(TreeDraft(4, min_probability=0).native(), guess)
+    drafts.start([*range(9, 9 + count)])
+    assert drafts.propose([9, 10, 11]).token_ids == [12, 13, 14, 15]
+    assert max(drafts.propose([9, 10, 11, 690]).log_probs) > math.log(0.001)
 
 
 def test_a_model_must_be_there() -> None:
     with pytest.raises(TypeError, match="incompatible"):
-        DrafterFactory(NoDraftOptions(), None)  # type: ignore[arg-type]
+        NativeDrafter(NoDraftOptions(), None)  # type: ignore[arg-type]
+
+
+def test_drafts_from_outside_are_no_native_drafter() -> None:
+    with pytest.raises(ValueError, match=r"^options are OutsideOptions: expected a native drafter"):
+        NativeDrafter(OutsideOptions(), guess_model(VOCABULARY, None))  # type: ignore[arg-type]
 
 
 def test_a_tree_copies_on_where_the_sequence_left_the_source() -> None:
     source = VOCABULARY.encode("CC(=O)NCCOCCN(C)C=O")
     drafts = drafter(TreeDraft(4), source, ngram=None)
-    drafts.advance(source[:8])
-    assert tuple(source[8:10]) in paths(drafts.propose())
+    assert tuple(source[8:10]) in paths(drafts.propose(source[:8]))
 
 
 def test_ring_digits_are_copied_by_their_role() -> None:
     # In the source the ring is the second one that is open, in the target the first.
     source = VOCABULARY.encode("C1CC(Nc2ccccc2)C1")
     drafts = drafter(TreeDraft(16), source, ngram=None)
-    drafts.advance(VOCABULARY.encode("C(Nc"))
-    assert tuple(VOCABULARY.encode("1ccc")) in paths(drafts.propose())
-    drafts.advance(VOCABULARY.encode("1ccccc"))
-    assert tuple(VOCABULARY.encode("1)")) in paths(drafts.propose())
+    assert tuple(VOCABULARY.encode("1ccc")) in paths(drafts.propose(VOCABULARY.encode("C(Nc")))
+    path = VOCABULARY.encode("C(Nc1ccccc")
+    assert tuple(VOCABULARY.encode("1)")) in paths(drafts.propose(path))
 
 
 @pytest.mark.parametrize(

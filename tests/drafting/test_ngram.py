@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from molspec.drafting import TreeDraft, build_ngram, factory, guess_model, simulate
+from molspec.drafting import TreeDraft, build_ngram, guess_model, simulate
 from tests.tiny import QUERIES, VOCABULARY
 
 IDS = [VOCABULARY.encode(query) for query in QUERIES]
@@ -13,9 +13,9 @@ NGRAM = build_ngram(VOCABULARY, PAIRS, min_gain=0.0)
 
 
 def calls(ngram: bytes | None, source: str, target: str, node_budget: int = 16) -> int:
-    drafters = factory(TreeDraft(node_budget), guess_model(VOCABULARY, ngram))
+    guess = guess_model(VOCABULARY, ngram)
     pair = VOCABULARY.encode(source), VOCABULARY.encode(target)
-    return simulate(drafters, [pair], VOCABULARY.eos_id).decoder_calls
+    return simulate(TreeDraft(node_budget), guess, [pair], VOCABULARY.eos_id).decoder_calls
 
 
 def test_it_learns_what_targets_have_beside_their_source() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from molspec import compile, decode, load  # noqa: A004
-from molspec.engine.native import NativeEngine
+from molspec.engine.cpu.engine import NativeEngine
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
 from molspec.text import Vocabulary

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from molspec import Hypotheses, decode
 from molspec.drafting import TreeDraft, WindowDrafts
-from molspec.engine.adapters import evaluating
+from molspec.engine.torch.adapters import evaluating
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer, callables, copier
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 6}

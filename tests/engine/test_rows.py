@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec.engine.rows import Rows, TokenPaths, split
+from molspec.engine.torch.rows import Rows, TokenPaths, split
 
 
 class Tree:

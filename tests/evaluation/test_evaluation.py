@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
-from molspec.strategy import PredictOptions
+from molspec.options import PredictOptions
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [("CO", "OC"), ("CN", "CN"), ("X", "C"), ("CCO", "C("), ("CC", "CCC"), ("CCC", "CC")]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
-from molspec.strategy import PredictOptions
+from molspec.options import PredictOptions
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [

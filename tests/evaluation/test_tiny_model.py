@@ -10,7 +10,7 @@ import pytest
 
 from molspec.decoding import QueryStatistics
 from molspec.evaluation import Evaluation, PairTable, Settings
-from molspec.strategy import PredictOptions
+from molspec.options import PredictOptions
 from tests import tiny
 from tests.evaluation.fake import write_table
 

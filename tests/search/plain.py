@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from molspec.engine.native import NativeEngine
+from molspec.engine.cpu.engine import NativeEngine
 from tests.tiny import VOCABULARY
 
 NextLogProbs = Callable[[Sequence[int]], list[float]]

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from molspec.drafting import NoDraft, TreeDraft, WindowDrafts, factory
+from molspec._native import NativeDrafter
+from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts
 from molspec.predictor import Model
 from molspec.results import Result
 from tests import tiny
@@ -62,7 +63,7 @@ def test_standard_and_exact_beams_are_beam_search(
     model: Model, beam_size: int, length_penalty: float
 ) -> None:
     options = {"max_length": 14, "length_penalty": length_penalty}
-    eager = TreeDraft(node_budget=40, max_depth=5, min_probability=0.0)
+    eager = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
     for choice in ({"beam": "standard"}, {"beam": "exact"}, {"drafter": eager}):
         choice.setdefault("beam", "exact")
         results = model.predict(SHORT, beam_size, **choice, **options)
@@ -79,7 +80,7 @@ def test_beams_with_finished_hypotheses_apart(
     model: Model, beam_size: int, length_penalty: float
 ) -> None:
     options = {"max_length": 14, "length_penalty": length_penalty, "finished": "apart"}
-    eager = TreeDraft(node_budget=40, max_depth=5, min_probability=0.0)
+    eager = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
     for choice in ({"beam": "standard"}, {"beam": "exact"}, {"beam": "exact", "drafter": eager}):
         results = model.predict(SHORT, beam_size, **choice, **options)
         for query, result in zip(SHORT, results, strict=True):
@@ -100,7 +101,7 @@ def test_finished_hypotheses_apart_leave_room_for_likelier_ones(model: Model) ->
 def test_exact_beams_take_fewer_passes(model: Model) -> None:
     options = {"max_length": MAX_LENGTH, "batch_size": 1}
     standard = model.predict(SHORT, 5, beam="standard", **options)
-    ahead = TreeDraft(node_budget=40, max_depth=5, min_probability=0.0)
+    ahead = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
     exact = model.predict(SHORT, 5, drafter=ahead, **options)
     assert [answers(r) for r in exact] == [answers(r) for r in standard]
     assert exact.statistics.decoder_calls < standard.statistics.decoder_calls
@@ -133,12 +134,11 @@ def test_sbs_is_what_the_paper_states(model: Model, windows: WindowDrafts, beam_
 
 def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int) -> list[list[int]]:
     """Every node of the drafts' tree as a draft of its own, in order."""
-    drafter = factory(windows, model.guess).start(source_ids)
-    if last != tiny.VOCABULARY.bos_id:
-        drafter.advance([last])
-    token_ids, parents, _ = drafter.propose()
+    drafter = NativeDrafter(windows.native(), model.guess)
+    drafter.start(source_ids)
+    tree = drafter.propose([] if last == tiny.VOCABULARY.bos_id else [last])
     drafts: list[list[int]] = []
-    for token_id, parent in zip(token_ids, parents, strict=True):
+    for token_id, parent in zip(tree.token_ids, tree.parents, strict=True):
         drafts.append([*(drafts[parent] if parent >= 0 else []), token_id])
     return drafts
 
@@ -197,7 +197,7 @@ def test_a_query_that_is_done_leaves_at_once_and_the_next_takes_its_place(
 
 def test_memory_is_that_of_the_rows_however_many_queries_there_are(model: Model) -> None:
     session = model.engine.session(2)
-    sources = [model.source(0, query).encoder_ids for query in tiny.QUERIES]
+    sources = [model.reader.source(query).encoder_ids for query in tiny.QUERIES]
     session.encode([0], [max(sources, key=len)])
     session.encode([1], [max(sources, key=len)])
     blocks = len(session._memory_cache)

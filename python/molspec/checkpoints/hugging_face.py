@@ -23,7 +23,7 @@ from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.json_file import read_object
 from molspec.checkpoints.names import Rules, first, take
-from molspec.engine.generation import warn_of_processors
+from molspec.engine.torch.generation import warn_of_processors
 from molspec.model.spec import Activation, ModelSpec
 
 LOOKS_FOR = "a Hugging Face folder with config.json and weights"

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from molspec.decoding import Drafter, DraftTree, Path
 from molspec.drafting.configurations import (
+    AnyDrafter,
+    DrafterMaker,
     Drafting,
+    LookAhead,
     NoDraft,
     TreeDraft,
     WindowDrafts,
     check_count,
     check_number,
-    factory,
     resolve,
 )
+from molspec.drafting.merging import merged
 from molspec.drafting.ngram import build_ngram, guess_model
 from molspec.drafting.simulation import DraftStatistics, simulate
 
 __all__ = [
+    "AnyDrafter",
     "DraftStatistics",
+    "DraftTree",
+    "Drafter",
+    "DrafterMaker",
     "Drafting",
+    "LookAhead",
     "NoDraft",
+    "Path",
     "TreeDraft",
     "WindowDrafts",
     "build_ngram",
     "check_count",
     "check_number",
-    "factory",
     "guess_model",
+    "merged",
     "resolve",
     "simulate",
 ]

@@ -1,4 +1,4 @@
-"""The drafters and their options. Their work is native: csrc/drafting/drafter.h."""
+"""The drafters that molspec has, and their options. Their work is native: csrc/drafting."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 import operator
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from molspec import _native
+from molspec.decoding import Drafter
 
 
 @dataclass(frozen=True)
@@ -87,19 +88,66 @@ class TreeDraft:
         )
 
 
+@dataclass(frozen=True)
+class LookAhead:
+    """What exact beams may need next: beam search itself, run ahead on guesses.
+
+    node_budget: nodes a query and pass.
+    steps: of beam search, at most.
+    min_confidence: what standard beam search is less likely to come by is not drafted.
+    drafter: whose trees are the guesses where there are such; the n-gram guess is the guess
+        elsewhere, and everywhere without one.
+
+    Raises ValueError, naming the option.
+    """
+
+    node_budget: int
+    steps: int = 12
+    min_confidence: float = 0.4
+    drafter: Drafter | DrafterMaker | None = None
+
+    def __post_init__(self) -> None:
+        for name, most in (("node_budget", 10_000), ("steps", 1000)):
+            object.__setattr__(self, name, check_count(name, getattr(self, name), most))
+        check_number("min_confidence", self.min_confidence, 1)
+        if self.drafter is not None:
+            check_drafter("drafter", self.drafter)
+
+
+@runtime_checkable
+class DrafterMaker(Protocol):
+    """What makes a drafter once the model is known that it drafts for."""
+
+    def open(self, guess: _native.GuessModel) -> Drafter:
+        """Make a drafter for one set of options; `guess` is what drafting knows of the model."""
+
+
 Drafting = NoDraft | WindowDrafts | TreeDraft
+
+#: What the option `drafter` takes.
+AnyDrafter = str | Drafting | LookAhead | Drafter | DrafterMaker
 
 _NAMES: dict[str, type[Drafting]] = {"none": NoDraft, "windows": WindowDrafts, "tree": TreeDraft}
 
 
+def check_drafter(name: str, value: object) -> None:
+    """Raise ValueError, naming the option, for what is none of the drafters there are."""
+    known = (*get_args(Drafting), LookAhead, Drafter, DrafterMaker)
+    if isinstance(value, type) or not isinstance(value, known):
+        raise ValueError(
+            f"{name} is {value!r}: expected one of {', '.join(_NAMES)}, a configuration of "
+            "molspec.drafting, or an object with the methods of molspec.drafting.Drafter"
+        )
+
+
 def resolve(
-    drafter: str | Drafting,
+    drafter: AnyDrafter,
     *,
     draft_length: int | None = None,
     draft_count: int | None = None,
     node_budget: int | None = None,
-) -> Drafting:
-    """A drafter by name with its options, or a configuration as it is.
+) -> Drafting | LookAhead | Drafter | DrafterMaker:
+    """A drafter by name with its options, or what is a drafter as it is.
 
     Raises ValueError for an unknown name and for an option that the drafter does not have.
     """
@@ -113,11 +161,7 @@ def resolve(
         if value is not None
     }
     if not isinstance(drafter, str):
-        if not isinstance(drafter, Drafting):
-            raise ValueError(
-                f"drafter is {drafter!r}: expected one of {', '.join(_NAMES)}, "
-                "or a configuration of molspec.drafting"
-            )
+        check_drafter("drafter", drafter)
         if options:
             raise ValueError(
                 f"{next(iter(options))} is given beside a configuration of the drafter"
@@ -131,11 +175,6 @@ def resolve(
         if name not in known:
             raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
     return kind(**options)
-
-
-def factory(drafting: Drafting, guess: _native.GuessModel) -> _native.DrafterFactory:
-    """Drafters of one kind for the queries of one model."""
-    return _native.DrafterFactory(drafting.native(), guess)
 
 
 def check_count(name: str, value: Any, most: int = 1000, least: int = 1) -> int:

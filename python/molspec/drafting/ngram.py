@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from molspec import _native
-from molspec.drafting.configurations import TreeDraft, factory
+from molspec.drafting.configurations import TreeDraft
 from molspec.drafting.simulation import simulate
 from molspec.text import Vocabulary
 
@@ -68,8 +68,8 @@ def _rewriting_pays(vocabulary: Vocabulary, pairs: Sequence[Pair], min_gain: flo
 
     def calls(rewrites: bool) -> int:
         ngram = build_ngram(vocabulary, seen, min_gain=min_gain, rewrites=rewrites)
-        drafters = factory(TreeDraft(), guess_model(vocabulary, ngram))
-        return simulate(drafters, tried, vocabulary.eos_id).decoder_calls
+        guess = guess_model(vocabulary, ngram)
+        return simulate(TreeDraft(), guess, tried, vocabulary.eos_id).decoder_calls
 
     return calls(True) < calls(False)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from molspec import _native
+from molspec.drafting.configurations import Drafting
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class DraftStatistics:
 
 
 def simulate(
-    drafters: _native.DrafterFactory,
+    drafting: Drafting,
+    guess: _native.GuessModel,
     pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
     eos_id: int,
 ) -> DraftStatistics:
@@ -36,34 +38,30 @@ def simulate(
     A call verifies the drafts behind the last token and emits the accepted ones and one more; the
     first call has BOS alone to draft behind. Ids come without BOS and EOS.
     """
+    drafter = _native.NativeDrafter(drafting.native(), guess)
     total = DraftStatistics()
     for source_ids, target_ids in pairs:
-        total += _simulate_query(drafters, source_ids, [*target_ids, eos_id])
+        total += _simulate_query(drafter, source_ids, [*target_ids, eos_id])
     return total
 
 
 def _simulate_query(
-    drafters: _native.DrafterFactory, source_ids: Sequence[int], output_ids: Sequence[int]
+    drafter: _native.NativeDrafter, source_ids: Sequence[int], output_ids: Sequence[int]
 ) -> DraftStatistics:
     clock = time.thread_time
-    drafter = drafters.start(source_ids)
+    drafter.start(source_ids)
     calls = nodes = accepted = emitted = 0
     draft_seconds = 0.0
     while emitted < len(output_ids):
         begin_call = clock()
-        token_ids, parents, _ = drafter.propose()
+        tree = drafter.propose(output_ids[:emitted])
         draft_seconds += clock() - begin_call
         calls += 1
-        nodes += len(token_ids)
-        length = acceptance_length(token_ids, parents, output_ids[emitted:])
+        nodes += len(tree)
+        length = acceptance_length(tree.token_ids, tree.parents, output_ids[emitted:])
         accepted += length
         # The last token is EOS, and EOS is never drafted: there always is one more token.
-        new_ids = output_ids[emitted : emitted + length + 1]
-        emitted += len(new_ids)
-        if emitted < len(output_ids):
-            begin_call = clock()
-            drafter.advance(new_ids)
-            draft_seconds += clock() - begin_call
+        emitted += length + 1
     return DraftStatistics(1, calls, nodes, len(output_ids), accepted, draft_seconds)
 
 

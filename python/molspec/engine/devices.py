@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec.engine.cuda import CudaEngine
-from molspec.engine.native import NativeEngine
+from molspec.engine.cpu.engine import NativeEngine
+from molspec.engine.cuda.engine import CudaEngine
 from molspec.model.spec import ModelSpec
 
 _CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}

@@ -17,13 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from molspec._native import LIMITS
 from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 
 PACKING_VERSION = 2
 PANEL_COLUMNS = 64
 HEAD_MULTIPLE = 16
-BLOCK_POSITIONS = 16
+BLOCK_POSITIONS = LIMITS["block_positions"]
 
 #: As the table numbers them; float16 is for CUDA alone, int8 for the CPU.
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from itertools import islice, tee
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +14,8 @@ from molspec.evaluation.log import RecordLog
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
-from molspec.strategy import PredictOptions
+from molspec.options import PredictOptions
+from molspec.strategy import chosen_drafter
 
 if TYPE_CHECKING:
     from molspec.predictor import Model
@@ -43,7 +44,7 @@ class Settings:
         options = asdict(self.options)
         for name in ("draft_length", "draft_count", "node_budget"):
             del options[name]
-        drafter = self.options.on(self.device).drafting
+        drafter = chosen_drafter(self.options, self.device)
         return {
             "molspec": molspec.__version__,
             "model": self.model,
@@ -58,7 +59,10 @@ class Settings:
             **options,
             "beam": "greedy" if self.options.is_greedy else self.options.beam or "exact",
             "beam_size": self.options.width,
-            "drafter": {"kind": type(drafter).__name__, **asdict(drafter)},
+            "drafter": {
+                "kind": type(drafter).__name__,
+                **(asdict(drafter) if is_dataclass(drafter) else {}),
+            },
         }
 
 

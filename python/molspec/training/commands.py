@@ -228,8 +228,8 @@ def ngram_command(
     tried = made.validation.spread(_TRIED_PAIRS).pairs()
     typer.echo(f"{len(ngram)} bytes written to {output}")
     for node_budget in (5, 16, 32):
-        drafters = drafting.factory(drafting.TreeDraft(node_budget), guess)
-        sums = drafting.simulate(drafters, tried, made.vocabulary.eos_id)
+        tree = drafting.TreeDraft(node_budget)
+        sums = drafting.simulate(tree, guess, tried, made.vocabulary.eos_id)
         typer.echo(
             f"{node_budget} nodes: {sums.decoder_calls / max(sums.queries, 1):.2f} decoder calls "
             f"a target, {sums.draft_seconds / max(sums.decoder_calls, 1) * 1e6:.0f} us a draft"

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from molspec.engine.module import EncoderDecoder
+from molspec.engine.torch.module import EncoderDecoder
 from molspec.model.transformer import Transformer
 
 LOOKED_FOR = (

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor
 
 from molspec import ops
+from molspec._native import LIMITS
 from molspec.engine import host
 from molspec.engine.caches import grown
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.model.spec import ModelSpec
-
-#: Nodes that the decoder takes through its layers together (csrc/cpu/workspace.h).
-_CHUNK_ROWS = 64
 
 
 class NativeEngine:
@@ -113,7 +111,7 @@ class Session:
         if len(nodes) > len(self._log_probs):
             size = self._packed.spec.target_vocab_size
             self._log_probs = host.empty(max(2 * len(self._log_probs), len(nodes)), size)
-        self._reserve(min(len(nodes), _CHUNK_ROWS), self._packed.spec.max_positions)
+        self._reserve(min(len(nodes), LIMITS["chunk_rows"]), self._packed.spec.max_positions)
         ops.decoder_step(
             self._packed.weights,
             self._packed.table,

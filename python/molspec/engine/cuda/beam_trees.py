@@ -6,56 +6,22 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import GuessModel, Hypothesis, ListOptions
+from molspec._native import LAYOUTS, LIMITS, GuessModel, Hypothesis, ListSpec
+from molspec.engine.cuda.rounds import LIVE, DeviceRounds
+from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
-from molspec.engine.rounds import LIVE, DeviceRounds, SearchT
 
-if TYPE_CHECKING:
-    from molspec.engine.cuda import CudaSession
+SpecT = TypeVar("SpecT", bound=ListSpec)
 
-#: kWidestBeam, and the nodes of kMostBeamBlocks.
-_WIDEST = 64
-_MOST_NODES = 1024 * BLOCK_POSITIONS
-#: Fields of BeamNode.
-_NODE_FIELDS = 6
-
-#: BeamAnswer: the head of a row of answers.
-_HEAD = np.dtype(
-    [
-        ("state", "<i4"),
-        ("count", "<i4"),
-        ("finished_count", "<i4"),
-        ("length", "<i4"),
-        ("steps", "<i4"),
-        ("nodes", "<i4"),
-        ("drafted_tokens", "<i4"),
-        ("accepted_tokens", "<i4"),
-        ("emitted_tokens", "<i4"),
-        ("planned_count", "<i4"),
-        ("first_node", "<i4"),
-        ("max_length", "<i4"),
-        ("used_count", "<i4"),
-        ("looked_from", "<i4"),
-        ("unused", "<i4", (2,)),
-    ]
-)
-#: BeamPlace.
-_PLACE = np.dtype(
-    [
-        ("log_prob", "<f8"),
-        ("node", "<i4"),
-        ("length", "<i4"),
-        ("finished", "<i4"),
-        ("draft_count", "<i4"),
-    ]
-)
+_HEAD, _PLACE = LAYOUTS["BeamAnswer"], LAYOUTS["BeamPlace"]
+_NODE_FIELDS = len(LAYOUTS["BeamNode"].names or ())
 
 
 @dataclass(frozen=True)
@@ -107,17 +73,17 @@ class TreeSizes:
         slots = self.nodes * session.query_count
         slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + state_size
         return (
-            self.beam_size <= _WIDEST
-            and self.nodes <= _MOST_NODES
+            self.beam_size <= LIMITS["beam_size"]
+            and self.nodes <= LIMITS["beam_nodes"]
             and slots * self.capacity < 2**31
             and isfinite(length_norm(self.capacity))
             and session.has_room(slots // BLOCK_POSITIONS, slots * slot_size)
         )
 
 
-def capacity(options: ListOptions) -> int:
+def capacity(spec: ListSpec) -> int:
     """Positions of a path."""
-    return options.max_length + 2 - options.max_length % 2
+    return spec.max_length + 2 - spec.max_length % 2
 
 
 def special_ids(guess: GuessModel) -> tuple[int, int]:
@@ -125,10 +91,11 @@ def special_ids(guess: GuessModel) -> tuple[int, int]:
     return guess.bos, guess.eos
 
 
-class BeamTreeRounds(DeviceRounds[SearchT]):
+class BeamTreeRounds(DeviceRounds[SpecT]):
     """Buffers of a beam search on a session's device; a subclass has its rounds."""
 
-    def __init__(self, session: CudaSession, sizes: TreeSizes, rounds_ahead: int) -> None:
+    def _open_tree(self, session: CudaSession, sizes: TreeSizes, rounds_ahead: int) -> None:
+        """Make the buffers of a search."""
         self._sizes = sizes
         row = np.dtype(
             [
@@ -137,7 +104,7 @@ class BeamTreeRounds(DeviceRounds[SearchT]):
                 ("token_ids", "<i4", (sizes.beam_size, sizes.capacity)),
             ]
         )
-        super().__init__(session, row, rounds_ahead)
+        self._open(session, row, rounds_ahead)
         rows = session.query_count
         self._path_slots = self._zeros(rows, sizes.nodes, sizes.capacity)
         #: BeamRows.
@@ -157,10 +124,10 @@ class BeamTreeRounds(DeviceRounds[SearchT]):
         )
         self._kv_cache = session.cache(rows * sizes.blocks)
 
-    def _begin_lists(self, options: ListOptions) -> None:
-        """Give lists as these options ask for."""
-        self._options = options
-        norms = [options.length_norm(length) for length in range(self._sizes.capacity)]
+    def begin(self, spec: SpecT, guess: GuessModel) -> None:
+        """Forget all queries, for those of `spec`."""
+        self._forget(spec, guess)
+        norms = [spec.length_norm(length) for length in range(self._sizes.capacity)]
         self._length_norms.copy_(
             self._session.send(torch.tensor(norms, dtype=torch.float64, device="cpu"))
         )
@@ -168,7 +135,7 @@ class BeamTreeRounds(DeviceRounds[SearchT]):
     def _fresh(self) -> npt.NDArray[np.void]:
         fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])
         head = fresh["head"]
-        head["state"], head["max_length"] = LIVE, self._options.max_length
+        head["state"], head["max_length"] = LIVE, self.spec.max_length
         head["count"] = head["planned_count"] = 1
         head["looked_from"] = -1
         return fresh
@@ -202,9 +169,7 @@ class BeamTreeRounds(DeviceRounds[SearchT]):
             best = places[: head["count"]]
         return [
             _hypothesis(place, token_ids)
-            for place, token_ids in zip(
-                best[: self._options.n_best], answer["token_ids"], strict=False
-            )
+            for place, token_ids in zip(best[: self.spec.n_best], answer["token_ids"], strict=False)
         ]
 
 

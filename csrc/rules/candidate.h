@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/anywhere.h"
+#include "common/anywhere.h"
 
 namespace molspec {
 

@@ -39,6 +39,11 @@ class Graphs:
         wait: Callable[[], None] = event.synchronize
         return wait
 
+    def forget(self, owner: object) -> None:
+        """Forget the graphs whose keys begin with an owner's id."""
+        for key in [k for k in self._graphs if isinstance(k, tuple) and k[0] == id(owner)]:
+            del self._graphs[key]
+
     def clear(self) -> None:
         """Forget all graphs: a buffer has moved."""
         self._graphs.clear()

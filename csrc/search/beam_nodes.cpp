@@ -1,26 +1,9 @@
-#include "search/beam_entries.h"
+#include "search/beam_nodes.h"
 
+#include <algorithm>
 #include <cmath>
-#include <sstream>
-#include <stdexcept>
 
 namespace molspec {
-
-void require(bool holds, const char* name, double value, const char* expected) {
-  if (holds) return;
-  std::ostringstream text;
-  text << name << " is " << value << ": expected " << expected;
-  throw std::invalid_argument(text.str());
-}
-
-void check(const ListOptions& options) {
-  require(options.beam_size >= 1, "beam_size", options.beam_size, "at least 1");
-  require(options.n_best >= 1 && options.n_best <= options.beam_size, "n_best", options.n_best,
-          "1 to beam_size");
-  require(options.max_length >= 1, "max_length", options.max_length, "at least 1");
-  require(std::isfinite(options.length_penalty) && options.length_penalty >= 0, "length_penalty",
-          options.length_penalty, "at least 0");
-}
 
 int32_t BeamNodes::add(TokenTree& tree, int32_t query, int32_t parent, int32_t token_id) {
   slots_.push_back(tree.add(query, parent, token_id));
@@ -33,15 +16,15 @@ void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
   const auto mark = [this](int32_t slot) -> char& { return marks_[static_cast<size_t>(slot)]; };
   for (const int32_t slot : slots_) mark(slot) = kDrop;
   for (const BeamEntry& entry : beam) {
-    for (int32_t slot = tree.parent(entry.slot); slot != TokenTree::kNone && mark(slot) == kDrop;
+    for (int32_t slot = tree.parent(entry.node); slot != TokenTree::kNone && mark(slot) == kDrop;
          slot = tree.parent(slot))
       mark(slot) = kBefore;
   }
   for (const BeamEntry& entry : beam)
     if (!entry.finished) {
-      mark(entry.slot) = kBehind;
-    } else if (mark(entry.slot) == kDrop) {
-      mark(entry.slot) = kBefore;
+      mark(entry.node) = kBehind;
+    } else if (mark(entry.node) == kDrop) {
+      mark(entry.node) = kBefore;
     }
   for (const int32_t slot : slots_) {
     const int32_t parent = tree.parent(slot);
@@ -83,13 +66,8 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
 
 std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {
   std::vector<Hypothesis> hypotheses(std::min(beam.size(), static_cast<size_t>(n_best)));
-  for (size_t i = 0; i < hypotheses.size(); ++i) {
-    int32_t slot = beam[i].slot;
-    std::vector<int32_t> tokens(static_cast<size_t>(tree.position(slot)));
-    for (auto token = tokens.rbegin(); token != tokens.rend(); ++token, slot = tree.parent(slot))
-      *token = tree.token_id(slot);
-    hypotheses[i] = {std::move(tokens), beam[i].log_prob, beam[i].finished};
-  }
+  for (size_t i = 0; i < hypotheses.size(); ++i)
+    hypotheses[i] = {tree.path(beam[i].node), beam[i].log_prob, beam[i].finished != 0};
   return hypotheses;
 }
 

@@ -1,9 +1,8 @@
-"""The engine on a CUDA device: the same calls, steps replayed as captured graphs."""
+"""Caches of one batch on a CUDA device: encode, step and release, replayed as captured graphs."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,92 +11,14 @@ from torch import Tensor
 
 from molspec import ops
 from molspec.engine import host
-from molspec.engine.beams import BeamRounds
 from molspec.engine.caches import grown
-from molspec.engine.graphs import Graphs, Staged
-from molspec.engine.greedy import GreedyRounds
-from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
-from molspec.engine.rounds import DeviceRounds
-from molspec.engine.speculative_beams import SpeculativeBeamRounds
-from molspec.model.spec import ModelSpec
+from molspec.engine.cuda.graphs import Graphs, Staged
+from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
 
-#: What can stay on a device.
-_ROUNDS = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
 #: The smallest step that is captured: sizes are powers of two from here on.
 _FEWEST_NODES = 8
 #: The row of a captured step that has no node (csrc/ops/decoder_step.h).
 _GAP = (0, 0, 0, -1)
-
-
-class CudaEngine:
-    """Encodes queries and evaluates nodes of the token tree on one device.
-
-    The weights may be shared: `session` makes the caches for one decode loop. With
-    `rounds_on_device` off the host drafts and selects between steps for every search, as it does
-    for those that have no rounds on the device: to compare the two.
-    """
-
-    def __init__(
-        self,
-        spec: ModelSpec,
-        weights: Mapping[str, Tensor],
-        dtype: torch.dtype,
-        device: torch.device,
-        rounds_on_device: bool = True,
-    ) -> None:
-        self.spec = spec
-        self.dtype = dtype
-        packed = pack(spec, weights, dtype)
-        self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
-        self.rounds_on_device = rounds_on_device
-        self._idle: list[CudaSession] = []  # the last one given back
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_idle": []}  # captured graphs cannot be copied
-
-    def session(self, query_count: int) -> Lease:
-        """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
-        return Lease(self._take(query_count), self.rounds_on_device, self._give_back)
-
-    def _take(self, query_count: int) -> CudaSession:
-        try:
-            session = self._idle.pop()
-        except IndexError:
-            return self._make(query_count)
-        if session.query_count != query_count:
-            return self._make(query_count)
-        session.reset()
-        return session
-
-    def _make(self, query_count: int) -> CudaSession:
-        return CudaSession(self.packed, query_count)
-
-    def _give_back(self, session: CudaSession) -> None:
-        self._idle[:] = [session]
-
-
-class Lease:
-    """A session in use by one decode loop; it is idle again where nobody holds the lease any more.
-
-    Buffers and captured graphs so outlive a call: a query that comes alone finds them warm.
-    """
-
-    def __init__(
-        self,
-        session: CudaSession,
-        rounds_on_device: bool,
-        give_back: Callable[[CudaSession], None],
-    ) -> None:
-        self._session = session
-        self._rounds_on_device = rounds_on_device
-        self.encode = session.encode
-        self.step = session.step
-        self.release = session.release
-        weakref.finalize(self, give_back, session).atexit = False
-
-    def rounds(self, search: object) -> DeviceRounds[Any] | None:
-        """The decode loop of a search whose rounds can stay on the device; None for all others."""
-        return self._session.rounds(search) if self._rounds_on_device else None
 
 
 class CudaSession:
@@ -133,12 +54,9 @@ class CudaSession:
         self._nodes = Staged((4,), torch.int32, self.device)
         self._path_slots = Staged((), torch.int32, self.device)
         self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
-        self._rounds: DeviceRounds[Any] | None = None
 
     def reset(self) -> None:
-        """Free all rows, for another decode loop: one that was left early has some."""
-        if self._rounds is not None:
-            self._rounds.wait()
+        """Free all rows, for other requests: those that were left early have some."""
         for row in self._host_memories[:, 0].nonzero().flatten().tolist():
             self.release(row)
 
@@ -222,21 +140,6 @@ class CudaSession:
         self._log_probs.download(count)
         self.library.refuse_fault(self._workspace)  # waits
         return self._log_probs.host.numpy()
-
-    def rounds(self, search: Any) -> DeviceRounds[Any] | None:
-        """The decode loop of a search whose rounds can stay on the device; None for all others.
-
-        It is that of the last search where its buffers will do.
-        """
-        kind = next((kind for kind in _ROUNDS if kind.takes(search, self)), None)
-        if kind is None:
-            return None
-        if isinstance(self._rounds, kind) and self._rounds.fits(search):
-            self._rounds.begin(search)
-        else:
-            self.graphs.clear()  # those of other buffers
-            self._rounds = kind(self, search)
-        return self._rounds
 
     def step_size(self, node_count: int) -> int:
         """Nodes that the graph of a step of `node_count` is captured for."""

@@ -1,4 +1,4 @@
-// What every beam search keeps of a query: its hypotheses by rank, and the nodes they stand on.
+// What beam searches on the host share: hypotheses by rank, and the nodes they stand on.
 
 #pragma once
 
@@ -6,50 +6,28 @@
 #include <vector>
 
 #include "drafting/guess.h"
-#include "ops/candidate.h"
+#include "rules/beam.h"
 #include "search/decoded.h"
+#include "search/spec.h"
 #include "search/token_tree.h"
 
 namespace molspec {
 
-// What every beam search is asked for.
-struct ListOptions {
-  int32_t beam_size;
-  int32_t n_best;
-  int32_t max_length;  // tokens of a hypothesis, EOS counted
-  double length_penalty;
-};
-
-// Throw std::invalid_argument, naming the option, where one makes no sense.
-void check(const ListOptions& options);
-void require(bool holds, const char* name, double value, const char* expected);
-
-// One place in a beam.
-struct BeamEntry {
-  int32_t slot = TokenTree::kNone;  // of the last token; of a finished hypothesis, that before EOS
-  int32_t length = 0;               // emitted tokens, EOS counted
-  double log_prob = 0.0;
-  bool finished = false;
-  float confidence = 1.0F;  // looking ahead: that standard beam search comes by
-};
-
 using Beam = std::vector<BeamEntry>;  // by rank
 
-// An extension of a hypothesis of the beam, or that hypothesis itself where it is finished.
-struct BeamChoice : RankedCandidate {
-  static constexpr int32_t kCarried = -1;  // the token_id of a finished hypothesis
-
-  double log_prob;
-  float confidence;
-  int32_t slot;    // the node that the token follows
-  int32_t length;  // with the token
-};
+// The entry of a query that begins.
+inline BeamEntry first_entry(int32_t node) { return {0, node, 0, 0, 1, kNoToken, -1}; }
 
 // Every node of one query, parents before children.
 class BeamNodes {
  public:
   void clear() { slots_.clear(); }
   int32_t add(TokenTree& tree, int32_t query, int32_t parent, int32_t token_id);
+  // Takes over nodes that are in the tree already.
+  template <typename Iterator>
+  void add(Iterator begin, Iterator end) {
+    slots_.insert(slots_.end(), begin, end);
+  }
   // Gives back the nodes that no hypothesis of the beam has before it or behind it.
   void collect(TokenTree& tree, const Beam& beam);
 

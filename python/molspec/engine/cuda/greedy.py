@@ -3,58 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from molspec._native import GreedySearch, Hypothesis
-from molspec.engine import drafts
+from molspec._native import LAYOUTS, GreedySpec, GuessModel, Hypothesis
+from molspec.engine.cuda import drafts
+from molspec.engine.cuda.rounds import LIVE, ROUNDS_AHEAD, DeviceRounds
+from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
-from molspec.engine.rounds import LIVE, ROUNDS_AHEAD, DeviceRounds
 
-if TYPE_CHECKING:
-    from molspec.engine.cuda import CudaSession
-
-#: GreedyAnswer: the head of a row of answers.
-_HEAD = np.dtype(
-    [
-        ("log_prob", "<f8"),
-        ("state", "<i4"),
-        ("finished", "<i4"),
-        ("token_count", "<i4"),
-        ("steps", "<i4"),
-        ("nodes", "<i4"),
-        ("drafted_tokens", "<i4"),
-        ("accepted_tokens", "<i4"),
-        ("emitted_tokens", "<i4"),
-        ("first_node", "<i4"),
-        ("max_length", "<i4"),
-    ]
-)
+_HEAD = LAYOUTS["GreedyAnswer"]
 
 
-class GreedyRounds(DeviceRounds[GreedySearch]):
-    """Greedy search on a session's device: buffers and graphs, for one decode loop after another.
+class GreedyRounds(DeviceRounds[GreedySpec]):
+    """Greedy search on a session's device.
 
-    Raises ValueError where the drafters' vocabulary is not the model's.
+    Raises ValueError where the guess's vocabulary is not the model's.
     """
 
     @staticmethod
-    def takes(search: object, session: CudaSession) -> bool:
+    def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is greedy search whose drafts can be made on the device."""
         del session
-        return isinstance(search, GreedySearch) and drafts.takes(search.drafters)
+        return isinstance(spec, GreedySpec) and drafts.takes(spec.drafter, guess)
 
     def __init__(
-        self, session: CudaSession, search: GreedySearch, rounds_ahead: int = ROUNDS_AHEAD
+        self,
+        session: CudaSession,
+        spec: GreedySpec,
+        guess: GuessModel,
+        rounds_ahead: int = ROUNDS_AHEAD,
     ) -> None:
         #: Token ids in a row of answers: a row has a multiple of 8 bytes.
-        self._capacity = _capacity(search)
+        self._capacity = _capacity(spec)
         row = np.dtype([("head", _HEAD), ("token_ids", "<i4", (self._capacity,))])
-        super().__init__(session, row, rounds_ahead)
-        self._drafter = drafts.make(session, search.drafters)
+        self._open(session, row, rounds_ahead)
+        self._drafter = drafts.make(session, spec.drafter, guess)
         rows, limit = session.query_count, self._drafter.limit
         blocks = -(-(self._capacity + 1 + limit) // BLOCK_POSITIONS)
         slots = torch.arange(rows * blocks * BLOCK_POSITIONS, dtype=torch.int32)
@@ -62,25 +48,23 @@ class GreedyRounds(DeviceRounds[GreedySearch]):
         self._drafts = self._zeros(rows, 1 + 2 * limit)
         self._kv_cache = session.cache(rows * blocks)
         self._path_slots = self._zeros(0)
-        self.begin(search)
+        self.begin(spec, guess)
 
-    def fits(self, search: GreedySearch) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another search."""
-        guess = search.drafters.model
+    def fits(self, spec: GreedySpec, guess: GuessModel) -> bool:
+        """Whether the buffers, and the graphs on them, are those of another spec."""
         same = (self._guess.bos, self._guess.eos, self._capacity)
-        return same == (guess.bos, guess.eos, _capacity(search)) and self._drafter.fits(
-            search.drafters
+        return same == (guess.bos, guess.eos, _capacity(spec)) and self._drafter.fits(
+            spec.drafter, guess
         )
 
-    def begin(self, search: GreedySearch) -> None:
-        """Forget all queries, for a decode loop of `search`."""
-        self._forget(search.drafters.model)
-        self._drafter.begin(search.drafters)
-        self._max_length = search.max_length
+    def begin(self, spec: GreedySpec, guess: GuessModel) -> None:
+        """Forget all queries, for those of `spec`."""
+        self._forget(spec, guess)
+        self._drafter.begin(spec.drafter, guess)
 
     def _fresh(self) -> npt.NDArray[np.void]:
         head = np.zeros((), dtype=_HEAD)
-        head["state"], head["max_length"] = LIVE, self._max_length
+        head["state"], head["max_length"] = LIVE, self.spec.max_length
         return head
 
     def _begin(self, row: int, source_ids: Sequence[int]) -> int:
@@ -110,5 +94,5 @@ class GreedyRounds(DeviceRounds[GreedySearch]):
         ]
 
 
-def _capacity(search: GreedySearch) -> int:
-    return -(-search.max_length // 2) * 2
+def _capacity(spec: GreedySpec) -> int:
+    return -(-spec.max_length // 2) * 2

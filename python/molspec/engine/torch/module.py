@@ -17,8 +17,8 @@ from torch import Tensor
 
 from molspec import ops
 from molspec.engine import host
-from molspec.engine.memories import Memories
-from molspec.engine.rows import IntArray, Rows, TokenPaths, split
+from molspec.engine.torch.memories import Memories
+from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
 #: Padded columns that a call of the model is worth: calls are cheap on a CPU, and a GPU takes a few
 #: thousand tokens in the time that it takes to launch a decoder's kernels.

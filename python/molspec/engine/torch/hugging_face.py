@@ -17,10 +17,11 @@ from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from molspec.engine.adapters import device_of
-from molspec.engine.generation import generation_settings, warn_of_processors
-from molspec.engine.memories import Memories
-from molspec.engine.module import (
+from molspec.engine.packing import BLOCK_POSITIONS
+from molspec.engine.torch.adapters import device_of
+from molspec.engine.torch.generation import generation_settings, warn_of_processors
+from molspec.engine.torch.memories import Memories
+from molspec.engine.torch.module import (
     PickedNodes,
     call_cost,
     check_logits,
@@ -30,8 +31,7 @@ from molspec.engine.module import (
     picked_nodes,
     take,
 )
-from molspec.engine.packing import BLOCK_POSITIONS
-from molspec.engine.rows import IntArray, Rows, TokenPaths, split
+from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
 
 class HuggingFaceSession:

@@ -11,33 +11,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import NO_NUMBERS, Decoded, GuessModel, Hypothesis, SearchStatistics
-
-if TYPE_CHECKING:
-    from molspec.engine.cuda import CudaSession
+from molspec._native import (
+    NO_NUMBERS,
+    STATES,
+    Decoded,
+    GuessModel,
+    Hypothesis,
+    SearchStatistics,
+)
+from molspec.engine.cuda.session import CudaSession
 
 #: Rounds under way when the host looks. With two the device never waits for the host, and does one
 #: round for nothing, an empty one, when the last query ends. What is decoded does not depend on it.
 ROUNDS_AHEAD = 2
 
-#: States of a row of answers (csrc/ops/answer.h).
-LIVE, NO_NUMBERS_STATE = 1, 3
+#: States of a row of answers.
+LIVE, NO_NUMBERS_STATE = STATES["live"], STATES["no_numbers"]
 _COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
 
 
-#: A kind of search.
-SearchT = TypeVar("SearchT")
+#: What is asked of a kind of search.
+SpecT = TypeVar("SpecT")
 
 
-class DeviceRounds(ABC, Generic[SearchT]):
-    """Rounds of a search on a session's device, for one decode loop after another.
+class DeviceRounds(ABC, Generic[SpecT]):
+    """Rounds of one spec on a session's device; of another one behind it, where no query is live.
 
     A subclass has the buffers of its search and says what a round, a fresh row and an answer are.
     `row` is the type of a row of answers, whose field "head" has "state" and the counts.
@@ -45,18 +50,31 @@ class DeviceRounds(ABC, Generic[SearchT]):
 
     @staticmethod
     @abstractmethod
-    def takes(search: object, session: CudaSession) -> bool:
+    def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is such a search, and one whose rounds can stay on the session's device."""
 
     @abstractmethod
-    def fits(self, search: SearchT) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another search."""
+    def fits(self, spec: SpecT, guess: GuessModel) -> bool:
+        """Whether the buffers, and the graphs on them, are those of another spec."""
 
     @abstractmethod
-    def begin(self, search: SearchT) -> None:
-        """Forget all queries, for a decode loop of `search`."""
+    def begin(self, spec: SpecT, guess: GuessModel) -> None:
+        """Forget all queries, for those of `spec`."""
 
-    def __init__(self, session: CudaSession, row: np.dtype[Any], rounds_ahead: int) -> None:
+    #: What is asked for.
+    spec: SpecT
+
+    @abstractmethod
+    def __init__(
+        self,
+        session: CudaSession,
+        spec: SpecT,
+        guess: GuessModel,
+        rounds_ahead: int = ROUNDS_AHEAD,
+    ) -> None: ...
+
+    def _open(self, session: CudaSession, row: np.dtype[Any], rounds_ahead: int) -> None:
+        """Make what every kind of search has; `row` is the type of a row of answers."""
         self._session = session
         self._row = row
         self._answers = self._zeros(session.query_count, row.itemsize, dtype=torch.uint8)
@@ -71,15 +89,16 @@ class DeviceRounds(ABC, Generic[SearchT]):
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self._session.device)
 
-    def _forget(self, guess: GuessModel) -> None:
-        """Forget all queries, for a decode loop of another search.
+    def _forget(self, spec: SpecT, guess: GuessModel) -> None:
+        """Forget all queries, for those of a spec.
 
-        Raises ValueError where the search's vocabulary is not the model's.
+        Raises ValueError where the guess's vocabulary is not the model's.
         """
+        self.spec = spec
         most = self._session.spec.target_vocab_size
         if guess.vocab_size < most:
             raise ValueError(
-                f"the search knows {guess.vocab_size} tokens: expected the model's {most}"
+                f"the guess knows {guess.vocab_size} tokens: expected the model's {most}"
             )
         self._guess = guess
         self._answers.zero_()
@@ -95,25 +114,21 @@ class DeviceRounds(ABC, Generic[SearchT]):
         """Queries that the host has not seen done."""
         return len(self._live)
 
-    def start(
-        self,
-        rows: Sequence[int],
-        encoder_ids: Sequence[Sequence[int]],
-        token_ids: Sequence[Sequence[int]],
-    ) -> None:
-        """Encode sources into free rows and begin their queries in the next round."""
-        self._session.encode(rows, encoder_ids)
-        head = np.frombuffer(self._fresh().tobytes(), dtype=np.uint8).copy()
-        fresh = torch.from_numpy(head)
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Begin the query of an encoded row in the next round."""
         first_round = self._looked_count + len(self._under_way)
-        for row, source_ids in zip(rows, token_ids, strict=True):
-            most_nodes = self._begin(row, source_ids)
-            self._answers[row, : len(fresh)] = self._session.send(fresh)
-            self._live[row] = first_round, most_nodes
+        most_nodes = self._begin(row, source_ids)
+        self._write_head(row, self._fresh())
+        self._live[row] = first_round, most_nodes
 
-    def release(self, row: int) -> None:
-        """Free a row and the memory of its query."""
-        self._session.release(row)
+    def cancel(self, row: int) -> None:
+        """Forget a query: from the next round on it has no part."""
+        del self._live[row]
+        self._write_head(row, np.zeros_like(self._fresh()))
+
+    def _write_head(self, row: int, head: npt.NDArray[np.void]) -> None:
+        content = np.frombuffer(head.tobytes(), dtype=np.uint8).copy()
+        self._answers[row, : len(content)] = self._session.send(torch.from_numpy(content))
 
     def run(self) -> list[Decoded]:
         """Queue the next round and look at the oldest one; return the queries it found done."""
@@ -141,7 +156,7 @@ class DeviceRounds(ABC, Generic[SearchT]):
             self._session.graphs.clear()
         self._session.reserve(size)
         graphs = self._session.graphs
-        graphs.run((type(self).__name__, size), lambda: self._launch(size))
+        graphs.run((id(self), size), lambda: self._launch(size))
         image.copy_(self._answers, non_blocking=True)
         self._under_way.append((graphs.mark(), image))
 

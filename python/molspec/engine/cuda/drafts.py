@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from molspec._native import DrafterFactory, GuessModel, TreeOptions, WindowOptions
+from molspec._native import (
+    LIMITS,
+    DrafterOptions,
+    GuessModel,
+    NoDraftOptions,
+    TreeOptions,
+    WindowOptions,
+)
 from molspec.engine import host
-
-if TYPE_CHECKING:
-    from molspec.engine.cuda import CudaSession
-
-#: kMostTreeNodes and kMostNgramSymbols: what a warp has room for.
-_MOST_TREE_NODES = 32
-_MOST_NGRAM_SYMBOLS = 512
+from molspec.engine.cuda.session import CudaSession
 
 
 class DeviceDrafts:
@@ -31,12 +31,13 @@ class DeviceDrafts:
     def __init__(self, session: CudaSession) -> None:
         self._session = session
 
-    def fits(self, drafters: DrafterFactory) -> bool:
-        """Whether other drafters need the same buffers, and the same numbers in a round."""
-        return not isinstance(drafters.options, (WindowOptions, TreeOptions))
+    def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
+        """Whether another drafter needs the same buffers, and the same numbers in a round."""
+        del model
+        return isinstance(options, NoDraftOptions)
 
-    def begin(self, drafters: DrafterFactory) -> None:
-        """Draft for a decode loop."""
+    def begin(self, options: DrafterOptions, model: GuessModel) -> None:
+        """Draft by these options."""
 
     def start(self, row: int, source_ids: Sequence[int]) -> int:
         """Begin a query; return the most nodes of a tree of it."""
@@ -84,25 +85,22 @@ class DeviceWindowTrees:
 class DeviceWindows(DeviceDrafts):
     """Windows of the source: the host makes their trees, a round picks one."""
 
-    def __init__(
-        self, session: CudaSession, drafters: DrafterFactory, options: WindowOptions
-    ) -> None:
+    def __init__(self, session: CudaSession, options: WindowOptions, model: GuessModel) -> None:
         super().__init__(session)
-        self._windows = DeviceWindowTrees(session, drafters.model, options)
+        self._windows = DeviceWindowTrees(session, model, options)
         self.limit, _ = window_limits(session, options)
-        self._bos = drafters.model.bos
+        self._bos = model.bos
 
-    def fits(self, drafters: DrafterFactory) -> bool:
+    def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
         """Whether the trees have room in the rows."""
-        options = drafters.options
-        if not isinstance(options, WindowOptions) or drafters.model.bos != self._bos:
+        if not isinstance(options, WindowOptions) or model.bos != self._bos:
             return False
         return self._windows.fits(options)
 
-    def begin(self, drafters: DrafterFactory) -> None:
-        """Draft by the options of these drafters."""
-        assert isinstance(drafters.options, WindowOptions)
-        self._windows.begin(drafters.model, drafters.options)
+    def begin(self, options: DrafterOptions, model: GuessModel) -> None:
+        """Draft by these options."""
+        assert isinstance(options, WindowOptions)
+        self._windows.begin(model, options)
 
     def start(self, row: int, source_ids: Sequence[int]) -> int:
         """Send the trees of a query; return the nodes of the largest."""
@@ -136,18 +134,15 @@ class DeviceGuess:
 class DeviceTree(DeviceDrafts):
     """The likeliest continuations by a guess: a round makes the tree."""
 
-    def __init__(
-        self, session: CudaSession, drafters: DrafterFactory, options: TreeOptions
-    ) -> None:
+    def __init__(self, session: CudaSession, options: TreeOptions, model: GuessModel) -> None:
         super().__init__(session)
         self._numbers = _numbers(options)
         self.limit = options.node_budget
-        self._guess = DeviceGuess(session, drafters.model, 1 + self.limit)
+        self._guess = DeviceGuess(session, model, 1 + self.limit)
 
-    def fits(self, drafters: DrafterFactory) -> bool:
+    def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
         """Whether it is the same guess, and a tree of the same options."""
-        options = drafters.options
-        if not isinstance(options, TreeOptions) or drafters.model is not self._guess.model:
+        if not isinstance(options, TreeOptions) or model is not self._guess.model:
             return False
         return _numbers(options) == self._numbers
 
@@ -164,24 +159,24 @@ class DeviceTree(DeviceDrafts):
         )
 
 
-def takes(drafters: DrafterFactory) -> bool:
+def takes(options: DrafterOptions, model: GuessModel) -> bool:
     """Whether the drafts can be made on a device: a guess there needs its n-gram model."""
-    if not isinstance(drafters.options, TreeOptions):
-        return True
-    return guesses(drafters.model) and drafters.options.node_budget <= _MOST_TREE_NODES
+    if isinstance(options, TreeOptions):
+        return guesses(model) and options.node_budget <= LIMITS["tree_nodes"]
+    return isinstance(options, (NoDraftOptions, WindowOptions))
 
 
 def guesses(model: GuessModel) -> bool:
     """Whether it can guess on a device."""
-    return 0 < model.ngram_alphabet <= _MOST_NGRAM_SYMBOLS
+    return 0 < model.ngram_alphabet <= LIMITS["ngram_symbols"]
 
 
-def make(session: CudaSession, drafters: DrafterFactory) -> DeviceDrafts:
-    """The drafter on a session's device."""
-    if isinstance(drafters.options, WindowOptions):
-        return DeviceWindows(session, drafters, drafters.options)
-    if isinstance(drafters.options, TreeOptions):
-        return DeviceTree(session, drafters, drafters.options)
+def make(session: CudaSession, options: DrafterOptions, model: GuessModel) -> DeviceDrafts:
+    """The drafter on a session's device, of those that it `takes`."""
+    if isinstance(options, WindowOptions):
+        return DeviceWindows(session, options, model)
+    if isinstance(options, TreeOptions):
+        return DeviceTree(session, options, model)
     return DeviceDrafts(session)
 
 

@@ -1,0 +1,21 @@
+// What kernels have room for, and Python must know (bind_layouts.cpp).
+
+#pragma once
+
+#include <cstdint>
+
+namespace molspec {
+
+// Of searches that stay on a device.
+constexpr int64_t kMostTreeNodes = 32;     // of a draft tree: a warp's shared memory
+constexpr int64_t kMostDraftDepth = 15;    // tokens of a draft of SBS: a block holds the leaves
+constexpr int64_t kWidestBeam = 64;        // a block of threads holds a beam and its candidates
+constexpr int64_t kMostBeamBlocks = 1024;  // of a query's tree, whose nodes in use a block knows
+constexpr int kMostNgramSymbols = 512;     // of an n-gram model
+// Threads that a step on the CPU may use.
+constexpr int kMostThreads = 64;
+// Nodes that the decoder on the CPU takes through its layers together: their activations stay in the L2
+// cache.
+constexpr int64_t kChunkRows = 64;
+
+}  // namespace molspec

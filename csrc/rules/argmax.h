@@ -1,0 +1,52 @@
+// Greedy acceptance, for host and device: every emitted token is the model's own argmax, the lowest
+// id among equals, whatever was drafted. Andronov et al., J. Cheminform. 2025, "Speculative greedy
+// decoding".
+//
+// A *team* (drafting/guess_rules.h) follows the path; all its members agree on every value. It offers
+//
+//   likeliest(node)       the first of the greatest log-probs behind a staged node, as an object
+//                         with token_id and log_prob
+//   drafted(node, token)  the staged draft of a token behind a node, or kLastToken where there is
+//                         none
+//   keep(node, count)     the node is on the path, behind `count` accepted drafts
+//   write(place, token)   puts down an emitted token
+
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/anywhere.h"
+
+namespace molspec {
+
+enum class Verdict : int32_t { kGoesOn, kDone, kNoNumbers };
+
+// The staged node that a round begins with: the token emitted last.
+constexpr int32_t kLastToken = 0;
+
+// `answer` has log_prob, finished, token_count, accepted_tokens and emitted_tokens.
+template <typename Team, typename Answer>
+MOLSPEC_ANYWHERE Verdict accept_argmax(const Team& team, int32_t eos_id, int32_t max_length,
+                                       Answer& answer) {
+  int32_t node = kLastToken;
+  for (int32_t accepted = 0;; ++accepted) {
+    const auto best = team.likeliest(node);
+    // Neither NaN nor infinite, spelt so that host and device compilers agree.
+    if (!(best.log_prob - best.log_prob == 0)) return Verdict::kNoNumbers;
+    team.keep(node, accepted);
+    answer.log_prob += static_cast<double>(best.log_prob);
+    ++answer.emitted_tokens;
+    if (best.token_id == eos_id) {
+      answer.finished = 1;
+      return Verdict::kDone;
+    }
+    team.write(answer.token_count++, best.token_id);
+    if (answer.emitted_tokens >= max_length) return Verdict::kDone;
+    node = team.drafted(node, best.token_id);
+    if (node == kLastToken) return Verdict::kGoesOn;
+    ++answer.accepted_tokens;
+  }
+}
+
+}  // namespace molspec

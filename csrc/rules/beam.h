@@ -1,0 +1,178 @@
+// Steps of standard beam search, for host and device: which hypotheses make the next beam, when a
+// step may be taken ("exact replay"), and, looking ahead on guesses, how likely each is to come by.
+//
+// The lists of a query are its own kind on either side. They offer
+//
+//   beam, next, finished, choices    arrays: hypotheses by rank, those of the next beam, those that
+//                                    finished apart (room for one more than beam_size), and the best
+//                                    extensions of the beam, best first
+//   count, next_count, finished_count
+//
+// and a *stepper* offers
+//
+//   beam_size(), max_length(), eos_id(), apart()    apart: finished hypotheses leave the beam
+//   score(log_prob, length)          log_prob / length^length_penalty
+//   evaluated(rank)                  whether the model's log-probs behind a hypothesis are known
+//   numberless(rank)                 they are, and are no numbers
+//   drafted(rank)                    its node was staged by looking ahead
+
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/anywhere.h"
+#include "rules/argmax.h"
+#include "rules/candidate.h"
+
+namespace molspec {
+
+constexpr int32_t kNoToken = -1;
+
+// A hypothesis in its place of a beam.
+struct BeamEntry {
+  double log_prob;
+  int32_t node;    // of the last token, or while there is a `token` of the one before; of a finished
+                   // hypothesis, that before EOS
+  int32_t length;  // emitted tokens, EOS counted
+  int32_t finished;
+  float confidence;  // looking ahead: that standard beam search comes by
+  int32_t token;     // whose node is not looked up yet, or kNoToken
+  int32_t parent;    // scratch of who looks it up
+
+  MOLSPEC_ANYWHERE bool goes_on(int32_t max_length) const {
+    return !finished && length < max_length;
+  }
+};
+
+// An extension of a hypothesis of the beam, or that hypothesis itself.
+struct BeamChoice : RankedCandidate {
+  static constexpr int32_t kCarried = -1;  // its token_id
+
+  double log_prob;
+  float confidence;
+};
+
+// Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no place.
+MOLSPEC_ANYWHERE inline int32_t candidate_count(int32_t beam_size, bool apart) {
+  return beam_size + (apart ? 1 : 0);
+}
+
+// Choices that make a beam. Where hypotheses finish apart, every one may, which leaves its place to
+// another.
+MOLSPEC_ANYWHERE inline int32_t most_choices(int32_t beam_size, bool apart) {
+  return apart ? 2 * beam_size : beam_size;
+}
+
+// A hypothesis that is only carried along: it goes no further or, looking ahead, is unlikely to come
+// by. That one keeps its place all the same: what it keeps out is unlikely too.
+MOLSPEC_ANYWHERE inline bool stays(const BeamEntry& entry, int32_t max_length, bool evaluated,
+                                   bool guessing, float min_confidence) {
+  return !entry.goes_on(max_length) ||
+         (guessing && !evaluated && entry.confidence < min_confidence);
+}
+
+// What a choice's confidence is multiplied by where there are guesses: it is the likelier to be beam
+// search's own the further it lies before the first one left out. At no distance the odds are even,
+// and they grow with the distance in nats.
+MOLSPEC_ANYWHERE inline float chosen_odds(double score, double left_out) {
+  return 1 - 0.5F * std::exp(static_cast<float>(left_out - score));
+}
+
+// A hypothesis whose distribution is not known, or holds no numbers, may still be left out where no
+// extension of it, not even one of log-probability 0, would be among the choices made without it.
+template <typename Stepper, typename Lists>
+MOLSPEC_ANYWHERE bool may_matter(const Stepper& stepper, const Lists& lists, int32_t rank,
+                                 int32_t choice_count) {
+  int32_t places = stepper.beam_size();
+  const BeamEntry& entry = lists.beam[rank];
+  for (int32_t i = 0; i < choice_count; ++i) {
+    const BeamChoice& choice = lists.choices[i];
+    places -= stepper.apart() && choice.token_id == stepper.eos_id() ? 0 : 1;
+    if (places == 0) return choice.score <= stepper.score(entry.log_prob, entry.length + 1);
+  }
+  return true;
+}
+
+// Whether beam search goes on.
+template <typename Stepper, typename Lists>
+MOLSPEC_ANYWHERE bool is_live(const Stepper& stepper, const Lists& lists) {
+  if (stepper.apart()) {
+    if (lists.count == 0 || lists.finished_count < stepper.beam_size()) return lists.count > 0;
+    const BeamEntry &best = lists.beam[0], &last = lists.finished[stepper.beam_size() - 1];
+    return stepper.score(best.log_prob, best.length) > stepper.score(last.log_prob, last.length);
+  }
+  for (int32_t rank = 0; rank < lists.count; ++rank)
+    if (lists.beam[rank].goes_on(stepper.max_length())) return true;
+  return false;
+}
+
+// The choices, made of what is known, as a step of beam search: whether all that may matter is known
+// (kGoesOn), is not (kDone: no step until it is), or has no numbers. `answer` has accepted_tokens
+// and emitted_tokens.
+template <typename Stepper, typename Lists, typename Answer>
+MOLSPEC_ANYWHERE Verdict replay(const Stepper& stepper, const Lists& lists, int32_t choice_count,
+                                Answer& answer) {
+  const auto missing = [&](int32_t rank) {
+    return !lists.beam[rank].finished && !stepper.evaluated(rank);
+  };
+  for (int32_t rank = 0; rank < lists.count; ++rank)
+    if (missing(rank) && may_matter(stepper, lists, rank, choice_count)) return Verdict::kDone;
+  for (int32_t rank = 0; rank < lists.count; ++rank) {
+    if (!lists.beam[rank].goes_on(stepper.max_length()) || !stepper.numberless(rank)) continue;
+    if (may_matter(stepper, lists, rank, choice_count)) return Verdict::kNoNumbers;
+  }
+  for (int32_t rank = 0; rank < lists.count; ++rank) {
+    if (lists.beam[rank].finished || missing(rank)) continue;
+    ++answer.emitted_tokens;
+    answer.accepted_tokens += stepper.drafted(rank);
+  }
+  return Verdict::kGoesOn;
+}
+
+// What a choice makes of its hypothesis, its node not looked up yet.
+MOLSPEC_ANYWHERE inline BeamEntry extended(const BeamEntry& from, const BeamChoice& choice,
+                                           int32_t eos_id) {
+  BeamEntry entry = from;
+  entry.confidence = choice.confidence;
+  entry.token = kNoToken;
+  if (choice.token_id == BeamChoice::kCarried) return entry;
+  entry.log_prob = choice.log_prob;
+  ++entry.length;
+  entry.finished = choice.token_id == eos_id;  // nothing follows EOS: it needs no node
+  if (!entry.finished) entry.token = choice.token_id;
+  return entry;
+}
+
+// The best beam_size of those that finished apart stay; among equals, who came first.
+template <typename Stepper, typename Lists>
+MOLSPEC_ANYWHERE void keep_finished(const Stepper& stepper, Lists& lists, const BeamEntry& entry) {
+  const double mine = stepper.score(entry.log_prob, entry.length);
+  int32_t at = lists.finished_count;
+  for (; at > 0; --at) {
+    const BeamEntry& before = lists.finished[at - 1];
+    if (!(mine > stepper.score(before.log_prob, before.length))) break;
+    lists.finished[at] = before;
+  }
+  lists.finished[at] = entry;
+  if (lists.finished_count < stepper.beam_size()) ++lists.finished_count;
+}
+
+// The beam that the choices make, into `next`. Where hypotheses finish apart, those that end leave
+// it: into `finished` if they are among the first beam_size choices, unless this is a guess.
+template <typename Stepper, typename Lists>
+MOLSPEC_ANYWHERE void extend(const Stepper& stepper, Lists& lists, int32_t choice_count,
+                             bool guessing) {
+  lists.next_count = 0;
+  for (int32_t i = 0; i < choice_count; ++i) {
+    const BeamChoice& choice = lists.choices[i];
+    const BeamEntry entry = extended(lists.beam[choice.parent_rank], choice, stepper.eos_id());
+    if (stepper.apart() && !entry.goes_on(stepper.max_length())) {
+      if (!guessing && i < stepper.beam_size()) keep_finished(stepper, lists, entry);
+    } else if (lists.next_count < stepper.beam_size()) {
+      lists.next[lists.next_count++] = entry;
+    }
+  }
+}
+
+}  // namespace molspec

@@ -1,0 +1,98 @@
+#include "search/batch.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace molspec {
+
+Batch::Batch(int32_t row_count, std::shared_ptr<const GuessModel> model)
+    : model_(std::move(model)), tree_(std::max(row_count, 0)) {
+  if (row_count < 1)
+    throw std::invalid_argument("row_count is " + std::to_string(row_count) +
+                                ": expected at least 1");
+  rows_.resize(static_cast<size_t>(row_count));
+}
+
+Batch::Query& Batch::row(int32_t index) {
+  if (index < 0 || static_cast<size_t>(index) >= rows_.size())
+    throw std::invalid_argument("row is " + std::to_string(index) + ": expected 0 to " +
+                                std::to_string(rows_.size() - 1));
+  return rows_[static_cast<size_t>(index)];
+}
+
+void Batch::start(int32_t index, std::shared_ptr<const SearchSpec> spec,
+                  const std::vector<int32_t>& source_ids) {
+  Query& query = row(index);
+  if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
+  if (query.spec != spec) {
+    spec->check();
+    query.search = spec->search({index, &tree_, &notes_, model_});
+    query.spec = std::move(spec);
+  }
+  tree_.clear_staged();
+  query.search->start(source_ids);
+  query.live = true;
+  ++live_count_;
+}
+
+void Batch::cancel(int32_t index) {
+  if (!row(index).live) throw std::invalid_argument("row " + std::to_string(index) + " is free");
+  tree_.clear_staged();
+  free(index);
+}
+
+void Batch::free(int32_t index) {
+  row(index).live = false;
+  --live_count_;
+  tree_.clear(index);
+}
+
+std::vector<Path> Batch::paths() const {
+  std::vector<Path> paths;
+  for (const Query& query : rows_)
+    if (query.live) query.search->paths(paths);
+  return paths;
+}
+
+void Batch::plan(const std::vector<DraftTree>& proposed) {
+  std::vector<Path> paths;
+  std::vector<size_t> begins;
+  for (const Query& query : rows_) {
+    begins.push_back(paths.size());
+    if (query.live) query.search->paths(paths);
+  }
+  if (paths.size() != proposed.size())
+    throw std::invalid_argument("proposed has " + std::to_string(proposed.size()) +
+                                " trees: expected " + std::to_string(paths.size()) +
+                                ", one a path");
+  proposed_.clear();
+  for (const DraftTree& tree : proposed) proposed_.push_back(admitted(tree, model_->roles()));
+  tree_.clear_staged();
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (!rows_[i].live) continue;
+    const size_t before = tree_.staged().size();
+    rows_[i].search->plan(proposed_.data() + begins[i]);
+    rows_[i].staged_count = tree_.staged().size() - before;
+  }
+}
+
+std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) {
+  if (tree_.staged().empty() && live_count_ > 0)
+    throw std::invalid_argument("nothing is staged: expected plan() after start() and advance()");
+  std::vector<Decoded> done;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (!rows_[i].live) continue;
+    const auto index = static_cast<int32_t>(i);
+    if (rows_[i].search->advance(log_probs, vocab_size)) {
+      done.push_back(rows_[i].search->take());
+      free(index);
+    }
+    log_probs += static_cast<int64_t>(rows_[i].staged_count) * vocab_size;
+  }
+  tree_.clear_staged();
+  return done;
+}
+
+}  // namespace molspec

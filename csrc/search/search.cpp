@@ -1,0 +1,27 @@
+#include "search/search.h"
+
+namespace molspec {
+
+Path Search::path(int32_t node, double log_prob) const {
+  return {row_.index, row_.tree->path(node), log_prob};
+}
+
+void Search::place(const DraftTree& drafts, int32_t max_length, std::vector<int32_t>& slots,
+                   std::vector<int32_t>& parents) {
+  constexpr int32_t kLeftOut = -1;
+  const auto last = static_cast<int32_t>(slots.size()) - 1;
+  placed_.assign(static_cast<size_t>(drafts.size()), kLeftOut);
+  for (size_t i = 0; i < placed_.size(); ++i) {
+    const int32_t behind = drafts.parents[i];
+    const int32_t parent =
+        behind == DraftTree::kRoot ? last : placed_[static_cast<size_t>(behind)];
+    if (parent == kLeftOut) continue;
+    const int32_t slot = slots[static_cast<size_t>(parent)];
+    if (row_.tree->position(slot) + 1 >= max_length) continue;
+    placed_[i] = static_cast<int32_t>(slots.size());
+    slots.push_back(row_.add(slot, drafts.token_ids[i]));
+    parents.push_back(parent);
+  }
+}
+
+}  // namespace molspec

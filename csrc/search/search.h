@@ -1,0 +1,86 @@
+// A search: how one query is decoded. Batch (batch.h) runs the searches of many together.
+//
+// A round is plan() -> one decoder_step over what was staged -> advance(). Drafts that a search does
+// not make itself come from outside: paths() says behind which hypotheses, plan() takes them.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "drafting/draft_tree.h"
+#include "search/decoded.h"
+#include "search/spec.h"
+#include "search/token_tree.h"
+
+namespace molspec {
+
+// A live hypothesis behind which something may be drafted.
+struct Path {
+  int32_t row;
+  std::vector<int32_t> token_ids;  // behind BOS
+  double log_prob;                 // of them, natural log
+};
+
+class BeamNotes;  // beam.h
+
+// The row of a batch that a search works in, and what it shares with the others.
+struct Row {
+  int32_t index;
+  TokenTree* tree;
+  BeamNotes* notes;
+  std::shared_ptr<const GuessModel> model;
+
+  int32_t add(int32_t parent, int32_t token_id) const {
+    return tree->add(index, parent, token_id);
+  }
+  int32_t bos() const { return model->roles().special().bos; }
+  int32_t eos() const { return model->roles().special().eos; }
+};
+
+class Search {
+ public:
+  explicit Search(Row row) : row_(std::move(row)) {}
+  virtual ~Search() = default;
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called again.
+  // Throws std::invalid_argument for ids outside of the vocabulary.
+  virtual void start(const std::vector<int32_t>& source_ids) = 0;
+  // The hypotheses that wait for drafts from outside, if any do.
+  virtual void paths(std::vector<Path>& /*out*/) const {}
+  // Stages the nodes of the next step. `proposed` has a tree for each of paths().
+  virtual void plan(const DraftTree* proposed) = 0;
+  // Reads log_probs [staged node, vocab_size]; true where the query is done.
+  virtual bool advance(const float* log_probs, int32_t vocab_size) = 0;
+
+  Decoded take() { return std::move(decoded_); }
+
+ protected:
+  void begin() {
+    decoded_ = {};
+    decoded_.query = row_.index;
+  }
+  void count_staged(size_t nodes, size_t drafted) {
+    ++decoded_.statistics.steps;
+    decoded_.statistics.nodes += static_cast<int64_t>(nodes);
+    decoded_.statistics.drafted_tokens += static_cast<int64_t>(drafted);
+  }
+  // The path to a node.
+  Path path(int32_t node, double log_prob) const;
+  // Puts drafts behind `last` into the tree, in their order: slots and parents (as indices in
+  // `slots`) are appended. A draft is worth a row only where a token may still follow it; what is
+  // behind one that is left out is left out too.
+  void place(const DraftTree& drafts, int32_t max_length, std::vector<int32_t>& slots,
+             std::vector<int32_t>& parents);
+
+  Row row_;
+  Decoded decoded_;
+
+ private:
+  std::vector<int32_t> placed_;  // by draft
+};
+
+}  // namespace molspec

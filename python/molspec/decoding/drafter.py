@@ -1,0 +1,51 @@
+"""The seam for drafters: what a search asks of one that is not its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from molspec._native import DraftTree
+
+__all__ = ["DraftTree", "Drafter", "Path"]
+
+
+@dataclass(frozen=True)
+class Path:
+    """A live hypothesis behind which something may be drafted."""
+
+    #: The query, as `Drafter.start` was told.
+    row: int
+    #: Behind BOS, in the target's vocabulary.
+    token_ids: list[int]
+    #: Natural log of the model's probability of them.
+    log_prob: float
+
+
+@runtime_checkable
+class Drafter(Protocol):
+    """Proposes what the model may say next, for all queries under way together.
+
+    What it proposes changes the time of greedy decoding and exact beams, never an answer; of SBS it
+    is part of the search. It is called by one thread at a time for each decode loop; loops that run
+    at once in several threads may share it where its methods bear that.
+    """
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Begin a query. `row` is a number that no other query under way has.
+
+        source_ids are in the target's vocabulary, without BOS and EOS.
+        """
+
+    def propose(self, paths: Sequence[Path]) -> Sequence[DraftTree]:
+        """Draft behind every path: a tree for each, in their order.
+
+        A query has one path in greedy decoding and one a live hypothesis in a beam.
+        `DraftTree(token_ids, parents, log_probs)` lists nodes, parents before children; a parent of
+        -1 is the end of the path; log_probs are natural logs of the probability that the model
+        confirms the path up to the node. What stands behind EOS, BOS, PAD or UNK is left out.
+        """
+
+    def release(self, row: int) -> None:
+        """End a query: it is done or cancelled."""

@@ -1,0 +1,143 @@
+"""A round of the host: draft, step, accept, for every query under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from molspec import _native
+from molspec._native import Batch, Decoded, GuessModel
+from molspec.decoding.drafter import Drafter, DraftTree, Path
+from molspec.decoding.spec import SearchSpec
+from molspec.decoding.statistics import Stopwatch
+
+#: Names of queries for drafters: a drafter may serve several decode loops.
+_names = count()
+
+
+class Session(Protocol):
+    """What is asked of an engine: rows of a batch that are encoded, stepped and released."""
+
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode sources into free rows."""
+
+    def step(
+        self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
+    ) -> npt.NDArray[np.float32]:
+        """Log-probabilities [node, vocab] behind the nodes; see `ops.decoder_step`."""
+
+    def release(self, row: int) -> None:
+        """Free a row."""
+
+
+class Rounds(Protocol):
+    """Searches of queries in rows of a session, a round of all of them at a time."""
+
+    @property
+    def live_count(self) -> int:
+        """Queries that are not known to be done."""
+
+    @property
+    def decoder_calls(self) -> int:
+        """Passes of the decoder so far."""
+
+    def run(self) -> list[Decoded]:
+        """Do a round; return the queries that are done."""
+
+    def cancel(self, row: int) -> None:
+        """Forget a query that is not done."""
+
+
+class DeviceRounds(Rounds, Protocol):
+    """Rounds of one kind of search that an engine runs by itself."""
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Begin the query of an encoded row."""
+
+
+@runtime_checkable
+class RoundsMaker(Protocol):
+    """A session that can run some searches by itself."""
+
+    def rounds(self, spec: _native.SearchSpec, guess: GuessModel) -> DeviceRounds | None:
+        """The rounds of what is asked for; None where the host must run it."""
+
+
+class HostRounds:
+    """Rounds of searches that draft, verify and select on the host, between a session's steps."""
+
+    def __init__(
+        self, session: Session, guess: GuessModel, row_count: int, watch: Stopwatch
+    ) -> None:
+        self._session = session
+        self._batch = Batch(row_count, guess)
+        self._watch = watch
+        #: Of every live row whose drafts come from outside: by whom, and its name there.
+        self._drafters: dict[int, tuple[Drafter, int]] = {}
+        self.decoder_calls = 0
+
+    @property
+    def live_count(self) -> int:
+        """Queries that are not done."""
+        return self._batch.live_count
+
+    def start(self, row: int, spec: SearchSpec, source_ids: Sequence[int]) -> None:
+        """Begin the query of an encoded row."""
+        if spec.drafter is not None:
+            name = next(_names)
+            spec.drafter.start(name, source_ids)
+            self._drafters[row] = spec.drafter, name
+        self._batch.start(row, spec.search, source_ids)
+
+    def run(self) -> list[Decoded]:
+        """Draft, step, accept."""
+        batch, watch = self._batch, self._watch
+        batch.plan(self._proposed())
+        watch.charge("draft")
+        log_probs = self._session.step(batch.nodes, batch.path_slots, batch.block_count)
+        self.decoder_calls += 1
+        watch.charge("step")
+        done = batch.advance(log_probs)
+        for decoded in done:
+            self._release(decoded.query)
+        watch.charge("verify")
+        return done
+
+    def cancel(self, row: int) -> None:
+        """Forget a query that is not done."""
+        self._batch.cancel(row)
+        self._release(row)
+
+    def _release(self, row: int) -> None:
+        drafter, name = self._drafters.pop(row, (None, 0))
+        if drafter is not None:
+            drafter.release(name)
+
+    def _proposed(self) -> list[DraftTree]:
+        """A tree for each path that waits for one; every drafter is asked once.
+
+        Raises ValueError where a drafter gives another number of trees.
+        """
+        if not self._drafters:
+            return []
+        waiting = self._batch.paths()
+        places: dict[int, tuple[Drafter, list[int]]] = {}
+        paths = []
+        for place, path in enumerate(waiting):
+            drafter, name = self._drafters[path.row]
+            places.setdefault(id(drafter), (drafter, []))[1].append(place)
+            paths.append(Path(name, path.token_ids, path.log_prob))
+        proposed = [DraftTree()] * len(paths)
+        for drafter, mine in places.values():
+            trees = drafter.propose([paths[place] for place in mine])
+            if len(trees) != len(mine):
+                raise ValueError(
+                    f"{drafter!r} proposed {len(trees)} trees: expected {len(mine)}, one a path"
+                )
+            for place, tree in zip(mine, trees, strict=True):
+                proposed[place] = tree
+        return proposed

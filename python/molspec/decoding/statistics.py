@@ -1,0 +1,92 @@
+"""What decoding took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from molspec._native import Decoded
+
+
+@dataclass(frozen=True)
+class QueryStatistics:
+    """What decoding one query took."""
+
+    #: Passes of the decoder that the query took part in, counted once for each view that did.
+    decoder_calls: int = 0
+    #: Its rows of them, those that were drafts, and drafts that the model confirmed.
+    nodes: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    #: Tokens that decoding went on by, EOS counted: of a beam, those of all hypotheses.
+    emitted_tokens: int = 0
+    #: Wall time from when the query was read until it was answered.
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
+        """What the search counted, of all views of the query together."""
+        counts = [decoded.statistics for decoded in parts]
+        return cls(
+            sum(each.steps for each in counts),
+            sum(each.nodes for each in counts),
+            sum(each.drafted_tokens for each in counts),
+            sum(each.accepted_tokens for each in counts),
+            sum(each.emitted_tokens for each in counts),
+            seconds,
+        )
+
+
+@dataclass
+class Statistics:
+    """What decoding took, summed over queries. Each view of a query counts as a query here."""
+
+    queries: int = 0
+    #: Passes of the decoder, and passes counted once for each query that took part.
+    decoder_calls: int = 0
+    query_calls: int = 0
+    #: Rows of all passes, those of them that were drafts, and drafts that the model confirmed.
+    nodes: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    #: Tokens that decoding went on by, EOS counted: of a beam, those of all hypotheses.
+    emitted_tokens: int = 0
+    #: Wall time by stage.
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("text", "encode", "draft", "step", "verify"), 0.0)
+    )
+
+    @property
+    def accepted_per_emitted(self) -> float:
+        """Share of the emitted tokens that were drafted (the paper's acceptance rate)."""
+        return self.accepted_tokens / max(self.emitted_tokens, 1)
+
+    @property
+    def accepted_per_drafted(self) -> float:
+        """Share of the drafted tokens that were accepted."""
+        return self.accepted_tokens / max(self.drafted_tokens, 1)
+
+    def add(self, decoded: Decoded) -> None:
+        """Count a query that is done."""
+        counts = decoded.statistics
+        self.queries += 1
+        self.query_calls += counts.steps
+        self.nodes += counts.nodes
+        self.drafted_tokens += counts.drafted_tokens
+        self.accepted_tokens += counts.accepted_tokens
+        self.emitted_tokens += counts.emitted_tokens
+
+
+class Stopwatch:
+    """Charges the time since its last reading to a stage."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self._seconds = seconds
+        self._last = perf_counter()
+
+    def charge(self, stage: str) -> None:
+        """Charge what has passed to a stage."""
+        now = perf_counter()
+        self._seconds[stage] += now - self._last
+        self._last = now

@@ -1,0 +1,132 @@
+"""Several drafters as one: their trees merged under one budget."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from molspec import _native
+from molspec.decoding import Drafter, DraftTree, Path
+from molspec.drafting.configurations import (
+    AnyDrafter,
+    DrafterMaker,
+    Drafting,
+    LookAhead,
+    check_count,
+    resolve,
+)
+
+
+def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
+    """One drafter of several: names, configurations or objects with the methods of `Drafter`.
+
+    A node is as likely as its drafters believe on average, one that has not proposed it believing
+    nothing; the likeliest node_budget nodes behind every path are proposed.
+
+    Raises ValueError, naming the argument.
+    """
+    if len(drafters) < 2:
+        raise ValueError(f"drafters has {len(drafters)} items: expected at least 2")
+    parts = tuple(resolve(drafter) for drafter in drafters)
+    for part in parts:
+        if isinstance(part, LookAhead):
+            raise ValueError(f"drafters holds {part!r}: expected none that looks ahead for beams")
+    return Merged(parts, check_count("node_budget", node_budget, 10_000))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Drafters to be merged; see `merged`."""
+
+    parts: tuple[Drafting | LookAhead | Drafter | DrafterMaker, ...]
+    node_budget: int
+
+    def open(self, guess: _native.GuessModel) -> MergedDrafter:
+        """Make the drafter, for the model that `guess` is of."""
+        return MergedDrafter([_opened(part, guess) for part in self.parts], self.node_budget)
+
+
+class MergedDrafter:
+    """Asks several drafters and merges their trees."""
+
+    def __init__(self, drafters: Sequence[Drafter], node_budget: int) -> None:
+        self._drafters = drafters
+        self._node_budget = node_budget
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Begin a query."""
+        for drafter in self._drafters:
+            drafter.start(row, source_ids)
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        """Draft behind every path."""
+        proposed = [drafter.propose(paths) for drafter in self._drafters]
+        return [merge(trees, self._node_budget) for trees in zip(*proposed, strict=True)]
+
+    def release(self, row: int) -> None:
+        """End a query."""
+        for drafter in self._drafters:
+            drafter.release(row)
+
+
+class NativeParts:
+    """A native drafter with the methods of `Drafter`: a native object a query."""
+
+    def __init__(self, drafting: Drafting, guess: _native.GuessModel) -> None:
+        self._make = lambda: _native.NativeDrafter(drafting.native(), guess)
+        self._drafters: dict[int, _native.NativeDrafter] = {}
+        self._idle: list[_native.NativeDrafter] = []
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Begin a query."""
+        drafter = self._idle.pop() if self._idle else self._make()
+        drafter.start(source_ids)
+        self._drafters[row] = drafter
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        """Draft behind every path."""
+        return [self._drafters[path.row].propose(path.token_ids) for path in paths]
+
+    def release(self, row: int) -> None:
+        """End a query."""
+        self._idle.append(self._drafters.pop(row))
+
+
+def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
+    """The likeliest nodes of some trees behind one path, their probabilities averaged."""
+    nodes: dict[tuple[int, int], int] = {}  # by parent and token, parents before children
+    weights: defaultdict[int, float] = defaultdict(float)
+    for tree in trees:
+        places, believed = {-1: -1}, {-1: 1.0}
+        for index, (token_id, parent, log_prob) in enumerate(
+            zip(tree.token_ids, tree.parents, tree.log_probs, strict=True)
+        ):
+            place = nodes.setdefault((places[parent], token_id), len(nodes))
+            places[index] = place
+            # At most its parent's, and of a token that stands twice the greater.
+            belief = min(math.exp(log_prob), believed[places[parent]])
+            believed[place] = max(belief, believed.get(place, 0.0))
+        del believed[-1]
+        for place, belief in believed.items():
+            weights[place] += belief / len(trees)
+    kept = sorted(sorted(weights, key=lambda node: (-weights[node], node))[:node_budget])
+    number = {-1: -1, **{node: index for index, node in enumerate(kept)}}
+    keys = list(nodes)
+    return DraftTree(
+        [keys[node][1] for node in kept],
+        [number[keys[node][0]] for node in kept],
+        [math.log(weights[node]) if weights[node] else -math.inf for node in kept],
+    )
+
+
+def _opened(
+    part: Drafting | LookAhead | Drafter | DrafterMaker, guess: _native.GuessModel
+) -> Drafter:
+    if isinstance(part, Drafting):
+        return NativeParts(part, guess)
+    if isinstance(part, DrafterMaker):
+        return part.open(guess)
+    assert isinstance(part, Drafter)
+    return part

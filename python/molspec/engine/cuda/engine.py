@@ -1,0 +1,143 @@
+"""The engine on a CUDA device: the same calls, and searches whose rounds stay there."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from molspec._native import GuessModel, SearchSpec
+from molspec.engine.cuda.beams import BeamRounds
+from molspec.engine.cuda.greedy import GreedyRounds
+from molspec.engine.cuda.rounds import DeviceRounds
+from molspec.engine.cuda.session import CudaSession
+from molspec.engine.cuda.speculative_beams import SpeculativeBeamRounds
+from molspec.engine.packing import PackedModel, pack
+from molspec.model.spec import ModelSpec
+
+#: What can stay on a device.
+_KINDS: tuple[type[DeviceRounds[Any]], ...] = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
+#: Rounds whose buffers and graphs are kept where none of their queries is live.
+_MOST_IDLE = 4
+
+
+class CudaEngine:
+    """Encodes queries and evaluates nodes of the token tree on one device.
+
+    The weights may be shared: `session` makes the caches for one batch. With `rounds_on_device` off
+    the host drafts and selects between steps for every search, as it does for those that have no
+    rounds on the device: to compare the two.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        weights: Mapping[str, Tensor],
+        dtype: torch.dtype,
+        device: torch.device,
+        rounds_on_device: bool = True,
+    ) -> None:
+        self.spec = spec
+        self.dtype = dtype
+        packed = pack(spec, weights, dtype)
+        self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
+        self.rounds_on_device = rounds_on_device
+        self._idle: list[Searches] = []  # the last ones given back
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_idle": []}  # captured graphs cannot be copied
+
+    def session(self, query_count: int) -> Lease:
+        """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
+        return Lease(self._take(query_count), self._give_back)
+
+    def _take(self, query_count: int) -> Searches:
+        try:
+            searches = self._idle.pop()
+        except IndexError:
+            return self._make(query_count)
+        if searches.session.query_count != query_count:
+            return self._make(query_count)
+        searches.reset()
+        return searches
+
+    def _make(self, query_count: int) -> Searches:
+        return Searches(CudaSession(self.packed, query_count), self.rounds_on_device)
+
+    def _give_back(self, searches: Searches) -> None:
+        self._idle[:] = [searches]
+
+
+class Searches:
+    """A session and the rounds of searches that stay on its device: one for each that is asked for.
+
+    With `on_device` off there are none. `kinds` is for tests without a device.
+    """
+
+    def __init__(
+        self,
+        session: CudaSession,
+        on_device: bool = True,
+        kinds: tuple[type[DeviceRounds[Any]], ...] = _KINDS,
+    ) -> None:
+        self.session = session
+        self._kinds = kinds if on_device else ()
+        self._rounds: list[DeviceRounds[Any]] = []  # the last one used stands last
+
+    def reset(self) -> None:
+        """Forget all queries, for other requests."""
+        for rounds in self._rounds:
+            rounds.wait()
+        self.session.reset()
+
+    def rounds(self, spec: SearchSpec, guess: GuessModel) -> DeviceRounds[Any] | None:
+        """Rounds of a search that can stay on the device; None for all others.
+
+        They are those of the same spec, or of another that has no live query, where their buffers
+        will do.
+        """
+        rounds = next((each for each in self._rounds if each.spec is spec), None)
+        if rounds is None:
+            kind = next(
+                (kind for kind in self._kinds if kind.takes(spec, guess, self.session)), None
+            )
+            if kind is None:
+                return None
+            rounds = self._make(kind, spec, guess)
+        else:
+            self._rounds.remove(rounds)
+        self._rounds.append(rounds)
+        return rounds
+
+    def _make(
+        self, kind: type[DeviceRounds[Any]], spec: SearchSpec, guess: GuessModel
+    ) -> DeviceRounds[Any]:
+        idle = [each for each in self._rounds if not each.live_count]
+        for rounds in idle:
+            if isinstance(rounds, kind) and rounds.fits(spec, guess):
+                self._rounds.remove(rounds)
+                rounds.wait()
+                rounds.begin(spec, guess)
+                return rounds
+        for rounds in idle[: max(0, len(idle) - _MOST_IDLE + 1)]:
+            rounds.wait()
+            self._rounds.remove(rounds)
+            self.session.graphs.forget(rounds)
+        return kind(self.session, spec, guess)
+
+
+class Lease:
+    """A session in use by one batch; it is idle again where nobody holds the lease any more.
+
+    Buffers and captured graphs so outlive a call: a query that comes alone finds them warm.
+    """
+
+    def __init__(self, searches: Searches, give_back: Callable[[Searches], None]) -> None:
+        self.encode = searches.session.encode
+        self.step = searches.session.step
+        self.release = searches.session.release
+        self.rounds = searches.rounds
+        weakref.finalize(self, give_back, searches).atexit = False

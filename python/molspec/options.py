@@ -1,0 +1,175 @@
+"""How to decode: what may be asked for; bad combinations end here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from molspec.drafting import (
+    AnyDrafter,
+    Drafter,
+    DrafterMaker,
+    Drafting,
+    LookAhead,
+    NoDraft,
+    TreeDraft,
+    WindowDrafts,
+    check_count,
+    check_number,
+    resolve,
+)
+
+BeamKind = Literal["exact", "standard", "sbs"]
+FinishedPlace = Literal["beam", "apart"]
+
+#: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
+DEFAULT_MAX_LENGTH = 200
+DEFAULT_BATCH_SIZE = 32
+#: What is larger is a slip of the hand, and more than memory has room for.
+LARGEST = {
+    "n_best": 1000,
+    "beam_size": 1000,
+    "batch_size": 65536,
+    "max_length": 1_000_000,
+    "views": 1000,
+}
+_OWN = (Drafter, DrafterMaker)
+#: What each search takes as its drafter; greedy decoding has no name.
+_DRAFTERS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "": ("'tree', 'windows', 'none' or a Drafter", (TreeDraft, WindowDrafts, NoDraft, *_OWN)),
+    "exact": ("'tree', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN)),
+    "standard": ("'none'", (NoDraft,)),
+    "sbs": ("'windows', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
+}
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """How to decode.
+
+    n_best: answers a query.
+    beam_size: hypotheses kept; n_best where not given. Greedy decoding where both are 1.
+    beam: "exact" gives standard beam search's own list in fewer passes, "standard" is one pass a
+        token, "sbs" the speculative beam search of Andronov et al.: approximate.
+    drafter: "none", "windows" or "tree", a configuration of `molspec.drafting`, or an object of
+        one's own with the methods of `molspec.drafting.Drafter`. Where not given the search's own:
+        "tree", of sbs "windows", and "none" for exact beams where drafting is taken to cost more
+        than it saves: on the CPU's engine for those wider than 5, on a device for those wider than
+        14 or more than 1,024 hypotheses of a batch. draft_length and draft_count belong to
+        "windows", node_budget (nodes a query and pass) to "tree", which chooses nodes by what they
+        cost where it is not given.
+    length_penalty: hypotheses rank by log_prob / length ** length_penalty. 0 where answers are
+        merged: those rank by their probability.
+    finished: where a beam keeps finished hypotheses. In the "beam" they compete with the others;
+        "apart" they leave their place to others, as in `generate` of Hugging Face: likelier answers
+        at the lower ranks for more nodes, the search going on until no better one can come.
+    batch_size: queries under way together.
+    max_length: tokens of an answer at most, EOS counted.
+    merge_duplicates: answers that are one molecule to RDKit become one, their probabilities added.
+    canonical_queries: whether the model is asked in RDKit's canonical SMILES, without atom maps, or
+        in the query as it stands; where not given, as its checkpoint says: the bundled models and
+        those of `molspec train` are asked in canonical SMILES, which they were trained on.
+    views: spellings of each query that are asked, the canonical one and others that begin at other
+        atoms, for models that were trained on such (root-aligned SMILES, as `retro` was). Answers
+        that are one molecule become one, with the mean of its probabilities over the views: often
+        more accurate, for as many times the work (Zhong et al. 2022, test-time augmentation).
+
+    Raises ValueError, naming the option, where a value or a combination makes no sense.
+    """
+
+    n_best: int = 1
+    beam_size: int | None = None
+    beam: BeamKind | None = None
+    drafter: AnyDrafter | None = None
+    draft_length: int | None = None
+    draft_count: int | None = None
+    node_budget: int | None = None
+    length_penalty: float = 0.0
+    finished: FinishedPlace = "beam"
+    batch_size: int = DEFAULT_BATCH_SIZE
+    max_length: int | None = None
+    merge_duplicates: bool = False
+    canonical_queries: bool | None = None
+    views: int = 1
+
+    def __post_init__(self) -> None:
+        for name, most in LARGEST.items():
+            value = getattr(self, name)
+            if value is not None or name not in ("beam_size", "max_length"):
+                object.__setattr__(self, name, check_count(name, value, most))
+        for name, known in (
+            ("beam", (None, *get_args(BeamKind))),
+            ("finished", get_args(FinishedPlace)),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}: "
+                    f"expected one of {', '.join(filter(None, known))}"
+                )
+        if self.beam_size is not None and self.beam_size < self.n_best:
+            raise ValueError(
+                f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
+            )
+        check_number("length_penalty", self.length_penalty)
+        if not isinstance(self.merge_duplicates, bool):
+            raise ValueError(
+                f"merge_duplicates is {self.merge_duplicates!r}: expected True or False"
+            )
+        if not isinstance(self.canonical_queries, bool | None):
+            raise ValueError(
+                f"canonical_queries is {self.canonical_queries!r}: expected True, False or None"
+            )
+        if self.beam == "sbs" and self.finished != "beam":
+            raise ValueError(f"finished is {self.finished!r}: beam 'sbs' keeps them in the beam")
+        if self.length_penalty and (self.merge_duplicates or self.views > 1):
+            raise ValueError(
+                f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
+            )
+        self._check_drafter()
+
+    @property
+    def width(self) -> int:
+        """Hypotheses kept."""
+        return self.n_best if self.beam_size is None else self.beam_size
+
+    @property
+    def is_greedy(self) -> bool:
+        """One hypothesis and no beam asked for."""
+        return self.width == 1 and self.beam is None
+
+    def _check_drafter(self) -> None:
+        if self.drafter is None and not self._counts:
+            return
+        default = {"sbs": "windows", "standard": "none"}.get(self.beam or "", "tree")
+        drafter = self.drafter_or(default)
+        kind = "" if self.is_greedy else self.beam or "exact"
+        names, allowed = _DRAFTERS[kind]
+        if isinstance(drafter, TreeDraft) and kind == "exact" and self.drafter in (None, "tree"):
+            return  # by its name, looking ahead
+        if not isinstance(drafter, allowed):
+            search = f"beam {kind!r}" if kind else "greedy decoding"
+            raise ValueError(f"drafter is {self.drafter!r}: {search} takes {names}")
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        """Options of the drafter that are given."""
+        names = ("draft_length", "draft_count", "node_budget")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def drafter_or(self, default: str) -> Drafting | LookAhead | Drafter | DrafterMaker:
+        """The drafter that is asked for, or one by name."""
+        return resolve(default if self.drafter is None else self.drafter, **self._counts)
+
+    def length_limit(self, max_positions: int) -> int:
+        """max_length for a model whose position table has max_positions rows.
+
+        Raises ValueError where more is asked for than the model has.
+        """
+        if self.max_length is None:
+            return min(DEFAULT_MAX_LENGTH, max_positions)
+        if self.max_length > max_positions:
+            raise ValueError(
+                f"max_length is {self.max_length}: expected at most {max_positions}, "
+                "the model's own"
+            )
+        return self.max_length

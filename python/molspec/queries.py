@@ -1,0 +1,86 @@
+"""Queries as a model reads them: text to token ids, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from molspec.decoding import Source
+from molspec.model.spec import ModelSpec
+from molspec.text import (
+    Vocabulary,
+    canonical_query,
+    check_smiles,
+    check_text,
+    other_spellings,
+    tokenize,
+)
+
+#: Tokens of a spelling, with its hydrogens and atom maps, for one of the canonical form.
+_LONGEST_SPELLING = 4
+
+
+@dataclass(frozen=True)
+class QueryReader:
+    """Reads queries for one model. Methods raise ValueError, saying what is wrong with a query."""
+
+    spec: ModelSpec
+    vocabulary: Vocabulary
+
+    def source(self, query: str, canonical: bool = False) -> Source:
+        """A query as it is decoded: its canonical SMILES, or the text as it is."""
+        text = check_text(query)
+        bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
+        begin = [] if bos_id is None else [bos_id]
+        end = [self.vocabulary.eos_id] if self.spec.source_eos else []
+        longest = self.spec.max_positions - len(begin) - len(end)
+        # RDKit comes after the length: deeply nested branches take it the square of their depth.
+        if canonical:
+            count = len(tokenize(text))
+            if count > _LONGEST_SPELLING * longest:
+                _check_length(count, longest)
+            text = canonical_query(text)
+        ids = self._encode(text, query)
+        _check_length(len(ids), longest)
+        if self.vocabulary.atomwise and not canonical:
+            check_smiles(text)
+        return Source(ids, [*begin, *ids, *end])
+
+    def views(self, query: str, canonical: bool, count: int) -> list[Source]:
+        """The query, and other spellings of it as far as the model can read them."""
+        views = [self.source(query, canonical)]
+        if count > 1:
+            text = self.vocabulary.decode(views[0].token_ids)
+            for other in other_spellings(text, count - 1):
+                with suppress(ValueError):
+                    views.append(self.source(other))
+        return views
+
+    def pair(self, query: str, target: str, canonical: bool) -> list[Source]:
+        """A query whose target is given, for forced decoding."""
+        source = self.source(query, canonical)
+        try:
+            ids = self.vocabulary.encode(check_text(target))
+        except ValueError as error:
+            raise ValueError(f"target: {error}") from error
+        bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
+        begin = [] if bos_id is None else [bos_id]
+        longest = self.spec.max_positions - 1 - len(begin)
+        _check_length(len(ids), longest, "target: ", "target")
+        return [replace(source, token_ids=[*begin, *ids])]
+
+    def _encode(self, text: str, query: str) -> Sequence[int]:
+        try:
+            return self.vocabulary.encode(text)
+        except ValueError as error:
+            if text == query:
+                raise
+            raise ValueError(f"{error}, read as {text}") from error
+
+
+def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:
+    if token_count > longest:
+        raise ValueError(
+            f"{where}{token_count} tokens: expected at most {longest}, the model's longest {side}"
+        )

@@ -1,0 +1,112 @@
+"""Queries that are read as they are needed, answered in their order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Generic, TypeVar
+
+from molspec.decoder import Decoder
+from molspec.results import Result
+
+ItemT = TypeVar("ItemT")
+#: Seconds that an item is waited for at first, while there is other work.
+_SOON = 0.001
+
+
+def answers(
+    decoder: Decoder, items: Iterable[ItemT], submit: Callable[[ItemT], int]
+) -> Iterator[Result]:
+    """Submit items as there is room for them and yield their results in the items' order.
+
+    As many are read ahead as are decoded together. Where items are slow to come, what is under way
+    goes on: an iterable without a length is read in a thread of its own. An error of the items is
+    raised once what was read before it is answered.
+    """
+    source = _Sized(items) if isinstance(items, Sized) else _Threaded(items)
+    order: deque[int] = deque()
+    done: dict[int, Result] = {}
+    try:
+        while True:
+            while decoder.live_count < decoder.batch_size and not source.ended:
+                item = source.read(wait=not decoder.live_count)
+                if not item:
+                    break
+                order.append(submit(item[0]))
+            if not decoder.live_count and source.ended:
+                break
+            done.update(decoder.step())
+            while order and order[0] in done:
+                yield done.pop(order.popleft())
+    finally:
+        source.close()
+    if source.error is not None:
+        raise source.error
+
+
+class _Sized(Generic[ItemT]):
+    """Items that are there: nothing waits for them."""
+
+    def __init__(self, items: Iterable[ItemT]) -> None:
+        self._items = iter(items)
+        self.ended = False
+        self.error: BaseException | None = None
+
+    def read(self, wait: bool) -> tuple[ItemT, ...]:
+        """The next item, or nothing at the end."""
+        del wait
+        try:
+            return (next(self._items),)
+        except StopIteration:
+            self.ended = True
+        except Exception as error:
+            self.ended, self.error = True, error
+        return ()
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+
+class _Threaded(Generic[ItemT]):
+    """Items that may be slow to come: a thread reads one when it is asked to."""
+
+    def __init__(self, items: Iterable[ItemT]) -> None:
+        self._items = iter(items)
+        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._read: SimpleQueue[tuple[ItemT, ...] | BaseException] = SimpleQueue()
+        self._pending = self._slow = False
+        self.ended = False
+        self.error: BaseException | None = None
+        Thread(target=self._work, daemon=True, name="molspec queries").start()
+
+    def _work(self) -> None:
+        while self._asked.get():
+            try:
+                self._read.put((next(self._items),))
+            except StopIteration:
+                self._read.put(())
+            except BaseException as error:
+                self._read.put(error)
+
+    def read(self, wait: bool) -> tuple[ItemT, ...]:
+        """The next item; nothing at the end, or where it has not come and is not waited for."""
+        if not self._pending:
+            self._asked.put(True)
+            self._pending, self._slow = True, False
+        try:
+            item = self._read.get(timeout=None if wait else 0 if self._slow else _SOON)
+        except Empty:
+            self._slow = True
+            return ()
+        self._pending = False
+        self.ended = isinstance(item, BaseException) or not item
+        if isinstance(item, BaseException):
+            self.error = item
+            return ()
+        return item
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._asked.put(False)

@@ -1,0 +1,242 @@
+"""Drafters from outside, and merged ones: whatever they propose, the answers stay."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import molspec
+from molspec.drafting import (
+    Drafter,
+    DraftTree,
+    LookAhead,
+    Path,
+    TreeDraft,
+    WindowDrafts,
+    merged,
+)
+from molspec.drafting.merging import merge
+from molspec.predictor import Model
+from molspec.results import Result
+from tests import tiny
+from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
+from tests.test_decoder import drafting_model
+
+MAX_LENGTH = 20
+QUERIES = tiny.QUERIES[:10]
+
+
+class Recorded:
+    """Proposes what the model's own answers say, mostly; with junk in between."""
+
+    def __init__(self, answers: dict[tuple[int, ...], Sequence[int]], seed: int = 1) -> None:
+        self._answers = answers
+        self._draw = random.Random(seed)
+        self.live: dict[int, Sequence[int]] = {}
+        self.batches: list[int] = []
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        assert row not in self.live
+        self.live[row] = self._answers.get(tuple(source_ids), source_ids)
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        self.batches.append(len({path.row for path in paths}))
+        return [self._tree(path) for path in paths]
+
+    def _tree(self, path: Path) -> DraftTree:
+        answer = self.live[path.row]
+        token_ids = list(answer[len(path.token_ids) :][:6])
+        count = len(token_ids)
+        log_probs = [-0.1 * (i + 1) for i in range(count)]
+        junk = [self._draw.randrange(tiny.VOCABULARY.size) for _ in range(3)]
+        parents = [*range(-1, count - 1), -1, -1, count - 1]
+        return DraftTree([*token_ids, *junk], parents, [*log_probs, -1.0, -2.0, -3.0])
+
+    def release(self, row: int) -> None:
+        del self.live[row]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return drafting_model()
+
+
+def recorded(model: Model, seed: int = 1) -> Recorded:
+    answers = {}
+    for query, result in zip(QUERIES, model.predict(QUERIES, max_length=MAX_LENGTH), strict=True):
+        text = result.predictions[0].smiles
+        answers[tuple(tiny.VOCABULARY.encode(query))] = tiny.VOCABULARY.encode(text) if text else []
+    return Recorded(answers, seed)
+
+
+def texts(results: Sequence[Result]) -> list[list[tuple[str, float, bool]]]:
+    return [[(p.smiles, p.log_prob, p.finished) for p in each.predictions] for each in results]
+
+
+def drafters(model: Model) -> dict[str, Any]:
+    return {
+        "own": recorded(model),
+        "merged": merged(recorded(model), "tree", node_budget=8),
+        "native": merged("tree", WindowDrafts(5, 5), node_budget=6),
+        "nested": merged(merged("tree", "windows", node_budget=9), recorded(model), node_budget=4),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("name", ["own", "merged", "native", "nested"])
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_answers_are_those_of_none(dtype: str, name: str, batch_size: int) -> None:
+    model = drafting_model(dtype)
+    for options in ({}, {"n_best": 10}, {"n_best": 3, "finished": "apart"}):
+        shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
+        expected = model.predict(QUERIES, drafter="none", **shared)
+        drafter = drafters(model)[name]
+        found = model.predict(QUERIES, drafter=drafter, **shared)
+        assert texts(found) == texts(expected)
+        # The tiny model writes at random: a beam of it can hardly be foretold.
+        calls = found.statistics.query_calls, expected.statistics.query_calls
+        assert calls[0] <= calls[1] if options else calls[0] < calls[1]
+        if isinstance(drafter, Recorded):
+            assert drafter.live == {}
+            assert max(drafter.batches) == min(batch_size, len(QUERIES))
+
+
+def test_a_drafter_that_knows_the_answer_saves_nearly_all_calls(model: Model) -> None:
+    plain = model.predict(QUERIES, drafter="none", max_length=MAX_LENGTH, batch_size=1)
+    drafted = model.predict(QUERIES, drafter=recorded(model), max_length=MAX_LENGTH, batch_size=1)
+    assert drafted.statistics.decoder_calls < plain.statistics.decoder_calls / 2
+    assert drafted.statistics.accepted_tokens > 0
+
+
+def test_a_look_ahead_may_have_a_drafter(model: Model) -> None:
+    eager = LookAhead(30, min_confidence=0.05)
+    with_drafter = LookAhead(30, min_confidence=0.05, drafter=recorded(model))
+    shared = {"n_best": 3, "max_length": MAX_LENGTH, "batch_size": 1}
+    expected = model.predict(QUERIES, drafter=eager, **shared)
+    found = model.predict(QUERIES, drafter=with_drafter, **shared)
+    assert texts(found) == texts(expected)
+    assert found.statistics.nodes != expected.statistics.nodes
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_sbs_takes_the_same_drafts_from_outside_as_from_itself(
+    model: Model, beam_size: int
+) -> None:
+    windows = WindowDrafts(4, 6)
+
+    class Outside:
+        def __init__(self) -> None:
+            self._native: dict[int, Any] = {}
+
+        def start(self, row: int, source_ids: Sequence[int]) -> None:
+            self._native[row] = molspec._native.NativeDrafter(windows.native(), model.guess)
+            self._native[row].start(source_ids)
+
+        def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+            return [self._native[path.row].propose(path.token_ids) for path in paths]
+
+        def release(self, row: int) -> None:
+            del self._native[row]
+
+    shared = {"n_best": beam_size, "beam": "sbs", "max_length": MAX_LENGTH}
+    inside = model.predict(QUERIES, drafter=windows, **shared)
+    outside = model.predict(QUERIES, drafter=Outside(), **shared)
+    assert texts(outside) == texts(inside)
+    assert outside.statistics.nodes == inside.statistics.nodes
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("options", [{}, {"n_best": 10}], ids=str)
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_a_drafter_of_one_s_own_for_somebody_s_module(
+    model: Model, options: dict[str, Any], batch_size: int
+) -> None:
+    theirs = PlainTransformer(tiny.VOCABULARY.size)
+    source_ids = [[BOS, *tiny.VOCABULARY.encode(query), EOS] for query in QUERIES[:3]]
+    shared = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 8, **options}
+    shared["batch_size"] = batch_size
+    plain = molspec.decode(theirs, source_ids, drafter="none", **shared)
+    for drafter in (recorded(model), merged(recorded(model), "tree", node_budget=9)):
+        found = molspec.decode(theirs, source_ids, drafter=drafter, **shared)
+        assert torch.equal(found.sequences, plain.sequences)
+        torch.testing.assert_close(found.log_probs, plain.log_probs, atol=1e-4, rtol=0)
+
+
+class Wrong(Recorded):
+    """Proposes something else than a tree a path."""
+
+    def __init__(self, trees: Any) -> None:
+        super().__init__({})
+        self._trees = trees
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        del paths
+        trees: list[DraftTree] = self._trees
+        return trees
+
+
+@pytest.mark.parametrize(
+    ("trees", "message"),
+    [
+        ([], "proposed 0 trees: expected 2, one a path"),
+        ([DraftTree([99], [-1], [0.0])] * 2, r"token_ids\[0\] is 99: expected 0 to 12"),
+        ([DraftTree([5], [0], [0.0])] * 2, r"parents\[0\] is 0: expected -1 to -1"),
+    ],
+)
+def test_what_a_drafter_does_wrong_is_named(model: Model, trees: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model.predict(["CCO", "CCN"], drafter=Wrong(trees), max_length=9)
+
+
+def test_what_is_no_drafter_is_refused(model: Model) -> None:
+    for wrong in (7, object(), Recorded):
+        with pytest.raises(
+            ValueError, match=r"^drafter is .*: expected one of none, windows, tree"
+        ):
+            model.predict(["CCO"], drafter=wrong)
+    with pytest.raises(ValueError, match=r"^drafters has 1 items: expected at least 2$"):
+        merged("tree", node_budget=4)
+    with pytest.raises(ValueError, match=r"^node_budget is 0: expected a whole number"):
+        merged("tree", "windows", node_budget=0)
+    with pytest.raises(ValueError, match=r"^drafters holds LookAhead"):
+        merged("tree", LookAhead(4), node_budget=4)
+    assert isinstance(recorded(model), Drafter)
+    assert not isinstance(TreeDraft(), Drafter)
+
+
+def test_merging_averages_and_keeps_the_likeliest() -> None:
+    half, tenth = math.log(0.5), math.log(0.1)
+    one = DraftTree([4, 5, 6], [-1, 0, -1], [half, 2 * half, tenth])
+    other = DraftTree([4, 7, 5], [-1, -1, 0], [0.0, half, half])
+    tree = merge([one, other], 3)
+    assert tree.token_ids == [4, 5, 7]
+    assert tree.parents == [-1, 0, -1]
+    assert [math.exp(p) for p in tree.log_probs] == pytest.approx([0.75, 0.375, 0.25])
+    assert merge([DraftTree(), DraftTree()], 3).token_ids == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_merged_tree_is_a_tree(seed: int) -> None:
+    draw = random.Random(seed)
+
+    def tree() -> DraftTree:
+        tokens, parents, log_probs = [], [], []
+        for index in range(draw.randrange(12)):
+            parent = draw.randrange(-1, index)
+            tokens.append(draw.randrange(4, 8))
+            parents.append(parent)
+            behind = log_probs[parent] if parent >= 0 else 0.0
+            log_probs.append(behind - draw.random())
+        return DraftTree(tokens, parents, log_probs)
+
+    budget = draw.randrange(1, 10)
+    found = merge([tree() for _ in range(3)], budget)
+    assert len(found) <= budget
+    assert all(parent < index for index, parent in enumerate(found.parents))
+    keys = list(zip(found.parents, found.token_ids, strict=True))
+    assert len(set(keys)) == len(keys)
