@@ -51,7 +51,7 @@ def test_they_are_those_of_the_plain_decoder(target_bos: bool) -> None:
     for query, target, result in zip(
         QUERIES, targets, model.log_probs(QUERIES, targets), strict=True
     ):
-        source_ids = torch.tensor([model.source(0, query).encoder_ids])
+        source_ids = torch.tensor([model.reader.source(query).encoder_ids])
         wanted = [*begin[1:], *vocabulary.encode(target), vocabulary.eos_id]
         given = torch.tensor([[begin[0], *wanted[:-1]]])
         with torch.no_grad():

@@ -125,7 +125,7 @@ def test_a_model_drafts_as_it_does_for_predict(options: dict[str, Any]) -> None:
     queries = ["CC(=O)NC1CCC1", "c1ccccc1OCC(=O)N"]
     model = tiny.model()
     ids = {"bos_id": 1, "eos_id": 2, "pad_id": 0}
-    sources = [model.source(0, query).encoder_ids for query in queries]
+    sources = [model.reader.source(query).encoder_ids for query in queries]
     for given, tokens in ((model, None), (model.engine, model.vocabulary.tokens)):
         decoded = decode(given, sources, max_length=30, tokens=tokens, **ids, **options)
         expected = model.predict(queries, max_length=30, **options).statistics
@@ -138,7 +138,7 @@ def test_a_loaded_model_drafts_with_its_n_gram_model() -> None:
     model = load("product")
     vocabulary = model.vocabulary
     ids = {"pad_id": vocabulary.pad_id, "bos_id": vocabulary.bos_id, "eos_id": vocabulary.eos_id}
-    source = model.source(0, query, canonical=True).encoder_ids
+    source = model.reader.source(query, canonical=True).encoder_ids
     decoded = decode(model, [source], max_length=100, **ids)
     without = decode(model.engine, [source], max_length=100, tokens=vocabulary.tokens, **ids)
     assert torch.equal(decoded.sequences, without.sequences)
@@ -165,9 +165,9 @@ def test_who_compiles_says_how_sources_are_wrapped() -> None:
     vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
     module = PlainTransformer(seed=14)
     ids = vocabulary.encode("CCO")
-    assert compile(module, vocabulary).source(0, "CCO").encoder_ids == [BOS, *ids, EOS]
+    assert compile(module, vocabulary).reader.source("CCO").encoder_ids == [BOS, *ids, EOS]
     bare = compile(module, vocabulary, source_bos=False, source_eos=False, target_bos=True)
-    assert bare.source(0, "CCO").encoder_ids == ids
+    assert bare.reader.source("CCO").encoder_ids == ids
     assert bare.spec.target_bos
 
 

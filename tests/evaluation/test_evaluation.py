@@ -68,7 +68,7 @@ def test_the_settings_say_what_was_decoded_with(tmp_path: Path) -> None:
     values = settings(tmp_path, offset=1, node_budget=7).to_json()
     assert (values["model"], values["dtype"], values["offset"]) == ("fake", "float32", 1)
     assert (values["beam"], values["n_best"], values["beam_size"]) == ("exact", 2, 2)
-    assert values["drafter"]["kind"] == "TreeDraft"
+    assert values["drafter"]["kind"] == "LookAhead"
     assert values["drafter"]["node_budget"] == 7
     table = PairTable(tmp_path / "table.tsv")
     greedy = Settings(table, "fake", "f00d", "float32", PredictOptions(drafter="none")).to_json()
