@@ -16,6 +16,9 @@ from functools import cache
 from time import process_time
 from typing import Any
 
+#: What anything prints, an editable build that is made anew too, must not come between replies.
+REPLIES = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 #: The build's own molspec, not what lies beside this script.
 sys.path.pop(0)
 
@@ -40,12 +43,10 @@ def answer(model: str, dtype: str, n_best: int, queries: list[str]) -> dict[str,
 
 
 def main() -> None:
-    replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what anything prints must not come between the replies
     torch.set_num_threads(1)
     molspec.set_num_threads(1)
     for line in sys.stdin:
-        print(json.dumps(answer(**json.loads(line))), file=replies, flush=True)
+        print(json.dumps(answer(**json.loads(line))), file=REPLIES, flush=True)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def test_a_build_beside_itself(
     assert builds.main([python, python, f"product={tiny_model}={table}", *flags]) == 0
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[4:]]
     assert [cells[1] for cells in rows] == ["bundled", "papers'"] * 2
-    assert [cells[7] for cells in rows] == ["0 of 2 |"] * 2 + ["0 of 6 |"] * 2
+    assert [cells[8] for cells in rows] == ["0 of 2 |"] * 2 + ["0 of 6 |"] * 2
 
 
 def test_answers_that_differ_are_counted() -> None:
@@ -53,6 +53,7 @@ def test_answers_that_differ_are_counted() -> None:
     found = builds.compare([Answering(0.0), Answering(-0.5)], [["C", "C"]] * 3, rounds=2)
     assert found.differ == 6
     assert found.ratios == [1.5] * 6
+    assert found.best(found.new) == 4.5
 
 
 def test_a_build_that_is_none_is_named(tmp_path: Path) -> None:
