@@ -86,7 +86,7 @@ inline int64_t attention_scratch(const AttentionProblem& problem) {
   for (int row = 0; row < problem.rows; ++row) {
     const int64_t heads = static_cast<int64_t>(problem.head_count);
     const int64_t blocks = problem.keys[row].block_count;
-    const int64_t needed = blocks * (problem.keys[row].lanes ? heads + 1 : heads * kAttentionRows);
+    const int64_t needed = blocks * heads * (problem.keys[row].lanes ? 2 : kAttentionRows);
     most = needed > most ? needed : most;
   }
   return most * kBlockPositions;
