@@ -4,13 +4,14 @@
         product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
 Each build runs in a process of its own, under the interpreter of an environment that has it, on one
-thread. A batch is answered by one build and at once by the other, who begins changing from batch to
-batch, so what disturbs the machine hits both. A ratio is the new build's processor time over the
-old one's for the same batch; the median counts, and its quartiles say how sure it is. Where they
-lie far apart, the ratio of every batch's best rounds says more: there is the least of others in it.
-The models are those of the molspec that runs this script, in both builds: as they are bundled, and
-with feed-forward layers as wide as the papers'. Prints Markdown; exit status 1 where an answer or
-the bits of its log-prob differ, which --differ allows.
+thread. A batch is answered by one build and at once by the other, on the same core; who begins
+changes from batch to batch and the core from round to round, so what disturbs them hits both. A
+ratio is the new build's processor time over the old one's for the same batch; the median counts,
+and its quartiles say how sure it is. Where they lie far apart, the ratio of every batch's best
+rounds says more: there is the least of others in it. The models are those of the molspec that runs
+this script, in both builds: as they are bundled, and with feed-forward layers as wide as the
+papers'. Prints Markdown; exit status 1 where an answer or the bits of its log-prob differ, which
+--differ allows.
 """
 
 from __future__ import annotations
@@ -83,6 +84,10 @@ class Build:
     ) -> None:
         self._process.communicate()
 
+    def move_to(self, core: int) -> None:
+        """Run on one core from now on."""
+        os.sched_setaffinity(self._process.pid, {core})
+
     def answer(self, **request: Any) -> dict[str, Any]:
         """Send a request of build_worker.py and wait for its reply."""
         print(json.dumps(request), file=_open(self._process.stdin), flush=True)
@@ -121,7 +126,10 @@ def compare(
 ) -> Comparison:
     """Rounds of all batches; a round that warms up does not count."""
     found = Comparison(len(asked))
+    cores = sorted(os.sched_getaffinity(0))
     for turn in range(rounds + 1):
+        for build in builds:
+            build.move_to(cores[turn % len(cores)])
         for index, batch in enumerate(asked):
             order = (0, 1) if (turn + index) % 2 == 0 else (1, 0)
             replies = {which: builds[which].answer(queries=batch, **request) for which in order}

@@ -47,6 +47,9 @@ def test_answers_that_differ_are_counted() -> None:
         def __init__(self, log_prob: float) -> None:
             self.reply = {"seconds": 1.0 - log_prob, "answers": [[("C", log_prob)], [("C", 0.0)]]}
 
+        def move_to(self, core: int) -> None:
+            assert core >= 0
+
         def answer(self, **_: object) -> dict[str, object]:
             return self.reply
 
