@@ -116,71 +116,76 @@ struct TileWeights {
   float inverse[kAttentionRows * kMostHeads];
 };
 
-// Where the keys' values lie, in the order of the path.
-struct ValuesAt {
-  const AttentionProblem& problem;
-  const RowKeys& keys;
-  const int64_t width;
-
-  const float* operator()(int t) const {
-    const int lane = keys.lanes ? keys.lanes[t] : t;
-    const int64_t block = keys.blocks[lane / kBlockPositions];
-    return problem.cache + block * problem.block_stride +
-           (kBlockPositions + lane % kBlockPositions) * width;
-  }
-};
-
-// out[columns] = sum over t of weights[head of column][t] * values[t][columns], for kSpans spans of
-// kVectors * 16 columns, each within a head: a weight is broadcast once a span.
-template <int kRows, int kSpans, int kVectors>
-void weigh_values(const AttentionProblem& problem, const RowKeys& keys, const TileWeights& tile,
-                  int column, float* out) {
-  constexpr int kSpanColumns = kVectors * kLanes;
-  const ValuesAt values_at{problem, keys,
-                           static_cast<int64_t>(problem.head_count) * problem.head_stride};
-  const float* of_head[kSpans];
-  for (int s = 0; s < kSpans; ++s)
-    of_head[s] = tile.weights + (column + s * kSpanColumns) / problem.head_stride * tile.stride;
-  const int64_t of_row = problem.head_count * tile.stride;
-
-  f32x16 sums[kRows][kSpans][kVectors];
-  for (int r = 0; r < kRows; ++r)
-    for (int s = 0; s < kSpans; ++s)
-      for (int v = 0; v < kVectors; ++v) sums[r][s][v] = broadcast(0.0f);
+// Where the values of every key begin, in the order of the path.
+void find_values(const AttentionProblem& problem, const RowKeys& keys) {
+  const int64_t width = static_cast<int64_t>(problem.head_count) * problem.head_stride;
   for (int t = 0; t < keys.length; ++t) {
-    const float* from = values_at(t) + column;
-    for (int s = 0; s < kSpans; ++s) {
+    const auto lane = static_cast<uint32_t>(keys.lanes ? keys.lanes[t] : t);
+    const int64_t block = keys.blocks[lane / kBlockPositions];
+    problem.values[t] = problem.cache + block * problem.block_stride +
+                        (kBlockPositions + lane % kBlockPositions) * width;
+  }
+}
+
+// out[columns] = sum over t of weights[head][t] * values[t][columns], for kVectors * 16 columns of
+// each of kHeads heads, from `column` of the first head on: a weight is broadcast once a head. Not
+// inline, so that the addresses stay in registers.
+template <int kRows, int kHeads, int kVectors>
+__attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int length,
+                                            const TileWeights& tile, int head, int column,
+                                            float* out) {
+  const int64_t of_row = problem.head_count * tile.stride;
+  const float* weights[kHeads];
+  for (int h = 0; h < kHeads; ++h) weights[h] = tile.weights + (head + h) * tile.stride;
+  const int64_t first = static_cast<int64_t>(head) * problem.head_stride + column;
+
+  f32x16 sums[kRows][kHeads][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int h = 0; h < kHeads; ++h)
+      for (int v = 0; v < kVectors; ++v) sums[r][h][v] = broadcast(0.0f);
+  for (int t = 0; t < length; ++t) {
+    const float* from = problem.values[t] + first;
+    asm("" : "+r"(from));  // or gcc keeps every column's address apart
+    for (int h = 0; h < kHeads; ++h) {
       f32x16 value[kVectors];
-      for (int v = 0; v < kVectors; ++v) value[v] = load(from + s * kSpanColumns + v * kLanes);
+      for (int v = 0; v < kVectors; ++v) value[v] = load(from + (h * kVectors + v) * kLanes);
       for (int r = 0; r < kRows; ++r) {
-        const f32x16 weight = broadcast(of_head[s][r * of_row + t]);
+        const f32x16 weight = broadcast(weights[h][r * of_row + t]);
         for (int v = 0; v < kVectors; ++v)
-          sums[r][s][v] = multiply_add(weight, value[v], sums[r][s][v]);
+          sums[r][h][v] = multiply_add(weight, value[v], sums[r][h][v]);
       }
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int s = 0; s < kSpans; ++s) {
-      const int at = column + s * kSpanColumns;
-      const float scale = tile.inverse[r * problem.head_count + at / problem.head_stride];
-      for (int v = 0; v < kVectors; ++v)
-        store(out + r * problem.out_stride + at + v * kLanes, sums[r][s][v] * broadcast(scale));
+    for (int h = 0; h < kHeads; ++h) {
+      const f32x16 scale = broadcast(tile.inverse[r * problem.head_count + head + h]);
+      float* to = out + r * problem.out_stride + first + h * kVectors * kLanes;
+      for (int v = 0; v < kVectors; ++v) store(to + v * kLanes, sums[r][h][v] * scale);
     }
   }
 }
 
-// All columns, as many spans at a time as stay in registers.
+// All heads, kVectors of one at a time; whole heads as many as stay in registers.
 template <int kRows, int kVectors>
-void weigh_all_values(const AttentionProblem& problem, const RowKeys& keys, const TileWeights& tile,
-                      float* out) {
-  constexpr int kSpans = values_together(kRows) / kVectors;
-  constexpr int kSpanColumns = kVectors * kLanes;
-  const int width = problem.head_count * problem.head_stride;
-  int column = 0;
-  for (; column + kSpans * kSpanColumns <= width; column += kSpans * kSpanColumns)
-    weigh_values<kRows, kSpans, kVectors>(problem, keys, tile, column, out);
-  for (; column < width; column += kSpanColumns)
-    weigh_values<kRows, 1, kVectors>(problem, keys, tile, column, out);
+void weigh_heads(const AttentionProblem& problem, int length, const TileWeights& tile, float* out) {
+  constexpr int kHeads = values_together(kRows) / kVectors;
+  int head = 0;
+  if (problem.head_stride == kVectors * kLanes)
+    for (; head + kHeads <= problem.head_count; head += kHeads)
+      weigh_values<kRows, kHeads, kVectors>(problem, length, tile, head, 0, out);
+  for (; head < problem.head_count; ++head)
+    for (int column = 0; column < problem.head_stride; column += kVectors * kLanes)
+      weigh_values<kRows, 1, kVectors>(problem, length, tile, head, column, out);
+}
+
+template <int kRows>
+void weigh_heads(const AttentionProblem& problem, int length, const TileWeights& tile, float* out) {
+  constexpr int kMost = values_together(kRows);
+  if (kMost >= 4 && problem.head_stride % (4 * kLanes) == 0)
+    return weigh_heads<kRows, kMost >= 4 ? 4 : 1>(problem, length, tile, out);
+  if (kMost >= 2 && problem.head_stride % (2 * kLanes) == 0)
+    return weigh_heads<kRows, kMost >= 2 ? 2 : 1>(problem, length, tile, out);
+  weigh_heads<kRows, 1>(problem, length, tile, out);
 }
 
 // Rows that attend to the same positions.
@@ -211,13 +216,8 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
                                             scale, tile.inverse + first);
   });
 
-  float* out = problem.out + row * problem.out_stride;
-  constexpr int kVectors = values_together(kRows) < 2 ? 1 : 2;
-  if (problem.head_stride % (kVectors * kLanes) == 0) {
-    weigh_all_values<kRows, kVectors>(problem, keys, tile, out);
-  } else {
-    weigh_all_values<kRows, 1>(problem, keys, tile, out);
-  }
+  find_values(problem, keys);
+  weigh_heads<kRows>(problem, keys.length, tile, problem.out + row * problem.out_stride);
 }
 
 bool shared(const RowKeys& a, const RowKeys& b) {

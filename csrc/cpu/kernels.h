@@ -73,7 +73,8 @@ struct AttentionProblem {
   int64_t bias_stride;   // 16 columns beyond a row's length are read
   float* out;            // [rows, out_stride]
   int64_t out_stride;
-  float* scratch;  // attention_scratch floats
+  float* scratch;        // attention_scratch floats
+  const float** values;  // [most positions of a row], scratch too
 };
 
 // Rows with equal keys that attention takes together.

@@ -6,11 +6,12 @@
 namespace molspec::cpu {
 namespace {
 
-// A thread's own, as large as its largest attention was.
-float* attention_floats(int64_t count) {
-  thread_local std::vector<float> floats;
-  if (count > static_cast<int64_t>(floats.size())) floats.resize(count);
-  return floats.data();
+// A thread's own, as large as the largest so far.
+template <typename Item>
+Item* scratch(int64_t count) {
+  thread_local std::vector<Item> items;
+  if (count > static_cast<int64_t>(items.size())) items.resize(count);
+  return items.data();
 }
 
 }  // namespace
@@ -129,7 +130,8 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
   problem.bias_stride = model_.relative_stride();
   problem.out = work_.context;
   problem.out_stride = model_.attention_stride();
-  problem.scratch = attention_floats(attention_scratch(problem));
+  problem.scratch = scratch<float>(attention_scratch(problem));
+  problem.values = scratch<const float*>(work_.positions);
   kernels_.attention(problem);
   linear(attention.output, rows, work_.context, model_.attention_stride(), work_.hidden,
          model_.d_stride(), work_.hidden);

@@ -59,6 +59,10 @@ class CudaEngine:
         """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
         return Lease(self._take(query_count), self.rounds_on_device, self._give_back)
 
+    def free_caches(self) -> None:
+        """Free the session that waits for the next decode loop; those in use stay."""
+        self._idle.clear()
+
     def _take(self, query_count: int) -> CudaSession:
         try:
             session = self._idle.pop()
