@@ -27,6 +27,8 @@ class Buffers:
             self.memory_cache = host.empty(0, packed.spec.decoder_layers, packed.block_size)
             self.kv_cache = torch.empty_like(self.memory_cache)
             self.workspace = host.empty(0, dtype=torch.uint8)
+        #: What the workspace has room for, see `ops.workspace_size`.
+        self.workspace_rows = self.workspace_positions = 0
 
     @property
     def nbytes(self) -> int:
@@ -45,11 +47,11 @@ class Buffers:
             with torch.inference_mode(False):
                 self.kv_cache = grown(self.kv_cache, blocks)
 
-    def grow_workspace(self, size: int) -> None:
-        """Make room for so many bytes."""
-        if size > len(self.workspace):
-            with torch.inference_mode(False):
-                self.workspace = host.empty(size, dtype=torch.uint8)
+    def grow_workspace(self, size: int, rows: int, positions: int) -> None:
+        """Make room for so many bytes, which are enough for so many rows and positions."""
+        with torch.inference_mode(False):
+            self.workspace = host.empty(size, dtype=torch.uint8)
+        self.workspace_rows, self.workspace_positions = rows, positions
 
 
 class Kept:

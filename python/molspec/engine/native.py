@@ -59,10 +59,8 @@ class Session:
         spec = packed.spec
         blocks = -(-spec.max_positions // BLOCK_POSITIONS)
         #: Row: length, then blocks of the memory cache.
-        self._memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32, device="cpu")
+        self._memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
-        self._workspace_rows = 0
-        self._workspace_positions = 0
         self._log_probs = host.empty(0, spec.target_vocab_size)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
@@ -79,7 +77,7 @@ class Session:
         self._reserve(longest, longest)
         offsets = host.integers([0, *np.cumsum(lengths)])
         source_ids = host.integers([i for source in sources for i in source])
-        memories = self._memories[host.integers(rows)]
+        memories = torch.from_numpy(self._memories[list(rows)])
         ops.encode(
             self._packed.weights,
             self._packed.table,
@@ -97,8 +95,7 @@ class Session:
             self._buffers.grow_memory_cache(count + needed)
             self._free_blocks += range(len(self._buffers.memory_cache) - 1, count - 1, -1)
         self._memories[row, 0] = length
-        blocks = [self._free_blocks.pop() for _ in range(needed)]
-        self._memories[row, 1 : 1 + needed] = host.integers(blocks)
+        self._memories[row, 1 : 1 + needed] = [self._free_blocks.pop() for _ in range(needed)]
 
     def release(self, row: int) -> None:
         """Free a row and the memory of its query."""
@@ -127,7 +124,7 @@ class Session:
             self._packed.table,
             torch.from_numpy(nodes),
             torch.from_numpy(path_slots),
-            self._memories,
+            torch.from_numpy(self._memories),
             self._buffers.memory_cache,
             self._buffers.kv_cache,
             self._buffers.workspace,
@@ -137,14 +134,10 @@ class Session:
         return log_probs
 
     def _reserve(self, rows: int, positions: int) -> None:
-        if rows <= self._workspace_rows and positions <= self._workspace_positions:
+        buffers = self._buffers
+        if rows <= buffers.workspace_rows and positions <= buffers.workspace_positions:
             return
-        self._workspace_rows = max(rows, self._workspace_rows)
-        self._workspace_positions = max(positions, self._workspace_positions)
-        size = ops.workspace_size(
-            self._packed.weights,
-            self._packed.table,
-            self._workspace_rows,
-            self._workspace_positions,
-        )
-        self._buffers.grow_workspace(size)
+        rows = max(rows, buffers.workspace_rows)
+        positions = max(positions, buffers.workspace_positions)
+        size = ops.workspace_size(self._packed.weights, self._packed.table, rows, positions)
+        buffers.grow_workspace(size, rows, positions)
