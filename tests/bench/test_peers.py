@@ -157,6 +157,7 @@ def test_shapes_are_measured_side_by_side(
 ) -> None:
     for converter in ("_to_ctranslate2", "_to_onnx"):
         monkeypatch.setattr(f"peering.convert.{converter}", lambda *_: None)
+    monkeypatch.setattr(peers, "SETTINGS", {"molspec": {"float32": {}}})
     checkpoints.write(tiny.checkpoint(), tmp_path / "model")
     table = tmp_path / "set.tsv"
     table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
