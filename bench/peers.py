@@ -16,32 +16,45 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
 
 import machine
-from molspec import evaluation
+from molspec import evaluation, load
 from molspec.task import Task
 from peering.convert import convert
 from peering.engines import SETTINGS
+from peering.planner import molecules
 from peering.process import PeerProcess, Reply, first_answer
 from peering.report import Origin, Record, markdown, picture
 from peering.text import Text
+from shapes import PAPERS_FEED_FORWARD
 
 FIRST_ANSWER = "first answer"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is asked: of targets of about `length` tokens where one is given."""
+    """What is asked: of targets of about `length` tokens where one is given.
+
+    Of a planner, molecules of routes; in the papers' shape, a model whose feed-forward layers are
+    as wide as theirs and that answers as it did.
+    """
 
     model: Task
     query_count: int
     batch_size: int = 1
     n_best: int = 1
     length: int | None = None
+    planner: bool = False
+    papers_shape: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The model and its shape."""
+        return f"{self.model} {PAPERS_FEED_FORWARD}" if self.papers_shape else self.model
 
 
 @dataclass(frozen=True)
@@ -53,12 +66,26 @@ class Asking:
     origin: Origin
 
 
-SCENARIOS = {
+#: Those of the picture.
+MAIN = {
     "product greedy, batch 1": Scenario("product", 24),
     "product greedy, batch 32": Scenario("product", 32, batch_size=32),
     "retro n = 5": Scenario("retro", 10, n_best=5),
     "retro n = 10": Scenario("retro", 8, n_best=10),
     "retro n = 25": Scenario("retro", 5, n_best=25),
+}
+#: Those of the tables.
+TABLES = {
+    **MAIN,
+    **{
+        f"{name}, papers' shape": replace(scenario, papers_shape=True)
+        for name, scenario in MAIN.items()
+    },
+    "retro n = 10, batch 16": Scenario("retro", 16, batch_size=16, n_best=10),
+    "retro n = 10, a planner's molecules": Scenario("retro", 16, n_best=10, planner=True),
+}
+SCENARIOS = {
+    **TABLES,
     FIRST_ANSWER: Scenario("product", 1),
     **{
         f"retro greedy, {length} tokens": Scenario("retro", 4, length=length)
@@ -69,8 +96,6 @@ SCENARIOS = {
         for size in (4, 16, 64, 256)
     },
 }
-#: Those of the table and the picture.
-MAIN = tuple(SCENARIOS)[:5]
 #: What cost is shown against, and the scenario at each value.
 CURVES = {
     "target length": {n: f"retro greedy, {n} tokens" for n in (20, 40, 80, 120, 150)},
@@ -78,17 +103,22 @@ CURVES = {
 }
 
 
-def queries(scenario: Scenario, table: Path, text: Text) -> list[str]:
+def queries(scenario: Scenario, table: Path, folder: Path) -> list[str]:
     """The first queries of the table, or those whose targets come closest to the length.
 
-    Of those that the model has all tokens of: a peer may fail at others.
+    Of those that the model has all tokens of: a peer may fail at others. A planner begins with them
+    and goes on with what the model in the folder answers.
     """
+    text = Text(folder)
     rows = evaluation.PairTable(table, task=scenario.model)
     pairs = [row for row in islice(rows, 2000) if text.knows(row.query)]
     if scenario.length is not None:
         wanted = scenario.length
         pairs.sort(key=lambda pair: abs(_tokens(pair.target) - wanted))
-    return [pair.query for pair in pairs[: scenario.query_count]]
+    found = [pair.query for pair in pairs[: scenario.query_count]]
+    if scenario.planner:
+        return molecules(load(folder / "molspec"), found, scenario.query_count)
+    return found
 
 
 def _tokens(smiles: str) -> int:
@@ -101,7 +131,7 @@ def measure(name: str, asking: Asking, threads: int, flags: argparse.Namespace) 
     """Rounds of all peers in turns."""
     scenario = SCENARIOS[name]
     folder = asking.folder
-    asked = queries(scenario, asking.table, Text(folder))
+    asked = queries(scenario, asking.table, folder)
     size = scenario.batch_size
     batches = [asked[i : i + size] for i in range(0, len(asked), size)]
     replies: dict[tuple[str, str], list[Reply]] = {}
@@ -128,7 +158,7 @@ def measure(name: str, asking: Asking, threads: int, flags: argparse.Namespace) 
 def measure_first_answer(asking: Asking, threads: int, flags: argparse.Namespace) -> list[Record]:
     """Fresh processes of all peers in turns."""
     folder = asking.folder
-    (query,) = queries(SCENARIOS[FIRST_ANSWER], asking.table, Text(folder))
+    (query,) = queries(SCENARIOS[FIRST_ANSWER], asking.table, folder)
     replies: dict[tuple[str, str], list[Reply]] = {}
     missing: set[str] = set()
     for _ in range(flags.rounds):
@@ -179,7 +209,7 @@ def _chosen(flags: argparse.Namespace) -> Iterator[tuple[str, str]]:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("sets", metavar="NAME=[MODEL=]FILE", nargs="*", help="product and retro")
-    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=MAIN, metavar="NAME")
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=TABLES, metavar="NAME")
     parser.add_argument("--peers", nargs="+", choices=SETTINGS, default=tuple(SETTINGS))
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=5)
@@ -195,14 +225,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     flags = parse(arguments)
-    sets = {}
-    for text in flags.sets:
-        name, *model, file = text.split("=")
-        table, folder = Path(file), flags.folder / name
-        weights = convert(model[0] if model else name, folder)
-        sets[name] = Asking(table, folder, Origin(name, weights, table.name, machine.describe()))
-    for scenario in flags.scenarios if sets else ():
-        asking = sets.get(SCENARIOS[scenario].model)
+    askings: dict[str, Asking] = {}
+    for scenario in flags.scenarios if flags.sets else ():
+        asking = _asking(SCENARIOS[scenario], flags, askings)
         if asking is None:
             print(f"left out: {scenario}, as {SCENARIOS[scenario].model}=FILE is not given")
             continue
@@ -221,9 +246,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 )
     records = _load(flags.json)
     if flags.markdown is not None:
-        flags.markdown.write_text(markdown(records, (*MAIN, FIRST_ANSWER), CURVES))
+        flags.markdown.write_text(markdown(records, (*TABLES, FIRST_ANSWER), CURVES))
     if flags.svg is not None:
-        flags.svg.write_text(picture(records, MAIN))
+        flags.svg.write_text(picture(records, tuple(MAIN)))
+
+
+def _asking(
+    scenario: Scenario, flags: argparse.Namespace, known: dict[str, Asking]
+) -> Asking | None:
+    """The model that a scenario is of, converted when it is first asked for; None if not given."""
+    for text in flags.sets:
+        name, *model, file = text.split("=")
+        if name != scenario.model or scenario.subject in known:
+            continue
+        folder = flags.folder / scenario.subject
+        weights = convert(model[0] if model else name, folder, papers_shape=scenario.papers_shape)
+        origin = Origin(scenario.subject, weights, Path(file).name, machine.describe())
+        known[scenario.subject] = Asking(Path(file), folder, origin)
+    return known.get(scenario.subject)
 
 
 def _load(path: Path) -> list[Record]:

@@ -155,7 +155,7 @@ def test_memory_is_that_of_the_rows_however_many_requests_come(model: Model) -> 
             decoder.submit(query, OPTIONS[turn % 4])
         while decoder.live_count:
             decoder.step()
-        sizes.append((len(session._memory_cache), len(session._kv_cache)))  # type: ignore[attr-defined]
+        sizes.append((len(session._buffers.memory_cache), len(session._buffers.kv_cache)))  # type: ignore[attr-defined]
     assert sizes[4:] == [sizes[3]] * 2
     assert not decoder._views
     assert not decoder._live

@@ -14,7 +14,7 @@ from tests import tiny
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.engine.cuda import CudaEngine
+from molspec.engine.cuda.engine import CudaEngine
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.models import locate

@@ -27,16 +27,20 @@ from molspec.model.positions import sinusoidal_positions
 from molspec.model.transformer import Transformer
 from molspec.models import locate
 from peering.cached import Encoder, Step
+from shapes import widened
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def convert(model: str, folder: Path) -> str:
+def convert(model: str, folder: Path, papers_shape: bool = False) -> str:
     """Write the model to `folder`, unless it is there: molspec/, ctranslate2/ and onnx/.
 
-    Gives the fingerprint of its weights.
+    In the papers' shape its feed-forward layers are as wide as theirs. Gives the fingerprint of its
+    weights.
     """
     checkpoint = checkpoints.read(locate(model))
+    if papers_shape:
+        checkpoint = widened(checkpoint)
     fingerprint, done = checkpoint.fingerprint(), folder / "done"
     if done.exists() and done.read_text() == fingerprint:
         return fingerprint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import median
@@ -68,7 +68,7 @@ def markdown(
         "median of the rounds. SMILES in, SMILES out. Ratios are to molspec's float32 in the same",
         "run; milliseconds belong to the machine. Answers are compared with molspec's float32.",
         "",
-        f"`python bench/peers.py {' '.join(f'{o.model}={o.table}' for o in origins.values())} "
+        f"`python bench/peers.py {' '.join(_sets(origins.values()))} "
         "--json peers.json` on: "
         f"{', '.join(f'{name} {value}' for name, value in machine.items())}; weights "
         f"{', '.join(f'{o.model} {o.weights[:8]}' for o in origins.values())}.",
@@ -94,6 +94,11 @@ def _origins(records: Sequence[Record]) -> dict[str, Origin]:
                 "one machine, one day and the same weights; measure it again"
             )
     return origins
+
+
+def _sets(origins: Iterable[Origin]) -> list[str]:
+    """The arguments that say what is measured: a model has several shapes and is named once."""
+    return list(dict.fromkeys(f"{o.model.partition(' ')[0]}={o.table}" for o in origins))
 
 
 def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> Iterator[str]:

@@ -65,10 +65,15 @@ void score_head(const AttentionProblem& problem, const float* query, int64_t hea
   });
 }
 
-// Scores by block as scores in the order of the path; a bias is added to scale * score.
-void order_scores(const float* scores, const int32_t* lanes, int length, float* weights) {
-  for (int t = 0; t < length; t += kLanes)
-    store(weights + t, gather(scores, lanes + t, length - t));
+// Scores by block as scores in the order of the path, of all heads: a bias is added to scale *
+// score.
+void order_scores(const float* scores, const RowKeys& keys, int head_count, int64_t stride,
+                  float* weights) {
+  for (int t = 0; t < keys.length; t += kLanes) {
+    const Selection selected(keys.lanes + t, keys.length - t, keys.block_count);
+    for (int head = 0; head < head_count; ++head)
+      store(weights + head * stride + t, selected.of(scores + head * stride));
+  }
 }
 
 void add_bias(const float* bias, int length, float scale, float* weights) {
@@ -111,37 +116,76 @@ struct TileWeights {
   float inverse[kAttentionRows * kMostHeads];
 };
 
-// out[columns] = sum over t of weights[head of column][t] * values[t][columns]
-template <int kRows, int kVectors>
-void weigh_values(const AttentionProblem& problem, const RowKeys& keys, const TileWeights& tile,
-                  int column, float* out) {
+// Where the values of every key begin, in the order of the path.
+void find_values(const AttentionProblem& problem, const RowKeys& keys) {
   const int64_t width = static_cast<int64_t>(problem.head_count) * problem.head_stride;
-  const float* values = problem.cache + width * kBlockPositions + column;
-  const float* of_head[kVectors];
-  for (int v = 0; v < kVectors; ++v)
-    of_head[v] = tile.weights + (column + v * kLanes) / problem.head_stride * tile.stride;
-  const int64_t of_row = problem.head_count * tile.stride;
-
-  f32x16 sums[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) sums[r][v] = broadcast(0.0f);
   for (int t = 0; t < keys.length; ++t) {
-    const int lane = keys.lanes ? keys.lanes[t] : t;
-    const float* from = values + keys.blocks[lane / kBlockPositions] * problem.block_stride +
-                        (lane % kBlockPositions) * width;
-    f32x16 value[kVectors];
-    for (int v = 0; v < kVectors; ++v) value[v] = load(from + v * kLanes);
-    for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < kVectors; ++v)
-        sums[r][v] = multiply_add(broadcast(of_head[v][r * of_row + t]), value[v], sums[r][v]);
+    const auto lane = static_cast<uint32_t>(keys.lanes ? keys.lanes[t] : t);
+    const int64_t block = keys.blocks[lane / kBlockPositions];
+    problem.values[t] = problem.cache + block * problem.block_stride +
+                        (kBlockPositions + lane % kBlockPositions) * width;
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      const int head = (column + v * kLanes) / problem.head_stride;
-      const float scale = tile.inverse[r * problem.head_count + head];
-      store(out + r * problem.out_stride + column + v * kLanes, sums[r][v] * broadcast(scale));
+}
+
+// out[columns] = sum over t of weights[head][t] * values[t][columns], for kVectors * 16 columns of
+// each of kHeads heads, from `column` of the first head on: a weight is broadcast once a head. Not
+// inline, so that the addresses stay in registers.
+template <int kRows, int kHeads, int kVectors>
+__attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int length,
+                                            const TileWeights& tile, int head, int column,
+                                            float* out) {
+  const int64_t of_row = problem.head_count * tile.stride;
+  const float* weights[kHeads];
+  for (int h = 0; h < kHeads; ++h) weights[h] = tile.weights + (head + h) * tile.stride;
+  const int64_t first = static_cast<int64_t>(head) * problem.head_stride + column;
+
+  f32x16 sums[kRows][kHeads][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int h = 0; h < kHeads; ++h)
+      for (int v = 0; v < kVectors; ++v) sums[r][h][v] = broadcast(0.0f);
+  for (int t = 0; t < length; ++t) {
+    const float* from = problem.values[t] + first;
+    asm("" : "+r"(from));  // or gcc keeps every column's address apart
+    for (int h = 0; h < kHeads; ++h) {
+      f32x16 value[kVectors];
+      for (int v = 0; v < kVectors; ++v) value[v] = load(from + (h * kVectors + v) * kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        const f32x16 weight = broadcast(weights[h][r * of_row + t]);
+        for (int v = 0; v < kVectors; ++v)
+          sums[r][h][v] = multiply_add(weight, value[v], sums[r][h][v]);
+      }
     }
   }
+  for (int r = 0; r < kRows; ++r) {
+    for (int h = 0; h < kHeads; ++h) {
+      const f32x16 scale = broadcast(tile.inverse[r * problem.head_count + head + h]);
+      float* to = out + r * problem.out_stride + first + h * kVectors * kLanes;
+      for (int v = 0; v < kVectors; ++v) store(to + v * kLanes, sums[r][h][v] * scale);
+    }
+  }
+}
+
+// All heads, kVectors of one at a time; whole heads as many as stay in registers.
+template <int kRows, int kVectors>
+void weigh_heads(const AttentionProblem& problem, int length, const TileWeights& tile, float* out) {
+  constexpr int kHeads = values_together(kRows) / kVectors;
+  int head = 0;
+  if (problem.head_stride == kVectors * kLanes)
+    for (; head + kHeads <= problem.head_count; head += kHeads)
+      weigh_values<kRows, kHeads, kVectors>(problem, length, tile, head, 0, out);
+  for (; head < problem.head_count; ++head)
+    for (int column = 0; column < problem.head_stride; column += kVectors * kLanes)
+      weigh_values<kRows, 1, kVectors>(problem, length, tile, head, column, out);
+}
+
+template <int kRows>
+void weigh_heads(const AttentionProblem& problem, int length, const TileWeights& tile, float* out) {
+  constexpr int kMost = values_together(kRows);
+  if (kMost >= 4 && problem.head_stride % (4 * kLanes) == 0)
+    return weigh_heads<kRows, kMost >= 4 ? 4 : 1>(problem, length, tile, out);
+  if (kMost >= 2 && problem.head_stride % (2 * kLanes) == 0)
+    return weigh_heads<kRows, kMost >= 2 ? 2 : 1>(problem, length, tile, out);
+  weigh_heads<kRows, 1>(problem, length, tile, out);
 }
 
 // Rows that attend to the same positions.
@@ -152,19 +196,19 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
   TileWeights tile;
   tile.weights = problem.scratch;
   tile.stride = scored;
-  float* unordered = problem.scratch + problem.head_count * scored;  // a single row's with lanes
-  for (int head = 0; head < problem.head_count; ++head) {
-    float* weights = tile.weights + head * scored;
-    float* scores = keys.lanes ? unordered : weights;
-    const int64_t stride = problem.head_count * scored;
+  // A single row's with lanes: its scores by block lie behind its weights.
+  float* scores = keys.lanes ? problem.scratch + problem.head_count * scored : tile.weights;
+  const int64_t row_stride = problem.head_count * scored;
+  for (int head = 0; head < problem.head_count; ++head)
     score_head<kRows>(problem, query + head * problem.head_stride,
-                      static_cast<int64_t>(head) * problem.head_stride * kLanes, keys, scores,
-                      stride);
-    if (keys.lanes) order_scores(scores, keys.lanes, keys.length, weights);
-    for (int r = 0; r < kRows; ++r)
-      if (const float* bias = problem.keys[row + r].bias)
-        add_bias(bias + head * problem.bias_stride, keys.length, problem.scale,
-                 weights + r * stride);
+                      static_cast<int64_t>(head) * problem.head_stride * kLanes, keys,
+                      scores + head * scored, row_stride);
+  if (keys.lanes) order_scores(scores, keys, problem.head_count, scored, tile.weights);
+  for (int r = 0; r < kRows; ++r) {
+    const float* bias = problem.keys[row + r].bias;
+    for (int head = 0; bias && head < problem.head_count; ++head)
+      add_bias(bias + head * problem.bias_stride, keys.length, problem.scale,
+               tile.weights + r * row_stride + head * scored);
   }
   const float scale = keys.bias ? 1.0f : problem.scale;
   in_tiles<kSoftmaxRows>(kRows * problem.head_count, [&](int first, auto count) {
@@ -172,13 +216,8 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
                                             scale, tile.inverse + first);
   });
 
-  float* out = problem.out + row * problem.out_stride;
-  const int width = problem.head_count * problem.head_stride;
-  constexpr int kVectors = values_together(kRows);
-  int column = 0;
-  for (; column + kVectors * kLanes <= width; column += kVectors * kLanes)
-    weigh_values<kRows, kVectors>(problem, keys, tile, column, out);
-  for (; column < width; column += kLanes) weigh_values<kRows, 1>(problem, keys, tile, column, out);
+  find_values(problem, keys);
+  weigh_heads<kRows>(problem, keys.length, tile, problem.out + row * problem.out_stride);
 }
 
 bool shared(const RowKeys& a, const RowKeys& b) {

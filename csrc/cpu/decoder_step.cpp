@@ -48,6 +48,7 @@ class DecoderRows {
   void embed() const {
     for (int row = 0; row < rows_; ++row) {
       const Node& node = nodes_[row];
+      work_.slots[row] = problem_.path_slots[node.path_begin + node.position];
       work_.self_keys[row] =
           path_keys(problem_.path_slots + node.path_begin, node.position + 1,
                     model_.relative_bias(model_.decoder, node.position),
@@ -62,10 +63,7 @@ class DecoderRows {
 
   void store(size_t layer) const {
     layers_.project_self(model_.decoder.layers[layer].self_attention, rows_);
-    for (int row = 0; row < rows_; ++row) {
-      const int32_t slot = problem_.path_slots[nodes_[row].path_begin + nodes_[row].position];
-      layers_.store(of_layer(problem_.kv_cache, layer), row, model_.attention_width(), slot);
-    }
+    layers_.store(of_layer(problem_.kv_cache, layer), rows_, model_.attention_width(), work_.slots);
   }
 
   void attend(size_t layer) const {

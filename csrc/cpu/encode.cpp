@@ -34,8 +34,8 @@ class EncoderRows {
 
   void store(size_t layer) const {
     layers_.project_self(model_.encoder.layers[layer].self_attention, rows_);
-    for (int row = 0; row < rows_; ++row)
-      layers_.store(cache(layer), row, model_.attention_width(), first_ + row);
+    for (int row = 0; row < rows_; ++row) work_.slots[row] = first_ + row;
+    layers_.store(cache(layer), rows_, model_.attention_width(), work_.slots);
   }
 
   void attend(size_t layer) const {
@@ -51,15 +51,15 @@ class EncoderRows {
     const int64_t block_stride =
         static_cast<int64_t>(model_.decoder.layers.size()) * model_.block_size();
     const int32_t* blocks = problem_.memories.blocks(query_);
+    for (int row = 0; row < rows_; ++row) {
+      const int position = first_ + row;
+      work_.slots[row] =
+          blocks[position / kBlockPositions] * kBlockPositions + position % kBlockPositions;
+    }
     LayerCache memory{problem_.memory_cache, block_stride};
     for (const Layer& layer : model_.decoder.layers) {
       layers_.project_memory(layer.cross_attention, rows_);
-      for (int row = 0; row < rows_; ++row) {
-        const int position = first_ + row;
-        layers_.store(
-            memory, row, 0,
-            blocks[position / kBlockPositions] * kBlockPositions + position % kBlockPositions);
-      }
+      layers_.store(memory, rows_, 0, work_.slots);
       memory.base += model_.block_size();
     }
   }

@@ -73,7 +73,8 @@ struct AttentionProblem {
   int64_t bias_stride;   // 16 columns beyond a row's length are read
   float* out;            // [rows, out_stride]
   int64_t out_stride;
-  float* scratch;  // attention_scratch floats
+  float* scratch;        // attention_scratch floats
+  const float** values;  // [most positions of a row], scratch too
 };
 
 // Rows with equal keys that attention takes together.
@@ -86,7 +87,7 @@ inline int64_t attention_scratch(const AttentionProblem& problem) {
   for (int row = 0; row < problem.rows; ++row) {
     const int64_t heads = static_cast<int64_t>(problem.head_count);
     const int64_t blocks = problem.keys[row].block_count;
-    const int64_t needed = blocks * (problem.keys[row].lanes ? heads + 1 : heads * kAttentionRows);
+    const int64_t needed = blocks * heads * (problem.keys[row].lanes ? 2 : kAttentionRows);
     most = needed > most ? needed : most;
   }
   return most * kBlockPositions;

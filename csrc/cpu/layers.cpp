@@ -6,11 +6,12 @@
 namespace molspec::cpu {
 namespace {
 
-// A thread's own, as large as its largest attention was.
-float* attention_floats(int64_t count) {
-  thread_local std::vector<float> floats;
-  if (count > static_cast<int64_t>(floats.size())) floats.resize(count);
-  return floats.data();
+// A thread's own, as large as the largest so far.
+template <typename Item>
+Item* scratch(int64_t count) {
+  thread_local std::vector<Item> items;
+  if (count > static_cast<int64_t>(items.size())) items.resize(count);
+  return items.data();
 }
 
 }  // namespace
@@ -92,15 +93,26 @@ void Layers::project_memory(const Attention& attention, int rows) const {
          model_.query_key_value_stride());
 }
 
-void Layers::store(const LayerCache& cache, int64_t row, int64_t column, int32_t slot) const {
+void Layers::store(const LayerCache& cache, int rows, int64_t column, const int32_t* slots) const {
   const int64_t width = model_.attention_width();
-  const float* key = work_.projected + row * model_.query_key_value_stride() + column;
-  const float* value = key + width;
-  float* block = cache.base + slot / kBlockPositions * cache.block_stride;
-  const int64_t lane = slot % kBlockPositions;
-  for (int64_t i = 0; i < width; ++i) block[i * kBlockPositions + lane] = key[i];
-  float* values = block + width * kBlockPositions + lane * width;
-  for (int64_t i = 0; i < width; ++i) values[i] = value[i];
+  const int64_t stride = model_.query_key_value_stride();
+  const auto block = [&](int row) {
+    return cache.base + slots[row] / kBlockPositions * cache.block_stride;
+  };
+  // Sixteen columns of all rows at a time: rows of one block share its lines while they are at
+  // hand.
+  for (int64_t first = 0; first < width; first += kBlockPositions) {
+    for (int row = 0; row < rows; ++row) {
+      const float* key = work_.projected + row * stride + column + first;
+      float* keys = block(row) + first * kBlockPositions + slots[row] % kBlockPositions;
+      for (int64_t i = 0; i < kBlockPositions; ++i) keys[i * kBlockPositions] = key[i];
+    }
+  }
+  for (int row = 0; row < rows; ++row) {
+    const float* value = work_.projected + row * stride + column + width;
+    std::copy_n(value, width,
+                block(row) + (kBlockPositions + slots[row] % kBlockPositions) * width);
+  }
 }
 
 void Layers::attend(const Attention& attention, int rows, const LayerCache& cache,
@@ -118,7 +130,8 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
   problem.bias_stride = model_.relative_stride();
   problem.out = work_.context;
   problem.out_stride = model_.attention_stride();
-  problem.scratch = attention_floats(attention_scratch(problem));
+  problem.scratch = scratch<float>(attention_scratch(problem));
+  problem.values = scratch<const float*>(work_.positions);
   kernels_.attention(problem);
   linear(attention.output, rows, work_.context, model_.attention_stride(), work_.hidden,
          model_.d_stride(), work_.hidden);

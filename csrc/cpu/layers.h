@@ -27,8 +27,8 @@ class Layers {
   void project_query(const Attention& attention, int rows) const;
   // projected = [key | value] of hidden
   void project_memory(const Attention& attention, int rows) const;
-  // Stores the key and value columns of a row of projected, from `column` on, in a slot.
-  void store(const LayerCache& cache, int64_t row, int64_t column, int32_t slot) const;
+  // Stores the key and value columns of rows of projected, from `column` on, in the rows' slots.
+  void store(const LayerCache& cache, int rows, int64_t column, const int32_t* slots) const;
   // hidden += attention over the cache, with the norms of the sublayer
   void attend(const Attention& attention, int rows, const LayerCache& cache, const RowKeys* keys,
               int64_t query_stride) const;

@@ -51,7 +51,10 @@ f32x16 identity(f32x16 a) { return a; }
 struct FloatSums {
   using Sum = f32x16;
   static Sum zero() { return broadcast(0.0f); }
-  static f32x16 value(const LinearProblem&, int64_t, int64_t, f32x16 sum) { return sum; }
+  struct Column {
+    Column(const LinearProblem&, int64_t) {}
+    f32x16 value(const LinearProblem&, int64_t, f32x16 sum) const { return sum; }
+  };
 
   // sums += in[row][k] * column
   template <int kRows>
@@ -169,11 +172,15 @@ struct Int8 {
   using Sum = i32x16;
   static constexpr int kStep = 4;
   static Sum zero() { return zeros(); }
-  static f32x16 value(const LinearProblem& problem, int64_t row, int64_t column, i32x16 sum) {
-    const f32x16 scale = broadcast(problem.row_scales[row]) * load(problem.scales + column);
-    return subtract(sum, problem.offsets + column) * scale;
-  }
-
+  struct Column {
+    f32x16 scales;
+    i32x16 offsets;
+    Column(const LinearProblem& problem, int64_t column)
+        : scales(load(problem.scales + column)), offsets(load_integers(problem.offsets + column)) {}
+    f32x16 value(const LinearProblem& problem, int64_t row, i32x16 sum) const {
+      return as_floats(sum - offsets) * (broadcast(problem.row_scales[row]) * scales);
+    }
+  };
   static const uint8_t* input(const LinearProblem& problem, int64_t row) {
     return problem.rounded + row * problem.in_size;
   }
@@ -190,35 +197,50 @@ struct Int8 {
   }
 };
 
-// Returns the row's scale: a number only if all of the row are.
-float round_row_to_bytes(const float* from, int size, uint8_t* to) {
-  f32x16 largest = broadcast(0.0f), total = broadcast(0.0f);
+// Rows that are rounded together: one alone would wait for each of its sums.
+constexpr int kRoundedRows = 4;
+
+// A row's scale is a number only if all of the row are. A row's last bytes may be written over the
+// next row's first ones, never the other way round.
+template <int kRows>
+void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
+  const int size = problem.in_size;
+  const float* from = problem.in + row * problem.in_stride;
+  f32x16 largest[kRows], total[kRows];
+  for (int r = 0; r < kRows; ++r) largest[r] = total[r] = broadcast(0.0f);
   for (int i = 0; i < size; i += kLanes) {
-    const f32x16 value = keep_first(load(from + i), size - i, 0.0f);
-    largest = max(largest, max(value, broadcast(0.0f) - value));
-    total = total + value;
+    for (int r = 0; r < kRows; ++r) {
+      const f32x16 value = keep_first(load(from + r * problem.in_stride + i), size - i, 0.0f);
+      largest[r] = max(largest[r], max(value, broadcast(0.0f) - value));
+      total[r] = total[r] + value;
+    }
   }
-  const float most = max_of_lanes(largest);
-  const f32x16 steps = broadcast(most > 0 ? 127.0f / most : 0.0f);
-  for (int i = 0; i < size; i += kLanes)
-    store_bytes(to + i, nearest(load(from + i) * steps) + broadcast(128.0f));
-  return most / 127.0f + 0.0f * sum_of_lanes(total);
+  for (int r = 0; r < kRows; ++r) {
+    const float most = max_of_lanes(largest[r]);
+    const f32x16 steps = broadcast(most > 0 ? 127.0f / most : 0.0f);
+    uint8_t* to = problem.rounded + (row + r) * size;
+    for (int i = 0; i < size; i += kLanes) {
+      const f32x16 value = load(from + r * problem.in_stride + i);
+      store_bytes(to + i, nearest(value * steps) + broadcast(128.0f));
+    }
+    problem.row_scales[row + r] = most / 127.0f + 0.0f * sum_of_lanes(total[r]);
+  }
 }
 
-// out = activation(sums + bias) * factor + residual
+// out = activation(sums + bias) * factor + residual, a column of registers at a time: what belongs
+// to the column is loaded once.
 template <typename Type, f32x16 (*kActivation)(f32x16), int kRows>
 inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
                         const typename Type::Sum (&sums)[kRows][kTileVectors]) {
-  f32x16 bias[kTileVectors];
-  for (int v = 0; v < kTileVectors; ++v) bias[v] = load(problem.bias + column + v * kLanes);
-  for (int i = 0; i < kRows; ++i) {
-    const int64_t at = (row + i) * problem.out_stride + column;
-    for (int v = 0; v < kTileVectors; ++v) {
-      const f32x16 sum = Type::value(problem, row + i, column + v * kLanes, sums[i][v]);
-      f32x16 value = kActivation(sum + bias[v]);
-      if (problem.factor) value = value * load(problem.factor + at + v * kLanes);
-      if (problem.residual) value = value + load(problem.residual + at + v * kLanes);
-      store(problem.out + at + v * kLanes, value);
+  for (int v = 0; v < kTileVectors; ++v) {
+    const typename Type::Column of_column(problem, column + v * kLanes);
+    const f32x16 bias = load(problem.bias + column + v * kLanes);
+    for (int i = 0; i < kRows; ++i) {
+      const int64_t at = (row + i) * problem.out_stride + column + v * kLanes;
+      f32x16 value = kActivation(of_column.value(problem, row + i, sums[i][v]) + bias);
+      if (problem.factor) value = value * load(problem.factor + at);
+      if (problem.residual) value = value + load(problem.residual + at);
+      store(problem.out + at, value);
     }
   }
 }
@@ -281,12 +303,9 @@ void linear_bfloat16(const LinearProblem& problem) {
 }
 
 void linear_int8(const LinearProblem& problem) {
-  // A row's last bytes may be written over the next row's first ones, never the other way round.
-  for (int64_t row = 0; row < problem.rows; ++row) {
-    problem.row_scales[row] =
-        round_row_to_bytes(problem.in + row * problem.in_stride, problem.in_size,
-                           problem.rounded + row * problem.in_size);
-  }
+  in_tiles<kRoundedRows>(problem.rows, [&](int row, auto count) {
+    round_rows_to_bytes<decltype(count)::value>(problem, row);
+  });
   linear<Int8>(problem);
 }
 

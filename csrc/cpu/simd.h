@@ -41,12 +41,33 @@ inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
 inline __mmask16 first_lanes(int count) {
   return count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
 }
-// from[indices[i]] in lane i of the first `count`, 0 in the others, whose indices are not read.
-inline f32x16 gather(const float* from, const int32_t* indices, int count) {
-  const __mmask16 mask = first_lanes(count);
-  const __m512i index = _mm512_maskz_loadu_epi32(mask, indices);
-  return {_mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, index, from, sizeof(float))};
-}
+// from[indices[i]] in lane i of the first `count`; the others' indices are not read. `from` has
+// so many times sixteen floats: two registers at a time are permuted, which beats a gather.
+class Selection {
+ public:
+  Selection(const int32_t* indices, int count, int registers)
+      : index_(_mm512_maskz_loadu_epi32(first_lanes(count), indices)),
+        pair_(_mm512_srli_epi32(index_, 5)),
+        registers_(registers) {}
+  f32x16 of(const float* from) const {
+    __m512 selected = two_of(from, 0);
+    for (int i = 2; i < registers_; i += 2) {
+      const __mmask16 here = _mm512_cmpeq_epi32_mask(pair_, _mm512_set1_epi32(i / 2));
+      selected = _mm512_mask_mov_ps(selected, here, two_of(from, i));
+    }
+    return {selected};
+  }
+
+ private:
+  __m512 two_of(const float* from, int i) const {
+    const __m512 first = _mm512_loadu_ps(from + i * kLanes);
+    if (i + 1 == registers_) return _mm512_permutexvar_ps(index_, first);
+    return _mm512_permutex2var_ps(first, index_, _mm512_loadu_ps(from + (i + 1) * kLanes));
+  }
+
+  __m512i index_, pair_;
+  int registers_;
+};
 // The first `count` lanes of a, and `other` in the rest.
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   return {_mm512_mask_blend_ps(first_lanes(count), _mm512_set1_ps(other), a.value)};
@@ -91,10 +112,9 @@ inline i32x16 add_products(i32x16 sum, i32x16 unsigned_bytes, i32x16 signed_byte
   return {_mm512_add_epi32(sum.value, _mm512_add_epi32(even, odd))};
 #endif
 }
-// a - from[lane]
-inline f32x16 subtract(i32x16 a, const int32_t* from) {
-  return {_mm512_cvtepi32_ps(_mm512_sub_epi32(a.value, _mm512_loadu_si512(from)))};
-}
+inline i32x16 load_integers(const int32_t* from) { return {_mm512_loadu_si512(from)}; }
+inline i32x16 operator-(i32x16 a, i32x16 b) { return {_mm512_sub_epi32(a.value, b.value)}; }
+inline f32x16 as_floats(i32x16 a) { return {_mm512_cvtepi32_ps(a.value)}; }
 // Whole-numbered lanes in [0, 255] as bytes.
 inline void store_bytes(uint8_t* to, f32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
@@ -187,10 +207,15 @@ inline i32x16 broadcast_bytes(const uint8_t* from) {
   memcpy(&four, from, sizeof(four));
   return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)};
 }
-inline f32x16 subtract(i32x16 a, const int32_t* from) {
-  const __m256i* b = reinterpret_cast<const __m256i*>(from);
-  return {_mm256_cvtepi32_ps(_mm256_sub_epi32(a.low, _mm256_loadu_si256(b))),
-          _mm256_cvtepi32_ps(_mm256_sub_epi32(a.high, _mm256_loadu_si256(b + 1)))};
+inline i32x16 load_integers(const int32_t* from) {
+  const __m256i* lanes = reinterpret_cast<const __m256i*>(from);
+  return {_mm256_loadu_si256(lanes), _mm256_loadu_si256(lanes + 1)};
+}
+inline i32x16 operator-(i32x16 a, i32x16 b) {
+  return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
+}
+inline f32x16 as_floats(i32x16 a) {
+  return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
 }
 inline void store_bytes(uint8_t* to, f32x16 a) {
   alignas(32) int32_t lanes[kLanes];
@@ -287,8 +312,17 @@ inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
   }
   return sum;
 }
-inline f32x16 subtract(i32x16 a, const int32_t* from) {
-  return each_lane([&](int i) { return static_cast<float>(a.lane[i] - from[i]); });
+inline i32x16 load_integers(const int32_t* from) {
+  i32x16 integers;
+  memcpy(integers.lane, from, sizeof(integers.lane));
+  return integers;
+}
+inline i32x16 operator-(i32x16 a, i32x16 b) {
+  for (int i = 0; i < kLanes; ++i) a.lane[i] -= b.lane[i];
+  return a;
+}
+inline f32x16 as_floats(i32x16 a) {
+  return each_lane([&](int i) { return static_cast<float>(a.lane[i]); });
 }
 inline void store_bytes(uint8_t* to, f32x16 a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(a.lane[i]);
@@ -297,11 +331,19 @@ inline void store_bytes(uint8_t* to, f32x16 a) {
 #endif
 
 #if !defined(__AVX512F__)
-inline f32x16 gather(const float* from, const int32_t* indices, int count) {
-  float lanes[kLanes] = {};
-  for (int i = 0; i < kLanes && i < count; ++i) lanes[i] = from[indices[i]];
-  return load(lanes);
-}
+class Selection {
+ public:
+  Selection(const int32_t* indices, int count, int) : indices_(indices), count_(count) {}
+  f32x16 of(const float* from) const {
+    float lanes[kLanes] = {};
+    for (int i = 0; i < kLanes && i < count_; ++i) lanes[i] = from[indices_[i]];
+    return load(lanes);
+  }
+
+ private:
+  const int32_t* indices_;
+  int count_;
+};
 #endif
 
 // max and min give back their second argument where either is NaN: what may be NaN stands there.

@@ -39,6 +39,7 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
   take(work.encoder_cache, 2 * blocks * model.block_size());
   take(work.self_keys, rows);
   take(work.memory_keys, rows);
+  take(work.slots, rows);
   take(work.lanes, rows * positions);
   take(work.blocks, rows * positions);
   *size = used;
@@ -56,6 +57,7 @@ Workspace Workspace::from_row(const Model& model, int64_t row) const {
   part.row_scales += row;
   part.self_keys += row;
   part.memory_keys += row;
+  part.slots += row;
   part.lanes += row * positions;
   part.blocks += row * positions;
   return part;

@@ -20,6 +20,7 @@ struct Workspace {
   float* encoder_cache;  // [2, blocks of `positions`, block_size], of even and odd layers
   RowKeys* self_keys;    // [rows]
   RowKeys* memory_keys;  // [rows]
+  int32_t* slots;        // [rows], where a row's keys and values go
   int32_t* lanes;        // [rows, positions]
   int32_t* blocks;       // [rows, positions]
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 namespace molspec {
 
@@ -45,21 +47,57 @@ double beam_score(double log_prob, int32_t length, double length_penalty) {
   return length_penalty == 0 ? log_prob : log_prob / length_norm(length, length_penalty);
 }
 
+namespace {
+
+constexpr int64_t kNoRank = std::numeric_limits<int64_t>::min();
+
+// A number that is greater the more probable a token is, and of equally probable ones the lower its
+// id; of NaN the least.
+int64_t rank_of(float log_prob, int32_t token) {
+  if (std::isnan(log_prob)) return kNoRank;
+  const float value = log_prob + 0.0F;  // -0 is 0
+  int32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const int32_t order = bits ^ ((bits >> 31) & 0x7fffffff);  // as an integer: of the same order
+  return static_cast<int64_t>(order) * (int64_t{1} << 32) + static_cast<uint32_t>(~token);
+}
+
+int64_t greatest(const int64_t* from, int32_t count) {
+  int64_t most = from[0];
+  for (int32_t i = 1; i < count; ++i) most = std::max(most, from[i]);
+  return most;
+}
+
+}  // namespace
+
+// Tokens are in groups whose greatest ranks are kept, about as many groups as tokens in each. No
+// branch depends on a log-prob: an insertion into a list costs two wrong guesses of the
+// processor's.
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out) {
   out.clear();
   if (std::isnan(log_probs[0])) return;
-  const auto size = static_cast<size_t>(count);
-  for (int32_t token = 0; token < vocab_size; ++token) {
-    const float log_prob = log_probs[token];
-    if (out.size() == size) {
-      if (!(log_prob > out.back().log_prob)) continue;  // of equals the first one stays
-      out.pop_back();
-    }
-    if (std::isnan(log_prob)) continue;
-    auto place = out.end();
-    while (place != out.begin() && log_prob > std::prev(place)->log_prob) --place;
-    out.insert(place, {token, log_prob});
+  int32_t group_size = 8;
+  while (group_size * group_size < vocab_size) group_size *= 2;
+  const int32_t group_count = (vocab_size + group_size - 1) / group_size;
+  thread_local std::vector<int64_t> scratch;
+  scratch.resize(static_cast<size_t>(group_count) * (static_cast<size_t>(group_size) + 1));
+  int64_t* greatest_of = scratch.data();
+  int64_t* ranks = greatest_of + group_count;
+  for (int32_t token = 0; token < vocab_size; ++token)
+    ranks[token] = rank_of(log_probs[token], token);
+  std::fill(ranks + vocab_size, ranks + group_count * group_size, kNoRank);
+  const auto look_at = [&](int32_t group) {
+    greatest_of[group] = greatest(ranks + group * group_size, group_size);
+  };
+  for (int32_t group = 0; group < group_count; ++group) look_at(group);
+  for (int32_t i = 0; i < count; ++i) {
+    const int64_t best = greatest(greatest_of, group_count);
+    if (best == kNoRank) break;
+    const int32_t token = ~static_cast<int32_t>(static_cast<uint32_t>(best));
+    out.push_back({token, log_probs[token]});
+    ranks[token] = kNoRank;
+    look_at(token / group_size);
   }
   if (!out.empty() && !std::isfinite(out.front().log_prob)) out.clear();
 }

@@ -137,8 +137,43 @@ def test_queries_of_a_length_are_the_closest(tmp_path: Path, folder: Path) -> No
     table = tmp_path / "set.tsv"
     rows = "".join(f"{'C' * n}\t{'C' * n}\n" for n in range(1, 60)) + f"Br\t{'C' * 20}\n"
     table.write_text("src\ttgt\n" + rows)
-    found = peers.queries(peers.Scenario("product", 3, length=20), table, Text(folder))
+    found = peers.queries(peers.Scenario("product", 3, length=20), table, folder)
     assert sorted(map(len, found)) == [19, 20, 21]
+
+
+def test_a_planner_goes_on_with_what_is_answered(folder: Path, tmp_path: Path) -> None:
+    table = tmp_path / "set.tsv"
+    table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
+    found = peers.queries(peers.Scenario("product", 9, planner=True), table, folder)
+    assert found[0] == QUERIES[0]
+    assert len(found) == len(set(found)) <= 9
+    answered = {p.smiles for r in tiny.model().predict(found) for p in r.predictions}
+    parts = {part for smiles in answered for part in smiles.split(".")}
+    assert set(found) <= set(QUERIES) | parts
+
+
+def test_shapes_are_measured_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for converter in ("_to_ctranslate2", "_to_onnx"):
+        monkeypatch.setattr(f"peering.convert.{converter}", lambda *_: None)
+    monkeypatch.setattr(peers, "SETTINGS", {"molspec": {"float32": {}}})
+    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
+    table = tmp_path / "set.tsv"
+    table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
+    scenarios = ["product greedy, batch 1", "product greedy, batch 1, papers' shape"]
+    flags = ["--peers", "molspec", "--rounds", "1", "--folder", str(tmp_path / "converted")]
+    files = ["--json", str(tmp_path / "peers.json"), "--markdown", str(tmp_path / "peers.md")]
+    peers.main([f"product={tmp_path / 'model'}={table}", "--scenarios", *scenarios, *flags, *files])
+    assert "product=FILE is not given" not in capsys.readouterr().out
+    text = (tmp_path / "peers.md").read_text()
+    assert "`python bench/peers.py product=set.tsv --json peers.json`" in text
+    assert "## product greedy, batch 1, papers' shape, 1 thread" in text
+    shapes = [
+        checkpoints.read(tmp_path / "converted" / subject / "molspec").spec.feed_forward
+        for subject in ("product", "product 2048")
+    ]
+    assert shapes == [tiny.SPEC.feed_forward, 2048]
 
 
 def test_drafters_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -200,12 +200,12 @@ def test_memory_is_that_of_the_rows_however_many_queries_there_are(model: Model)
     sources = [model.reader.source(query).encoder_ids for query in tiny.QUERIES]
     session.encode([0], [max(sources, key=len)])
     session.encode([1], [max(sources, key=len)])
-    blocks = len(session._memory_cache)
+    blocks = len(session._buffers.memory_cache)
     for turn in range(5):
         for source in sources:
             session.release(turn % 2)
             session.encode([turn % 2], [source])
-    assert len(session._memory_cache) == blocks
+    assert len(session._buffers.memory_cache) == blocks
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from molspec import ops
 from molspec._native import LIMITS
 from molspec.engine import host
-from molspec.engine.caches import grown
+from molspec.engine.cpu.kept import Buffers, Kept
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.model.spec import ModelSpec
 
@@ -20,7 +21,8 @@ from molspec.model.spec import ModelSpec
 class NativeEngine:
     """Encodes queries and evaluates nodes of the token tree for one loaded model.
 
-    The weights may be shared: `session` makes the caches for one decode loop.
+    The weights may be shared: a session has the caches of one decode loop. When it is no more,
+    they wait for the next one.
     """
 
     def __init__(
@@ -29,10 +31,18 @@ class NativeEngine:
         self.spec = spec
         self.dtype = dtype
         self.packed = pack(spec, weights, dtype)
+        self._kept = Kept()
 
     def session(self, query_count: int) -> Session:
         """Caches for a batch of at most `query_count` queries."""
-        return Session(self.packed, query_count)
+        buffers = self._kept.take(self.packed)
+        session = Session(self.packed, query_count, buffers)
+        weakref.finalize(session, self._kept.give_back, buffers).atexit = False
+        return session
+
+    def free_caches(self) -> None:
+        """Free the caches that wait for the next session; those in use stay."""
+        self._kept.free()
 
 
 class Session:
@@ -41,18 +51,14 @@ class Session:
     Buffers grow to the largest batch seen and are then reused: a warm step allocates nothing.
     """
 
-    def __init__(self, packed: PackedModel, query_count: int) -> None:
+    def __init__(self, packed: PackedModel, query_count: int, buffers: Buffers) -> None:
         self._packed = packed
+        self._buffers = buffers
         spec = packed.spec
         blocks = -(-spec.max_positions // BLOCK_POSITIONS)
         #: Row: length, then blocks of the memory cache.
-        self._memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32, device="cpu")
-        self._free_blocks: list[int] = []
-        self._memory_cache = host.empty(0, spec.decoder_layers, packed.block_size)
-        self._kv_cache = torch.empty_like(self._memory_cache)
-        self._workspace = host.empty(0, dtype=torch.uint8)
-        self._workspace_rows = 0
-        self._workspace_positions = 0
+        self._memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
+        self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
         self._log_probs = host.empty(0, spec.target_vocab_size)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
@@ -69,26 +75,25 @@ class Session:
         self._reserve(longest, longest)
         offsets = host.integers([0, *np.cumsum(lengths)])
         source_ids = host.integers([i for source in sources for i in source])
-        memories = self._memories[host.integers(rows)]
+        memories = torch.from_numpy(self._memories[list(rows)])
         ops.encode(
             self._packed.weights,
             self._packed.table,
             source_ids,
             offsets,
             memories,
-            self._memory_cache,
-            self._workspace,
+            self._buffers.memory_cache,
+            self._buffers.workspace,
         )
 
     def _allocate(self, row: int, length: int) -> None:
         needed = -(-length // BLOCK_POSITIONS)
         if needed > len(self._free_blocks):
-            count = len(self._memory_cache)
-            self._memory_cache = grown(self._memory_cache, count + needed)
-            self._free_blocks += range(len(self._memory_cache) - 1, count - 1, -1)
+            count = len(self._buffers.memory_cache)
+            self._buffers.grow_memory_cache(count + needed)
+            self._free_blocks += range(len(self._buffers.memory_cache) - 1, count - 1, -1)
         self._memories[row, 0] = length
-        blocks = [self._free_blocks.pop() for _ in range(needed)]
-        self._memories[row, 1 : 1 + needed] = host.integers(blocks)
+        self._memories[row, 1 : 1 + needed] = [self._free_blocks.pop() for _ in range(needed)]
 
     def release(self, row: int) -> None:
         """Free a row and the memory of its query."""
@@ -107,7 +112,7 @@ class Session:
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
         result is overwritten by the next call.
         """
-        self._kv_cache = grown(self._kv_cache, block_count)
+        self._buffers.grow_kv_cache(block_count)
         if len(nodes) > len(self._log_probs):
             size = self._packed.spec.target_vocab_size
             self._log_probs = host.empty(max(2 * len(self._log_probs), len(nodes)), size)
@@ -117,24 +122,20 @@ class Session:
             self._packed.table,
             torch.from_numpy(nodes),
             torch.from_numpy(path_slots),
-            self._memories,
-            self._memory_cache,
-            self._kv_cache,
-            self._workspace,
+            torch.from_numpy(self._memories),
+            self._buffers.memory_cache,
+            self._buffers.kv_cache,
+            self._buffers.workspace,
             self._log_probs,
         )
         log_probs: npt.NDArray[np.float32] = self._log_probs.numpy()
         return log_probs
 
     def _reserve(self, rows: int, positions: int) -> None:
-        if rows <= self._workspace_rows and positions <= self._workspace_positions:
+        buffers = self._buffers
+        if rows <= buffers.workspace_rows and positions <= buffers.workspace_positions:
             return
-        self._workspace_rows = max(rows, self._workspace_rows)
-        self._workspace_positions = max(positions, self._workspace_positions)
-        size = ops.workspace_size(
-            self._packed.weights,
-            self._packed.table,
-            self._workspace_rows,
-            self._workspace_positions,
-        )
-        self._workspace = host.empty(size, dtype=torch.uint8)
+        rows = max(rows, buffers.workspace_rows)
+        positions = max(positions, buffers.workspace_positions)
+        size = ops.workspace_size(self._packed.weights, self._packed.table, rows, positions)
+        buffers.grow_workspace(size, rows, positions)

@@ -54,6 +54,10 @@ class CudaEngine:
         """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
         return Lease(self._take(query_count), self._give_back)
 
+    def free_caches(self) -> None:
+        """Free the session that waits for the next requests; those in use stay."""
+        self._idle.clear()
+
     def _take(self, query_count: int) -> Searches:
         try:
             searches = self._idle.pop()

@@ -1,0 +1,30 @@
+"""What a route planner asks: one molecule after another, each a reactant of an answer before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from molspec import Model
+
+#: Molecules that a planner asks of one target's routes.
+_MOLECULES = 8
+#: Characters of a SMILES up to which a molecule is taken to be for sale.
+_FOR_SALE = 12
+
+
+def molecules(model: Model, targets: Sequence[str], count: int) -> list[str]:
+    """The first `count`: targets, the reactants of their best answers, theirs, and so on."""
+    asked: list[str] = []
+    for target in targets:
+        waiting, route = [target], 0
+        while waiting and route < _MOLECULES and len(asked) < count:
+            molecule = waiting.pop(0)
+            if molecule in asked:
+                continue
+            asked.append(molecule)
+            route += 1
+            (result,) = model.predict([molecule], canonical_queries=False)
+            if result.predictions:
+                parts = result.predictions[0].smiles.split(".")
+                waiting += [part for part in parts if len(part) > _FOR_SALE]
+    return asked

@@ -1,0 +1,86 @@
+"""Two builds beside each other: here one build, twice."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import builds
+from molspec import Model
+from shapes import widened
+from tests import tiny
+
+TINY = {
+    "product greedy, batch 1": builds.Scenario("product", 2),
+    "retro n = 5": builds.Scenario("product", 2, batch_size=3, n_best=2),
+}
+
+
+def test_a_build_beside_itself(
+    tiny_model: str, table: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(builds, "SCENARIOS", TINY)
+    flags = [
+        "--scenarios",
+        *TINY,
+        "--dtypes",
+        "int8",
+        "--rounds",
+        "1",
+        "--shapes",
+        "bundled",
+        "papers'",
+    ]
+    python = sys.executable
+    assert builds.main([python, python, f"product={tiny_model}={table}", *flags]) == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[4:]]
+    assert [cells[1] for cells in rows] == ["bundled", "papers'"] * 2
+    assert [cells[8] for cells in rows] == ["0 of 2 |"] * 2 + ["0 of 6 |"] * 2
+
+
+def test_answers_that_differ_are_counted() -> None:
+    class Answering(builds.Build):
+        def __init__(self, log_prob: float) -> None:
+            self.reply = {"seconds": 1.0 - log_prob, "answers": [[("C", log_prob)], [("C", 0.0)]]}
+
+        def move_to(self, core: int) -> None:
+            assert core >= 0
+
+        def answer(self, **_: object) -> dict[str, object]:
+            return self.reply
+
+    found = builds.compare([Answering(0.0), Answering(-0.5)], [["C", "C"]] * 3, rounds=2)
+    assert found.differ == 6
+    assert found.ratios == [1.5] * 6
+    assert found.best(found.new) == 4.5
+
+
+def test_a_build_that_is_none_is_named(tmp_path: Path) -> None:
+    with builds.Build(sys.executable) as build, pytest.raises(RuntimeError, match=r"status 1$"):
+        build.answer(model=str(tmp_path / "none"), dtype="int8", n_best=1, queries=["C"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_silent_units_change_no_bit(dtype: str) -> None:
+    checkpoint = tiny.checkpoint()
+    wide = widened(checkpoint, 100)
+    assert wide.spec == replace(checkpoint.spec, feed_forward=100)
+    answers = [
+        [
+            [(p.smiles, p.log_prob) for p in result.predictions]
+            for result in Model(each, dtype).predict(tiny.QUERIES[:6], n_best=3, max_length=30)
+        ]
+        for each in (checkpoint, wide)
+    ]
+    assert answers[0] == answers[1]
+    with pytest.raises(ValueError, match="feed_forward is 1: expected at least"):
+        widened(checkpoint, 1)
+
+
+def test_what_is_widened_keeps_its_type() -> None:
+    wide = widened(tiny.checkpoint().to("float16"), 100)
+    assert {weight.dtype for weight in wide.weights.values()} == {torch.float16}
