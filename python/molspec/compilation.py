@@ -17,10 +17,9 @@ from molspec.engine.devices import Engine, by_name, check_device, make_engine
 from molspec.engine.generation import generation_settings, warn_of_processors
 from molspec.engine.module import EncoderDecoder
 from molspec.measurement import measure
-from molspec.model.spec import ModelSpec
+from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
-from molspec.strategy import LARGEST
 from molspec.text import Vocabulary
 
 #: No token: while a module is compiled, nothing is padding.
@@ -83,7 +82,7 @@ def compile(  # noqa: A001
     """
     device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
-    max_positions = check_count("max_positions", max_positions, LARGEST["max_length"])
+    max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
     if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
         raise ValueError(
             f"vocabulary is a {type(vocabulary).__name__}: expected a molspec.Vocabulary"

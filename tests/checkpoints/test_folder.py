@@ -149,6 +149,8 @@ def missing_weight(path: Path) -> None:
     save_file(weights, path / "model.safetensors")
 
 
+DEEP = 100_000 * '{"a": ' + "1" + 100_000 * "}"
+
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (put("config.json", "{"), "config.json is no JSON: Expecting"),
     (put("config.json", "[]"), "config.json holds a list: expected an object"),
@@ -159,6 +161,11 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (change_config(spec=None), "config.json has no spec"),
     (change_spec(heads=2), "unknown model fields: heads"),
     (change_spec(head_count=3), "d_model is 8: expected a multiple of head_count 3"),
+    (change_spec(encoder_layers=300_000), "encoder_layers is 300000: expected 1 to 1024"),
+    (change_spec(encoder_layers=1000), "missing weights: encoder.layers.1."),
+    (change_spec(max_positions=2**20), "max_positions is 1048576: expected 1 to 16384"),
+    (put("config.json", DEEP), "config.json is nested too deeply"),
+    (put("vocabulary.json", DEEP), "vocabulary.json is nested too deeply"),
     (change_spec(feed_forward=13), r"has shape \(12, 8\): expected \(13, 8\)"),
     (without_vocabulary, "vocabulary.json: No such file or directory$"),
     (shorter_vocabulary, "the vocabulary has 6 tokens, but the source embedding has 7 rows"),

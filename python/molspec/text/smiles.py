@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from threading import RLock
+from typing import Any
 
 from rdkit import Chem, rdBase
 
@@ -38,7 +39,8 @@ class InvalidSmilesError(ValueError):
 
 def canonicalise(smiles: str) -> str | None:
     """RDKit's canonical SMILES without atom maps; None where there is no such molecule."""
-    if len(smiles.split()) > 1:  # to RDKit the rest would be the molecule's name
+    # To RDKit what follows a blank would be the molecule's name.
+    if len(smiles.split()) > 1 or not _is_text(smiles):
         return None
     molecule, _ = _parse(smiles)
     return None if molecule is None else _canonical(smiles, molecule)
@@ -48,6 +50,8 @@ def check_text(smiles: object) -> str:
     """Give back `smiles` less blanks around it: a string. Raises InvalidSmilesError."""
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
+    if not _is_text(smiles):
+        raise InvalidSmilesError("no text: holds half a surrogate pair")
     if not (text := smiles.strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
     return text
@@ -132,7 +136,24 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
             return Chem.MolFromSmiles(smiles), ""
         with capture() as log:
             molecule = Chem.MolFromSmiles(smiles)
-        return molecule, log.messages
+        return molecule, _messages(log)
+
+
+def _is_text(smiles: str) -> bool:
+    """Whether UTF-8 has it: Python's strings may hold half a surrogate pair."""
+    try:
+        smiles.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _messages(log: Any) -> str:
+    """What was logged. RDKit cuts lines anywhere, within a character of UTF-8 too."""
+    try:
+        return str(log.messages)
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace")
 
 
 def _reason(log: str) -> str:
