@@ -18,8 +18,8 @@ RowMeasure checked_measure(const LeftPadProblem& problem, int64_t* begins, RowMe
   const RowMeasure measure = read_back(cell, stream);
   check(measure.bad_row == problem.row_count, "lengths[", measure.bad_row, "] is ",
         measure.bad_length, ": expected 0 to ", problem.token_count);
-  check(measure.total == problem.token_count, "lengths add up to ", measure.total, ": expected the ",
-        problem.token_count, " of token_ids");
+  check(measure.total == problem.token_count, "lengths add up to ", measure.total,
+        ": expected the ", problem.token_count, " of token_ids");
   return measure;
 }
 

@@ -250,6 +250,17 @@ def convert(
         checkpoints.convert(models.locate(source), destination, dtype)
 
 
+@app.command()
+def seal(
+    model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of molspec's own.")],
+) -> None:
+    """Write a model's hash anew, after files in its folder were changed on purpose."""
+    with one_line_errors(), value_errors_are_usage_errors():
+        from molspec import checkpoints
+
+        checkpoints.seal(model)
+
+
 def _load(flags: ModelFlags) -> Model:
     with _no_garbage():
         from molspec.ops import instruction_set, set_num_threads

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from molspec import load
-from molspec.checkpoints import Checkpoint, CheckpointError, folder, read, write
+from molspec.checkpoints import Checkpoint, CheckpointError, folder, read, seal, write
 
 
 @pytest.fixture
@@ -183,6 +183,63 @@ def test_damage_is_named_with_the_path(
     damage(destination)
     with pytest.raises(CheckpointError, match=rf"^{destination}: .*{message}"):
         read(destination)
+
+
+def flip_a_bit(file: Path, at: float) -> None:
+    content = bytearray(file.read_bytes())
+    content[int(at * len(content))] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("shard_bytes", [None, 600])
+@pytest.mark.parametrize("at", [0.6, 0.9])
+def test_one_bit_of_the_weights_is_seen(
+    checkpoint: Checkpoint, destination: Path, at: float, shard_bytes: int | None
+) -> None:
+    write(checkpoint, destination, shard_bytes=shard_bytes)
+    read(destination)
+    flip_a_bit(max(destination.glob("*.safetensors")), at)
+    with pytest.raises(CheckpointError, match="damaged: .* do not have the sha256"):
+        read(destination)
+
+
+CHANGES = (
+    change_config(task="retro"),
+    change_spec(norm_eps=1e-6),
+    lambda path: put(
+        "vocabulary.json", (path / "vocabulary.json").read_text().replace('"C", "O"', '"O", "C"')
+    )(path),
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_changed_on_purpose_is_sealed(
+    checkpoint: Checkpoint, destination: Path, change: Callable[[Path], None]
+) -> None:
+    write(checkpoint, destination)
+    change(destination)
+    with pytest.raises(CheckpointError, match=f"on purpose, `molspec seal {destination}`$"):
+        read(destination)
+    seal(destination)
+    assert read(destination).fingerprint()
+    assert "sha256" in json.loads((destination / "config.json").read_text())
+
+
+def test_what_is_broken_is_not_sealed(checkpoint: Checkpoint, destination: Path) -> None:
+    write(checkpoint, destination)
+    before = (destination / "config.json").read_bytes()
+    nan_weight(destination)
+    with pytest.raises(CheckpointError, match=rf"^{destination}: weight output.bias holds NaN"):
+        seal(destination)
+    assert (destination / "config.json").read_bytes() == before
+
+
+def test_a_folder_without_a_hash_is_read(checkpoint: Checkpoint, destination: Path) -> None:
+    write(checkpoint, destination)
+    config = json.loads((destination / "config.json").read_text())
+    del config["sha256"]
+    (destination / "config.json").write_text(json.dumps(config))
+    assert read(destination).fingerprint() == checkpoint.fingerprint()
 
 
 def test_the_task_comes_back(checkpoint: Checkpoint, destination: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from molspec.checkpoints import chemformer, folder, hugging_face, lightning, opennmt
 from molspec.checkpoints.checkpoint import DTYPES, Checkpoint, CheckpointError
-from molspec.checkpoints.folder import write
+from molspec.checkpoints.folder import seal, write
 
-__all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "write"]
+__all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "seal", "write"]
 
 
 class _Format(Protocol):

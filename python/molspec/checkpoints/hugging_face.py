@@ -199,7 +199,8 @@ def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: st
         raise CheckpointError(
             f"max_position_embeddings is {length}: expected 1 to {MOST_POSITIONS}"
         )
-    return _half_and_half(length, matrix(state, "model.shared.weight").shape[1])
+    embedding = matrix(state, "model.encoder.embed_tokens.weight", "model.shared.weight")
+    return _half_and_half(length, embedding.shape[1])
 
 
 def _half_and_half(length: int, d_model: int) -> Tensor:
