@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,18 @@ def test_a_failed_write_leaves_what_was_there(
     assert read(destination).dtype == "float32"
 
 
+def test_what_a_kill_left_goes_with_the_next_write(
+    checkpoint: Checkpoint, destination: Path
+) -> None:
+    write(checkpoint, destination)
+    for name in ("unfinished", "replaced"):  # killed between the two renames
+        shutil.copytree(destination, destination.with_name(f".mine.{name}"))
+    shutil.rmtree(destination)
+    write(checkpoint, destination, overwrite=True)
+    assert os.listdir(destination.parent) == ["mine"]
+    assert read(destination).fingerprint() == checkpoint.fingerprint()
+
+
 def change_config(**values: Any) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         config = json.loads((path / "config.json").read_text())
@@ -199,7 +212,7 @@ def test_one_bit_of_the_weights_is_seen(
     write(checkpoint, destination, shard_bytes=shard_bytes)
     read(destination)
     flip_a_bit(max(destination.glob("*.safetensors")), at)
-    with pytest.raises(CheckpointError, match="damaged: .* do not have the sha256"):
+    with pytest.raises(CheckpointError, match=r"damaged: .* do not have the sha256"):
         read(destination)
 
 

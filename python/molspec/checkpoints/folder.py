@@ -172,12 +172,15 @@ def write(
     check_shard_bytes(shard_bytes)
     check_destination(destination, overwrite=overwrite)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = destination.with_name(f".{destination.name}.{os.getpid()}.unfinished")
-    replaced = destination.with_name(f".{destination.name}.{os.getpid()}.replaced")
+    # Always the same names: what a kill leaves, the next write takes away.
+    unfinished = destination.with_name(f".{destination.name}.unfinished")
+    replaced = destination.with_name(f".{destination.name}.replaced")
+    shutil.rmtree(unfinished, ignore_errors=True)
     try:
         unfinished.mkdir()
         _write_files(checkpoint, unfinished, shard_bytes)
         if destination.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
             destination.rename(replaced)
         unfinished.rename(destination)
     except OSError as error:  # of a file that is not there any more

@@ -15,7 +15,7 @@ from molspec.usage import one_line_errors, say, tell, value_errors_are_usage_err
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.training.loop import Outcome
-    from molspec.training.preparation import Judge
+    from molspec.training.sieve import Judge
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def prepare_command(
     files: Annotated[list[Path], typer.Argument(help="Files of reactions: tables or lines.")],
-    output: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
     task: Annotated[str, typer.Option(help="retro: product -> reactants; product: the reverse.")],
     validation: Annotated[
         list[Path] | None, typer.Option(help="Files of validation reactions.")
@@ -66,7 +66,7 @@ def prepare_command(
     workers: Annotated[int, typer.Option(min=1, help="Processes, and threads of the judge.")] = 1,
 ) -> None:
     """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
-    with _failures():
+    with _failures(), _stopped_at_will():
         from molspec.training.preparation import PrepareOptions, prepare
 
         options = PrepareOptions(
@@ -167,7 +167,7 @@ def train_command(
 
 
 @contextmanager
-def _stopped_at_will(is_lead: bool) -> Iterator[None]:
+def _stopped_at_will(is_lead: bool = True) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -257,7 +257,7 @@ def _prepared_sample(output: Path) -> Path:
     from molspec.training.sample import FILE, OPTIONS
 
     folder = output.with_name(f"{output.name}-data")
-    if not folder.exists():
+    if not folder.exists() or (folder / "unfinished").is_dir():
         prepare([FILE], folder, OPTIONS)
     return folder
 
@@ -272,7 +272,7 @@ def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
 def _judge(name: str, task: str, threads: int) -> Judge:
     from molspec.ops import set_num_threads
     from molspec.predictor import Model
-    from molspec.training.preparation import Judge
+    from molspec.training.sieve import Judge
 
     checkpoint = _read(name)
     if checkpoint.task not in (None, task):
