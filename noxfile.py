@@ -98,6 +98,13 @@ def sanitize(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Run the fuzz targets, a minute each: `nox -s fuzz -- engine --seconds 600` runs one."""
+    session.install(".[test]", "atheris>=3")
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session
 @nox.parametrize("version", list(OPENNMT))
 def opennmt(session: nox.Session, version: str) -> None:
     """Read what a release of OpenNMT-py saves: `nox -s "opennmt(version='3.5.1')"`."""

@@ -115,6 +115,12 @@ def test_a_reason_that_rdkit_cuts_within_a_character_is_given() -> None:
             check_smiles("C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10)
 
 
+@pytest.mark.parametrize("query", ["[Na+][O-]CC", "CN(C)(C)[Fe]"])
+def test_an_arrow_that_rdkit_writes_is_no_side_of_a_reaction(query: str) -> None:
+    with pytest.raises(InvalidSmilesError, match=r"^RDKit writes it with a dative bond, .*(->|<-)"):
+        canonical_query(query)
+
+
 def test_canonical_smiles_stay(capfd: pytest.CaptureFixture[str]) -> None:
     for smiles in SMILES:
         assert canonicalise(smiles) == smiles

@@ -28,6 +28,9 @@ _FORMATS: tuple[_Format, ...] = (
     opennmt,
 )
 
+#: What a reader raises that meets a value of another kind than its format's: anywhere in a file.
+_OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError)
+
 
 def read(path: str | Path) -> Checkpoint:
     """Read the checkpoint at `path`, whatever its format.
@@ -51,6 +54,9 @@ def read(path: str | Path) -> Checkpoint:
                 raise CheckpointError(f"{path}: {name}: {error.strerror}") from error
             except ValueError as error:
                 raise CheckpointError(f"{path}: {error}") from error
+            except _OF_DAMAGE as error:
+                kind = type(error).__name__
+                raise CheckpointError(f"{path}: damaged: {kind}: {error}") from error
     looked_for = "; ".join(form.LOOKS_FOR for form in _FORMATS)
     raise CheckpointError(f"{path}: no checkpoint in it; looked for {looked_for}")
 

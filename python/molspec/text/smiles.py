@@ -10,6 +10,7 @@ from typing import Any
 from rdkit import Chem, rdBase
 
 from molspec._native import tokenize
+from molspec.text.vocabulary import is_text
 
 #: Between reactants and reagents, where a model has them apart.
 _ARROW = ">"
@@ -40,7 +41,7 @@ class InvalidSmilesError(ValueError):
 def canonicalise(smiles: str) -> str | None:
     """RDKit's canonical SMILES without atom maps; None where there is no such molecule."""
     # To RDKit what follows a blank would be the molecule's name.
-    if len(smiles.split()) > 1 or not _is_text(smiles):
+    if len(smiles.split()) > 1 or not is_text(smiles):
         return None
     molecule, _ = _parse(smiles)
     return None if molecule is None else _canonical(smiles, molecule)
@@ -50,7 +51,7 @@ def check_text(smiles: object) -> str:
     """Give back `smiles` less blanks around it: a string. Raises InvalidSmilesError."""
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
-    if not _is_text(smiles):
+    if not is_text(smiles):
         raise InvalidSmilesError("no text: holds half a surrogate pair")
     if not (text := smiles.strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
@@ -78,6 +79,10 @@ def canonical_query(smiles: object) -> str:
     written = [text for text in canonical if text is not None]
     if len(written) < len(canonical):
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
+    if dative := next((text for text in written if _ARROW in text or "<" in text), None):
+        raise InvalidSmilesError(
+            f"RDKit writes it with a dative bond, {dative}: expected bonds that SMILES has"
+        )
     return _ARROW.join(written)
 
 
@@ -137,15 +142,6 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
         with capture() as log:
             molecule = Chem.MolFromSmiles(smiles)
         return molecule, _messages(log)
-
-
-def _is_text(smiles: str) -> bool:
-    """Whether UTF-8 has it: Python's strings may hold half a surrogate pair."""
-    try:
-        smiles.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _messages(log: Any) -> str:
