@@ -104,6 +104,12 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "tests.fuzz", *session.posargs)
 
 
+@nox.session(venv_backend="none")
+def faults(session: nox.Session) -> None:
+    """Make every fault: `nox -s faults -- prepare` of one job. Takes the better part of an hour."""
+    session.run("python", "-m", "tests.faults", *session.posargs)
+
+
 @nox.session
 @nox.parametrize("version", list(OPENNMT))
 def opennmt(session: nox.Session, version: str) -> None:
