@@ -89,7 +89,7 @@ def _ready_to_train(inputs: Path) -> None:
     (inputs / "a.smi").write_text("\n".join(_reactions(30)))
     options = PrepareOptions("retro", variants=1, validation_share=0.2)
     prepare([inputs / "a.smi"], inputs / "data", options)
-    config = {**CONFIG.to_json(), "steps": 4, "validate_every": 2, "decoded_pairs": 0}
+    config = {**CONFIG.to_json(), "steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}
     (inputs / "config.json").write_text(json.dumps(config))
 
 
