@@ -108,29 +108,25 @@ class Trial:
 
 def starve(every: int) -> int:
     """Refuse memory to the operators at every place: an error, and the next answer is right."""
-    folder = Path("/nowhere")
-    queries = ["CC(=O)Oc1ccccc1", "CCO"]
+    folder, model = Path("/nowhere"), tiny.model()
 
-    def answers(**options: object) -> object:
-        return tiny.model().predict(queries, max_length=12, **options)
+    def answers() -> object:
+        return model.predict(["CCO", "N"], n_best=2, max_length=2)
 
-    count = 0
-    for options in ({}, {"drafter": "windows"}, {"n_best": 3}, {"n_best": 2, "beam": "sbs"}):
-        expected = answers(**options)
-        for at in range(1, 1_000_000, every):
-            shim.arm(folder, Fault.MEMORY, at)
-            try:
-                answers(**options)
-            except (MemoryError, RuntimeError):
-                pass
-            else:
-                if shim.count() < at:
-                    break
-            finally:
-                shim.arm(folder, Fault.NONE, 0)
-            count += 1
-            assert answers(**options) == expected
-    return count
+    expected = answers()
+    for count, at in enumerate(range(1, 1_000_000, every)):
+        shim.arm(folder, Fault.MEMORY, at)
+        try:
+            answers()
+        except (MemoryError, RuntimeError):
+            pass
+        else:
+            if shim.count() < at:
+                return count
+        finally:
+            shim.arm(folder, Fault.NONE, 0)
+        assert answers() == expected
+    raise AssertionError("it asks for memory without end")
 
 
 def main() -> None:

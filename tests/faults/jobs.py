@@ -89,7 +89,8 @@ def _ready_to_train(inputs: Path) -> None:
     (inputs / "a.smi").write_text("\n".join(_reactions(30)))
     options = PrepareOptions("retro", variants=1, validation_share=0.2)
     prepare([inputs / "a.smi"], inputs / "data", options)
-    config = {**CONFIG.to_json(), "steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}
+    few = {"steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}
+    config = {**CONFIG.to_json(), **few}
     (inputs / "config.json").write_text(json.dumps(config))
 
 
