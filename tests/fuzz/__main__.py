@@ -48,7 +48,7 @@ def by_coverage(name: str, arguments: argparse.Namespace) -> None:
         "runs": arguments.runs,
         "seed": arguments.seed or 1,
         "rss_limit_mb": 8192,
-        "timeout": 60,
+        "timeout": 300,
         "print_final_stats": 1,
         "artifact_prefix": _FOUND / f"{name}-failure-",
     }

@@ -6,7 +6,6 @@ import io
 import os
 import shutil
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,7 +38,7 @@ _Files = dict[str, Any]
 
 def checkpoints(draw: Draw) -> None:
     """A model that runs, or CheckpointError that names the path."""
-    files = dict(_template(draw.choice(list(_FORMATS))))
+    files = dict(draw.choice(_TEMPLATES))
     name = draw.choice(list(files))
     content = files[name]
     if not isinstance(content, bytes):
@@ -79,11 +78,6 @@ def _saved(content: Any) -> bytes:
     stream = io.BytesIO()
     torch.save(content, stream)
     return stream.getvalue()
-
-
-@cache
-def _template(name: str) -> _Files:
-    return _FORMATS[name]()
 
 
 def _own() -> _Files:
@@ -147,3 +141,4 @@ _FORMATS: dict[str, Callable[[], _Files]] = {
     "Marian": lambda: _hugging_face("marian", "vocab.json"),
     "T5": lambda: _hugging_face("t5 v1.1", "vocab.txt"),
 }
+_TEMPLATES = [make() for make in _FORMATS.values()]

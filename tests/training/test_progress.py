@@ -132,6 +132,17 @@ def test_all_but_the_last_step_was_done(
         run(files, output)
 
 
+def test_a_folder_with_nothing_in_it_is_written_to(
+    files: dict[str, list[Path]], whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    run(files, tmp_path / "out")
+    assert contents(tmp_path / "out") == whole
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="it exists already"):
+        run(files, tmp_path / "file")
+
+
 def test_other_options_and_other_reactions_are_refused(
     files: dict[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

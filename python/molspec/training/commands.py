@@ -257,7 +257,7 @@ def _prepared_sample(output: Path) -> Path:
     from molspec.training.sample import FILE, OPTIONS
 
     folder = output.with_name(f"{output.name}-data")
-    if not folder.exists() or (folder / "unfinished").is_dir():
+    if not (folder / "prepared.json").exists() or (folder / "unfinished").is_dir():
         prepare([FILE], folder, OPTIONS)
     return folder
 

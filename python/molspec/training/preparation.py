@@ -23,7 +23,7 @@ from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.pairs import Made, PairOptions, make_pairs
 from molspec.training.prepared import SPLITS, PairTable, Prepared
-from molspec.training.progress import Progress
+from molspec.training.progress import Progress, check_output
 from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Rejection, Sieve
 from molspec.usage import naming
@@ -109,8 +109,7 @@ def prepare(
     no reactions at all or nothing is left, OSError where a file cannot be read or written.
     """
     output = Path(output)
-    if output.exists() and not (output / "unfinished").is_dir():
-        raise ValueError(f"output is {output}: it exists already")
+    check_output(output)
     if not files:
         raise ValueError("files is empty: expected at least one file of reactions")
     if (judge is None) != (options.max_nats is None):

@@ -19,6 +19,14 @@ _Result = TypeVar("_Result")
 _JOURNAL = "a preparation"
 
 
+def check_output(output: Path) -> None:
+    """Raise ValueError where something else than a preparation that was begun is at `output`."""
+    if not output.exists() or (output / "unfinished").is_dir():
+        return
+    if not output.is_dir() or any(output.iterdir()):  # killed at once, it leaves an empty folder
+        raise ValueError(f"output is {output}: it exists already")
+
+
 class Progress:
     """A file for each stage, in the folder `unfinished` of `output`, until all is done.
 
@@ -31,8 +39,7 @@ class Progress:
         self.output = output
         self.folder = output / "unfinished"
         self._settings = settings
-        if output.exists() and not self.folder.is_dir():
-            raise ValueError(f"output is {output}: it exists already")
+        check_output(output)
 
     def stage(
         self,
