@@ -1,7 +1,7 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
-The sessions lint, types and tests use the environment that nox runs in, where molspec is installed
-as CONTRIBUTING.md says; wheel, editable, sanitize and opennmt make fresh ones.
+The sessions wheel, editable, fuzz and opennmt make fresh environments; the others use the one that
+nox runs in, where molspec is installed as CONTRIBUTING.md says.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ OPENNMT = {
 NATIVE_FOLDERS = ("csrc", "tests", "bench")
 NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
 NATIVE_TESTS = [f"tests/{part}" for part in ("drafting", "engine", "ops", "search", "text")]
+#: What a test starts as a process or forks is not instrumented.
+THREAD_TESTS = ("tests/engine/test_threads.py", "-k", "bits or share")
 
 
 @nox.session(venv_backend="none")
@@ -75,26 +77,25 @@ def editable(session: nox.Session) -> None:
     session.run("molspec", "predict", "CC(=O)O.OCC")
 
 
-@nox.session
+@nox.session(venv_backend="none")
 def sanitize(session: nox.Session) -> None:
-    """Run the tests of native code with the sanitizers of addresses and undefined behaviour."""
-    flags = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-    session.install(
-        *(".[test]", "-Cbuild-dir=build/sanitize", "-Ccmake.build-type=Debug"),
-        env={"CXXFLAGS": flags, "LDFLAGS": flags, "MOLSPEC_CUDA": "OFF"},
-    )
-    runtimes = [
-        str(session.run("g++", f"-print-file-name={name}", silent=True, external=True)).strip()
-        for name in ("libasan.so", "libubsan.so")
-    ]
-    session.run(
-        *("pytest", "-p", "no:cacheprovider", *(session.posargs or NATIVE_TESTS)),
-        env={
-            "LD_PRELOAD": " ".join(runtimes),
-            # Python leaks, and torch defines names twice.
-            "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0",
-        },
-    )
+    """Run the tests of native code with sanitizers: addresses, undefined behaviour, threads."""
+    tests = session.posargs or [*NATIVE_TESTS, "tests/fuzz"]
+    session.run(".ci/sanitize", "address,undefined", *tests, external=True)
+    session.run(".ci/sanitize", "thread", *THREAD_TESTS, external=True)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Run the fuzz targets, a minute each: `nox -s fuzz -- engine --seconds 600` runs one."""
+    session.install(".[test]", "atheris>=3")
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def faults(session: nox.Session) -> None:
+    """Make every fault: `nox -s faults -- prepare` of one job. Takes the better part of an hour."""
+    session.run("python", "-m", "tests.faults", *session.posargs)
 
 
 @nox.session

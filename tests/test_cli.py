@@ -234,6 +234,45 @@ def test_queries_may_be_compressed(
     assert f"{path}: damaged" in capfd.readouterr().err
 
 
+def test_an_empty_name_of_a_file_is_named(
+    run: Run, loaded: dict[str, Any], capfd: Captured
+) -> None:
+    assert run("predict", "C", "--output", "") == 2
+    assert capfd.readouterr().err == "molspec: '': No such file or directory\n"
+
+
+CLOSED = {
+    "predict CO >&-": "standard output is closed",
+    "evaluate table.tsv >&-": "standard output is closed",
+    "--version >&-": "standard output is closed",
+    "predict --input - <&-": "--input is -: standard input is closed",
+    "predict CO >/dev/full": "standard output: No space left on device",
+    "evaluate table.tsv >/dev/full": "standard output: No space left on device",
+    "--version >/dev/full": "standard output: No space left on device",
+}
+
+
+@pytest.mark.parametrize("arguments", CLOSED)
+def test_a_standard_stream_that_cannot_be_used_is_named(tmp_path: Path, arguments: str) -> None:
+    write_table(tmp_path)
+    done = in_shell(arguments, tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"molspec: {CLOSED[arguments]}\n")
+
+
+def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    done = in_shell("predict CO --output out.jsonl <&- >&- 2>&-", tmp_path)
+    assert done.returncode == 0
+    assert json.loads((tmp_path / "out.jsonl").read_text())["query"] == "CO"
+
+
+def in_shell(arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = f"exec {sys.executable} -m tests.cli_with_fake_model {arguments}"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    return subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
 def test_evaluate_refuses_other_settings(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
@@ -272,7 +311,8 @@ WRONG_USE = {
     "predict --input some.smi --output ./some.smi": "./some.smi: --output is the file of --input",
     "predict C --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
     "predict C --output .": ".: Is a directory",
-    "predict C --output /dev/full": "No space left on device",
+    "predict C --output /dev/full": "/dev/full: No space left on device",
+    "evaluate table.tsv --output /dev/full": "/dev/full: Is a device: expected a file",
     "predict C --batch-size 0": "batch_size is 0: expected a whole number of at least 1",
     "predict C --batch-size 100000": "batch_size is 100000: expected at most 65536",
     "predict C --n-best 1001": "n_best is 1001: expected at most 1000",

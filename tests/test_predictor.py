@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -141,6 +142,20 @@ def test_one_text_is_no_list_of_queries(model: Model, text: Any, kind: str) -> N
         model.log_probs(["C", "C", "O"], text)
     with pytest.raises(ValueError, match=f"^pairs is {kind}: expected a list of pairs of SMILES$"):
         model.log_probs_stream(text)
+
+
+@pytest.mark.parametrize("queries", [None, 3])
+def test_what_is_no_list_of_queries_is_named(model: Model, queries: Any) -> None:
+    for call in (model.predict, lambda queries: model.log_probs(queries, [])):
+        with pytest.raises(ValueError, match=f"^queries is {queries}: expected a list of SMILES$"):
+            call(queries)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["retro"]])
+def test_what_is_no_model_s_name_is_named(name: Any) -> None:
+    expected = f"name_or_path is {name!r}: expected product or retro, or the path of a checkpoint"
+    with pytest.raises(CheckpointError, match=f"^{re.escape(expected)}$"):
+        load(name)
 
 
 def test_options_are_no_dictionary(model: Model) -> None:

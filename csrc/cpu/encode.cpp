@@ -124,8 +124,9 @@ void encode_op(const Tensor& weights, const Tensor& table, const Tensor& source_
 
 int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t rows,
                           int64_t positions) {
-  check(rows >= 1, "rows is ", rows, ": expected at least 1");
-  check(positions >= 1, "positions is ", positions, ": expected at least 1");
+  check(rows >= 1 && rows <= kMostSize, "rows is ", rows, ": expected 1 to ", kMostSize);
+  check(positions >= 1 && positions <= kMostSize, "positions is ", positions, ": expected 1 to ",
+        kMostSize);
   int64_t size;
   Workspace::carve(read_cpu_model(weights, table), rows, positions, nullptr, &size);
   return size;

@@ -25,12 +25,13 @@ std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& le
   int64_t total = 0;
   for (int64_t row = 0; row < problem.row_count; ++row) {
     const int64_t length = problem.lengths[row];
-    check(length >= 0, "lengths[", row, "] is ", length, ": expected at least 0");
+    check(length >= 0 && length <= problem.token_count, "lengths[", row, "] is ", length,
+          ": expected 0 to ", problem.token_count);
     problem.width = std::max(problem.width, length);
     total += length;
   }
   check(total == token_ids.numel(), "lengths add up to ", total, ": expected the ",
-        token_ids.numel(), " of token_ids");
+        problem.token_count, " of token_ids");
   auto results = left_pad_results(problem, token_ids);
   left_pad(problem);
   return results;

@@ -42,7 +42,7 @@ void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
 
 int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t rows,
                           int64_t /*positions*/) {
-  check(rows >= 1, "rows is ", rows, ": expected at least 1");
+  check(rows >= 1 && rows <= kMostSize, "rows is ", rows, ": expected 1 to ", kMostSize);
   return workspace_size(read_cuda_model(weights, table), rows);
 }
 

@@ -50,7 +50,7 @@ void select_leaves(const SelectLeavesProblem& problem, cudaStream_t stream);
 // What the lengths of left_pad add up to.
 struct RowMeasure {
   int64_t width, total;
-  int64_t bad_row, bad_length;  // the first row of negative length; bad_row is row_count if none
+  int64_t bad_row, bad_length;  // the first row of no such length; bad_row is row_count if none
 };
 // Writes where each row begins in token_ids [row] and the measure.
 void left_pad_measure(const LeftPadProblem& problem, int64_t* begins, RowMeasure* measure,

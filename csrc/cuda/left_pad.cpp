@@ -12,14 +12,14 @@
 namespace molspec::cuda {
 namespace {
 
-RowMeasure checked_measure(const LeftPadProblem& problem, int64_t token_count, int64_t* begins,
-                           RowMeasure* cell, cudaStream_t stream) {
+RowMeasure checked_measure(const LeftPadProblem& problem, int64_t* begins, RowMeasure* cell,
+                           cudaStream_t stream) {
   left_pad_measure(problem, begins, cell, stream);
   const RowMeasure measure = read_back(cell, stream);
   check(measure.bad_row == problem.row_count, "lengths[", measure.bad_row, "] is ",
-        measure.bad_length, ": expected at least 0");
-  check(measure.total == token_count, "lengths add up to ", measure.total, ": expected the ",
-        token_count, " of token_ids");
+        measure.bad_length, ": expected 0 to ", problem.token_count);
+  check(measure.total == problem.token_count, "lengths add up to ", measure.total,
+        ": expected the ", problem.token_count, " of token_ids");
   return measure;
 }
 
@@ -30,9 +30,8 @@ std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& le
   constexpr int64_t kCellSize = sizeof(RowMeasure) / sizeof(int64_t);
   Tensor scratch = torch::stable::new_empty(lengths, {kCellSize + problem.row_count});
   int64_t* begins = static_cast<int64_t*>(scratch.data_ptr()) + kCellSize;
-  problem.width = checked_measure(problem, token_ids.numel(), begins,
-                                  static_cast<RowMeasure*>(scratch.data_ptr()), stream)
-                      .width;
+  auto* cell = static_cast<RowMeasure*>(scratch.data_ptr());
+  problem.width = checked_measure(problem, begins, cell, stream).width;
   auto results = left_pad_results(problem, token_ids);
   left_pad(problem, begins, stream);
   return results;

@@ -6,7 +6,7 @@ namespace molspec::cuda {
 void left_pad_measure(const LeftPadProblem& problem, int64_t* begins, RowMeasure* measure,
                       cudaStream_t stream) {
   launch("left_pad_measure", left_pad_measure_kernel, 1, kMeasureThreads, stream, problem.lengths,
-         problem.row_count, begins, measure);
+         problem.row_count, problem.token_count, begins, measure);
 }
 
 void left_pad(const LeftPadProblem& problem, const int64_t* begins, cudaStream_t stream) {

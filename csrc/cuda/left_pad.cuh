@@ -11,7 +11,8 @@ constexpr int kMeasureThreads = 256;
 // One block. Thread t measures rows [t * share, (t + 1) * share); thread 0 turns the 256 sums into
 // offsets; each thread then writes where its own rows begin.
 inline __global__ void left_pad_measure_kernel(const int64_t* lengths, int64_t row_count,
-                                               int64_t* begins, RowMeasure* measure) {
+                                               int64_t token_count, int64_t* begins,
+                                               RowMeasure* measure) {
   __shared__ RowMeasure shares[kMeasureThreads];
   const int64_t share = (row_count + kMeasureThreads - 1) / kMeasureThreads;
   const int64_t first = threadIdx.x * share;
@@ -19,7 +20,7 @@ inline __global__ void left_pad_measure_kernel(const int64_t* lengths, int64_t r
   RowMeasure mine{0, 0, row_count, 0};
   for (int64_t row = first; row < end; ++row) {
     const int64_t length = lengths[row];
-    if (length < 0 && mine.bad_row == row_count) {
+    if ((length < 0 || length > token_count) && mine.bad_row == row_count) {
       mine.bad_row = row;
       mine.bad_length = length;
     }

@@ -31,6 +31,15 @@ inline const char* type_name(ScalarType type) {
   }
 }
 
+// Kernels read and write such addresses with their widest instructions.
+constexpr int64_t kAlignment = 64;
+
+// Of views of bytes, which begin anywhere.
+inline void check_alignment(const void* data, const char* name, int64_t bytes) {
+  check(reinterpret_cast<uintptr_t>(data) % bytes == 0, name, " is not aligned to ", bytes,
+        " bytes");
+}
+
 // The data of a contiguous tensor of the given type and number of dimensions.
 template <typename T>
 T* checked_data(const Tensor& tensor, const char* name, ScalarType type, int64_t dimensions) {
@@ -39,7 +48,15 @@ T* checked_data(const Tensor& tensor, const char* name, ScalarType type, int64_t
   check(tensor.dim() == dimensions, name, " has ", tensor.dim(), " dimensions: expected ",
         dimensions);
   check(tensor.is_contiguous(), name, " is not contiguous");
+  check_alignment(tensor.data_ptr(), name, alignof(T));
   return static_cast<T*>(tensor.data_ptr());
+}
+
+// Memory to work in, and its bytes.
+inline uint8_t* checked_workspace(const Tensor& workspace) {
+  auto* data = checked_data<uint8_t>(workspace, "workspace", ScalarType::Byte, 1);
+  check_alignment(data, "workspace", kAlignment);
+  return data;
 }
 
 }  // namespace molspec

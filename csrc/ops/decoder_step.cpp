@@ -27,7 +27,7 @@ DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
   problem.memories = memories_check(memories);
   problem.memory_cache = static_cast<const float*>(memory_cache.data_ptr());
   problem.kv_cache = static_cast<float*>(kv_cache.data_ptr());
-  problem.workspace = checked_data<uint8_t>(workspace, "workspace", ScalarType::Byte, 1);
+  problem.workspace = checked_workspace(workspace);
   problem.workspace_size = workspace.numel();
   problem.log_probs = checked_data<float>(log_probs, "log_probs", ScalarType::Float, 2);
   check(log_probs.size(0) >= problem.node_count && log_probs.size(1) == model.target_vocab_size,

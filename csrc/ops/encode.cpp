@@ -16,7 +16,7 @@ EncodeProblem encode_check(const Model& model, const Tensor& source_ids,
   problem.query_count = source_offsets.numel() - 1;
   problem.memories = memories_check(memories);
   problem.memory_cache = static_cast<float*>(memory_cache.data_ptr());
-  problem.workspace = checked_data<uint8_t>(workspace, "workspace", ScalarType::Byte, 1);
+  problem.workspace = checked_workspace(workspace);
   problem.workspace_size = workspace.numel();
 
   problem.memory_blocks = cache_check(model, memory_cache, "memory_cache");

@@ -15,7 +15,8 @@ struct LeftPadProblem {
   int64_t row_count;
   int64_t width;             // the longest row
   const int64_t* token_ids;  // all rows, one behind the other
-  const int64_t* lengths;    // [row]
+  int64_t token_count;
+  const int64_t* lengths;  // [row], each at most token_count: no sum of them wraps
   int64_t pad_id;
   int64_t* padded_ids;        // [row, width]
   int64_t* position_offsets;  // [row]

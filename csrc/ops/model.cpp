@@ -15,7 +15,7 @@ class Reader {
         size_(weights.numel()),
         table_(checked_data<const int64_t>(table, "table", ScalarType::Long, 1)),
         count_(table.numel()) {
-    check(reinterpret_cast<uintptr_t>(base_) % 64 == 0, "weights are not aligned to 64 bytes");
+    check_alignment(base_, "weights", kAlignment);
   }
 
   int64_t integer() {
@@ -79,18 +79,17 @@ class Reader {
 };
 
 void read_sizes(Reader& reader, Model& model) {
-  constexpr int64_t kMost = 1 << 20;
   reader.integer("packing version", kPackingVersion, kPackingVersion);
   model.weight_type = static_cast<WeightType>(reader.integer("weight type", 0, 3));
-  model.d_model = reader.integer("d_model", 1, kMost);
+  model.d_model = reader.integer("d_model", 1, kMostSize);
   model.head_count = reader.integer("head_count", 1, kMostHeads);
-  model.head_dim = reader.integer("head_dim", 1, kMost);
-  model.feed_forward = reader.integer("feed_forward", 1, kMost);
+  model.head_dim = reader.integer("head_dim", 1, kMostSize);
+  model.feed_forward = reader.integer("feed_forward", 1, kMostSize);
   model.encoder.layers.resize(reader.integer("encoder_layers", 1, 1024));
   model.decoder.layers.resize(reader.integer("decoder_layers", 1, 1024));
-  model.source_vocab_size = reader.integer("source_vocab_size", 1, kMost);
-  model.target_vocab_size = reader.integer("target_vocab_size", 1, kMost);
-  model.max_positions = reader.integer("max_positions", 1, kMost);
+  model.source_vocab_size = reader.integer("source_vocab_size", 1, kMostSize);
+  model.target_vocab_size = reader.integer("target_vocab_size", 1, kMostSize);
+  model.max_positions = reader.integer("max_positions", 1, kMostSize);
   model.pre_norm = reader.integer("pre_norm", 0, 1);
   model.final_norm = reader.integer("final_norm", 0, 1);
   model.embedding_norm = reader.integer("embedding_norm", 0, 1);

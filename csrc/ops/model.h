@@ -13,6 +13,8 @@
 namespace molspec {
 
 constexpr int64_t kPackingVersion = 2;
+// The most of any size of a model, and of rows and positions to work on: no product of them wraps.
+constexpr int64_t kMostSize = 1 << 20;
 
 inline int64_t round_up(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;

@@ -19,7 +19,16 @@ from molspec.flags import CanonicalQueries, DecodingFlags, ModelFlags, with_flag
 from molspec.formats import FORMATS, Format
 from molspec.tables import open_lines
 from molspec.training.commands import register
-from molspec.usage import UsageError, one_line_errors, say, value_errors_are_usage_errors
+from molspec.usage import (
+    UsageError,
+    check_standard_output,
+    naming,
+    occupy_standard_streams,
+    one_line_errors,
+    say,
+    tell,
+    value_errors_are_usage_errors,
+)
 
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
@@ -78,8 +87,12 @@ _TargetColumn = Annotated[
 
 def main() -> NoReturn:
     """Run the command line and end the process with its status."""
+    occupy_standard_streams()
     try:
-        status = app(prog_name="molspec", standalone_mode=False)
+        with one_line_errors():
+            status = app(prog_name="molspec", standalone_mode=False)
+    except typer.Exit as error:
+        status = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         status = 130
     except Exception as error:
@@ -95,7 +108,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from molspec import __version__
 
-        typer.echo(f"molspec {__version__}")
+        tell(f"molspec {__version__}")
         raise typer.Exit
 
 
@@ -157,6 +170,7 @@ def evaluate(
 ) -> None:
     """Measure accuracy and cost on a table of queries and targets."""
     with one_line_errors():
+        check_standard_output()  # before hours of work
         from molspec import checkpoints, models
         from molspec.evaluation import Evaluation, PairTable, Settings
 
@@ -216,9 +230,9 @@ def info(
     with one_line_errors(), value_errors_are_usage_errors():
         from molspec import description, models
 
-        typer.echo(description.installation())
+        tell(description.installation())
         for name in [model_name] if model_name is not None else models.bundled_names():
-            typer.echo("\n" + description.model(name))
+            tell("\n" + description.model(name))
 
 
 @app.command()
@@ -234,6 +248,17 @@ def convert(
         from molspec import checkpoints, models
 
         checkpoints.convert(models.locate(source), destination, dtype)
+
+
+@app.command()
+def seal(
+    model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of molspec's own.")],
+) -> None:
+    """Write a model's hash anew, after files in its folder were changed on purpose."""
+    with one_line_errors(), value_errors_are_usage_errors():
+        from molspec import checkpoints
+
+        checkpoints.seal(model)
 
 
 def _load(flags: ModelFlags) -> Model:
@@ -273,6 +298,8 @@ def _queries(smiles: list[str] | None, input_name: str | None) -> Iterator[Itera
         yield smiles or []
         return
     if input_name == _STANDARD:
+        if sys.stdin is None:
+            raise UsageError("--input is -: standard input is closed")
         stdin = sys.stdin.fileno()
         with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
             yield (line.strip() for line in stream)
@@ -284,13 +311,18 @@ def _queries(smiles: list[str] | None, input_name: str | None) -> Iterator[Itera
 def _write(results: Iterator[Result], source: str, name: str, form: Format) -> bool:
     """Write results as they come, each in one piece; gives whether any query failed."""
     standard = name == _STANDARD
+    if standard:
+        check_standard_output()
     target = sys.stdout.fileno() if standard else name
     count, failed = 0, False
     replaced = not standard and Path(name).is_file()
     mode: Literal["a", "w"] = "a" if replaced else "w"
-    with open(
-        target, mode, encoding="utf-8", errors="backslashreplace", closefd=not standard
-    ) as stream:
+    with (
+        naming("standard output" if standard else name),
+        open(
+            target, mode, encoding="utf-8", errors="backslashreplace", closefd=not standard
+        ) as stream,
+    ):
         if replaced:  # what is there stays until something takes its place
             first = list(islice(results, 1))
             if not first:
@@ -345,9 +377,9 @@ def _show_summary(evaluation: Evaluation, form: SummaryFormat) -> None:
         values = {"settings": settings, **summary.to_json()}
         if groups:
             values["groups"] = {group: part.to_json() for group, part in groups.items()}
-        typer.echo(json.dumps(values, indent=1))
+        tell(json.dumps(values, indent=1))
     else:
-        typer.echo(report(settings, summary, groups))
+        tell(report(settings, summary, groups))
     if summary.excluded:
         say(
             f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "

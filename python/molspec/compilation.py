@@ -17,7 +17,7 @@ from molspec.engine.torch.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.measurement import measure
-from molspec.model.spec import ModelSpec
+from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.options import LARGEST
 from molspec.predictor import Model
@@ -83,7 +83,7 @@ def compile(  # noqa: A001
     """
     device, dtype = by_name(device), by_name(dtype)
     check_device(device, dtype)
-    max_positions = check_count("max_positions", max_positions, LARGEST["max_length"])
+    max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
     if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
         raise ValueError(
             f"vocabulary is a {type(vocabulary).__name__}: expected a molspec.Vocabulary"

@@ -1,9 +1,7 @@
 """The native operators: one typed function each, whose twin of the same name is in `reference`.
 
-Those of rounds on a device are for CUDA tensors alone. The twin of `propose_windows`,
-`propose_tree`, `stage_nodes` and `verify_nodes` is the host's search, `_native.GreedySearch`, and
-that of `look_ahead`, `stage_beams` and `replay_beams` is `_native.BeamSearch`, of `plan_windows`
-and `select_leaves` `_native.SpeculativeBeamSearch`.
+Those of rounds on a device are for CUDA tensors alone: their twin is the host's search, of the same
+spec in a `_native.Batch`.
 """
 
 from __future__ import annotations

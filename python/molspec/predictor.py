@@ -153,10 +153,12 @@ class Model:
 
 
 def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
-    """Raise ValueError for one text, whose characters would be taken for queries."""
+    """Raise ValueError for one text, whose characters would be taken for queries, and for none."""
     if isinstance(values, str | bytes):
         kind = "a string" if isinstance(values, str) else "bytes"
         raise ValueError(f"{name} is {kind}: expected a list of {expected}")
+    if not isinstance(values, Iterable):
+        raise ValueError(f"{name} is {values!r}: expected a list of {expected}")
 
 
 def _two(pair: tuple[str, str]) -> tuple[str, str]:

@@ -35,6 +35,8 @@ def _undamaged(stream: IO[str], path: Path) -> Iterator[str]:
         yield from stream
     except _DAMAGED as error:
         raise OSError(errno.EIO, f"damaged: {error}", str(path)) from error
+    except OSError as error:  # of reading, which names no file
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:

@@ -1,11 +1,16 @@
-"""What a command says where it cannot go on: one line, and a status."""
+"""What a command says: its answer, or where it cannot go on one line and a status."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
+
+_STANDARD_OUTPUT = "standard output"
 
 
 class UsageError(Exception):
@@ -25,7 +30,8 @@ def one_line_errors() -> Iterator[None]:
         say(str(error))
         raise typer.Exit(2) from error
     except OSError as error:
-        say(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
+        named = "" if error.filename is None else f"{error.filename or repr('')}: "
+        say(f"{named}{error.strerror or error}")
         raise typer.Exit(2) from error
 
 
@@ -36,6 +42,41 @@ def value_errors_are_usage_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise UsageError(error) from error
+
+
+@contextmanager
+def naming(file: str | Path) -> Iterator[None]:
+    """Where an OSError of reading or writing, which names no file, is one of this file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def occupy_standard_streams() -> None:
+    """Where a standard stream is closed, let no file that is opened take its number."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the least number that is free, this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
+
+
+def check_standard_output() -> None:
+    """Raise UsageError where nothing can be written to standard output."""
+    if sys.stdout is None:
+        raise UsageError(f"{_STANDARD_OUTPUT} is closed")
+
+
+def tell(text: str) -> None:
+    """Write lines to standard output."""
+    check_standard_output()
+    with naming(_STANDARD_OUTPUT):
+        typer.echo(text)
 
 
 def say(message: str) -> None:

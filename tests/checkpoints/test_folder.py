@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from molspec import load
-from molspec.checkpoints import Checkpoint, CheckpointError, folder, read, write
+from molspec.checkpoints import Checkpoint, CheckpointError, folder, read, seal, write
 
 
 @pytest.fixture
@@ -102,6 +103,18 @@ def test_a_failed_write_leaves_what_was_there(
     assert read(destination).dtype == "float32"
 
 
+def test_what_a_kill_left_goes_with_the_next_write(
+    checkpoint: Checkpoint, destination: Path
+) -> None:
+    write(checkpoint, destination)
+    for name in ("unfinished", "replaced"):  # killed between the two renames
+        shutil.copytree(destination, destination.with_name(f".mine.{name}"))
+    shutil.rmtree(destination)
+    write(checkpoint, destination, overwrite=True)
+    assert os.listdir(destination.parent) == ["mine"]
+    assert read(destination).fingerprint() == checkpoint.fingerprint()
+
+
 def change_config(**values: Any) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         config = json.loads((path / "config.json").read_text())
@@ -149,6 +162,8 @@ def missing_weight(path: Path) -> None:
     save_file(weights, path / "model.safetensors")
 
 
+DEEP = 100_000 * '{"a": ' + "1" + 100_000 * "}"
+
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (put("config.json", "{"), "config.json is no JSON: Expecting"),
     (put("config.json", "[]"), "config.json holds a list: expected an object"),
@@ -159,6 +174,11 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (change_config(spec=None), "config.json has no spec"),
     (change_spec(heads=2), "unknown model fields: heads"),
     (change_spec(head_count=3), "d_model is 8: expected a multiple of head_count 3"),
+    (change_spec(encoder_layers=300_000), "encoder_layers is 300000: expected 1 to 1024"),
+    (change_spec(encoder_layers=1000), "missing weights: encoder.layers.1."),
+    (change_spec(max_positions=2**20), "max_positions is 1048576: expected 1 to 16384"),
+    (put("config.json", DEEP), "config.json is nested too deeply"),
+    (put("vocabulary.json", DEEP), "vocabulary.json is nested too deeply"),
     (change_spec(feed_forward=13), r"has shape \(12, 8\): expected \(13, 8\)"),
     (without_vocabulary, "vocabulary.json: No such file or directory$"),
     (shorter_vocabulary, "the vocabulary has 6 tokens, but the source embedding has 7 rows"),
@@ -176,6 +196,63 @@ def test_damage_is_named_with_the_path(
     damage(destination)
     with pytest.raises(CheckpointError, match=rf"^{destination}: .*{message}"):
         read(destination)
+
+
+def flip_a_bit(file: Path, at: float) -> None:
+    content = bytearray(file.read_bytes())
+    content[int(at * len(content))] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("shard_bytes", [None, 600])
+@pytest.mark.parametrize("at", [0.6, 0.9])
+def test_one_bit_of_the_weights_is_seen(
+    checkpoint: Checkpoint, destination: Path, at: float, shard_bytes: int | None
+) -> None:
+    write(checkpoint, destination, shard_bytes=shard_bytes)
+    read(destination)
+    flip_a_bit(max(destination.glob("*.safetensors")), at)
+    with pytest.raises(CheckpointError, match=r"damaged: .* do not have the sha256"):
+        read(destination)
+
+
+CHANGES = (
+    change_config(task="retro"),
+    change_spec(norm_eps=1e-6),
+    lambda path: put(
+        "vocabulary.json", (path / "vocabulary.json").read_text().replace('"C", "O"', '"O", "C"')
+    )(path),
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_changed_on_purpose_is_sealed(
+    checkpoint: Checkpoint, destination: Path, change: Callable[[Path], None]
+) -> None:
+    write(checkpoint, destination)
+    change(destination)
+    with pytest.raises(CheckpointError, match=f"on purpose, `molspec seal {destination}`$"):
+        read(destination)
+    seal(destination)
+    assert read(destination).fingerprint()
+    assert "sha256" in json.loads((destination / "config.json").read_text())
+
+
+def test_what_is_broken_is_not_sealed(checkpoint: Checkpoint, destination: Path) -> None:
+    write(checkpoint, destination)
+    before = (destination / "config.json").read_bytes()
+    nan_weight(destination)
+    with pytest.raises(CheckpointError, match=rf"^{destination}: weight output.bias holds NaN"):
+        seal(destination)
+    assert (destination / "config.json").read_bytes() == before
+
+
+def test_a_folder_without_a_hash_is_read(checkpoint: Checkpoint, destination: Path) -> None:
+    write(checkpoint, destination)
+    config = json.loads((destination / "config.json").read_text())
+    del config["sha256"]
+    (destination / "config.json").write_text(json.dumps(config))
+    assert read(destination).fingerprint() == checkpoint.fingerprint()
 
 
 def test_the_task_comes_back(checkpoint: Checkpoint, destination: Path) -> None:

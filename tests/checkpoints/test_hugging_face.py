@@ -279,6 +279,21 @@ def config(key: str, value: Any) -> Callable[[Path], None]:
     return change
 
 
+BOUNDS: dict[str, tuple[Any, str]] = {
+    "max_position_embeddings": (2**20, "is 1048576: expected 1 to 16384"),
+    "encoder_layers": (300_000, "is 300000: expected 1 to 1024"),
+}
+
+
+@pytest.mark.parametrize("key", BOUNDS)
+def test_sizes_are_bounded_before_anything_is_made(tmp_path: Path, key: str) -> None:
+    value, message = BOUNDS[key]
+    folder = write(tmp_path, models.marian(), "vocab.json")
+    config(key, value)(folder)
+    with pytest.raises(CheckpointError, match=f"{key} {message}"):
+        read(folder)
+
+
 UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "kind": (config("model_type", "led"), r"have model_type 'led' \(only bart, marian, t5\); mol"),
     "an activation": (config("activation_function", "tanh"), "have activation_function 'tanh'"),

@@ -216,6 +216,15 @@ def test_a_broken_vocabulary(
         read(folder)
 
 
+def test_a_vocabulary_that_is_nested_too_deeply(
+    stored: dict[str, Any], save_lightning: Save
+) -> None:
+    folder = save_lightning(stored)
+    (folder / "vocab.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(CheckpointError, match=r"vocab\.json is nested too deeply"):
+        read(folder)
+
+
 def test_a_missing_vocabulary(stored: dict[str, Any], save_lightning: Save) -> None:
     folder = save_lightning(stored)
     (folder / "vocab.json").unlink()

@@ -75,8 +75,10 @@ def test_acceptance_length(cuda: Emulator, rows: int, draft_length: int) -> None
 
 def test_values_out_of_range_are_refused(cuda: Emulator) -> None:
     ops = cuda.ops
-    with pytest.raises(RuntimeError, match=r"lengths\[2\] is -3: expected at least 0"):
-        ops.left_pad(long([1, 1]), long([1, 4, -3, -9]), 0)
+    with pytest.raises(RuntimeError, match=r"lengths\[2\] is -3: expected 0 to 2"):
+        ops.left_pad(long([1, 1]), long([1, 2, -3, -9]), 0)
+    with pytest.raises(RuntimeError, match=rf"lengths\[1\] is {2**62}: expected 0 to 2"):
+        ops.left_pad(long([1, 1]), long([2, *[2**62] * 4]), 0)
     with pytest.raises(RuntimeError, match="lengths add up to 3: expected the 2 of token_ids"):
         ops.left_pad(long([1, 1]), long([1, 2]), 0)
     drafts = long([[[1]], [[2]]])

@@ -172,6 +172,38 @@ def test_a_small_workspace_is_refused() -> None:
         )
 
 
+def test_a_misaligned_workspace_is_refused() -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    memory_cache, kv_cache = batch.caches()
+    model = (batch.packed.weights, batch.packed.table)
+    workspace = torch.zeros(len(batch.workspace()) + 4, dtype=torch.uint8)[4:]
+    source = (batch.source_ids, batch.source_offsets, batch.memories, memory_cache)
+    with pytest.raises(RuntimeError, match="workspace is not aligned to 64 bytes"):
+        ops.encode(*model, *source, workspace)
+    tree = (batch.nodes, batch.path_slots, batch.memories, memory_cache, kv_cache)
+    log_probs = torch.zeros(1, TINY.target_vocab_size)
+    with pytest.raises(RuntimeError, match="workspace is not aligned to 64 bytes"):
+        ops.decoder_step(*model, *tree, workspace, log_probs)
+
+
+def test_misaligned_integers_are_refused() -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    memory_cache, _ = batch.caches()
+    model = (batch.packed.weights, batch.packed.table)
+    shifted = torch.frombuffer(bytearray(9), dtype=torch.int32, count=2, offset=1)
+    with pytest.raises(RuntimeError, match="source_offsets is not aligned to 4 bytes"):
+        ops.encode(
+            *(*model, batch.source_ids, shifted, batch.memories, memory_cache, batch.workspace())
+        )
+
+
+@pytest.mark.parametrize(("rows", "positions"), [(2**62, 1), (1, 2**62), (0, 1), (1, -1)])
+def test_a_workspace_of_no_size_is_refused(rows: int, positions: int) -> None:
+    packed = batch_of("post-norm", "one token, one node").packed
+    with pytest.raises(RuntimeError, match=r"(rows|positions) is -?\d+: expected 1 to 1048576"):
+        ops.workspace_size(packed.weights, packed.table, rows, positions)
+
+
 def test_wrong_types_are_refused() -> None:
     batch = batch_of("post-norm", "one token, one node")
     batch.nodes = batch.nodes.long()

@@ -19,6 +19,14 @@ BAD: dict[str, dict[str, Any]] = {
     "relative_max_distance is 16: expected more than half of relative_buckets 32": {
         "relative_max_distance": 16
     },
+    "encoder_layers is 300000: expected 1 to 1024": {"encoder_layers": 300_000},
+    "decoder_layers is 0: expected 1 to 1024": {"decoder_layers": 0},
+    "max_positions is 1048576: expected 1 to 16384": {"max_positions": 2**20},
+    f"d_model is {10**30}: expected 1 to 1048576": {"d_model": 10**30},
+    "head_count is 128: expected 1 to 64": {"head_count": 128},
+    "norm_eps is True: expected float": {"norm_eps": True},
+    f"norm_eps is {10**400}: expected more than 0, at most 1": {"norm_eps": 10**400},
+    "norm_eps is nan: expected more than 0, at most 1": {"norm_eps": float("nan")},
 }
 
 

@@ -105,8 +105,12 @@ def test_select_hypotheses_ranks_by_score_then_parent_then_token_then_index() ->
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ops.left_pad(long([1]), long([2]), 0), "lengths add up to 2: expected the 1"),
-        (lambda: ops.left_pad(long([1]), long([2, -1]), 0), r"lengths\[1\] is -1"),
+        (lambda: ops.left_pad(long([1]), long([1, 1]), 0), "lengths add up to 2: expected the 1"),
+        (
+            lambda: ops.left_pad(long([1]), long([2**62, 2**62, 2**62, 2**62, 1]), 0),
+            r"lengths\[0\] is 4611686018427387904: expected 0 to 1",
+        ),
+        (lambda: ops.left_pad(long([1]), long([1, -1]), 0), r"lengths\[1\] is -1"),
         (lambda: ops.left_pad(long([[1]]), long([1]), 0), "token_ids has 2 dimensions: expected 1"),
         (
             lambda: ops.expand_drafts(long([[1]]), long([0]), long([2]), long([[[1]]])),

@@ -63,6 +63,7 @@ def test_an_rdkit_that_keeps_its_log_still_gives_an_error(monkeypatch: pytest.Mo
         (b"CC", "expected a SMILES string, got bytes"),
         ("CC>>CC", "a whole reaction: expected one side of it"),
         (">", "no molecule: '>'"),
+        ("CC\ud800", "no text: holds half a surrogate pair"),
     ],
 )
 def test_refuses_what_is_no_text(query: Any, message: str) -> None:
@@ -86,6 +87,8 @@ def test_characters_are_checked_before_chemistry() -> None:
         ("", None),
         (" OCC ", "CCO"),
         ("CC(=O)O CCN", None),
+        ("CC\ud800", None),
+        ("C" + "\ufffd" * 20 + "C" * 10, None),
     ],
 )
 def test_canonicalise(smiles: str, expected: str | None) -> None:
@@ -103,6 +106,19 @@ def test_canonicalise(smiles: str, expected: str | None) -> None:
 def test_queries_may_have_blanks_around_them_and_reagents_apart(query: str, expected: str) -> None:
     assert check_smiles(query) == query.strip()
     assert canonical_query(query) == expected
+
+
+@pytest.mark.skipif(not CAPTURES, reason="this RDKit keeps its log")
+def test_a_reason_that_rdkit_cuts_within_a_character_is_given() -> None:
+    for length in range(1, 60):  # wherever it is cut
+        with pytest.raises(InvalidSmilesError, match=r"^not a molecule to RDKit: syntax error"):
+            check_smiles("C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10)
+
+
+@pytest.mark.parametrize("query", ["[Na+][O-]CC", "CN(C)(C)[Fe]"])
+def test_an_arrow_that_rdkit_writes_is_no_side_of_a_reaction(query: str) -> None:
+    with pytest.raises(InvalidSmilesError, match=r"^RDKit writes it with a dative bond, .*(->|<-)"):
+        canonical_query(query)
 
 
 def test_canonical_smiles_stay(capfd: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,11 @@ def test_a_question_mark_is_known_where_it_is_not_special() -> None:
     assert Vocabulary((*SPECIAL, "C")).encode("?C") == [3, 4]
 
 
+def test_half_a_surrogate_pair_is_no_token() -> None:
+    with pytest.raises(ValueError, match=r"^token 3 is 'C\\ud800': expected text$"):
+        Vocabulary((*SPECIAL[:3], "C\ud800"))
+
+
 def test_json_and_pickle_round_trip(vocabulary: Vocabulary) -> None:
     assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
     assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary

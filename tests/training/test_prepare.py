@@ -213,7 +213,7 @@ def test_a_judge_rules_out_the_improbable(file: Path, prepared: Prepared, tmp_pa
 
 def test_errors(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it exists already"):
-        prepare([file], tmp_path, RETRO)
+        prepare([file], file.parent, RETRO)
     with pytest.raises(ValueError, match="files is empty"):
         prepare([], tmp_path / "out", RETRO)
     empty = tmp_path / "bad.smi"

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from molspec.checkpoints import chemformer, folder, hugging_face, lightning, opennmt
 from molspec.checkpoints.checkpoint import DTYPES, Checkpoint, CheckpointError
-from molspec.checkpoints.folder import write
+from molspec.checkpoints.folder import seal, write
 
-__all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "write"]
+__all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "seal", "write"]
 
 
 class _Format(Protocol):
@@ -27,6 +27,9 @@ _FORMATS: tuple[_Format, ...] = (
     lightning,
     opennmt,
 )
+
+#: What a reader raises that meets a value of another kind than its format's: anywhere in a file.
+_OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError)
 
 
 def read(path: str | Path) -> Checkpoint:
@@ -51,6 +54,9 @@ def read(path: str | Path) -> Checkpoint:
                 raise CheckpointError(f"{path}: {name}: {error.strerror}") from error
             except ValueError as error:
                 raise CheckpointError(f"{path}: {error}") from error
+            except _OF_DAMAGE as error:
+                kind = type(error).__name__
+                raise CheckpointError(f"{path}: damaged: {kind}: {error}") from error
     looked_for = "; ".join(form.LOOKS_FOR for form in _FORMATS)
     raise CheckpointError(f"{path}: no checkpoint in it; looked for {looked_for}")
 

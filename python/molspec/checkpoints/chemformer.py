@@ -7,7 +7,6 @@ a line. The model is BART-like: pre-norm with final norms, sqrt(d_model) scaling
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.inert_pickle import load
+from molspec.checkpoints.json_file import read_object
 from molspec.checkpoints.names import TORCH_LAYERS, Rules, take
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
@@ -52,8 +52,8 @@ def recognises(path: Path) -> bool:
 def _is_vocabulary(file: Path) -> bool:
     if file.suffix == ".json":
         try:
-            return "vocabulary" in json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError):
+            return "vocabulary" in read_object(file)
+        except (OSError, CheckpointError):
             return False
     return file.suffix == ".txt"
 
@@ -107,15 +107,15 @@ def _spec(state: Mapping[str, Any], sizes: Mapping[str, Any]) -> ModelSpec:
 
 
 def _read_vocabulary(file: Path) -> Vocabulary:
-    text = file.read_text(encoding="utf-8")
     special = _SPECIAL_TOKENS
     if file.suffix == ".json":
-        stored = json.loads(text)
+        stored = read_object(file)
         tokens = stored["vocabulary"]
         named = stored.get("properties", {}).get("special_tokens", {})
         special = {key: named.get(_ROLES[key], token) for key, token in special.items()}
     else:
-        tokens = [line for line in text.split("\n") if line]
+        lines = file.read_text(encoding="utf-8").split("\n")
+        tokens = [line for line in lines if line]
     if missing := [token for token in special.values() if token not in tokens]:
         raise CheckpointError(f"{file.name} lacks the special tokens {', '.join(missing)}")
     return Vocabulary(tuple(tokens), **{key: tokens.index(token) for key, token in special.items()})

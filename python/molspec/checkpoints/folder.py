@@ -2,7 +2,8 @@
 
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec,
                    "canonical_queries": whether it is to be asked in canonical SMILES; false if not
-                   given, "task": what it answers; unknown if not given}
+                   given, "task": what it answers; unknown if not given, "sha256": of the other
+                   values, vocabulary.json and the weights, compared if given; see `seal`}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,
                    model-00001-of-00002.safetensors, ... and model.safetensors.index.json
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
@@ -12,8 +13,11 @@ README.md          optional: the model card
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,8 @@ VERSION = 1
 _INDEX = "model.safetensors.index.json"
 _CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary.json"
 _NGRAM, _CARD = "ngram.bin", "README.md"
+_HASH = "sha256"
+_MEBIBYTE = 2**20
 
 
 def recognises(path: Path) -> bool:
@@ -42,8 +48,36 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
-    ngram, card = path / _NGRAM, path / _CARD
     config = _read_config(path / _CONFIG)
+    checkpoint = _read(path, config)
+    stored = config.get(_HASH)
+    if stored is not None and stored != _hash(path, config):
+        raise CheckpointError(
+            f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {_HASH} that was "
+            f"written with them; if they were changed on purpose, `molspec seal {path}`"
+        )
+    return checkpoint
+
+
+def seal(path: str | Path) -> None:
+    """Write the hash of the folder `path` anew, after its files were changed on purpose.
+
+    Raises CheckpointError where it is none of molspec's or is broken, OSError where it cannot be
+    read or written.
+    """
+    path = Path(path)
+    try:
+        if not recognises(path):
+            raise CheckpointError(f"expected {LOOKS_FOR}")
+        config = _read_config(path / _CONFIG)
+        _read(path, config)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    _write_config(path, config)
+
+
+def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
+    ngram, card = path / _NGRAM, path / _CARD
     return Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=_read_vocabulary(path / _VOCABULARY),
@@ -56,7 +90,9 @@ def read(path: Path) -> Checkpoint:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    config = {"canonical_queries": False, "task": None, **read_object(path)}
+    config = read_object(path)
+    config.setdefault("task", None)
+    config.setdefault("canonical_queries", False)
     found = config.get("format"), config.get("format_version")
     if found != ("molspec", VERSION):
         raise CheckpointError(
@@ -80,17 +116,23 @@ def _read_vocabulary(path: Path) -> Vocabulary:
 
 
 def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    weights: dict[str, torch.Tensor] = {}
+    for name in _weight_files(folder):
+        weights |= _load(folder / name)
+    return weights
+
+
+def _weight_files(folder: Path) -> list[str]:
     if (folder / _WEIGHTS).is_file():
-        return _load(folder / _WEIGHTS)
+        return [_WEIGHTS]
     shards = read_object(folder / _INDEX).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
         raise CheckpointError(f"{_INDEX} has no weight_map")
-    weights: dict[str, torch.Tensor] = {}
-    for name in sorted(set(shards.values())):
+    names = sorted(set(shards.values()))
+    for name in names:
         if Path(name).name != name:
             raise CheckpointError(f"{_INDEX} names {name!r}: expected a file beside it")
-        weights |= _load(folder / name)
-    return weights
+    return names
 
 
 def _load(path: Path) -> dict[str, torch.Tensor]:
@@ -98,6 +140,18 @@ def _load(path: Path) -> dict[str, torch.Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
+
+
+def _hash(folder: Path, config: Mapping[str, Any]) -> str:
+    """SHA-256 of what answers depend on: processors have instructions for it."""
+    others = {name: value for name, value in config.items() if name != _HASH}
+    digest = sha256(json.dumps(others, sort_keys=True).encode())
+    for name in (_VOCABULARY, *_weight_files(folder)):
+        with (folder / name).open("rb") as stream:
+            digest.update(f"\n{name} {os.fstat(stream.fileno()).st_size}\n".encode())
+            while piece := stream.read(_MEBIBYTE):
+                digest.update(piece)
+    return digest.hexdigest()
 
 
 def write(
@@ -118,12 +172,15 @@ def write(
     check_shard_bytes(shard_bytes)
     check_destination(destination, overwrite=overwrite)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = destination.with_name(f".{destination.name}.{os.getpid()}.unfinished")
-    replaced = destination.with_name(f".{destination.name}.{os.getpid()}.replaced")
+    # Always the same names: what a kill leaves, the next write takes away.
+    unfinished = destination.with_name(f".{destination.name}.unfinished")
+    replaced = destination.with_name(f".{destination.name}.replaced")
+    shutil.rmtree(unfinished, ignore_errors=True)
     try:
         unfinished.mkdir()
         _write_files(checkpoint, unfinished, shard_bytes)
         if destination.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
             destination.rename(replaced)
         unfinished.rename(destination)
     except OSError as error:  # of a file that is not there any more
@@ -153,13 +210,18 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
         "canonical_queries": checkpoint.canonical_queries,
         "spec": checkpoint.spec.to_json(),
     }
-    write_object(folder / _CONFIG, config)
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     _write_weights(checkpoint, folder, shard_bytes)
+    _write_config(folder, config)
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
     if checkpoint.card is not None:
         (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
+
+
+def _write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write what goes with the other files, which are there."""
+    write_object(folder / _CONFIG, {**config, _HASH: _hash(folder, config)})
 
 
 def _write_weights(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:

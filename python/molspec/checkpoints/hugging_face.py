@@ -22,9 +22,9 @@ from molspec.checkpoints import hugging_face_t5
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.json_file import read_object
-from molspec.checkpoints.names import Rules, first, take
+from molspec.checkpoints.names import Rules, first, matrix, take
 from molspec.engine.torch.generation import warn_of_processors
-from molspec.model.spec import Activation, ModelSpec
+from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
 
 LOOKS_FOR = "a Hugging Face folder with config.json and weights"
 
@@ -130,8 +130,8 @@ def convert(
         key: value for key, value in state.items() if re.search(r"\.layers\.|layernorm_emb", key)
     }
     shared = "model.shared.weight"
-    ours["source_embedding"] = first(state, "model.encoder.embed_tokens.weight", shared)
-    ours["target_embedding"] = first(state, "model.decoder.embed_tokens.weight", shared)
+    ours["source_embedding"] = matrix(state, "model.encoder.embed_tokens.weight", shared)
+    ours["target_embedding"] = matrix(state, "model.decoder.embed_tokens.weight", shared)
     ours["source_positions"] = _positions(config, state, "encoder")
     ours["target_positions"] = _positions(config, state, "decoder")
     tied = config.get("tie_word_embeddings", True)
@@ -147,13 +147,13 @@ def convert(
 def _check(config: Mapping[str, Any]) -> None:
     kind = config.get("model_type")
     found = []
-    if kind not in _KINDS:
+    if str(kind) not in _KINDS:
         found.append(f"model_type {kind!r} (only {', '.join(_KINDS)}, t5)")
-    elif config.get("activation_function") not in _ACTIVATIONS:
+    elif str(config.get("activation_function")) not in _ACTIVATIONS:
         found.append(f"activation_function {config.get('activation_function')!r}")
     for size in ("attention_heads", "ffn_dim"):
         sides = [config.get(f"{side}_{size}") for side in ("encoder", "decoder")]
-        if kind in _KINDS and sides[0] != sides[1]:
+        if str(kind) in _KINDS and sides[0] != sides[1]:
             found.append(f"encoder_{size} {sides[0]} beside decoder_{size} {sides[1]}")
     missing = [key for key in _NEEDED if not isinstance(config.get(key), int)]
     if missing and not found:
@@ -194,7 +194,13 @@ def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: st
         return first(state, f"model.{stack}.embed_positions.weight")[2:].clone()
     if table is not None:
         return table.clone()
-    return _half_and_half(config["max_position_embeddings"], config["d_model"])
+    length = config["max_position_embeddings"]
+    if not 1 <= length <= MOST_POSITIONS:
+        raise CheckpointError(
+            f"max_position_embeddings is {length}: expected 1 to {MOST_POSITIONS}"
+        )
+    embedding = matrix(state, "model.encoder.embed_tokens.weight", "model.shared.weight")
+    return _half_and_half(length, embedding.shape[1])
 
 
 def _half_and_half(length: int, d_model: int) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
-from molspec.checkpoints.names import Rules, first, take
+from molspec.checkpoints.names import Rules, first, matrix, take
 from molspec.model.spec import Activation, ModelSpec
 
 #: `feed_forward_proj`: the activation, and whether it is a gate. "gelu" means gelu_new where gated.
@@ -71,8 +71,8 @@ def convert(
         if re.search(r"\.block\.|final_layer_norm", key)
         and not key.endswith("EncDecAttention.relative_attention_bias.weight")
     }
-    ours["source_embedding"] = first(state, "encoder.embed_tokens.weight", "shared.weight")
-    ours["target_embedding"] = first(state, "decoder.embed_tokens.weight", "shared.weight")
+    ours["source_embedding"] = matrix(state, "encoder.embed_tokens.weight", "shared.weight")
+    ours["target_embedding"] = matrix(state, "decoder.embed_tokens.weight", "shared.weight")
     output = state.get("lm_head.weight", ours["target_embedding"])
     tied = torch.equal(output, ours["target_embedding"])
     if not tied:
@@ -89,7 +89,9 @@ def convert(
 def _check(config: Mapping[str, Any]) -> None:
     if missing := [key for key in _NEEDED if not isinstance(config.get(key), int)]:
         raise CheckpointError(f"config.json lacks {', '.join(missing)}")
-    feed_forward = config.get("feed_forward_proj", "relu")
+    if config["d_model"] < 1:
+        raise CheckpointError(f"d_model is {config['d_model']}: expected at least 1")
+    feed_forward = str(config.get("feed_forward_proj", "relu"))
     if feed_forward not in _FEED_FORWARDS:
         raise CheckpointError(
             f"the engine does not have feed_forward_proj {feed_forward!r}; molspec.decode takes "

@@ -15,6 +15,8 @@ def read_object(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise CheckpointError(f"{path.name} is no JSON: {error}") from error
+    except RecursionError as error:
+        raise CheckpointError(f"{path.name} is nested too deeply") from error
     if not isinstance(values, dict):
         raise CheckpointError(f"{path.name} holds a {type(values).__name__}: expected an object")
     return values

@@ -65,6 +65,16 @@ def first(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
     raise CheckpointError(f"missing weights: {' or '.join(keys)}")
 
 
+def matrix(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
+    """Give the first of `keys` that there is. Raises CheckpointError where it is no matrix."""
+    found = first(state, *keys)
+    if found.dim() != 2 or 0 in found.shape:
+        raise CheckpointError(
+            f"{' or '.join(keys)} has shape {tuple(found.shape)}: expected a matrix"
+        )
+    return found
+
+
 def _key(name: str, rules: Rules) -> str:
     for pattern, replacement in rules:
         name = re.sub(pattern, replacement, name)

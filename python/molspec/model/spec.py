@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
@@ -24,6 +23,17 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "positions": get_args(Positions),
     "activation": get_args(Activation),
 }
+
+#: The most of each count, and of any other, that the engine has. They bound too what a damaged file
+#: can ask for: all sizes but this one are those of weights, which a file has or has not.
+MOST_POSITIONS = 2**14
+_MOST = {
+    "head_count": 64,
+    "encoder_layers": 1024,
+    "decoder_layers": 1024,
+    "max_positions": MOST_POSITIONS,
+}
+_MOST_OF_ALL = 2**20
 
 
 @dataclass(frozen=True)
@@ -90,17 +100,18 @@ class ModelSpec:
         for field in fields(self):
             value: Any = getattr(self, field.name)
             fits = isinstance(value, _TYPES.get(str(field.type), (str,)))
-            if not fits or ("int" in str(field.type) and isinstance(value, bool)):
+            if not fits or (field.type != "bool" and isinstance(value, bool)):
                 raise ValueError(f"{field.name} is {value!r}: expected {field.type}")
-            if field.type == "int" and value < 1:
-                raise ValueError(f"{field.name} is {value}: expected at least 1")
+            most = _MOST.get(field.name, _MOST_OF_ALL)
+            if field.type == "int" and not 1 <= value <= most:
+                raise ValueError(f"{field.name} is {value}: expected 1 to {most}")
             if field.name in _CHOICES and value not in _CHOICES[field.name]:
                 raise ValueError(
                     f"{field.name} is {value!r}: expected one of {', '.join(_CHOICES[field.name])}"
                 )
         self._check_attention()
-        if not (math.isfinite(self.norm_eps) and self.norm_eps > 0):
-            raise ValueError(f"norm_eps is {self.norm_eps}: expected a positive number")
+        if not 0 < self.norm_eps <= 1:
+            raise ValueError(f"norm_eps is {self.norm_eps}: expected more than 0, at most 1")
         if self.shared_embedding and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 f"shared_embedding needs one vocabulary size, got source_vocab_size "
@@ -116,7 +127,7 @@ class ModelSpec:
     def _check_attention(self) -> None:
         name = "d_model" if self.attention_width is None else "attention_width"
         width = getattr(self, name)
-        if width < 1 or width % self.head_count:
+        if not 1 <= width <= _MOST_OF_ALL or width % self.head_count:
             raise ValueError(
                 f"{name} is {width}: expected a multiple of head_count {self.head_count}"
             )

@@ -20,13 +20,21 @@ def locate(name_or_path: str | Path) -> Path:
 
     Raises ValueError where there is neither.
     """
+    if not isinstance(name_or_path, str | os.PathLike):
+        raise ValueError(
+            f"name_or_path is {name_or_path!r}: expected {_names()}, or the path of a checkpoint"
+        )
     if name_or_path in bundled_names():
         return _FOLDER / name_or_path
     # os.path finds nothing under a name that is too long, where Path raises OSError.
     if not str(name_or_path) or not os.path.exists(Path(name_or_path)):
-        names = " or ".join(bundled_names())
         also = " as a string, for a Path is always a path" if isinstance(name_or_path, Path) else ""
         raise ValueError(
-            f"no model {str(name_or_path)!r}: expected {names}{also}, or the path of a checkpoint"
+            f"no model {str(name_or_path)!r}: expected {_names()}{also}, "
+            "or the path of a checkpoint"
         )
     return Path(name_or_path)
+
+
+def _names() -> str:
+    return " or ".join(bundled_names())

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from molspec._native import TokenizationError
-from molspec.text.vocabulary import Vocabulary
+from molspec.text.vocabulary import Vocabulary, is_text
 
 _MOST_NAMED = 5
 
@@ -56,10 +56,8 @@ class PieceVocabulary(Vocabulary):
         Raises TokenizationError, naming what no piece or a special token stands for. Some
         tokenizers pass over what they do not know: that is an error too.
         """
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise TokenizationError("no text: holds half a surrogate pair") from error
+        if not is_text(text):
+            raise TokenizationError("no text: holds half a surrogate pair")
         try:
             encoding = self._library.encode(text, add_special_tokens=False)
         except Exception as error:  # the library has no exceptions of its own

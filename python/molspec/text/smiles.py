@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from threading import RLock
+from typing import Any
 
 from rdkit import Chem, rdBase
 
 from molspec._native import tokenize
+from molspec.text.vocabulary import is_text
 
 #: Between reactants and reagents, where a model has them apart.
 _ARROW = ">"
@@ -38,7 +40,8 @@ class InvalidSmilesError(ValueError):
 
 def canonicalise(smiles: str) -> str | None:
     """RDKit's canonical SMILES without atom maps; None where there is no such molecule."""
-    if len(smiles.split()) > 1:  # to RDKit the rest would be the molecule's name
+    # To RDKit what follows a blank would be the molecule's name.
+    if len(smiles.split()) > 1 or not is_text(smiles):
         return None
     molecule, _ = _parse(smiles)
     return None if molecule is None else _canonical(smiles, molecule)
@@ -48,6 +51,8 @@ def check_text(smiles: object) -> str:
     """Give back `smiles` less blanks around it: a string. Raises InvalidSmilesError."""
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
+    if not is_text(smiles):
+        raise InvalidSmilesError("no text: holds half a surrogate pair")
     if not (text := smiles.strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
     return text
@@ -74,6 +79,10 @@ def canonical_query(smiles: object) -> str:
     written = [text for text in canonical if text is not None]
     if len(written) < len(canonical):
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
+    if dative := next((text for text in written if _ARROW in text or "<" in text), None):
+        raise InvalidSmilesError(
+            f"RDKit writes it with a dative bond, {dative}: expected bonds that SMILES has"
+        )
     return _ARROW.join(written)
 
 
@@ -132,7 +141,15 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
             return Chem.MolFromSmiles(smiles), ""
         with capture() as log:
             molecule = Chem.MolFromSmiles(smiles)
-        return molecule, log.messages
+        return molecule, _messages(log)
+
+
+def _messages(log: Any) -> str:
+    """What was logged. RDKit cuts lines anywhere, within a character of UTF-8 too."""
+    try:
+        return str(log.messages)
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace")
 
 
 def _reason(log: str) -> str:

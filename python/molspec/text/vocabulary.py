@@ -12,6 +12,15 @@ from molspec._native import TokenIds
 _SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "unk_id")
 
 
+def is_text(text: str) -> bool:
+    """Whether UTF-8 has it: Python's strings may hold half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """Tokens of source and target: `tokens[i]` has id `i`.
@@ -36,7 +45,7 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         for index, token in enumerate(self.tokens):
-            if not isinstance(token, str) or not token:
+            if not isinstance(token, str) or not token or not is_text(token):
                 raise ValueError(f"token {index} is {token!r}: expected text")
         for name in _SPECIAL_IDS:
             value = getattr(self, name)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from molspec.training.config import TrainConfig
     from molspec.training.loop import Outcome, TrainingError, train
-    from molspec.training.preparation import Judge, PrepareOptions, prepare
+    from molspec.training.preparation import PrepareOptions, prepare
     from molspec.training.processes import LostProcessError
+    from molspec.training.sieve import Judge
     from molspec.training.validation import Decode, Validation
 
 _HOMES = {
     "Decode": "validation",
-    "Judge": "preparation",
+    "Judge": "sieve",
     "LostProcessError": "processes",
     "Outcome": "loop",
     "PrepareOptions": "preparation",

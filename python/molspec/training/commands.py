@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from molspec.usage import one_line_errors, say, value_errors_are_usage_errors
+from molspec.usage import one_line_errors, say, tell, value_errors_are_usage_errors
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.training.loop import Outcome
-    from molspec.training.preparation import Judge
+    from molspec.training.sieve import Judge
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def prepare_command(
     files: Annotated[list[Path], typer.Argument(help="Files of reactions: tables or lines.")],
-    output: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
     task: Annotated[str, typer.Option(help="retro: product -> reactants; product: the reverse.")],
     validation: Annotated[
         list[Path] | None, typer.Option(help="Files of validation reactions.")
@@ -66,7 +66,7 @@ def prepare_command(
     workers: Annotated[int, typer.Option(min=1, help="Processes, and threads of the judge.")] = 1,
 ) -> None:
     """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
-    with _failures():
+    with _failures(), _stopped_at_will():
         from molspec.training.preparation import PrepareOptions, prepare
 
         options = PrepareOptions(
@@ -84,8 +84,8 @@ def prepare_command(
             judge=None if judge is None else _judge(judge, task, workers),
         )
     for line in _told(prepared.description):
-        typer.echo(line)
-    typer.echo(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
+        tell(line)
+    tell(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
 
 
 def _told(description: dict[str, Any]) -> Iterator[str]:
@@ -167,7 +167,7 @@ def train_command(
 
 
 @contextmanager
-def _stopped_at_will(is_lead: bool) -> Iterator[None]:
+def _stopped_at_will(is_lead: bool = True) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -179,9 +179,9 @@ def _stopped_at_will(is_lead: bool) -> Iterator[None]:
 def _tell(outcome: Outcome) -> None:
     best = outcome.best
     top_1 = "" if best.top_1 is None else f", top-1 {100 * best.top_1:.1f} %"
-    typer.echo(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
-    typer.echo(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
-    typer.echo(f"the model is {outcome.model}")
+    tell(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
+    tell(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
+    tell(f"the model is {outcome.model}")
 
 
 def average_command(
@@ -201,7 +201,7 @@ def average_command(
         card = f"# {Path(output).name}\n\nThe mean of weights:\n\n| model | share |\n|---|---|\n"
         card += "".join(f"| {name} | {part:g} |\n" for name, part in parts)
         checkpoints.write(replace(mean, card=card), output)
-    typer.echo(f"the model is {output}")
+    tell(f"the model is {output}")
 
 
 def ngram_command(
@@ -226,11 +226,11 @@ def ngram_command(
         output.write_bytes(ngram)
     guess = drafting.guess_model(made.vocabulary, ngram)
     tried = made.validation.spread(_TRIED_PAIRS).pairs()
-    typer.echo(f"{len(ngram)} bytes written to {output}")
+    tell(f"{len(ngram)} bytes written to {output}")
     for node_budget in (5, 16, 32):
         tree = drafting.TreeDraft(node_budget)
         sums = drafting.simulate(tree, guess, tried, made.vocabulary.eos_id)
-        typer.echo(
+        tell(
             f"{node_budget} nodes: {sums.decoder_calls / max(sums.queries, 1):.2f} decoder calls "
             f"a target, {sums.draft_seconds / max(sums.decoder_calls, 1) * 1e6:.0f} us a draft"
         )
@@ -257,7 +257,7 @@ def _prepared_sample(output: Path) -> Path:
     from molspec.training.sample import FILE, OPTIONS
 
     folder = output.with_name(f"{output.name}-data")
-    if not folder.exists():
+    if not (folder / "prepared.json").exists() or (folder / "unfinished").is_dir():
         prepare([FILE], folder, OPTIONS)
     return folder
 
@@ -272,7 +272,7 @@ def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
 def _judge(name: str, task: str, threads: int) -> Judge:
     from molspec.ops import set_num_threads
     from molspec.predictor import Model
-    from molspec.training.preparation import Judge
+    from molspec.training.sieve import Judge
 
     checkpoint = _read(name)
     if checkpoint.task not in (None, task):

@@ -10,7 +10,8 @@ from pathlib import Path
 class CsvLog:
     """A CSV file with a column `step`, to which rows are added as they come.
 
-    A training that goes on at `step_count` has not made the rows after it: they are dropped.
+    A training that goes on at `step_count` has not made the rows after it: they are dropped. The
+    others are never away: a file with them takes the place of the old one.
     """
 
     def __init__(self, path: Path, columns: tuple[str, ...], step_count: int) -> None:
@@ -20,10 +21,12 @@ class CsvLog:
         if path.exists():
             with path.open(encoding="utf-8", newline="") as stream:
                 rows = [row for row in csv.DictReader(stream) if _step(row) <= step_count]
-        with path.open("w", encoding="utf-8", newline="") as stream:
+        unfinished = path.with_name(f"{path.name}.unfinished")
+        with unfinished.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, columns)
             writer.writeheader()
             writer.writerows(rows)
+        unfinished.rename(path)
 
     def add(self, row: Mapping[str, float | None]) -> None:
         """Write a row; None is an empty cell."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context, parent_process
@@ -16,22 +15,24 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, get_args
 
-from tqdm import tqdm
+from rdkit import rdBase
 
+import molspec
 from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.pairs import Made, PairOptions, make_pairs
 from molspec.training.prepared import SPLITS, PairTable, Prepared
+from molspec.training.progress import Progress, check_output
 from molspec.training.reactions import Row, read_rows
+from molspec.training.sieve import Judge, Rejection, Sieve
+from molspec.usage import naming
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
 #: Variants of a reaction where nothing else is asked for: for retro as many as Zhong et al. 2022.
 _VARIANTS = {"retro": 20, "product": 1}
 #: Rows that a process takes at a time.
 _CHUNK = 256
-#: Shares of the reactions, in per cent, whose nats to the judge are told.
-_JUDGED = (10, 25, 50, 75, 90)
 
 
 @dataclass(frozen=True)
@@ -81,19 +82,6 @@ class PrepareOptions:
         return PairOptions(self.task, variant_count, validation_share, self.seed)
 
 
-@dataclass(frozen=True)
-class Judge:
-    """A model that says how probable targets are.
-
-    name: what to call it where it is told what was done.
-    log_probs: natural log of the probability of each target, given (source, target) pairs; None
-        where the model cannot read a pair.
-    """
-
-    name: str
-    log_probs: Callable[[Iterable[tuple[str, str]]], Iterable[float | None]]
-
-
 def prepare(
     files: Sequence[str | Path],
     output: str | Path,
@@ -114,12 +102,14 @@ def prepare(
     than options.max_nats allows: records that are wrong or incomplete are improbable to a model of
     cleaner ones (Toniato et al. 2021 clean by what a model keeps forgetting).
 
+    What is done is kept in `output`/unfinished until all is: where a preparation was killed or its
+    disk was full, the same call goes on from there and writes the same bytes.
+
     Raises ValueError where `output` exists, the vocabulary is not one of SMILES tokens, a file has
     no reactions at all or nothing is left, OSError where a file cannot be read or written.
     """
     output = Path(output)
-    if output.exists():
-        raise ValueError(f"output is {output}: it exists already")
+    check_output(output)
     if not files:
         raise ValueError("files is empty: expected at least one file of reactions")
     if (judge is None) != (options.max_nats is None):
@@ -133,106 +123,69 @@ def prepare(
         raise ValueError(f"output is {output}: {output.parent} cannot be written to")
     for file in chain(files, validation, exclude):
         next(_read([file], options), None)  # an unreadable file is found before any work
-    excluded = _products(exclude, options)
-    made = _Sieve(options.max_tokens, excluded)
-    for group, words, share in (
-        (validation, "validation files", 1.0),
-        (files, "files", 0.0 if validation else options.validation_share),
+    names = {
+        "files": [Path(file).name for file in files],
+        "validation_files": [Path(file).name for file in validation],
+        "excluded_files": [Path(file).name for file in exclude],
+    }
+    asked = {**_asked(options), **names}
+    if _is_done(output, asked):
+        return folder_format.read(output)
+    told = {"judge": None if judge is None else judge.name}
+    progress = Progress(output, {**_versions(), **asked, **told})
+    excluded = _products(progress, exclude, options)
+    made = Sieve(options.max_tokens, excluded)
+    for name, group, words, share in (
+        ("validation", validation, "validation files", 1.0),
+        ("made", files, "files", 0.0 if validation else options.validation_share),
     ):
         if group:
-            made.take(_make(_read(group, options), options, share), words)
+            work = partial(_make, options=options, validation_share=share)
+            made.take(progress.make(name, _read(group, options), work), words)
     judged = {}
     if judge is not None and options.max_nats is not None:
-        judged = {"judge": {"name": judge.name, **made.ask(judge, options.max_nats)}}
+        judged = {"judge": {"name": judge.name, **made.ask(judge, options.max_nats, progress)}}
     if vocabulary is None:
         vocabulary = _vocabulary(made.kept["train"], options.min_token_count)
     tables = {split: _encode(made, split, vocabulary) for split in SPLITS}
     for split, table in tables.items():
         if not len(table):
+            progress.discard()  # it takes other options or files
             raise ValueError(f"no {split} pair is left: {_why(split, made, validation, options)}")
-    named = {"files": files, "validation_files": validation, "excluded_files": exclude}
-    names = {name: [Path(file).name for file in group] for name, group in named.items()}
     counts = _counts(made, tables)
-    description = {**_asked(options), **names, "excluded_products": len(excluded)} | judged | counts
+    description = {**asked, "excluded_products": len(excluded)} | judged | counts
     prepared = Prepared(vocabulary, tables["train"], tables["validation"], description)
-    _write(prepared, made.rejected, output)
+    _write(prepared, made.rejected, progress)
     return prepared
 
 
-@dataclass(frozen=True)
-class _Rejection:
-    split: str
-    row: Row
-    reason: str
-    detail: str = ""
+def _is_done(output: Path, asked: dict[str, Any]) -> bool:
+    """Whether this preparation was killed when all was written; leaves nothing but that."""
+    unfinished = output / "unfinished"
+    if not unfinished.is_dir() or not (output / folder_format.LAST).is_file():
+        return False
+    description = folder_format.read(output).description
+    if any(description.get(name) != value for name, value in asked.items()):
+        raise ValueError(f"output is {output}: it exists already")
+    shutil.rmtree(unfinished)
+    return True
 
 
-@dataclass
-class _Sieve:
-    """Keeps the rows that have pairs to learn from and lists the others."""
-
-    max_tokens: int
-    excluded: frozenset[str]
-    kept: dict[str, list[Made]] = field(default_factory=lambda: {split: [] for split in SPLITS})
-    rejected: list[_Rejection] = field(default_factory=list)
-    _validation_products: set[str] = field(default_factory=set)
-    _seen: set[tuple[str, str, str]] = field(default_factory=set)
-
-    def take(self, rows: Iterable[Made], what: str) -> None:
-        """Sort rows; validation reactions come before the training reactions they rule out."""
-        for made in tqdm(rows, desc=what, unit=" rows", disable=None):
-            reason = made.reason or self._reason(made)
-            if reason:
-                self.reject(made, reason)
-                continue
-            self.kept[made.split].append(made)
-            self._seen.add((made.split, *made.pairs[0]))
-            if made.split == "validation":
-                self._validation_products.add(made.product)
-
-    def ask(self, judge: Judge, max_nats: float) -> dict[str, Any]:
-        """Keep the training reactions that are probable enough to the judge; say what it found."""
-        rows, self.kept["train"] = self.kept["train"], []
-        log_probs = judge.log_probs(row.pairs[0] for row in rows)
-        judged = zip(rows, log_probs, strict=True)
-        nats: list[float] = []
-        for row, log_prob in tqdm(judged, "judge", len(rows), unit=" reactions", disable=None):
-            nats.append(math.inf if log_prob is None else -log_prob)
-            if log_prob is None:
-                self.reject(row, "unreadable to the judge")
-            elif log_prob < -max_nats:
-                self.reject(row, f"more than {max_nats:g} nats to the judge")
-            else:
-                self.kept["train"].append(row)
-        nats.sort()
-        shares = {f"{percent} %": nats[len(nats) * percent // 100] for percent in _JUDGED if nats}
-        readable = {share: round(value, 2) for share, value in shares.items() if value < math.inf}
-        return {"reactions": len(rows), "kept": len(self.kept["train"]), "nats": readable}
-
-    def reject(self, made: Made, reason: str, detail: str = "") -> None:
-        """List a row that has no pair."""
-        self.rejected.append(_Rejection(made.split, made.row, reason, detail))
-
-    def _reason(self, made: Made) -> str | None:
-        if made.product in self.excluded:
-            return "product of an excluded file"
-        if made.split == "train" and made.product in self._validation_products:
-            return "product of a validation reaction"
-        if (made.split, *made.pairs[0]) in self._seen:
-            return "repeat"
-        try:
-            longest = max(len(tokenize(text)) for text in chain.from_iterable(made.pairs))
-        except TokenizationError:
-            return "no atomwise tokens"
-        return f"more than {self.max_tokens} tokens" if longest > self.max_tokens else None
+def _versions() -> dict[str, str]:
+    """Of what may make other pairs of the same reactions."""
+    return {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
 
 
-def _products(files: Sequence[str | Path], options: PrepareOptions) -> frozenset[str]:
+def _products(
+    progress: Progress, files: Sequence[str | Path], options: PrepareOptions
+) -> frozenset[str]:
     """Products of all reactions, whichever of the columns src and tgt is the product."""
     rows = {
         row: None for task in get_args(Task) for row in _read(files, replace(options, task=task))
     }
-    made = _make(rows, options, validation_share=1.0)
+    if not rows:
+        return frozenset()
+    made = progress.make("excluded", rows, partial(_make, options=options, validation_share=1.0))
     return frozenset(row.product for row in made if row.product)
 
 
@@ -273,7 +226,7 @@ def _vocabulary(rows: Iterable[Made], min_count: int) -> Vocabulary:
     return Vocabulary((*_SPECIAL_TOKENS, *frequent))
 
 
-def _encode(made: _Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
+def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
     encoded: list[tuple[list[int], list[int]]] = []
     rows, made.kept[split] = made.kept[split], []
     for row in rows:
@@ -291,7 +244,7 @@ def _asked(options: PrepareOptions) -> dict[str, Any]:
     return {"task": asked["task"], "options": asked}
 
 
-def _counts(made: _Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
+def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
     return {
         **{
             split: {
@@ -307,9 +260,7 @@ def _counts(made: _Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
     }
 
 
-def _why(
-    split: str, made: _Sieve, validation: Sequence[str | Path], options: PrepareOptions
-) -> str:
+def _why(split: str, made: Sieve, validation: Sequence[str | Path], options: PrepareOptions) -> str:
     """Say why a split has no pair."""
     count = len(made.kept["train"])
     if split == "validation" and not validation and count:
@@ -322,19 +273,17 @@ def _why(
     return f"rejected {words}" if words else "the files have no rows"
 
 
-def _write(prepared: Prepared, rejected: Sequence[_Rejection], output: Path) -> None:
-    """Write all of it or nothing."""
-    unfinished = output.with_name(f".{output.name}.{os.getpid()}.unfinished")
-    unfinished.mkdir(parents=True)
-    try:
-        folder_format.write(prepared, unfinished)
-        with (unfinished / "rejected.tsv").open("w", encoding="utf-8") as stream:
+def _write(prepared: Prepared, rejected: Sequence[Rejection], progress: Progress) -> None:
+    """Write all of it or nothing: a folder without prepared.json is none."""
+    done = progress.folder / "done"
+    with naming(done):
+        done.mkdir(exist_ok=True)
+        folder_format.write(prepared, done)
+        with (done / "rejected.tsv").open("w", encoding="utf-8") as stream:
             stream.write("split\tfile\trow\treason\treaction\n")
             for item in rejected:
                 reaction = " ".join(item.row.reaction.split())
                 reason = f"{item.reason}: {item.detail}" if item.detail else item.reason
                 cells = (item.split, item.row.file, str(item.row.number), reason, reaction)
                 stream.write("\t".join(cells) + "\n")
-        unfinished.rename(output)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    progress.commit(folder_format.LAST)

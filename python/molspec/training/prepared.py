@@ -30,6 +30,8 @@ from molspec.text import Vocabulary
 FORMAT, VERSION = "molspec-prepared", 1
 SPLITS = ("train", "validation")
 _DESCRIBING = ("prepared.json", "vocabulary.json")
+#: A folder that has it has the others.
+LAST = _DESCRIBING[0]
 
 
 @dataclass(frozen=True, eq=False)

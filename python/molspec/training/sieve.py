@@ -1,0 +1,118 @@
+"""Which rows are kept: those with pairs that are new, short enough and probable enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, tee
+from typing import Any
+
+from tqdm import tqdm
+
+from molspec.text import TokenizationError, tokenize
+from molspec.training.pairs import Made
+from molspec.training.prepared import SPLITS
+from molspec.training.progress import Progress
+from molspec.training.reactions import Row
+
+#: Shares of the reactions, in per cent, whose nats to the judge are told.
+_JUDGED = (10, 25, 50, 75, 90)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A model that says how probable targets are.
+
+    name: what to call it where it is told what was done.
+    log_probs: natural log of the probability of each target, given (source, target) pairs; None
+        where the model cannot read a pair.
+    """
+
+    name: str
+    log_probs: Callable[[Iterable[tuple[str, str]]], Iterable[float | None]]
+
+    def judge(self, rows: Iterator[Made]) -> Iterator[tuple[Made, float | None]]:
+        """Rows with the log_prob of their canonical pair."""
+        asked, own = tee(rows)
+        log_probs = self.log_probs(row.pairs[0] for row in asked)
+        return zip(own, log_probs, strict=True)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A row that has no pair, and why."""
+
+    split: str
+    row: Row
+    reason: str
+    detail: str = ""
+
+
+@dataclass
+class Sieve:
+    """Keeps the rows that have pairs to learn from and lists the others."""
+
+    max_tokens: int
+    excluded: frozenset[str]
+    kept: dict[str, list[Made]] = field(default_factory=lambda: {split: [] for split in SPLITS})
+    rejected: list[Rejection] = field(default_factory=list)
+    _validation_products: set[str] = field(default_factory=set)
+    _seen: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def take(self, rows: Iterable[Made], what: str) -> None:
+        """Sort rows; validation reactions come before the training reactions they rule out."""
+        for made in tqdm(rows, desc=what, unit=" rows", disable=None):
+            reason = made.reason or self._reason(made)
+            if reason:
+                self.reject(made, reason)
+                continue
+            self.kept[made.split].append(made)
+            self._seen.add((made.split, *made.pairs[0]))
+            if made.split == "validation":
+                self._validation_products.add(made.product)
+
+    def ask(self, judge: Judge, max_nats: float, progress: Progress) -> dict[str, Any]:
+        """Keep the training reactions that are probable enough to the judge; say what it found."""
+        rows, self.kept["train"] = self.kept["train"], []
+        judged = progress.stage("judged", rows, judge.judge, _read_judged, _written_judged)
+        nats: list[float] = []
+        for row, log_prob in tqdm(judged, "judge", len(rows), unit=" reactions", disable=None):
+            nats.append(math.inf if log_prob is None else -log_prob)
+            if log_prob is None:
+                self.reject(row, "unreadable to the judge")
+            elif log_prob < -max_nats:
+                self.reject(row, f"more than {max_nats:g} nats to the judge")
+            else:
+                self.kept["train"].append(row)
+        nats.sort()
+        shares = {f"{percent} %": nats[len(nats) * percent // 100] for percent in _JUDGED if nats}
+        readable = {share: round(value, 2) for share, value in shares.items() if value < math.inf}
+        return {"reactions": len(rows), "kept": len(self.kept["train"]), "nats": readable}
+
+    def reject(self, made: Made, reason: str, detail: str = "") -> None:
+        """List a row that has no pair."""
+        self.rejected.append(Rejection(made.split, made.row, reason, detail))
+
+    def _reason(self, made: Made) -> str | None:
+        if made.product in self.excluded:
+            return "product of an excluded file"
+        if made.split == "train" and made.product in self._validation_products:
+            return "product of a validation reaction"
+        if (made.split, *made.pairs[0]) in self._seen:
+            return "repeat"
+        try:
+            longest = max(len(tokenize(text)) for text in chain.from_iterable(made.pairs))
+        except TokenizationError:
+            return "no atomwise tokens"
+        return f"more than {self.max_tokens} tokens" if longest > self.max_tokens else None
+
+
+def _read_judged(made: Made, value: list[Any]) -> tuple[Made, float | None] | None:
+    source, target, log_prob = value
+    return (made, log_prob) if (source, target) == made.pairs[0] else None
+
+
+def _written_judged(judged: tuple[Made, float | None]) -> list[Any]:
+    made, log_prob = judged
+    return [*made.pairs[0], log_prob]

@@ -1,0 +1,162 @@
+"""Make faults: `python -m tests.faults JOB [--every N]`, of all jobs if none is said.
+
+For every change of a file that the job makes: kill it before that, kill it in the middle of that
+write, or let the disk be full from there on; then run the same command until it ends well, and
+compare. Processes are forked from one that has imported all that they need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from molspec import cli
+from tests import tiny
+from tests.faults import shim
+from tests.faults.jobs import JOBS, Job
+from tests.faults.shim import Fault
+
+_FAULTS = (Fault.KILL, Fault.TORN, Fault.FULL)
+
+
+def forked(work: Callable[[], object], said: Path) -> int:
+    """Status of a process that does `work`; what it says goes to a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of forking beside threads: there are none
+        child = os.fork()
+    if child == 0:
+        status = 99
+        try:
+            stream = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(stream, 1)
+            os.dup2(stream, 2)
+            work()
+            status = 0
+        except SystemExit as error:
+            status = int(error.code or 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Trial:
+    """A job with its inputs, and what it writes where nothing disturbs it."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self._job, self._inputs, self._said = job, folder / "inputs", folder / "said"
+        self._output = folder / "output"
+        self._inputs.mkdir()
+        job.ready(self._inputs)
+        self._anew()
+        counted = folder / "count"
+
+        def count() -> None:
+            try:
+                self._command(Fault.NONE, 0)
+            finally:
+                counted.write_text(str(shim.count()))
+
+        self._ends_well(count)
+        self.changes = int(counted.read_text())
+        self._expected = job.contents(self._output)
+
+    def _anew(self) -> None:
+        shutil.rmtree(self._output, ignore_errors=True)
+        self._output.mkdir()
+
+    def _command(self, fault: Fault, at: int) -> None:
+        sys.argv = ["molspec", *self._job.arguments(self._inputs, self._output)]
+        shim.arm(self._output, fault, at)
+        cli.main()
+
+    def _ends_well(self, work: Callable[[], None]) -> None:
+        status = forked(work, self._said)
+        assert status in (0, 1), f"status {status}: {self._said.read_text()}"
+
+    def disturb(self, fault: Fault, at: int) -> None:
+        """Fail at a change, then at the same one of the run that goes on, then let it end."""
+        self._anew()
+        for _ in range(2):
+            status = forked(lambda: self._command(fault, at), self._said)
+            if fault is Fault.FULL:
+                said = self._said.read_text()
+                assert status in (0, 1, 2), f"status {status}: {said}"
+                assert status != 2 or str(self._output) in said, f"names no file: {said}"
+            else:
+                assert status in (0, 1, -signal.SIGKILL), self._said.read_text()
+            if status in (0, 1):
+                break
+        else:
+            self._ends_well(lambda: self._command(Fault.NONE, 0))
+        found = self._job.contents(self._output)
+        assert found.keys() == self._expected.keys(), found.keys() ^ self._expected.keys()
+        for name, content in self._expected.items():
+            assert found[name] == content, f"{name} is not the same: {found[name]!r:.2000}"
+
+
+def starve(every: int) -> int:
+    """Refuse memory to the operators at every place: an error, and the next answer is right."""
+    folder, model = Path("/nowhere"), tiny.model()
+
+    def answers() -> object:
+        return model.predict(["CCO", "N"], n_best=2, max_length=2)
+
+    expected = answers()
+    for count, at in enumerate(range(1, 1_000_000, every)):
+        shim.arm(folder, Fault.MEMORY, at)
+        try:
+            answers()
+        except (MemoryError, RuntimeError):
+            pass
+        else:
+            if shim.count() < at:
+                return count
+        finally:
+            shim.arm(folder, Fault.NONE, 0)
+        assert answers() == expected
+    raise AssertionError("it asks for memory without end")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join((*JOBS, "memory")))
+    parser.add_argument("--every", type=int, default=1, help="only every so many-th change")
+    arguments = parser.parse_args()
+    if "MOLSPEC_FAULTS" not in os.environ:  # the shim must be there from the beginning
+        done = shim.run(sys.argv[1:])
+        print(done.stdout, done.stderr, sep="", end="")
+        sys.exit(done.returncode)
+    torch.set_num_threads(1)
+    for name in arguments.jobs or (*JOBS, "memory"):
+        if name == "memory":
+            print(f"memory: refused {starve(arguments.every)} times", flush=True)
+            continue
+        with TemporaryDirectory() as folder:
+            trial = Trial(JOBS[name], Path(folder).resolve())
+            faults = 0
+            for fault in _FAULTS:
+                for at in range(1, trial.changes + 1, arguments.every):
+                    try:
+                        trial.disturb(fault, at)
+                    except AssertionError as error:
+                        sys.exit(f"{name}, {fault.name} at {at}: {error}")
+                    faults += 1
+        print(
+            f"{name}: {trial.changes} changes of files, {faults} faults: the same bytes", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()

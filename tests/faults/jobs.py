@@ -1,0 +1,124 @@
+"""What is tried: a command that is to go on, and what it must have written in the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from molspec import checkpoints
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+from tests import tiny
+from tests.training.tiny import CONFIG
+
+Contents = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """arguments: of the command line, whose results go below the folder that is given.
+
+    ready: makes what the command reads, in a folder that no fault touches.
+    contents: what must be the same in the end, however often the job was killed.
+    """
+
+    ready: Callable[[Path], None]
+    arguments: Callable[[Path, Path], list[str]]
+    contents: Callable[[Path], Contents]
+
+
+def _reactions(count: int) -> list[str]:
+    return [row.reaction for row in islice(read_rows(FILE), count)]
+
+
+def _files(folder: Path) -> Contents:
+    """Every file and folder; a half of one that a kill left is none that should be there."""
+    paths = sorted(folder.rglob("*"))
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in paths
+    }
+
+
+def _ready_to_evaluate(inputs: Path) -> None:
+    checkpoints.write(tiny.checkpoint(), inputs / "model")
+    rows = [f"{query}\t{target}" for query, target in zip(tiny.QUERIES, "CX" * 9, strict=False)]
+    rows += ["not SMILES\tC", "CO\tCO", "CN\tN"]
+    (inputs / "table.tsv").write_text("src\ttgt\n" + "\n".join(rows) + "\n")
+
+
+def _evaluate(inputs: Path, output: Path) -> list[str]:
+    return [
+        *("evaluate", str(inputs / "table.tsv"), "--model", str(inputs / "model")),
+        *("--output", str(output / "records.jsonl"), "--max-length", "20"),
+    ]
+
+
+def _records(output: Path) -> Contents:
+    """All but what it took."""
+    (file,) = output.iterdir()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines[1:]:
+        del line["seconds"], line["statistics"]["seconds"]
+    return {"lines": lines}
+
+
+def _ready_to_prepare(inputs: Path) -> None:
+    reactions = _reactions(14)
+    for name, part in (("a", reactions[:9]), ("b", reactions[8:12]), ("c", reactions[11:])):
+        (inputs / f"{name}.smi").write_text("\n".join(part))
+
+
+def _prepare(inputs: Path, output: Path) -> list[str]:
+    return [
+        *("prepare", str(inputs / "a.smi"), "--task", "retro", "--variants", "2"),
+        *("--validation", str(inputs / "b.smi"), "--exclude", str(inputs / "c.smi")),
+        *("--output", str(output / "data")),
+    ]
+
+
+def _ready_to_train(inputs: Path) -> None:
+    from molspec.training import PrepareOptions, prepare
+
+    (inputs / "a.smi").write_text("\n".join(_reactions(30)))
+    options = PrepareOptions("retro", variants=1, validation_share=0.2)
+    prepare([inputs / "a.smi"], inputs / "data", options)
+    few = {"steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}
+    config = {**CONFIG.to_json(), **few}
+    (inputs / "config.json").write_text(json.dumps(config))
+
+
+def _train(inputs: Path, output: Path) -> list[str]:
+    data, config = str(inputs / "data"), str(inputs / "config.json")
+    return ["train", "--data", data, "--config", config, "--output", str(output / "run")]
+
+
+def _trained(output: Path) -> Contents:
+    """All but the minutes: of logs and card, and what state.pt says of the clock."""
+    files = _files(output)
+    state = torch.load(output / "run" / "state.pt", weights_only=True)["trainer"]
+    files["run/state.pt"] = [
+        state["step_count"],
+        *(v.numpy().tobytes() for v in state["model"].values()),
+    ]
+    for name in ("log.csv", "validation.csv"):
+        rows = [line.split(",") for line in files[f"run/{name}"].decode().splitlines()]
+        timed = {
+            i for i, cell in enumerate(rows[0]) if cell in ("minutes", "tokens_per_second", "loss")
+        }
+        files[f"run/{name}"] = [[c for i, c in enumerate(row) if i not in timed] for row in rows]
+    del files["run/model/README.md"]
+    return files
+
+
+JOBS = {
+    "evaluate": Job(_ready_to_evaluate, _evaluate, _records),
+    "prepare": Job(_ready_to_prepare, _prepare, _files),
+    "train": Job(_ready_to_train, _train, _trained),
+}

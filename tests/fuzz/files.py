@@ -1,0 +1,144 @@
+"""Checkpoints of every format: files damaged byte by byte, and what is in them value by value."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+
+from molspec.checkpoints import Checkpoint, CheckpointError, read, write
+from molspec.predictor import Model
+from tests import tiny
+from tests.checkpoints.chemformer_model import Chemformer
+from tests.checkpoints.chemformer_model import store as store_chemformer
+from tests.checkpoints.opennmt_model import OpenNMT
+from tests.checkpoints.opennmt_model import store as store_opennmt
+from tests.checkpoints.paper_model import PaperModel
+from tests.checkpoints.paper_model import store as store_paper
+from tests.checkpoints.test_chemformer import VOCABULARIES
+from tests.fuzz.draw import Draw
+
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+
+_FOLDER = TemporaryDirectory()
+_TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", *tiny.TOKENS[4:])
+
+_VOCABULARY = "bart_vocab.json"
+
+#: Files of a folder: bytes, or what torch.save is to write.
+_Files = dict[str, Any]
+
+
+def checkpoints(draw: Draw) -> None:
+    """A model that runs, or CheckpointError that names the path."""
+    files = dict(draw.choice(_TEMPLATES))
+    name = draw.choice(list(files))
+    content = files[name]
+    if not isinstance(content, bytes):
+        if draw.below(4):
+            files[name] = draw.changed(content)
+        else:
+            files[name] = draw.damaged(_saved(content))
+    elif name.endswith(".json") and draw.below(4):
+        files[name] = draw.changed_json(content)
+    else:
+        files[name] = draw.damaged(content)
+    folder = _write(files)
+    try:
+        checkpoint = read(folder)
+    except CheckpointError as error:
+        assert str(error).startswith(str(folder))
+        return
+    assert isinstance(checkpoint, Checkpoint)
+    try:
+        model = Model(checkpoint)
+    except ValueError as error:  # of the n-gram model, or what the engine has not
+        assert str(error)
+        return
+    model.predict(["CO"], max_length=2)
+
+
+def _write(files: _Files) -> Path:
+    folder = Path(_FOLDER.name) / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else _saved(content))
+    return folder
+
+
+def _saved(content: Any) -> bytes:
+    stream = io.BytesIO()
+    torch.save(content, stream)
+    return stream.getvalue()
+
+
+def _own() -> _Files:
+    with TemporaryDirectory() as folder:
+        write(tiny.checkpoint(), Path(folder) / "own")
+        return {file.name: file.read_bytes() for file in (Path(folder) / "own").iterdir()}
+
+
+def _own_without_hash() -> _Files:
+    files = _own()
+    files["config.json"] = files["config.json"].replace(b'"sha256"', b'"sha"')
+    return files
+
+
+def _lightning() -> _Files:
+    pairs = ", ".join(f'"{index}": "{token}"' for index, token in enumerate(_TOKENS))
+    return {"model.ckpt": store_paper(PaperModel(tiny.SPEC)), "vocab.json": f"{{{pairs}}}".encode()}
+
+
+def _chemformer() -> _Files:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        stored = store_chemformer(Chemformer(), monkeypatch)
+    sizes = stored["hyper_parameters"].items()
+    plain = {name: value for name, value in sizes if isinstance(value, int | str)}
+    file = {"state_dict": dict(stored["state_dict"]), "hyper_parameters": plain}
+    return {"model.ckpt": file, _VOCABULARY: VOCABULARIES[_VOCABULARY].encode()}
+
+
+def _opennmt(version: str) -> _Files:
+    stream = io.BytesIO()
+    with pytest.MonkeyPatch.context() as monkeypatch:  # its classes are there while it is written
+        torch.save(store_opennmt(OpenNMT(version, shared=True), monkeypatch), stream)
+    return {"model_step_1.pt": stream.getvalue()}
+
+
+def _opennmt_values() -> _Files:
+    """Of 3.5, with options as a mapping: every value can be changed."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        stored = store_opennmt(OpenNMT("3.5", shared=True), monkeypatch)
+    return {"model_step_1.pt": {**stored, "model": dict(stored["model"])}}
+
+
+def _hugging_face(kind: str, vocabulary: str) -> _Files:
+    from tests.checkpoints.test_hugging_face import write as write_folder
+    from tests.drop_in.hugging_face_models import MODELS
+
+    with TemporaryDirectory() as folder:
+        write_folder(Path(folder), MODELS[kind](), vocabulary)
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+_FORMATS: dict[str, Callable[[], _Files]] = {
+    "own": _own,
+    "own, no hash": _own_without_hash,
+    "Lightning": _lightning,
+    "Chemformer": _chemformer,
+    "OpenNMT 0.4.1": lambda: _opennmt("0.4.1"),
+    "OpenNMT 3.5": lambda: _opennmt("3.5"),
+    "OpenNMT 3.5, values": _opennmt_values,
+    "BART": lambda: _hugging_face("bart", "tokenizer.json"),
+    "Marian": lambda: _hugging_face("marian", "vocab.json"),
+    "T5": lambda: _hugging_face("t5 v1.1", "vocab.txt"),
+}
+_TEMPLATES = [make() for make in _FORMATS.values()]

@@ -1,0 +1,35 @@
+"""The way of a query: text in, answers or an error out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from molspec.predictor import Model
+from tests import tiny
+from tests.fuzz.draw import Draw
+
+_MODELS = [
+    Model(replace(tiny.checkpoint(), canonical_queries=canonical)) for canonical in (False, True)
+]
+
+
+def queries(draw: Draw) -> None:
+    """A bad query fails alone, and nobody's answer depends on who else is asked."""
+    model = draw.choice(_MODELS)
+    n_best = 1 + draw.below(3)
+    drafters = (None, "none", "tree", *(["windows"] if n_best == 1 else []))
+    options: dict[str, Any] = {
+        "n_best": n_best,
+        "drafter": draw.choice(drafters),
+        "max_length": 1 + draw.below(12),
+    }
+    if model.canonical_queries:
+        options["views"] = 1 + draw.below(2)
+    texts = draw.some(3, lambda: draw.text(20))
+    together = model.predict(texts, batch_size=1 + draw.below(4), **options)
+    assert len(together) == len(texts)
+    for text, result in zip(texts, together, strict=True):
+        assert (result.error is None) == bool(result.predictions)
+        (alone,) = model.predict([text], **options)
+        assert (alone.predictions, alone.error) == (result.predictions, result.error)

@@ -1,0 +1,92 @@
+"""Tokens, SMILES, JSON objects and journals."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from molspec.checkpoints import CheckpointError
+from molspec.checkpoints.json_file import read_object
+from molspec.journal import Journal
+from molspec.text import (
+    InvalidSmilesError,
+    TokenizationError,
+    Vocabulary,
+    canonical_query,
+    canonicalise,
+    check_smiles,
+    other_spellings,
+    tokenize,
+)
+from tests.fuzz.draw import Draw
+
+_REFUSED = (InvalidSmilesError, TokenizationError)
+_FOLDER = TemporaryDirectory()
+_FILE = Path(_FOLDER.name) / "file"
+_SETTINGS = {"seed": 1, "words": ["a", None]}
+
+
+def tokenizer(draw: Draw) -> None:
+    """Tokens put together are the text; a vocabulary writes back what it has read."""
+    text = draw.text(80)
+    with suppress(TokenizationError):
+        tokens = tokenize(text)
+        assert "".join(tokens) == text
+        known = list(dict.fromkeys([*tokens[: draw.below(9)], "C"]))
+        vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *known))
+        assert vocabulary.decode(vocabulary.encode(text)) == text
+    tokens = draw.some(9, lambda: draw.text(3))
+    with suppress(ValueError):
+        vocabulary = Vocabulary(tuple(tokens), draw.integer(), draw.integer(), draw.integer())
+        vocabulary.decode([draw.below(vocabulary.size)])
+        vocabulary.encode(text)
+
+
+def smiles(draw: Draw) -> None:
+    """What passes has a canonical form that passes too; what does not says why."""
+    text = draw.text(80)
+    canonical = canonicalise(text)
+    assert canonical is None or canonicalise(canonical) is not None
+    try:
+        check_smiles(text)
+        query = canonical_query(text)
+    except _REFUSED as error:
+        assert str(error)
+        return
+    assert check_smiles(query) == query
+    if ">" not in query:
+        for other in other_spellings(query, 3):
+            assert canonicalise(other) is not None
+
+
+def json(draw: Draw) -> None:
+    """An object, or an error that names the file."""
+    nested = draw.below(4) * 40_000
+    _FILE.write_bytes(b"[" * nested + draw.damaged(b'{"a": [1, {"b": null}], "c": "\\u00e9"}'))
+    try:
+        assert isinstance(read_object(_FILE), dict)
+    except CheckpointError as error:
+        assert str(error).startswith("file ")
+
+
+def journal(draw: Draw) -> None:
+    """Of any file: refused and left alone, or whole lines kept and gone on behind."""
+    _FILE.unlink(missing_ok=True)
+    begun = Journal(_FILE, _SETTINGS, "a test")
+    with begun.appending() as append:
+        for value in range(3):
+            append([value, "x"])
+    content = draw.damaged(_FILE.read_bytes())
+    _FILE.write_bytes(content)
+    try:
+        kept = list(Journal(_FILE, _SETTINGS, "a test").values())
+    except ValueError as error:
+        assert str(_FILE) in str(error)
+        assert _FILE.read_bytes() == content
+        return
+    again = Journal(_FILE, _SETTINGS, "a test")
+    with again.appending() as append:
+        append("last")
+    values = [value for _, value in Journal(_FILE, _SETTINGS, "a test").values()]
+    assert values == [*(value for _, value in kept), "last"]

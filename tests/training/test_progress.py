@@ -1,0 +1,159 @@
+"""A preparation that was stopped goes on, and writes the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.training import Judge, PrepareOptions, prepare
+from molspec.training import preparation as module
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+
+OPTIONS = PrepareOptions("retro", variants=2, validation_share=0.2, max_nats=2.0)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    folder = tmp_path_factory.mktemp("files")
+    rows = [row.reaction for _, row in zip(range(40), read_rows(FILE), strict=False)]
+    groups = {"files": rows[:25], "validation": rows[20:32], "exclude": rows[30:]}
+    for name, group in groups.items():
+        (folder / f"{name}.smi").write_text("\n".join(group))
+    return {name: [folder / f"{name}.smi"] for name in groups}
+
+
+def run(files: dict[str, list[Path]], output: Path, **options: Any) -> None:
+    given = dict(files)
+    prepare(given.pop("files"), output, replace(OPTIONS, **options), judge=JUDGE, **given)
+
+
+def _log_probs(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
+    return (-len(source) / 17 if len(source) % 5 else None for source, _ in pairs)
+
+
+JUDGE = Judge("by length", _log_probs)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture
+def whole(files: dict[str, list[Path]], tmp_path: Path) -> dict[str, bytes]:
+    run(files, tmp_path / "whole")
+    return contents(tmp_path / "whole")
+
+
+class Stop(BaseException):
+    pass
+
+
+def test_it_goes_on_wherever_it_was_stopped(
+    files: dict[str, list[Path]],
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert len(whole) == 5
+    make, count = module.make_pairs, 0
+
+    def stopping(row: Any, options: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count % 8 == 0:
+            raise Stop
+        return make(row, options)
+
+    monkeypatch.setattr(module, "make_pairs", stopping)
+    output, stops = tmp_path / "out", 0
+    while not (output / "prepared.json").exists():
+        try:
+            run(files, output)
+        except Stop:
+            stops += 1
+            for journal in (output / "unfinished").glob("*.jsonl"):  # within a line
+                journal.write_bytes(journal.read_bytes() + b'[["files.smi", 1')
+    assert stops == (count - 1) // 8 > 4
+    assert contents(output) == whole
+    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
+
+
+def test_a_row_is_judged_once(files: dict[str, list[Path]], tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def stopping(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
+        for source, target in pairs:
+            if len(asked) == 7:
+                asked.append("")
+                raise Stop
+            asked.append(source)
+            yield from _log_probs([(source, target)])
+
+    judge = Judge("by length", stopping)
+    given = dict(files)
+    own = given.pop("files")
+    with pytest.raises(Stop):
+        prepare(own, tmp_path / "out", OPTIONS, judge=judge, **given)
+    prepare(own, tmp_path / "out", OPTIONS, judge=judge, **given)
+    asked.remove("")
+    assert len(set(asked)) == len(asked) > 7
+
+
+def stopped(files: dict[str, list[Path]], output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> Any:
+        raise Stop
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.Progress, "commit", stop)
+        with pytest.raises(Stop):
+            run(files, output)
+
+
+def test_all_but_the_last_step_was_done(
+    files: dict[str, list[Path]],
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = tmp_path / "out"
+    stopped(files, output, monkeypatch)
+    shutil.copytree(output / "unfinished" / "done", output, dirs_exist_ok=True)
+    with pytest.raises(ValueError, match="it exists already"):
+        run(files, output, seed=1)
+    run(files, output)
+    assert contents(output) == whole
+    with pytest.raises(ValueError, match="it exists already"):
+        run(files, output)
+
+
+def test_a_folder_with_nothing_in_it_is_written_to(
+    files: dict[str, list[Path]], whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    run(files, tmp_path / "out")
+    assert contents(tmp_path / "out") == whole
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="it exists already"):
+        run(files, tmp_path / "file")
+
+
+def test_other_options_and_other_reactions_are_refused(
+    files: dict[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out"
+    stopped(files, output, monkeypatch)
+    with pytest.raises(ValueError, match=r"options is .*'seed': 1.*holds a preparation with"):
+        run(files, output, seed=1)
+    for count in (3, 24):
+        changed = tmp_path / str(count) / "files.smi"
+        changed.parent.mkdir()
+        lines = files["files"][0].read_text().split("\n")
+        changed.write_text("\n".join([*lines[:count], "CCO>>CC=O", *lines[count + 1 :]][:24]))
+        with pytest.raises(ValueError, match=rf"other reactions \(.*made.jsonl, line {count + 2}"):
+            run({**files, "files": [changed]}, output)
