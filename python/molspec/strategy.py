@@ -33,8 +33,8 @@ _WIDEST_DRAFTED = 5
 #: yet measured (docs/decisions/0012).
 _WIDEST_DRAFTED_ON_DEVICE = 14
 _MOST_HYPOTHESES_DRAFTED = 1024
-#: Where passes are dear and rows are not.
-_DEVICE_TREE = TreeDraft(node_budget=16)
+#: Where passes are dear and rows are not: with the last token sixteen nodes, a whole tile of rows.
+_DEVICE_TREE = TreeDraft(node_budget=15)
 
 
 @dataclass(frozen=True)
