@@ -6,6 +6,7 @@ import copy
 import math
 import random
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -109,6 +110,9 @@ class DeviceSession(FakeModel):
 
     def rounds(self, search: Any) -> DeviceRounds[Any]:
         return self._kind(self, search, self._ahead)  # type: ignore[arg-type, call-arg]
+
+    def on_stream(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def cache(self, blocks: int) -> Tensor:
         return torch.zeros(blocks)

@@ -106,10 +106,11 @@ class DeviceRounds(ABC, Generic[SearchT]):
         head = np.frombuffer(self._fresh().tobytes(), dtype=np.uint8).copy()
         fresh = torch.from_numpy(head)
         first_round = self._looked_count + len(self._under_way)
-        for row, source_ids in zip(rows, token_ids, strict=True):
-            most_nodes = self._begin(row, source_ids)
-            self._answers[row, : len(fresh)] = self._session.send(fresh)
-            self._live[row] = first_round, most_nodes
+        with self._session.on_stream():
+            for row, source_ids in zip(rows, token_ids, strict=True):
+                most_nodes = self._begin(row, source_ids)
+                self._answers[row, : len(fresh)] = self._session.send(fresh)
+                self._live[row] = first_round, most_nodes
 
     def release(self, row: int) -> None:
         """Free a row and the memory of its query."""
@@ -117,8 +118,9 @@ class DeviceRounds(ABC, Generic[SearchT]):
 
     def run(self) -> list[Decoded]:
         """Queue the next round and look at the oldest one; return the queries it found done."""
-        while len(self._under_way) < len(self._images):
-            self._queue()
+        with self._session.on_stream():
+            while len(self._under_way) < len(self._images):
+                self._queue()
         wait, image = self._under_way.popleft()
         wait()
         done = self._look(image)
