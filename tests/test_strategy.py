@@ -87,9 +87,9 @@ def test_wide_exact_beams_do_not_draft_on_the_cpu() -> None:
 
 
 def test_exact_beams_of_many_queries_do_not_draft_on_a_device() -> None:
-    assert isinstance(chosen("cuda", n_best=10, batch_size=102), TreeDraft)
-    assert chosen("cuda", n_best=10, batch_size=103) == NoDraft()
-    assert isinstance(chosen("cuda", n_best=14, batch_size=1), TreeDraft)
-    assert chosen("cuda", n_best=15, batch_size=1) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=5, batch_size=204), TreeDraft)
+    assert chosen("cuda", n_best=5, batch_size=205) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=7, batch_size=1), TreeDraft)
+    assert chosen("cuda", n_best=8, batch_size=1) == NoDraft()
     assert isinstance(chosen("cuda", n_best=10, drafter="tree"), TreeDraft)
     assert isinstance(chosen("cuda", n_best=10, beam="sbs"), WindowDrafts)

@@ -29,9 +29,9 @@ _NUCLEUS = 0.9975
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
-#: free while they are few, and the time of looking ahead, which grows with the beam: estimates, not
-#: yet measured (docs/decisions/0012).
-_WIDEST_DRAFTED_ON_DEVICE = 14
+#: free while they are few, and the time of looking ahead, which doubles beyond seven hypotheses,
+#: one for each warp that guesses: counted, not yet measured (docs/performance.md).
+_WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
 #: Where passes are dear and rows are not: with the last token sixteen nodes, a whole tile of rows.
 _DEVICE_TREE = TreeDraft(node_budget=15)
@@ -48,7 +48,7 @@ class PredictOptions:
     drafter: "none", "windows" or "tree", or a configuration of `molspec.drafting`; where not
         given the search's own: "tree", of sbs "windows", and "none" for exact beams where drafting
         is taken to cost more than it saves: on the CPU's engine for those wider than 5, on a device
-        for those wider than 14 or more than 1,024 hypotheses of a batch. draft_length and
+        for those wider than 7 or more than 1,024 hypotheses of a batch. draft_length and
         draft_count belong to "windows", node_budget (nodes a query and pass) to "tree", which
         chooses nodes by what they cost where it is not given.
     length_penalty: hypotheses rank by log_prob / length ** length_penalty. 0 where answers are

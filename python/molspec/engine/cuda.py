@@ -27,7 +27,7 @@ _ROUNDS = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
 #: The smallest step that is captured: sizes are powers of two from here on.
 _FEWEST_NODES = 8
 #: The same of sources.
-_FEWEST_POSITIONS = 32
+_FEWEST_POSITIONS = 16
 #: The row of a captured step that has no node (csrc/ops/decoder_step.h).
 _GAP = (0, 0, 0, -1)
 
