@@ -156,8 +156,8 @@ def main() -> None:
     parser.add_argument("library", type=Path)
     try:
         kernels = sass.kernels(parser.parse_args().library)
-    except FileNotFoundError:
-        print("no cuobjdump: costs on a device were not counted")
+    except FileNotFoundError as error:
+        print(f"costs on a device were not counted: {error}")
         return
     shapes = (("product, batch 1", 16), ("retro, n = 10", 64), ("retro, n = 10, batch 8", 512))
     first = 0.0

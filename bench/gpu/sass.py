@@ -81,11 +81,13 @@ Kernel = list[Instruction]
 def kernels(library: Path, architecture: str = "sm_90a") -> dict[str, Kernel]:
     """The kernels of an object for one architecture, by mangled name.
 
-    Raises FileNotFoundError where there is no cuobjdump, which needs nvdisasm beside it.
+    Raises FileNotFoundError where there is no cuobjdump, or no nvdisasm, which it needs.
     """
     command = ["cuobjdump", "-sass", "-arch", architecture, str(library)]
-    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return parsed(listing)
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise FileNotFoundError(f"{' '.join(command)}: {run.stderr.strip()}")
+    return parsed(run.stdout)
 
 
 def parsed(listing: str) -> dict[str, Kernel]:
