@@ -65,7 +65,8 @@ struct HeadSums {
 // The values of so many positions, all loaded before the first is used.
 template <int kVectors>
 struct ValueGroup {
-  static constexpr int kPositions = kWarp / kVectors;
+  // As many as there are registers for, beside the keys.
+  static constexpr int kPositions = kVectors == 1 ? kWarp : kWarp / 2 / kVectors;
   float values[kPositions][kVectors];
 
   // Lane l's `place` is where the values of position l begin, in steps of 16 columns: a number of

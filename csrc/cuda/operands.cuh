@@ -182,10 +182,7 @@ struct Float32Weights {
     }
   };
   template <bool kNormed, int kTiles>
-  using Batch = Operands<kNormed, kTiles,
-                         (kTiles > 1 ? 2
-                          : kNormed  ? 4
-                                     : 8)>;
+  using Batch = Operands<kNormed, kTiles, kTiles == 1 ? 4 : 2>;
 };
 
 }  // namespace molspec::cuda
