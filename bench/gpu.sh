@@ -1,49 +1,98 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, without a network: build, check all kernels against their references, the
-# laws on real queries (with rounds on the host and on the device), compute-sanitizer, and times of
-# steps, queries and kernels as JSON.
+# Everything that needs a GPU, without a network and within ten minutes: build, check all kernels
+# against their references, the laws on real queries (with rounds on the host and on the device), costs
+# of graphs and barriers, times of steps, queries and kernels, and at the end the sanitizers.
 #
-# usage: bench/gpu.sh [FOLDER]     results go there; build/gpu if not given
-# PYTHON names the interpreter (torch, scikit-build-core, pybind11, cmake and ninja beside it).
+# usage: bench/gpu.sh [FOLDER]     results go there; build/gpu if not given. Three files:
+#   summary.txt     a line a part, ok or FAIL, and the end of what failed
+#   results.jsonl   a line a result, written as it comes
+#   logs.tar.gz     what every part printed
+# PYTHON names the interpreter (torch, scikit-build-core, pybind11, cmake and ninja beside it),
+# SECONDS_IN_ALL what all parts together may take (560). STAND_IN=1 tries the script without a GPU: the
+# CUDA operators as host code, and less of everything; molspec must be installed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(mkdir -p "${1:-build/gpu}" && cd "${1:-build/gpu}" && pwd)
 python=${PYTHON:-python3}
+stand_in=${STAND_IN:-}
+slower=${stand_in:+20} # times as long as a device may take
+deadline=$((SECONDS + ${SECONDS_IN_ALL:-560}))
 site=$(mktemp -d)
+logs=$site/logs
+mkdir "$logs"
 trap 'rm -rf "$site"' EXIT
+: > "$out/summary.txt"
+: > "$out/results.jsonl"
 status=0
 
-# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds; its output goes to a file.
+# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, or what is left of all.
 step() {
-  local name=$1 limit=$2 begin=$SECONDS
+  local name=$1 limit=$(($2 * ${slower:-1})) begin=$SECONDS left=$((deadline - SECONDS))
   shift 2
-  if timeout "$limit" "$@" > "$out/$name.txt" 2>&1; then
-    echo "ok    $name ($((SECONDS - begin)) s)"
+  if ((left < 5)); then
+    echo "skip  $name: no time is left" >> "$out/summary.txt"
+    status=1
+    return
+  fi
+  if timeout --kill-after=5 "$((limit < left ? limit : left))" "$@" > "$logs/$name.txt" 2>&1; then
+    echo "ok    $name ($((SECONDS - begin)) s)" >> "$out/summary.txt"
   else
-    echo "FAIL  $name ($((SECONDS - begin)) s)"
-    tail -n 15 "$out/$name.txt"
+    echo "FAIL  $name (status $?, $((SECONDS - begin)) s)" >> "$out/summary.txt"
+    tail -n 6 "$logs/$name.txt" | cut -c 1-300 | sed 's/^/      /' >> "$out/summary.txt"
     status=1
   fi
 }
 
-step machine 10 bash -c "nvidia-smi; nvcc --version; '$python' -c 'import torch; print(torch.__version__)'"
-step build 130 env MOLSPEC_CUDA=ON "$python" -m pip install --no-index --no-build-isolation \
-  --no-deps --target "$site" .
-export PYTHONPATH="$site" OMP_NUM_THREADS=4
-step checks 70 "$python" bench/gpu checks --json "$out/checks.json"
-step laws 70 "$python" bench/gpu laws --json "$out/laws.json"
-if command -v compute-sanitizer > /dev/null; then
-  for tool in memcheck racecheck; do
-    step "$tool" 45 compute-sanitizer --tool "$tool" --error-exitcode 1 \
-      "$python" bench/gpu small
-  done
+# part NAME LIMIT [COMMAND...]: a part of bench/gpu, run by a command.
+part() {
+  local name=$1 limit=$2
+  shift 2
+  step "$name" "$limit" "$@" "$python" bench/gpu "$name" --lines "$out/results.jsonl" $options
+}
+
+# sanitize TOOL LIMIT: our kernels alone, and no memory that torch keeps for later.
+sanitize() {
+  step "$1" "$2" env PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$1" \
+    --kernel-regex kns=molspec --error-exitcode 1 "$python" bench/gpu small
+}
+
+export OMP_NUM_THREADS=4
+if [[ $stand_in ]]; then
+  options="--device emulation --few"
+  export OMP_NUM_THREADS=1
 else
-  echo "skip  memcheck, racecheck: no compute-sanitizer"
+  options=""
+  step machine 20 bash -c "nvidia-smi; nvcc --version; '$python' -c 'import torch; print(torch.__version__)'"
+  step build 130 env MOLSPEC_CUDA=ON "$python" -m pip install --no-index --no-build-isolation \
+    --no-deps --target "$site" .
+  export PYTHONPATH="$site"
 fi
-step costs 40 bash -c "nvcc -O3 -std=c++17 -gencode arch=compute_80,code=sm_80 \
-  -gencode arch=compute_90a,code=sm_90a bench/gpu/costs.cu -o '$site/costs' &&
-  '$site/costs' > '$out/costs.json'"
-step times 130 "$python" bench/gpu times --json "$out/times.json"
-step kernels 40 "$python" bench/gpu kernels --json "$out/kernels.json"
-cat "$out"/checks.json "$out"/laws.json "$out"/costs.json "$out"/times.json "$out"/kernels.json 2> /dev/null
+part checks 70
+part laws 70
+if command -v nvidia-smi > /dev/null; then
+  step costs 40 bash -c "nvcc -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a \
+    bench/gpu/costs.cu -o '$site/costs' && '$site/costs' | tee -a '$out/results.jsonl'"
+else
+  echo "skip  costs: no GPU" >> "$out/summary.txt"
+fi
+part times 110
+part kernels 40
+if command -v ncu > /dev/null; then
+  # The five that take most of a step, by name.
+  step ncu 40 ncu --set full --launch-count 5 --csv \
+    --kernel-name "regex:linear_narrow|attention_kernel|propose_tree|look_ahead|linear_wide" \
+    "$python" bench/gpu small
+else
+  echo "skip  ncu: not installed" >> "$out/summary.txt"
+fi
+if command -v compute-sanitizer > /dev/null; then
+  sanitize memcheck 40
+  sanitize racecheck 40
+  sanitize synccheck 30
+else
+  echo "skip  memcheck, racecheck, synccheck: no compute-sanitizer" >> "$out/summary.txt"
+fi
+tar -czf "$out/logs.tar.gz" -C "$logs" .
+echo "$(wc -l < "$out/results.jsonl") lines of results in $out/results.jsonl" >> "$out/summary.txt"
+cat "$out/summary.txt"
 exit "$status"

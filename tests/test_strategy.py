@@ -27,7 +27,7 @@ def test_greedy_trees_are_chosen_by_batch_size_on_the_cpu(drafter: str | None) -
     for batch_size in (1, 32):
         tree = chosen("cpu", drafter=drafter, batch_size=batch_size)
         assert tree == paying_tree(batch_size)
-        assert chosen("cuda", drafter=drafter, batch_size=batch_size) == TreeDraft(node_budget=16)
+        assert chosen("cuda", drafter=drafter, batch_size=batch_size) == TreeDraft(node_budget=15)
 
 
 def test_counts_may_be_numpys() -> None:
@@ -106,9 +106,9 @@ def test_wide_exact_beams_do_not_draft_on_the_cpu() -> None:
 
 
 def test_exact_beams_of_many_queries_do_not_draft_on_a_device() -> None:
-    assert isinstance(chosen("cuda", n_best=10, batch_size=102), LookAhead)
-    assert chosen("cuda", n_best=10, batch_size=103) == NoDraft()
-    assert isinstance(chosen("cuda", n_best=14, batch_size=1), LookAhead)
-    assert chosen("cuda", n_best=15, batch_size=1) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=5, batch_size=204), LookAhead)
+    assert chosen("cuda", n_best=5, batch_size=205) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=7, batch_size=1), LookAhead)
+    assert chosen("cuda", n_best=8, batch_size=1) == NoDraft()
     assert isinstance(chosen("cuda", n_best=10, drafter="tree"), LookAhead)
     assert isinstance(chosen("cuda", n_best=10, beam="sbs"), WindowDrafts)

@@ -1,10 +1,11 @@
-"""`python bench/gpu PART [--device cuda] [--json FILE]`: a part of bench/gpu.sh."""
+"""`python bench/gpu PART [--device cuda] [--lines FILE]`: a part of bench/gpu.sh."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,10 +18,11 @@ without_rdkit.provide()
 import checks
 import kernels
 import times
+from place import Part, Place
 
 import laws
 
-_PARTS = {
+_PARTS: dict[str, Part] = {
     "checks": checks.run,
     "laws": laws.run,
     "small": checks.small,
@@ -30,18 +32,29 @@ _PARTS = {
 
 
 def main() -> None:
+    """Print a line of JSON as soon as it is known: what is cut off later is not lost."""
     parser = argparse.ArgumentParser(prog="bench/gpu", description=__doc__)
     parser.add_argument("part", choices=_PARTS)
-    parser.add_argument("--device", default="cuda", help="cpu runs what can be run without a GPU")
+    parser.add_argument(
+        "--device",
+        default="cuda",
+        choices=("cuda", "cpu", "emulation"),
+        help="cpu: what can be run there; emulation: the CUDA operators as host code",
+    )
     parser.add_argument("--few", action="store_true", help="less of everything, to try it out")
-    parser.add_argument("--json", type=Path, help="file for the report")
+    parser.add_argument("--lines", type=Path, help="file that the lines are added to")
     arguments = parser.parse_args()
-    report = _PARTS[arguments.part](arguments.device, arguments.few)
-    text = json.dumps({"part": arguments.part, "device": arguments.device, **report}, indent=1)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
-    sys.exit(0 if report.get("ok", True) else 1)
+    ok = True
+    with ExitStack() as stack:
+        outputs = [sys.stdout]
+        if arguments.lines:
+            outputs.append(stack.enter_context(arguments.lines.open("a")))
+        for row in _PARTS[arguments.part](Place.on(arguments.device, arguments.few)):
+            ok = ok and row.get("ok", True)
+            line = json.dumps({"part": arguments.part, "device": arguments.device, **row})
+            for output in outputs:
+                print(line, file=output, flush=True)
+    sys.exit(0 if ok else 1)
 
 
 if __name__ == "__main__":

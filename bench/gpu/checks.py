@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
+from place import Place, Row
 from tests import tiny
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 from torch import Tensor
 
-from molspec import drafting, ops, reference
+from molspec import drafting, reference
 from molspec.engine.packing import PackedModel, pack
-from molspec.predictor import Model
 
 #: Largest difference of log-probs from the reference that rounds the same inputs.
 _TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 0.06, torch.float16: 0.01}
 
 
-def on_device(batch: Batch, device: str) -> Tensor:
+def on_device(batch: Batch, place: Place) -> Tensor:
     """Log-probs by the device's operators."""
+    device, ops = place.tensors, place.ops
     packed = batch.packed
     moved = replace(
         batch,
@@ -31,7 +33,7 @@ def on_device(batch: Batch, device: str) -> Tensor:
         },
     )
     memory_cache, kv_cache = (cache.to(device) for cache in batch.caches())
-    workspace = moved.workspace().to(device)
+    workspace = moved.workspace(ops).to(device)
     model = (moved.packed.weights, moved.packed.table)
     log_probs = torch.full((len(batch.nodes), packed.spec.target_vocab_size), torch.nan)
     log_probs = log_probs.to(device)
@@ -39,7 +41,7 @@ def on_device(batch: Batch, device: str) -> Tensor:
     ops.encode(*model, *sources)
     nodes = (moved.nodes, moved.path_slots, moved.memories, memory_cache, kv_cache)
     ops.decoder_step(*model, *nodes, workspace, log_probs)
-    if device != "cpu":
+    if place.has_rounds:
         ops.refuse_fault(workspace)
     return log_probs.cpu()
 
@@ -50,12 +52,12 @@ def _batch(convention: str, dtype: torch.dtype, node_count: int) -> Batch:
     return random_batch(packed, [5, 17, 33, 96], node_count, seed=node_count)
 
 
-def _engine(convention: str, dtype: torch.dtype, device: str, node_count: int) -> dict[str, Any]:
+def _engine(convention: str, dtype: torch.dtype, place: Place, node_count: int) -> Row:
     batch = _batch(convention, dtype, node_count)
-    together = on_device(batch, device)
+    together = on_device(batch, place)
     error = float((together - batch.run(reference)).abs().max())
     rows = range(0, node_count, max(1, node_count // 8))
-    alone = all(torch.equal(on_device(batch.alone(row), device)[-1], together[row]) for row in rows)
+    alone = all(torch.equal(on_device(batch.alone(row), place)[-1], together[row]) for row in rows)
     return {
         "what": f"engine, {convention}, {dtype}, {node_count} nodes",
         "largest_difference": error,
@@ -64,7 +66,7 @@ def _engine(convention: str, dtype: torch.dtype, device: str, node_count: int) -
     }
 
 
-def _dense(device: str) -> list[dict[str, Any]]:
+def _dense(place: Place) -> Iterator[Row]:
     generator = torch.Generator().manual_seed(1)
 
     def draw(*shape: int, high: int = 50) -> Tensor:
@@ -86,27 +88,27 @@ def _dense(device: str) -> list[dict[str, Any]]:
             10,
         ),
     }
-    results = []
     for name, arguments in cases.items():
-        moved = [a.to(device) if isinstance(a, Tensor) else a for a in arguments]
-        actual = getattr(ops, name)(*moved)
+        moved = [a.to(place.tensors) if isinstance(a, Tensor) else a for a in arguments]
+        actual = getattr(place.ops, name)(*moved)
         expected = getattr(reference, name)(*arguments)
         pairs = zip(_tuple(actual), _tuple(expected), strict=True)
-        results.append({"what": name, "ok": all(torch.equal(a.cpu(), b) for a, b in pairs)})
-    if device != "cpu":  # which has no rounds
+        yield {"what": name, "ok": all(torch.equal(a.cpu(), b) for a, b in pairs)}
+    if place.has_rounds:
         log_probs = -draw(300, 257, high=40).float()
-        results.append({"what": "rank_tokens", "ok": _ranks_tokens(log_probs, device)})
-    return results
+        yield {"what": "rank_tokens", "ok": _ranks_tokens(log_probs, place)}
 
 
-def _ranks_tokens(log_probs: Tensor, device: str) -> bool:
+def _ranks_tokens(log_probs: Tensor, place: Place) -> bool:
     nodes = torch.zeros(len(log_probs), 4, dtype=torch.int32)
     nodes[:, 2] = torch.arange(len(nodes))  # path_begin, of a path of one slot
     path_slots = torch.arange(len(nodes), dtype=torch.int32)
     expected = torch.zeros(len(nodes), 26, dtype=torch.int32), torch.zeros(len(nodes), 26)
-    found = [tensor.to(device) for tensor in expected]
+    found = [tensor.to(place.tensors) for tensor in expected]
     reference.rank_tokens(nodes, path_slots, log_probs, *expected)
-    ops.rank_tokens(*(item.to(device) for item in (nodes, path_slots, log_probs)), *found)
+    place.ops.rank_tokens(
+        *(item.to(place.tensors) for item in (nodes, path_slots, log_probs)), *found
+    )
     return all(torch.equal(a.cpu(), b) for a, b in zip(found, expected, strict=True))
 
 
@@ -114,28 +116,32 @@ def _tuple(value: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def run(device: str, few: bool) -> dict[str, Any]:
+def run(place: Place) -> Iterator[Row]:
     """All operators, conventions and types of weights."""
-    dtypes = [torch.float32, torch.bfloat16] + ([] if device == "cpu" else [torch.float16])
-    results = _dense(device)
-    for convention in list(CONVENTIONS)[: 2 if few else None]:
+    dtypes = [torch.float32, torch.bfloat16]
+    if place.has_rounds:
+        dtypes.append(torch.float16)
+    yield from _dense(place)
+    for convention in list(CONVENTIONS)[: 2 if place.few else None]:
         for dtype in dtypes:
-            for node_count in (30,) if few else (30, 150):
-                results.append(_engine(convention, dtype, device, node_count))
-    return {"ok": all(result["ok"] for result in results), "checks": results}
+            for node_count in (30,) if place.few else (30, 150):
+                yield _engine(convention, dtype, place, node_count)
 
 
-def small(device: str, few: bool) -> dict[str, Any]:
+def small(place: Place) -> Iterator[Row]:
     """One call of every kernel, for compute-sanitizer."""
-    results = _dense(device)
+    yield from _dense(place)
     for dtype in (torch.float32, torch.bfloat16):
-        for node_count in (20, 60):  # narrow and wide linears
-            log_probs = on_device(_batch("pre-norm", dtype, node_count), device)
-            results.append({"what": f"{dtype}", "ok": bool(log_probs.isfinite().all())})
+        log_probs = on_device(_batch("pre-norm", dtype, 20), place)
+        yield {"what": f"{dtype}", "ok": bool(log_probs.isfinite().all())}
+    if not place.few:  # wide linears
+        packed = pack(spec_of("whole panels"), random_weights(spec_of("whole panels")), dtype)
+        batch = random_batch(packed, [33, 40], 2500, seed=1)
+        yield {"what": "2500 nodes", "ok": bool(on_device(batch, place).isfinite().all())}
     sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
     pairs = list(zip(sources, sources, strict=True))
     ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=True)
-    model = Model(replace(tiny.checkpoint(), ngram=ngram), "float32", device)
+    model = place.model(replace(tiny.checkpoint(), ngram=ngram), "float32")
     for options in (
         {},
         {"drafter": "windows"},
@@ -145,5 +151,4 @@ def small(device: str, few: bool) -> dict[str, Any]:
         {"beam": "sbs", "n_best": 2},
     ):
         rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)
-        results.append({"what": f"rounds, {options}", "ok": not any(r.error for r in rounds)})
-    return {"ok": all(result["ok"] for result in results), "checks": results}
+        yield {"what": f"rounds, {options}", "ok": not any(r.error for r in rounds)}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import subject
-import torch
+from place import Place, Row
 from torch.profiler import ProfilerActivity, profile
 
 from molspec.predictor import Model
@@ -18,34 +19,32 @@ _CASES: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def run(device: str, few: bool) -> dict[str, Any]:
+def run(place: Place) -> Iterator[Row]:
     """Calls and microseconds of every kernel, for one query and for 32 together."""
-    results = []
-    for name, options in _CASES[: 1 if few else None]:
-        checkpoint = subject.padded(subject.checkpoint(name, few)[0])
-        model = Model(checkpoint, "bfloat16", device)
-        for batch_size in (1,) if few else (1, 32):
-            queries = subject.queries(checkpoint, 2 if few else max(4, batch_size))
-            limits = {"batch_size": batch_size, "max_length": 20 if few else 120}
+    for name, options in _CASES[: 1 if place.few else None]:
+        checkpoint = subject.checkpoint(name, place.few)[0]
+        model = place.model(checkpoint, "bfloat16")
+        for batch_size in (1,) if place.few else (1, 32):
+            queries = subject.queries(checkpoint, 2 if place.few else max(4, batch_size))
+            limits = {"batch_size": batch_size, "max_length": 8 if place.few else 120}
             model.predict(queries, **limits, **options)  # captures the graphs
-            kernels = _kernels(device, model, queries, {**limits, **options})
+            kernels = _kernels(place, model, queries, {**limits, **options})
             row = {"model": name, **options, "batch_size": batch_size, "queries": len(queries)}
-            results.append({**row, "kernels": kernels})
-    return {"kernels": results}
+            yield {**row, "kernels": kernels}
 
 
 def _kernels(
-    device: str, model: Model, queries: list[str], options: dict[str, Any]
+    place: Place, model: Model, queries: list[str], options: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
     """By name, those that take most first."""
-    activity = ProfilerActivity.CPU if device == "cpu" else ProfilerActivity.CUDA
+    on_device = place.device == "cuda"
+    activity = ProfilerActivity.CUDA if on_device else ProfilerActivity.CPU
     with profile(activities=[activity]) as trace:
         calls = model.predict(queries, **options).statistics.decoder_calls
-        if device != "cpu":
-            torch.cuda.synchronize()
+        place.wait()
     found: dict[str, dict[str, float]] = {}
     for event in trace.key_averages():
-        total = event.self_cpu_time_total if device == "cpu" else event.self_device_time_total
+        total = event.self_device_time_total if on_device else event.self_cpu_time_total
         found[event.key] = {
             "calls": event.count,
             "microseconds_a_call": total / max(event.count, 1),

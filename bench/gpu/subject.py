@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 import torch.nn.functional as F
 from tests import tiny
 
@@ -22,7 +21,6 @@ from molspec.predictor import Model
 from molspec.text import TokenizationError, Vocabulary
 
 PAPER_FEED_FORWARD = 2048
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def checkpoint(name: str, few: bool) -> tuple[Checkpoint, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -12,114 +12,129 @@ import numpy as np
 import plain
 import subject
 import torch
+from place import DTYPES, Place, Row
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
 
 
-def _seconds(device: str, work: Callable[[], object], repeats: int) -> float:
+def _seconds(place: Place, work: Callable[[], object], repeats: int) -> float:
     """Median wall time of `work`, the device waited for; the first call is not counted."""
     spans = []
-    for _ in range(repeats + 1):
-        _wait(device)
+    for _ in range(1 if place.few else repeats + 1):
+        place.wait()
         begin = perf_counter()
         work()
-        _wait(device)
+        place.wait()
         spans.append(perf_counter() - begin)
-    return median(spans[1:])
+    return median(spans[1:] or spans)
 
 
-def _wait(device: str) -> None:
-    if device != "cpu":
-        torch.cuda.synchronize()
+def _replay_microseconds(work: Callable[[], object], repeats: int) -> float:
+    """Time on the device of one of many calls that are queued behind one another, by events."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    work()
+    begin.record()
+    for _ in range(repeats):
+        work()
+    end.record()
+    end.synchronize()
+    return 1e3 * begin.elapsed_time(end) / repeats
 
 
-def _checkpoint(name: str, few: bool) -> Checkpoint:
-    return subject.padded(subject.checkpoint(name, few)[0])
+def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
+    """As bundled, or with the paper's feed-forward size."""
+    found = subject.checkpoint(name, place.few)[0]
+    return subject.padded(found) if feed_forward == subject.PAPER_FEED_FORWARD else found
 
 
-def _steps(device: str, dtype: str, few: bool) -> list[dict[str, Any]]:
+def _steps(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
     """A step over nodes behind paths of 40 tokens of one query, as the decode loop calls it."""
-    model = Model(_checkpoint("product", few), dtype, device)
+    model = place.model(_checkpoint("product", place, feed_forward), dtype)
     session = model.engine.session(1)
-    session.encode([0], [[4] * 60])
-    results = []
-    for count in (1, 8) if few else (1, 8, 16, 32, 64, 128, 512):
+    session.encode([0], [[4] * (20 if place.few else 60)])
+    for count in (1, 8) if place.few else (1, 8, 16, 32, 64, 128, 512):
         # Forty tokens already decoded share slots 0 to 39; each node has a slot of its own behind.
         nodes = np.array([[4, 40, 41 * i, 0] for i in range(count)], dtype=np.int32)
         paths = np.array([[*range(40), 48 + i] for i in range(count)], dtype=np.int32).ravel()
-        blocks = (48 + count + 15) // 16
-        step = partial(session.step, nodes, paths, blocks)
-        seconds = _seconds(device, step, 3 if few else 50)
-        results.append({"nodes": count, "microseconds": 1e6 * seconds})
-    return results
+        step = partial(session.step, nodes, paths, (48 + count + 15) // 16)
+        row = {"nodes": count, "microseconds": 1e6 * _seconds(place, step, 50)}
+        if place.device == "cuda":
+            inner = session._session
+            size = inner.step_size(count)
+            with inner.on_stream():
+                replay = partial(inner.graphs.run, size, partial(inner._launch, size))
+                row["microseconds_of_a_replay"] = _replay_microseconds(replay, 100)
+        yield row
 
 
-def _queries(device: str, dtype: str, few: bool) -> list[dict[str, Any]]:
-    results = []
-    cases: list[tuple[str, dict[str, Any]]] = [
-        ("product", {"drafter": "none"}),
-        ("product", {"drafter": "tree"}),
-        ("product", {"drafter": "windows"}),
-        *(("retro", {"n_best": n, "drafter": "tree"}) for n in (5, 10, 25)),
-        *(("retro", {"n_best": n, "beam": "standard"}) for n in (5, 10, 25)),
-        ("retro", {"n_best": 5, "beam": "sbs"}),
-    ]
-    for name, options in cases[: 2 if few else None]:
-        checkpoint = _checkpoint(name, few)
-        model = Model(checkpoint, dtype, device)
-        for batch_size in (1, 8) if few else (1, 8, 32, 128):
-            count = 4 if few else {1: 12, 8: 24}.get(batch_size, batch_size)
-            queries = subject.queries(checkpoint, count)
-            limits = {
+_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("product", {"drafter": "none"}),
+    ("product", {"drafter": "tree"}),
+    ("product", {"drafter": "windows"}),
+    *(("retro", {"n_best": n, "beam": "standard"}) for n in (5, 10, 25)),
+    *(("retro", {"n_best": n, "drafter": "tree"}) for n in (5, 10, 25)),
+    ("retro", {"n_best": 5, "beam": "sbs"}),
+)
+
+
+def _queries(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
+    for name, options in _CASES[: 2 if place.few else None]:
+        checkpoint = _checkpoint(name, place, feed_forward)
+        model = place.model(checkpoint, dtype)
+        for batch_size in (1, 2) if place.few else (1, 8, 32, 128):
+            count = 2 if place.few else {1: 12, 8: 24}.get(batch_size, batch_size)
+            yield {
+                "model": name,
+                **options,
                 "batch_size": batch_size,
-                "max_length": 20 if few else 120,
-                "canonical_queries": False,  # they are: RDKit's time is the host's
+                **_query(place, model, subject.queries(checkpoint, count), batch_size, options),
             }
-            run = partial(model.predict, queries, **limits, **options)
-            seconds = _seconds(device, run, 1 if few else 3) / len(queries)
-            row = {"model": name, **options, "batch_size": batch_size}
-            row["milliseconds_a_query"] = 1e3 * seconds
-            if dtype == "bfloat16" and batch_size <= 32:
-                with subject.rounds_on_host(model):
-                    seconds = _seconds(device, run, 1 if few else 3) / len(queries)
-                row["milliseconds_with_rounds_on_host"] = 1e3 * seconds
-            results.append(row)
-    return results
 
 
-def _baselines(device: str, dtype: str, few: bool) -> list[dict[str, Any]]:
+def _query(
+    place: Place, model: Model, queries: list[str], batch_size: int, options: dict[str, Any]
+) -> Row:
+    limits = {"batch_size": batch_size, "max_length": 5 if place.few else 120}
+    run = partial(model.predict, queries, **limits, **options)
+    row = {"milliseconds_a_query": 1e3 * _seconds(place, run, 3) / len(queries)}
+    if batch_size <= 32 and not place.few:
+        with subject.rounds_on_host(model):
+            seconds = _seconds(place, run, 1) / len(queries)
+        row["milliseconds_with_rounds_on_host"] = 1e3 * seconds
+    return row
+
+
+def _baselines(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
     """Greedy decoding of the product model by the training twin's modules."""
-    checkpoint = _checkpoint("product", few)
+    checkpoint = _checkpoint("product", place, feed_forward)
     vocabulary = checkpoint.vocabulary
     twin = Transformer(checkpoint.spec, dropout=0.0, pad_id=vocabulary.pad_id).eval()
     twin.load_state_dict(dict(checkpoint.weights))
-    twin = twin.to(device, subject.DTYPES[dtype])
-    results = []
-    for batch_size in (1, 4) if few else (1, 8, 32, 128):
+    twin = twin.to(place.tensors, DTYPES[dtype])
+    for batch_size in (1,) if place.few else (1, 8, 32, 128):
         sources = [
             [vocabulary.bos_id, *vocabulary.encode(query), vocabulary.eos_id]
             for query in subject.queries(checkpoint, batch_size)
         ]
-        ids = plain.pad(sources, vocabulary.pad_id, device)
-        arguments = (twin, ids, vocabulary.bos_id, vocabulary.eos_id, 20 if few else 120)
+        ids = plain.pad(sources, vocabulary.pad_id, place.tensors)
+        arguments = (twin, ids, vocabulary.bos_id, vocabulary.eos_id, 20 if place.few else 120)
         for decode in (plain.without_cache, plain.with_cache):
-            seconds = _seconds(device, partial(decode, *arguments), 1) / batch_size
+            seconds = _seconds(place, partial(decode, *arguments), 1) / batch_size
             row = {"what": decode.__name__, "batch_size": batch_size}
-            results.append({**row, "milliseconds_a_query": 1e3 * seconds})
-    return results
+            yield {**row, "milliseconds_a_query": 1e3 * seconds}
 
 
-def run(device: str, few: bool) -> dict[str, Any]:
-    """Everything in float32 and bfloat16, with the most memory that was taken."""
-    report: dict[str, Any] = {"weights": subject.checkpoint("product", few)[1]}
-    for dtype in ("bfloat16", "float32"):
-        report[dtype] = {
-            "steps": _steps(device, dtype, few),
-            "queries": _queries(device, dtype, few),
-            "plain_pytorch": _baselines(device, dtype, few),
-        }
-    if device != "cpu":
-        report["peak_memory_bytes"] = torch.cuda.max_memory_allocated()
-    return report
+def run(place: Place) -> Iterator[Row]:
+    """What is asked for most comes first: the bundled size in bfloat16."""
+    for dtype, feed_forward in (
+        ("bfloat16", 512),
+        ("bfloat16", subject.PAPER_FEED_FORWARD),
+        ("float32", 512),
+    ):
+        for part in (_steps, _queries, _baselines):
+            for row in part(place, dtype, feed_forward):
+                yield {"dtype": dtype, "feed_forward": feed_forward, **row}
+    if place.device == "cuda":
+        yield {"peak_memory_bytes": torch.cuda.max_memory_allocated()}

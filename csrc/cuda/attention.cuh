@@ -11,10 +11,11 @@
 namespace molspec::cuda {
 
 constexpr int kAttentionThreads = 128;
+constexpr int kHeadsOfBlock = kAttentionThreads / kWarp;
 constexpr int kMostHeadVectors = 4;  // a head has at most 4 * 32 columns
+constexpr int kColumnStep = 16;      // head_stride and every stride of a cache are multiples
 
 struct AttentionProblem {
-  const Status* status;
   const Row* rows;
   const int32_t* path_slots;  // null: rows attend to their memory
   Memories memories;
@@ -29,15 +30,22 @@ struct AttentionProblem {
   int64_t out_stride;
 };
 
+// A row's node by one load: of four, some would wait behind the branch that the first decides.
+inline __device__ Node row_node(const Row* rows, int64_t row) {
+  const int4 node = *reinterpret_cast<const int4*>(&rows[row].node);
+  return {node.x, node.y, node.z, node.w};
+}
+
 inline __device__ int key_count(const AttentionProblem& problem, const Node& node) {
-  if (node.memory == kAbsent) return 0;
   return problem.path_slots ? node.position + 1 : problem.memories.length(node.memory);
 }
 
+// Position t's slot; of a memory also of positions behind its end, where the slot may be anything,
+// so that nobody waits for the length first.
 inline __device__ int32_t key_slot(const AttentionProblem& problem, const Node& node, int t) {
-  if (problem.path_slots) return problem.path_slots[node.path_begin + t];
-  return problem.memories.blocks(node.memory)[t / kBlockPositions] * kBlockPositions +
-         t % kBlockPositions;
+  if (problem.path_slots) return problem.path_slots[node.path_begin + min(t, node.position)];
+  const int block = min(t / kBlockPositions, static_cast<int>(problem.memories.stride) - 2);
+  return problem.memories.blocks(node.memory)[block] * kBlockPositions + t % kBlockPositions;
 }
 
 inline __device__ float key_bias(const AttentionProblem& problem, const Node& node, int head,
@@ -54,80 +62,142 @@ struct HeadSums {
   float values[kVectors] = {};
 };
 
+// The values of so many positions, all loaded before the first is used.
 template <int kVectors>
-__device__ float score(const AttentionProblem& problem, const float (&query)[kVectors],
-                       const float* keys) {
-  float sum = 0.0f;
+struct ValueGroup {
+  // As many as there are registers for, beside the keys.
+  static constexpr int kPositions = kVectors == 1 ? kWarp : kWarp / 2 / kVectors;
+  float values[kPositions][kVectors];
+
+  // Lane l's `place` is where the values of position l begin, in steps of 16 columns: a number of
+  // 32 bits reaches through any cache.
+  __device__ void load(const AttentionProblem& problem, unsigned place, int first) {
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int columns = min(kWarp, problem.head_stride - v * kWarp);
-#pragma unroll 8
-    for (int c = 0; c < columns; ++c) {
-      const float broadcast = __shfl_sync(~0U, query[v], c);
-      sum = fmaf(broadcast, keys[(v * kWarp + c) * kBlockPositions], sum);
+    for (int j = 0; j < kPositions; ++j) {
+      const unsigned at = __shfl_sync(~0U, place, first + j);
+      const float* row = problem.cache.base + static_cast<uint64_t>(at) * kColumnStep;
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        values[j][v] = row[min(v * kWarp + lane_index(), problem.head_stride - 1)];
     }
   }
-  return sum * problem.scale;
-}
 
-// Adds positions [first, first + count), count at most 32.
+  __device__ void add(float weight, int first, int count, HeadSums<kVectors>& sums) const {
+#pragma unroll
+    for (int j = 0; j < kPositions; ++j) {
+      const float of_j = __shfl_sync(~0U, weight, first + j);
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v)
+        if (first + j < count) sums.values[v] = fmaf(of_j, values[j][v], sums.values[v]);
+    }
+  }
+};
+
+// 32 columns of a position's keys and of the query, all loaded before the first is used.
+struct KeyColumns {
+  static constexpr int kHalves = kWarp / kColumnStep;
+  float keys[kHalves][kColumnStep];
+  float4 query[kHalves][kColumnStep / 4];
+
+  // Columns that the head does not have: its last ones again.
+  __device__ void load(const AttentionProblem& problem, const float* from, const float* at,
+                       int first) {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      const int column = min(first + half * kColumnStep, problem.head_stride - kColumnStep);
+#pragma unroll
+      for (int c = 0; c < kColumnStep; ++c) keys[half][c] = at[(column + c) * kBlockPositions];
+#pragma unroll
+      for (int c = 0; c < kColumnStep / 4; ++c)
+        query[half][c] = reinterpret_cast<const float4*>(from + column)[c];
+    }
+  }
+
+  // No branch: behind one, half of the loads would wait for the other half.
+  __device__ float add(const AttentionProblem& problem, int first, float sum) const {
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      float next = sum;
+#pragma unroll
+      for (int c = 0; c < kColumnStep / 4; ++c) {
+        next = fmaf(query[half][c].x, keys[half][4 * c], next);
+        next = fmaf(query[half][c].y, keys[half][4 * c + 1], next);
+        next = fmaf(query[half][c].z, keys[half][4 * c + 2], next);
+        next = fmaf(query[half][c].w, keys[half][4 * c + 3], next);
+      }
+      sum = first + half * kColumnStep < problem.head_stride ? next : sum;
+    }
+    return sum;
+  }
+};
+
+// Adds positions [first, first + count), count at most 32. Lanes beyond the last have its slot, and
+// do not count.
 template <int kVectors>
 __device__ void add_positions(const AttentionProblem& problem, const Node& node, int head,
-                              const float (&query)[kVectors], int first, int count,
+                              const float* query, int32_t slot, int first, int count,
                               HeadSums<kVectors>& sums) {
   const int lane = lane_index();
-  // Lanes beyond the last position look at it again, and do not count.
-  const int t = first + min(lane, count - 1);
-  const int32_t slot = key_slot(problem, node, t);
-  const float* block = problem.cache.base + slot / kBlockPositions * problem.cache.block_stride;
-  const float scored =
-      score(problem, query,
-            block + head * problem.head_stride * kBlockPositions + slot % kBlockPositions) +
-      key_bias(problem, node, head, t);
+  const int width = problem.head_count * problem.head_stride;
+  const int64_t block = slot / kBlockPositions * problem.cache.block_stride;
+  const int64_t head_begin = head * problem.head_stride;
+  const int64_t values_at = block + width * kBlockPositions + slot % kBlockPositions * width;
+  const auto place = static_cast<unsigned>((values_at + head_begin) / kColumnStep);
+  const float bias = key_bias(problem, node, head, first + min(lane, count - 1));
+  const float* keys =
+      problem.cache.base + block + head_begin * kBlockPositions + slot % kBlockPositions;
+  KeyColumns columns;
+  columns.load(problem, query, keys, 0);
+  ValueGroup<kVectors> group;
+  group.load(problem, place, 0);
+  float score = columns.add(problem, 0, 0.0f);
+#pragma unroll
+  for (int column = kWarp; column < kVectors * kWarp; column += kWarp) {
+    columns.load(problem, query, keys, column);
+    score = columns.add(problem, column, score);
+  }
+  const float scored = score * problem.scale + bias;
   const float mine = lane < count ? scored : -INFINITY;
   const float top = fmaxf(sums.top, warp_max(mine));
   const float weight = expf(mine - top);
   const float correction = expf(sums.top - top);
   sums.top = top;
   sums.total = sums.total * correction + warp_sum(weight);
-  for (int v = 0; v < kVectors; ++v) sums.values[v] *= correction;
-  const int width = problem.head_count * problem.head_stride;
-#pragma unroll 4
-  for (int j = 0; j < count; ++j) {
-    const float of_j = __shfl_sync(~0U, weight, j);
-    const int32_t at = __shfl_sync(~0U, slot, j);
-    const float* values = problem.cache.base + at / kBlockPositions * problem.cache.block_stride +
-                          width * kBlockPositions + at % kBlockPositions * width +
-                          head * problem.head_stride;
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int column = v * kWarp + lane;
-      if (column < problem.head_stride) sums.values[v] = fmaf(of_j, values[column], sums.values[v]);
-    }
+  for (int v = 0; v < kVectors; ++v) sums.values[v] *= correction;
+  group.add(weight, 0, count, sums);
+  for (int j = group.kPositions; j < count; j += group.kPositions) {
+    group.load(problem, place, j);
+    group.add(weight, j, count, sums);
   }
 }
 
-// Warp i of the grid: head i % head_count of row i / head_count.
+// Block (r, i): row r; its warp w is head 4 i + w. What does not depend on one another is loaded
+// together: the node, then its slots and how many there are, then keys and values. Absent rows are
+// left as they are.
 template <int kVectors>
 __global__ void __launch_bounds__(kAttentionThreads, 4) attention_kernel(AttentionProblem problem) {
-  const int warp = blockIdx.x * (kAttentionThreads / kWarp) + warp_index();
-  const int row = warp / problem.head_count, head = warp % problem.head_count;
-  if (row >= problem.status->row_count) return;
-  const Node node = problem.rows[row].node;
-  const float* from = problem.query + row * problem.query_stride + head * problem.head_stride;
-  float query[kVectors];
-  for (int v = 0; v < kVectors; ++v) {
-    const int column = v * kWarp + lane_index();
-    query[v] = column < problem.head_stride ? from[column] : 0.0f;
-  }
+  const int lane = lane_index();
+  const int64_t row = blockIdx.x;
+  const int head = blockIdx.y * kHeadsOfBlock + warp_index();
+  const Node node = row_node(problem.rows, row);
+  if (node.memory == kAbsent || head >= problem.head_count) return;
+  const float* query = problem.query + row * problem.query_stride + head * problem.head_stride;
   HeadSums<kVectors> sums;
+  int32_t next = key_slot(problem, node, lane);
   const int count = key_count(problem, node);
-  for (int first = 0; first < count; first += kWarp)
-    add_positions(problem, node, head, query, first, min(kWarp, count - first), sums);
+  for (int first = 0; first < count; first += kWarp) {
+    const int left = min(kWarp, count - first);
+    const int32_t last = __shfl_sync(~0U, next, left - 1);
+    const int32_t slot = lane < left ? next : last;
+    next = key_slot(problem, node, first + kWarp + lane);
+    add_positions(problem, node, head, query, slot, first, left, sums);
+  }
   float* out = problem.out + row * problem.out_stride + head * problem.head_stride;
-  const float inverse = count ? 1.0f / sums.total : 0.0f;
+  const float inverse = 1.0f / sums.total;
+#pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    const int column = v * kWarp + lane_index();
+    const int column = v * kWarp + lane;
     if (column < problem.head_stride) out[column] = sums.values[v] * inverse;
   }
 }

@@ -61,7 +61,7 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
   const Workspace work =
       begin(model, problem.node_count, problem.workspace, problem.workspace_size, stream);
   launch("read_nodes", read_nodes,
-         static_cast<unsigned>((problem.node_count + kRowThreads - 1) / kRowThreads), kRowThreads,
+         static_cast<unsigned>((problem.node_count + kRowsOfBlock - 1) / kRowsOfBlock), kRowThreads,
          stream, problem.nodes, static_cast<int>(problem.node_count), problem.path_slots,
          problem.memories, NodeLimits(problem), work.rows, work.status);
 

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/warp_team.cuh"
 
 namespace molspec::cuda {
@@ -11,6 +13,39 @@ struct GuessShared {
   uint32_t path[NgramTable::kMaxOrder];
   SymbolProbability found[kMostNgramSymbols];  // symbols, then tokens as `weigh` leaves them
   bool seen[kMostNgramSymbols];
+  ContextRange ranges[NgramTable::kMaxOrder];
+};
+
+// Room in shared memory for what a warp reads again and again: there a read takes 30 cycles, not
+// 270.
+struct Stage {
+  uint8_t* base;
+  int64_t room;
+  int64_t used = 0;
+
+  // Where so many bytes may be written, or null where there is no room.
+  __device__ uint8_t* take(int64_t bytes) {
+    const int64_t begin = used, end = (begin + bytes + 15) / 16 * 16;
+    if (end > room) return nullptr;
+    used = end;
+    return base + begin;
+  }
+
+  // Makes `from` point to a copy, where there is room for one; the warp must meet before it is
+  // read.
+  template <typename T>
+  __device__ void keep(const T*& from, int64_t count) {
+    static_assert(sizeof(T) == 1 || sizeof(T) % 4 == 0);
+    constexpr int kWord = sizeof(T) % 4 == 0 ? 4 : 1;
+    using Word = std::conditional_t<kWord == 4, uint32_t, uint8_t>;
+    uint8_t* to = take(count * static_cast<int64_t>(sizeof(T)));
+    if (!to) return;
+    const auto words = static_cast<int32_t>(count * static_cast<int64_t>(sizeof(T)) / kWord);
+#pragma unroll 4
+    for (int32_t i = lane_index(); i < words; i += kWarp)
+      reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
+    from = reinterpret_cast<const T*>(to);
+  }
 };
 
 // What a warp guesses from: the row of the model and that of a query.
@@ -37,7 +72,22 @@ struct Guesser {
         GuessTables::carve(*reinterpret_cast<const GuessTables::Head*>(tables), table_row);
     const GuessText copy_text =
         GuessTextRow::carve(*reinterpret_cast<const GuessTextRow::Head*>(text), text_row);
-    return {{carved.symbols, copy_text}, carved.ngram, shared, {shared.seen}};
+    return {{carved.symbols, copy_text}, carved.ngram, shared, {shared.seen, shared.ranges}};
+  }
+
+  // Everything but the n-gram model's own arrays, which are large, is read from shared memory.
+  __device__ void keep(Stage& stage) {
+    SymbolTable& symbols = rules.symbols;
+    GuessText& text = rules.text;
+    stage.keep(ngram.probabilities, 256);
+    stage.keep(symbols.kinds, symbols.vocab_size);
+    stage.keep(symbols.ring_numbers, symbols.vocab_size);
+    stage.keep(symbols.ring_tokens, SymbolTable::kRingNumbers);
+    stage.keep(text.code_of_symbol, symbols.alphabet_size());
+    stage.keep(text.codes, text.size);
+    stage.keep(text.symbols, text.size);
+    stage.keep(text.atoms, text.size);
+    team.sync();
   }
 
   // The state behind BOS.

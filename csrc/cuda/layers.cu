@@ -7,20 +7,38 @@
 namespace molspec::cuda {
 namespace {
 
-// From here on a row tile of 64 has more rows than padding.
-constexpr int64_t kMostNarrowRows = 48;
+// With fewer blocks of the wide kernel too many multiprocessors are idle: the narrow kernel's many
+// small ones are done sooner then, though they read all weights four times as often. By count
+// (bench/gpu/cost.py) an H200 takes 12 us for 16 to 128 wide blocks of 256 inner positions, and as
+// long for their narrow ones from 50 on.
+int64_t fewest_wide_blocks() {
+  int device, multiprocessors;
+  check_cuda(cudaGetDevice(&device), "device");
+  check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+             "multiprocessors");
+  return multiprocessors / 2;
+}
+
+template <typename Weights, bool kNormed>
+void launch_linear_of(const LinearProblem& problem, cudaStream_t stream) {
+  const auto panels = static_cast<unsigned>(problem.linear.panels);
+  const auto tiles = [&](int rows) {
+    return static_cast<unsigned>((problem.row_limit + rows - 1) / rows);
+  };
+  if (int64_t{panels} * tiles(kWideRows) < fewest_wide_blocks()) {
+    const dim3 blocks(panels * (kPanel / kTileColumns), tiles(kTileRows));
+    launch("linear_narrow", linear_narrow<Weights, kNormed>, blocks, kLinearThreads, stream,
+           problem);
+  } else {
+    launch("linear_wide", linear_wide<Weights, kNormed>, dim3(panels, tiles(kWideRows)),
+           kLinearThreads, stream, problem);
+  }
+}
 
 template <typename Weights>
-void launch_linear_of(const LinearProblem& problem, int64_t rows, cudaStream_t stream) {
-  const auto panels = static_cast<unsigned>(problem.linear.panels);
-  if (rows <= kMostNarrowRows) {
-    const dim3 blocks(panels * (kPanel / kTileColumns),
-                      static_cast<unsigned>((rows + kTileRows - 1) / kTileRows));
-    launch("linear_narrow", linear_narrow<Weights>, blocks, kLinearThreads, stream, problem);
-  } else {
-    const dim3 blocks(panels, static_cast<unsigned>((rows + kWideRows - 1) / kWideRows));
-    launch("linear_wide", linear_wide<Weights>, blocks, kLinearThreads, stream, problem);
-  }
+void launch_linear_of(const LinearProblem& problem, cudaStream_t stream) {
+  if (problem.in.norm.weight) return launch_linear_of<Weights, true>(problem, stream);
+  launch_linear_of<Weights, false>(problem, stream);
 }
 
 unsigned row_blocks(int64_t rows) {
@@ -54,6 +72,7 @@ LinearProblem Layers::problem(const Linear& linear, const NormInput& in, float* 
   LinearProblem problem{};
   problem.status = work_.status;
   problem.rows = work_.rows;
+  problem.row_limit = static_cast<int>(rows_);
   problem.linear = linear;
   problem.in = in;
   problem.norm_size = static_cast<int>(model_.d_model);
@@ -68,11 +87,11 @@ LinearProblem Layers::problem(const Linear& linear, const NormInput& in, float* 
 void Layers::launch_linear(const LinearProblem& problem) const {
   switch (model_.weight_type) {
     case WeightType::kFloat32:
-      return launch_linear_of<Float32Weights>(problem, rows_, stream_);
+      return launch_linear_of<Float32Weights>(problem, stream_);
     case WeightType::kBfloat16:
-      return launch_linear_of<PairedWeights<Bfloat16>>(problem, rows_, stream_);
+      return launch_linear_of<PairedWeights<Bfloat16>>(problem, stream_);
     case WeightType::kFloat16:
-      return launch_linear_of<PairedWeights<Float16>>(problem, rows_, stream_);
+      return launch_linear_of<PairedWeights<Float16>>(problem, stream_);
     case WeightType::kInt8:
       break;  // refused before: see engine.cpp
   }
@@ -115,7 +134,6 @@ void Layers::sublayer_end(const Linear& linear, const float* in, int64_t in_stri
 void Layers::attend(const LayerCache& cache, const Keys& keys, int64_t query_stride,
                     const float* bias) {
   AttentionProblem problem{};
-  problem.status = work_.status;
   problem.rows = work_.rows;
   problem.path_slots = keys.path_slots;
   problem.memories = keys.memories;
@@ -129,8 +147,8 @@ void Layers::attend(const LayerCache& cache, const Keys& keys, int64_t query_str
   problem.cache = cache;
   problem.out = work_.context;
   problem.out_stride = model_.attention_stride();
-  constexpr int kWarps = kAttentionThreads / kWarp;
-  const auto blocks = static_cast<unsigned>((rows_ * model_.head_count + kWarps - 1) / kWarps);
+  const dim3 blocks(static_cast<unsigned>(rows_),
+                    static_cast<unsigned>((model_.head_count + kHeadsOfBlock - 1) / kHeadsOfBlock));
   const auto kernel = model_.head_stride() <= kWarp       ? attention_kernel<1>
                       : model_.head_stride() <= 2 * kWarp ? attention_kernel<2>
                                                           : attention_kernel<kMostHeadVectors>;

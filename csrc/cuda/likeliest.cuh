@@ -18,13 +18,22 @@ struct LikelyToken {
   }
 };
 
-// The first token of a row behind another one. NaN is passed over.
+// The first token of a row behind another one. NaN is passed over. A lane loads eight tokens before
+// it looks at one.
 inline __device__ LikelyToken likeliest_behind(const LikelyToken& previous, const float* row,
                                                int64_t size) {
   LikelyToken best{-INFINITY, LikelyToken::kNone};
-  for (int64_t i = lane_index(); i < size; i += kWarp) {
-    const LikelyToken token{row[i], static_cast<int32_t>(i)};
-    if (previous.before(token) && token.before(best)) best = token;
+  constexpr int kTogether = 8;
+  for (int64_t begin = lane_index(); begin < size; begin += kTogether * kWarp) {
+    float log_probs[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) log_probs[i] = row[min(begin + i * kWarp, size - 1)];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const LikelyToken token{log_probs[i], static_cast<int32_t>(begin + i * kWarp)};
+      const bool is = begin + i * kWarp < size;
+      if (is && previous.before(token) && token.before(best)) best = token;
+    }
   }
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
     const LikelyToken other{__shfl_xor_sync(~0U, best.log_prob, distance),

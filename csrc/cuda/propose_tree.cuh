@@ -13,8 +13,12 @@ struct DraftEntry {
   int32_t token;   // kNoToken where there is none, or none any more
 };
 
+// The rows of a product query and the states of sixteen nodes of it.
+constexpr int kStagedBytes = 20 * 1024;
+
 struct TreeShared {
   GuessShared guess;
+  alignas(16) uint8_t staged[kStagedBytes];
   DraftEntry entries[kMostTreeNodes * kMostTreeNodes];  // behind the last token, behind node 0, ...
   int32_t depths[kMostTreeNodes];
 };
@@ -25,12 +29,18 @@ struct TreeProposer {
   const int query;
   const Guesser guesser;
   TreeShared& shared;
+  uint8_t* const staged_states;  // of root and nodes, or null: they are where the rows are
+  const int64_t state_size;
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
   __device__ GuessStateView state(int64_t index) const {
     return guess_state_of(problem.guess.state(query, index), guesser.rules.text);
   }
-  __device__ GuessStateView node_state(int32_t node) const { return state(2 + node); }
+  // Of node -1: of the root.
+  __device__ GuessStateView node_state(int32_t node) const {
+    if (!staged_states) return state(2 + node);
+    return guess_state_of(staged_states + (node + 1) * state_size, guesser.rules.text);
+  }
 
   // The state behind all that has been emitted.
   __device__ GuessStateView root(GuessTextRow::Head& head) const {
@@ -47,7 +57,19 @@ struct TreeProposer {
       head.root = at;
       head.absorbed = absorbed;
     }
-    return state(at);
+    return staged(state(at));
+  }
+
+  // The root's state where those of the nodes are.
+  __device__ GuessStateView staged(const GuessStateView& root) const {
+    if (!staged_states) return root;
+    const GuessStateView copy = node_state(-1);
+    guesser.team.copy(reinterpret_cast<const uint8_t*>(root.place),
+                      reinterpret_cast<uint8_t*>(copy.place),
+                      static_cast<int32_t>(guess_state_size(guesser.rules.text.size,
+                                                            guesser.rules.text.source_length)));
+    guesser.team.sync();
+    return copy;
   }
 
   // The likeliest tokens behind a state as entries [parent].
@@ -126,7 +148,13 @@ inline __global__ void propose_tree_kernel(ProposeTreeProblem problem) {
   uint8_t* text = problem.guess.text(query);
   int32_t count = 0;
   if (Guesser::fits(tables, text, problem.guess.text_stride, problem.guess.state_stride)) {
-    const TreeProposer proposer{problem, query, Guesser::on(tables, text, shared.guess), shared};
+    Guesser guesser = Guesser::on(tables, text, shared.guess);
+    Stage stage{shared.staged, kStagedBytes};
+    guesser.keep(stage);
+    const GuessText& copied = guesser.rules.text;
+    const int64_t size = (guess_state_size(copied.size, copied.source_length) + 15) / 16 * 16;
+    uint8_t* states = stage.take(problem.drafts.limit * size);
+    const TreeProposer proposer{problem, query, guesser, shared, states, size};
     count = proposer.grow(proposer.root(*reinterpret_cast<GuessTextRow::Head*>(text)));
   }
   if (lane_index() == 0) problem.drafts.count(query) = count;

@@ -20,36 +20,57 @@ inline __device__ void report(Status* status, const Fault& fault) {
   status->fault.expected = fault.expected;
 }
 
-// Thread i reads node i. A node whose memory is kAbsent is a gap and no fault.
+// Warp i reads node i; its lanes stride over the path and the memory's blocks. A node whose memory
+// is kAbsent is a gap and no fault.
 inline __global__ void read_nodes(const Node* nodes, int node_count, const int32_t* path_slots,
                                   Memories memories, NodeLimits limits, Row* rows, Status* status) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int i = blockIdx.x * kRowsOfBlock + warp_index();
   if (i >= node_count) return;
-  Node node = nodes[i];
-  rows[i] = {{0, 0, 0, kAbsent}, -1};
-  if (node.memory == kAbsent) return;
-  Fault fault = node_fault(node, i, path_slots, limits);
-  if (fault.kind == Fault::kNone) fault = memory_fault(memories, node.memory, limits.memory_blocks);
-  if (fault.kind != Fault::kNone) return report(status, fault);
-  rows[i] = {node, path_slots[node.path_begin + node.position]};
-  atomicMax(&status->row_count, i + 1);
+  const Node node = nodes[i];
+  const bool absent = node.memory == kAbsent;
+  Fault fault{};
+  if (!absent) {
+    fault = node_fault(node, i, path_slots, limits, lane_index(), kWarp);
+    if (fault.kind == Fault::kNone)
+      fault = memory_fault(memories, node.memory, limits.memory_blocks, lane_index(), kWarp);
+    if (fault.kind != Fault::kNone) report(status, fault);
+  }
+  const bool sound = !absent && __ballot_sync(~0U, fault.kind != Fault::kNone) == 0;
+  if (lane_index() != 0) return;
+  rows[i] =
+      sound ? Row{node, path_slots[node.path_begin + node.position]} : Row{{0, 0, 0, kAbsent}, -1};
+  if (sound) atomicMax(&status->row_count, i + 1);
 }
 
-// Block i reads source i; its threads stride over its positions. Row r is id r of source_ids.
+// Block i reads source i: every warp looks at all of it, then its threads stride over its
+// positions. Row r is id r of source_ids.
 inline __global__ void read_sources(const int32_t* ids, const int32_t* offsets, Memories memories,
                                     SourceLimits limits, Row* rows, Status* status) {
   const int query = blockIdx.x;
-  const Fault fault = source_fault(ids, offsets, query, memories, limits);
-  if (fault.kind != Fault::kNone) {
-    if (threadIdx.x == 0) report(status, fault);
-    return;
-  }
+  const Fault fault = source_fault(ids, offsets, query, memories, limits, lane_index(), kWarp);
+  if (fault.kind != Fault::kNone) report(status, fault);
+  if (__ballot_sync(~0U, fault.kind != Fault::kNone)) return;
   const int32_t* blocks = memories.blocks(query);
   for (int t = threadIdx.x; t < offsets[query + 1] - offsets[query]; t += blockDim.x) {
     const int row = offsets[query] + t;
     rows[row] = {{ids[row], t, 0, query},
                  blocks[t / kBlockPositions] * kBlockPositions + t % kBlockPositions};
     atomicMax(&status->row_count, row + 1);
+  }
+}
+
+// out[i] = value(i) for columns below `size`, by one warp: lane l owns l, l + 32, ... What a value
+// loads is under way for eight columns before one is written, as `out` may be what is read.
+template <typename Value>
+__device__ void write_columns(int size, float* out, Value value) {
+  constexpr int kTogether = 8;
+  for (int begin = lane_index(); begin < size; begin += kTogether * kWarp) {
+    float values[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) values[i] = value(min(begin + i * kWarp, size - 1));
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i)
+      if (begin + i * kWarp < size) out[begin + i * kWarp] = values[i];
   }
 }
 
@@ -72,8 +93,9 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
   const float* token = problem.embedding + token_id * problem.stride;
   const int64_t place = position * problem.stride;
   float* out = problem.out + static_cast<int64_t>(row) * problem.stride;
-  for (int i = lane_index(); i < problem.stride; i += kWarp)
-    out[i] = problem.positions ? token[i] + problem.positions[place + i] : token[i];
+  write_columns(problem.stride, out, [&](int i) {
+    return problem.positions ? token[i] + problem.positions[place + i] : token[i];
+  });
 }
 
 struct NormProblem {
@@ -91,11 +113,10 @@ inline __global__ void norm_kernel(NormProblem problem) {
   const int64_t row = blockIdx.x * kRowsOfBlock + warp_index();
   if (row >= problem.status->row_count) return;
   const NormInput in{problem.norm, problem.in, problem.stride};
-  const float* from = problem.in + row * problem.stride;
+  const float* const from[1] = {problem.in + row * problem.stride};
   float* to = problem.out + row * problem.stride;
   const Moments moments = row_moments(from, problem.size, problem.eps, problem.rms);
-  for (int i = lane_index(); i < problem.stride; i += kWarp)
-    to[i] = normalise(in, moments, from[i], i);
+  write_columns(problem.stride, to, [&](int i) { return normalise(in, moments, from[0][i], i); });
 }
 
 struct LogSoftmaxProblem {
@@ -116,14 +137,14 @@ inline __global__ void log_softmax_kernel(LogSoftmaxProblem problem) {
     for (int i = lane_index(); i < problem.size; i += kWarp) out[i] = NAN;
     return;
   }
-  const float* in = problem.in + row * problem.in_stride;
-  float top = -INFINITY;
-  for (int i = lane_index(); i < problem.size; i += kWarp) top = fmaxf(top, in[i]);
+  const float* const in[1] = {problem.in + row * problem.in_stride};
+  const Columns<1> columns(in, problem.size);
+  float top = -INFINITY, total[1] = {};
+  columns.for_each([&](int, float value) { top = fmaxf(top, value); });
   top = warp_max(top);
-  float total = 0.0f;
-  for (int i = lane_index(); i < problem.size; i += kWarp) total += expf(in[i] - top);
-  const float log_total = logf(warp_sum(total));
-  for (int i = lane_index(); i < problem.size; i += kWarp) out[i] = (in[i] - top) - log_total;
+  columns.add(total, [&](float value, int, float sum) { return sum + expf(value - top); });
+  const float log_total = logf(total[0]);
+  columns.for_each([&](int column, float value) { out[column] = (value - top) - log_total; });
 }
 
 }  // namespace molspec::cuda

@@ -11,7 +11,7 @@ namespace molspec::cuda {
 
 // A node of the decoder or a position of a source. `node.memory` is kAbsent where a row stands for
 // nothing: a gap, or a value out of range. Such rows are computed with, and reach nobody.
-struct Row {
+struct alignas(16) Row {
   Node node;
   int32_t slot;  // where its keys and values go
 };

@@ -11,11 +11,19 @@ constexpr int kWarp = 32;
 inline __device__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarp; }
 inline __device__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// Every lane gets the sum, added as a balanced tree: 0 with 16, 1 with 17, ..., then 0 with 8, ...
-inline __device__ float warp_sum(float value) {
+// Every lane gets the sums, each added as a balanced tree: 0 with 16, 1 with 17, ..., then 0 with
+// 8,
+// ...
+template <int kCount>
+__device__ void warp_sums(float (&values)[kCount]) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(~0U, value, distance);
-  return value;
+    for (float& value : values) value += __shfl_xor_sync(~0U, value, distance);
+}
+
+inline __device__ float warp_sum(float value) {
+  float values[1] = {value};
+  warp_sums(values);
+  return values[0];
 }
 
 inline __device__ float warp_max(float value) {

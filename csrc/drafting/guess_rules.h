@@ -7,7 +7,7 @@
 //   extend_matches, copy     loops over bytes
 //   best_copy                the first position of the best score above one, or -1
 //   find                     the index of a symbol, or -1; behind both, all members have read
-//   child, begin_lookup, add_continuations    see ngram_table.h
+//   child, begin_lookup, add_continuations, back_off    see ngram_table.h
 
 #pragma once
 

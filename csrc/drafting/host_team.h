@@ -80,6 +80,10 @@ class HostTeam {
                                       : static_cast<uint32_t>(at - table.context_symbols);
   }
 
+  float back_off(const NgramTable& table, uint32_t context) const {
+    return table.contexts[context].back_off;
+  }
+
   void begin_lookup(const NgramTable& table) const {
     lookup_.fit(table);
     if (++lookup_.stamp != 0) return;

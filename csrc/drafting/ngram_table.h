@@ -39,7 +39,8 @@ struct NgramTable {
 // lists first; returns how many. Stops where all that are left have less than `floor` together, so
 // that the sum may be less than 1, but never more. At most the last order - 1 symbols of the
 // context are read. `found` has room for the alphabet, `path` for kMaxOrder contexts. A team
-// (guess_rules.h) finds children and adds continuations.
+// (guess_rules.h) finds children, adds continuations and knows what a
+// context backs off with; it is asked for contexts from the longest on, each of these once.
 template <typename Team>
 MOLSPEC_ANYWHERE int ngram_lookup(const Team& team, const NgramTable& table, const int32_t* context,
                                   int context_length, float floor, uint32_t* path,
@@ -64,7 +65,7 @@ MOLSPEC_ANYWHERE int ngram_lookup(const Team& team, const NgramTable& table, con
     const int first = count;
     count = team.add_continuations(table, node, weight, found, count);
     for (int i = first; i < count; ++i) left -= found[i].probability;
-    weight *= table.contexts[node].back_off;
+    weight *= team.back_off(table, node);
   }
   return count;
 }

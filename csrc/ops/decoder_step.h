@@ -58,8 +58,9 @@ struct NodeLimits {
         memory_blocks(problem.memory_blocks) {}
 };
 
+// Of the path's slots every `stride`-th is looked at, from `first` on: a device shares them out.
 inline MOLSPEC_ANYWHERE Fault node_fault(const Node& node, int32_t index, const int32_t* path_slots,
-                                         const NodeLimits& limits) {
+                                         const NodeLimits& limits, int first = 0, int stride = 1) {
   if (node.token_id < 0 || node.token_id >= limits.token_count)
     return {Fault::kToken, index, node.token_id, limits.token_count - 1};
   if (node.position < 0 || node.position >= limits.position_count)
@@ -67,7 +68,7 @@ inline MOLSPEC_ANYWHERE Fault node_fault(const Node& node, int32_t index, const 
   const int64_t path_end = static_cast<int64_t>(node.path_begin) + node.position;
   if (node.path_begin < 0 || path_end >= limits.path_slot_count)
     return {Fault::kPath, index, node.path_begin, limits.path_slot_count};
-  for (int64_t t = node.path_begin; t <= path_end; ++t)
+  for (int64_t t = node.path_begin + first; t <= path_end; t += stride)
     if (path_slots[t] < 0 || path_slots[t] >= limits.slot_count)
       return {Fault::kSlot, index, path_slots[t], limits.slot_count - 1};
   return {};

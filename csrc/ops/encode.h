@@ -36,17 +36,19 @@ struct SourceLimits {
         memory_blocks(problem.memory_blocks) {}
 };
 
+// Of the ids and blocks every `stride`-th is looked at, from `first` on: a device shares them out.
 inline MOLSPEC_ANYWHERE Fault source_fault(const int32_t* ids, const int32_t* offsets,
                                            int32_t index, const Memories& memories,
-                                           const SourceLimits& limits) {
+                                           const SourceLimits& limits, int first = 0,
+                                           int stride = 1) {
   const int64_t begin = offsets[index], end = offsets[index + 1];
   if (begin < 0 || end > limits.id_count || end - begin > limits.position_count)
     return {Fault::kSourceSpan, index, end - begin, limits.position_count};
-  const Fault fault = memory_fault(memories, index, limits.memory_blocks);
+  const Fault fault = memory_fault(memories, index, limits.memory_blocks, first, stride);
   if (fault.kind != Fault::kNone) return fault;
   if (end - begin != memories.length(index))
     return {Fault::kSourceLength, index, memories.length(index), end - begin};
-  for (int64_t i = begin; i < end; ++i)
+  for (int64_t i = begin + first; i < end; i += stride)
     if (ids[i] < 0 || ids[i] >= limits.token_count)
       return {Fault::kSourceToken, index, ids[i], limits.token_count - 1};
   return {};

@@ -26,14 +26,15 @@ struct Memories {
 // out of date.
 Memories memories_check(const Tensor& memories);
 
+// Of its blocks every `stride`-th is looked at, from `first` on.
 inline MOLSPEC_ANYWHERE Fault memory_fault(const Memories& memories, int32_t query,
-                                           int64_t cache_blocks) {
+                                           int64_t cache_blocks, int first = 0, int stride = 1) {
   if (query < 0 || query >= memories.count)
     return {Fault::kMemory, query, query, memories.count - 1};
   const int64_t most = (memories.stride - 1) * kBlockPositions;
   const int64_t length = memories.length(query);
   if (length < 1 || length > most) return {Fault::kMemoryLength, query, length, most};
-  for (int32_t i = 0; i < memories.block_count(query); ++i) {
+  for (int32_t i = first; i < memories.block_count(query); i += stride) {
     const int32_t block = memories.blocks(query)[i];
     if (block < 0 || block >= cache_blocks)
       return {Fault::kMemoryBlock, query, block, cache_blocks - 1};

@@ -19,7 +19,6 @@ from molspec.engine.torch.module import EncoderDecoder
 from molspec.measurement import measure
 from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.options import LARGEST
 from molspec.predictor import Model
 from molspec.text import Vocabulary
 

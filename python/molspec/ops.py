@@ -6,6 +6,7 @@ spec in a `_native.Batch`.
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from pathlib import Path
 
@@ -36,6 +37,17 @@ if HAS_CUDA:
     _load("molspec_ops_cuda.so")
 
 _library = torch.ops.molspec
+
+
+def cuda_versions() -> tuple[int, int]:
+    """The CUDA version that the driver can run, and the one that the operators were built with.
+
+    Both as 1000 * major + 10 * minor. Raises OSError where the CUDA operators were not built.
+    """
+    versions = ctypes.c_int(), ctypes.c_int()
+    library = ctypes.CDLL(str(_BUILT / "molspec_ops_cuda.so"))
+    library.molspec_cuda_versions(*map(ctypes.byref, versions))
+    return versions[0].value, versions[1].value
 
 
 def encode(

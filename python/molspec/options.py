@@ -55,7 +55,7 @@ class PredictOptions:
         one's own with the methods of `molspec.drafting.Drafter`. Where not given the search's own:
         "tree", of sbs "windows", and "none" for exact beams where drafting is taken to cost more
         than it saves: on the CPU's engine for those wider than 5, on a device for those wider than
-        14 or more than 1,024 hypotheses of a batch. draft_length and draft_count belong to
+        7 or more than 1,024 hypotheses of a batch. draft_length and draft_count belong to
         "windows", node_budget (nodes a query and pass) to "tree", which chooses nodes by what they
         cost where it is not given.
     length_penalty: hypotheses rank by log_prob / length ** length_penalty. 0 where answers are

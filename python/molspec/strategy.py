@@ -17,12 +17,12 @@ _NUCLEUS = 0.9975
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
-#: free while they are few, and the time of looking ahead, which grows with the beam: estimates, not
-#: yet measured (docs/decisions/0012).
-_WIDEST_DRAFTED_ON_DEVICE = 14
+#: free while they are few, and the time of looking ahead, which doubles beyond seven hypotheses,
+#: one for each warp that guesses: counted, not yet measured (docs/performance.md).
+_WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
-#: Where passes are dear and rows are not.
-_DEVICE_TREE = TreeDraft(node_budget=16)
+#: Where passes are dear and rows are not: with the last token sixteen nodes, a whole tile of rows.
+_DEVICE_TREE = TreeDraft(node_budget=15)
 
 _Chosen = Drafting | LookAhead | Drafter | DrafterMaker
 

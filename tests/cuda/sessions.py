@@ -6,6 +6,7 @@ import copy
 import math
 import random
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -113,6 +114,9 @@ class DeviceSession(FakeModel):
             self._rounds = self._kind(self, spec, guess, self._ahead)  # type: ignore[arg-type]
         assert self._rounds.spec is spec
         return self._rounds
+
+    def on_stream(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def cache(self, blocks: int) -> Tensor:
         return torch.zeros(blocks)

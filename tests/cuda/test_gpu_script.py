@@ -1,8 +1,9 @@
-"""What of bench/gpu runs without a GPU: all but the build, the sanitizer and the graph costs."""
+"""What of bench/gpu runs without a GPU: all but the build, the sanitizers and the graph costs."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +13,44 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_script_is_bash() -> None:
-    subprocess.run(["bash", "-n", str(ROOT / "bench" / "gpu.sh")], check=True)
+def rows(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("part", ["laws", "small", "times", "kernels"])
 def test_a_part_runs_on_the_cpu(part: str, tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    command = [sys.executable, "bench/gpu", part, "--device", "cpu", "--few", "--json", str(path)]
+    path = tmp_path / "results.jsonl"
+    command = [sys.executable, "bench/gpu", part, "--device", "cpu", "--few", "--lines", str(path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    report = json.loads(path.read_text())
-    assert report["part"] == part
-    assert report.get("ok", True)
+    found = rows(path)
+    assert {row["part"] for row in found} == {part}
+    assert all(row.get("ok", True) for row in found)
+
+
+def test_the_script_ends_with_its_summary_whatever_becomes_of_a_part(tmp_path: Path) -> None:
+    """An interpreter that never ends: every part is cut off, and what time is left goes on."""
+    slow = tmp_path / "python"
+    slow.write_text('#!/bin/sh\nshift 3; echo \'{"part": "cut off"}\' >> "$1"; sleep 60\n')
+    slow.chmod(0o755)
+    folder = tmp_path / "results"
+    environment = {
+        **os.environ,
+        "PYTHON": str(slow),
+        "STAND_IN": "1",
+        "SECONDS_IN_ALL": "7",
+        "PATH": "/usr/bin:/bin",
+    }
+    command = ["bash", "bench/gpu.sh", str(folder)]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "logs.tar.gz",
+        "results.jsonl",
+        "summary.txt",
+    ]
+    summary = run.stdout.splitlines()
+    assert summary == (folder / "summary.txt").read_text().splitlines()
+    assert summary[0].startswith("FAIL  checks (status 124")
+    assert any(line.startswith("skip  times: no time is left") for line in summary)
+    assert rows(folder / "results.jsonl") == [{"part": "cut off"}]
+    assert summary[-1].startswith("1 lines of results")

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from molspec import drafting, predictor
+from molspec.engine import devices
 from molspec.engine.cuda.engine import CudaEngine, Searches
 from molspec.engine.cuda.graphs import Graphs
 from molspec.engine.cuda.session import CudaSession
@@ -24,15 +25,21 @@ from tests.cuda.emulator import Emulator
 
 
 class Recorder(Graphs):
-    """Does the work at once; knows the sizes of graphs, and what was marked but not waited for."""
+    """Does the work at once; knows the sizes of graphs of steps or rounds, the lengths of those
+    that encode, and what was marked but not waited for.
+    """
 
     def __init__(self) -> None:
         super().__init__(torch.device("cpu"))
         self.sizes: list[Hashable] = []
+        self.encoded: list[int] = []
         self.under_way = 0
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
-        self.sizes.append(key)
+        if isinstance(key, tuple) and key[0] == "encode":
+            self.encoded.append(key[1])
+        else:
+            self.sizes.append(key)
         work()
 
     def mark(self) -> Callable[[], None]:
@@ -192,6 +199,40 @@ def test_steps_come_in_few_sizes(cuda: Emulator) -> None:
     model.engine = engine
     model.predict(tiny.QUERIES[:3], max_length=6)
     assert set(engine.graphs.sizes) <= {8, 16, 32, 64}
+
+
+def test_no_single_source_makes_the_workspace_move(cuda: Emulator) -> None:
+    session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, Recorder())
+    assert not session.reserve(session.spec.max_positions)
+
+
+def test_a_source_is_encoded_by_the_graph_of_the_next_length(cuda: Emulator) -> None:
+    recorder = Recorder()
+    session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, recorder)
+    for length in (48, 16, 32):  # whole blocks: nobody has written the others
+        source = [4 + i % 9 for i in range(length)]
+        session.encode([1], [source])
+        alone = session._memory_cache.clone()
+        blocks = session._host_memories[1, 1 : 1 + length // 16].tolist()
+        session.release(1)
+        session.encode([1, 0], [source, [5, 6]])  # without a graph
+        again = session._host_memories[1, 1 : 1 + length // 16].tolist()
+        assert torch.equal(session._memory_cache[again], alone[blocks])
+        session.release(0)
+        session.release(1)
+    assert recorder.encoded == [64, 16, 32]
+
+
+@pytest.mark.parametrize(("driver", "runtime"), [(13000, 13000), (12060, 12090), (13010, 12040)])
+def test_a_driver_runs_what_is_not_newer(driver: int, runtime: int) -> None:
+    assert devices.version_fault(driver, runtime) is None
+
+
+def test_an_old_driver_is_named() -> None:
+    fault = devices.version_fault(12060, 13000)
+    assert fault is not None
+    assert "its driver runs CUDA up to 12.6, expected 13.0 or later" in fault
+    assert "with an nvcc of CUDA 12" in fault
 
 
 def test_bad_sources_are_refused(cuda: Emulator) -> None:

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from molspec.engine.cpu.kept import Buffers, Kept
 from molspec.engine.cpu.engine import NativeEngine
+from molspec.engine.cpu.kept import Buffers, Kept
 from molspec.predictor import Model
 from tests import tiny
 

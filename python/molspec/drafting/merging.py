@@ -75,13 +75,16 @@ class NativeParts:
     """A native drafter with the methods of `Drafter`: a native object a query."""
 
     def __init__(self, drafting: Drafting, guess: _native.GuessModel) -> None:
-        self._make = lambda: _native.NativeDrafter(drafting.native(), guess)
+        self._options, self._guess = drafting.native(), guess
         self._drafters: dict[int, _native.NativeDrafter] = {}
         self._idle: list[_native.NativeDrafter] = []
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Begin a query."""
-        drafter = self._idle.pop() if self._idle else self._make()
+        if self._idle:
+            drafter = self._idle.pop()
+        else:
+            drafter = _native.NativeDrafter(self._options, self._guess)
         drafter.start(source_ids)
         self._drafters[row] = drafter
 

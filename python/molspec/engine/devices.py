@@ -61,6 +61,27 @@ def _check_cuda(device: str, index: int) -> None:
             f"device is {device!r}: its compute capability is {found[0]}.{found[1]}, expected "
             f"{_LEAST_CAPABILITY[0]}.{_LEAST_CAPABILITY[1]} (Ampere) or later"
         )
+    if fault := version_fault(*ops.cuda_versions()):
+        raise ValueError(f"device is {device!r}: {fault}")
+
+
+def version_fault(driver: int, runtime: int) -> str | None:
+    """What is wrong where a driver is older than the CUDA that the operators were built with.
+
+    torch may work on it all the same: it brings a CUDA of its own. Versions as `ops.cuda_versions`
+    gives them; within a major version every driver will do.
+    """
+    if driver // 1000 >= runtime // 1000:
+        return None
+    return (
+        f"its driver runs CUDA up to {_named(driver)}, expected {runtime // 1000}.0 or later, as "
+        f"molspec was built with CUDA {_named(runtime)}; update the driver, or install molspec "
+        f"with an nvcc of CUDA {driver // 1000}"
+    )
+
+
+def _named(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def make_engine(spec: ModelSpec, weights: Mapping[str, Tensor], device: str, dtype: str) -> Engine:

@@ -37,6 +37,9 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
@@ -82,6 +85,7 @@ struct Machine {
   int current = 0, live = 0;
   std::mt19937 order{1};
   int skipped_barrier = -1;  // the barrier of each block that is left out, to see it missed
+  int multiprocessors = 132;
 };
 inline Machine machine;
 
@@ -257,6 +261,15 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cuda
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t) {
   std::memset(to, value, size);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = emulation::machine.multiprocessors;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }

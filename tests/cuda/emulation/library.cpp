@@ -43,9 +43,12 @@
 #include "ops/verify_nodes.cpp"
 #include "ops/window_rows.cpp"
 
-// Another order of threads and blocks; a barrier of every block to leave out, -1 for none.
+// Another order of threads and blocks; a barrier of every block to leave out, -1 for none; how many
+// multiprocessors the machine says it has.
 extern "C" __attribute__((visibility("default"))) void emulation_set(unsigned seed,
-                                                                     int skipped_barrier) {
+                                                                     int skipped_barrier,
+                                                                     int multiprocessors) {
   emulation::machine.order.seed(seed);
   emulation::machine.skipped_barrier = skipped_barrier;
+  emulation::machine.multiprocessors = multiprocessors;
 }

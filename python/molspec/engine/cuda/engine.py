@@ -110,7 +110,8 @@ class Searches:
             )
             if kind is None:
                 return None
-            rounds = self._make(kind, spec, guess)
+            with self.session.on_stream():
+                rounds = self._make(kind, spec, guess)
         else:
             self._rounds.remove(rounds)
         self._rounds.append(rounds)

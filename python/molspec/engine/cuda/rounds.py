@@ -117,14 +117,16 @@ class DeviceRounds(ABC, Generic[SpecT]):
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Begin the query of an encoded row in the next round."""
         first_round = self._looked_count + len(self._under_way)
-        most_nodes = self._begin(row, source_ids)
-        self._write_head(row, self._fresh())
+        with self._session.on_stream():
+            most_nodes = self._begin(row, source_ids)
+            self._write_head(row, self._fresh())
         self._live[row] = first_round, most_nodes
 
     def cancel(self, row: int) -> None:
         """Forget a query: from the next round on it has no part."""
         del self._live[row]
-        self._write_head(row, np.zeros_like(self._fresh()))
+        with self._session.on_stream():
+            self._write_head(row, np.zeros_like(self._fresh()))
 
     def _write_head(self, row: int, head: npt.NDArray[np.void]) -> None:
         content = np.frombuffer(head.tobytes(), dtype=np.uint8).copy()
@@ -132,8 +134,9 @@ class DeviceRounds(ABC, Generic[SpecT]):
 
     def run(self) -> list[Decoded]:
         """Queue the next round and look at the oldest one; return the queries it found done."""
-        while len(self._under_way) < len(self._images):
-            self._queue()
+        with self._session.on_stream():
+            while len(self._under_way) < len(self._images):
+                self._queue()
         wait, image = self._under_way.popleft()
         wait()
         done = self._look(image)

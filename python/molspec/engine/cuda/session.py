@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
 
 #: The smallest step that is captured: sizes are powers of two from here on.
 _FEWEST_NODES = 8
+#: The same of sources.
+_FEWEST_POSITIONS = 16
 #: The row of a captured step that has no node (csrc/ops/decoder_step.h).
 _GAP = (0, 0, 0, -1)
 
@@ -26,6 +29,9 @@ class CudaSession:
 
     A step copies its nodes in, replays the graph of the next size and copies log-probs out: one
     wait. Buffers grow to the largest step seen; a warm step allocates and captures nothing.
+
+    All of it is on one stream of the session's own, whatever the caller's is: memory that is given
+    back goes to that stream's pool, where nobody else's work can still read it.
 
     `library` and `graphs` are for tests without a device.
     """
@@ -43,17 +49,29 @@ class CudaSession:
         self.spec = packed.spec
         self.library = library
         self.device = packed.weights.device
+        self._stream: torch.cuda.Stream | None = None
+        if self.device.type == "cuda":
+            self._stream = torch.cuda.Stream(self.device)
+            self._stream.wait_stream(torch.cuda.current_stream(self.device))  # the weights
         self.graphs = Graphs(self.device) if graphs is None else graphs
         blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
         self._host_memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32, device="cpu")
-        self._memories = self._host_memories.to(self.device)
         self._free_blocks = list(reversed(range(query_count * blocks)))
-        self._memory_cache = self.cache(query_count * blocks)
-        self._kv_cache = self.cache(0)
-        self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
-        self._nodes = Staged((4,), torch.int32, self.device)
-        self._path_slots = Staged((), torch.int32, self.device)
-        self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
+        with self.on_stream():
+            self._memories = self._host_memories.to(self.device)
+            self._memory_cache = self.cache(query_count * blocks)
+            self._kv_cache = self.cache(0)
+            self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
+            longest = _power_of_two(packed.spec.max_positions)
+            self.reserve(longest)  # no single source makes it move
+            self._source = torch.zeros(3 + blocks + longest, dtype=torch.int32, device=self.device)
+            self._nodes = Staged((4,), torch.int32, self.device)
+            self._path_slots = Staged((), torch.int32, self.device)
+            self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
+
+    def on_stream(self) -> AbstractContextManager[object]:
+        """The session's stream as torch's current one: everything on the device is done there."""
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def reset(self) -> None:
         """Free all rows, for other requests: those that were left early have some."""
@@ -84,15 +102,35 @@ class CudaSession:
             self._allocate(row, length)
         source_ids = host.integers([i for source in sources for i in source])
         self._check_source(source_ids)
-        self._memories.copy_(self.send(self._host_memories))
-        self.reserve(sum(lengths))
-        self.library.encode(
-            *self._model,
-            self.send(source_ids),
-            self.send(host.integers([0, *np.cumsum(lengths)])),
-            self.send(self._host_memories[host.integers(rows)]),
-            self._memory_cache,
-            self._workspace,
+        with self.on_stream():
+            self._memories.copy_(self.send(self._host_memories))
+            offsets = host.integers([0, *np.cumsum(lengths)])
+            memories = self._host_memories[host.integers(rows)]
+            if len(rows) == 1:
+                self._encode_one(torch.cat([offsets, memories[0], source_ids]), lengths[0])
+                return
+            self.reserve(_power_of_two(sum(lengths)))
+            sent = (self.send(values) for values in (source_ids, offsets, memories))
+            self.library.encode(*self._model, *sent, self._memory_cache, self._workspace)
+
+    def _encode_one(self, source: Tensor, length: int) -> None:
+        """Encode a source, sent in one piece, by the graph of the next length.
+
+        A graph reads ids up to its length; those behind the offsets' end belong to nobody.
+        """
+        self._source[: len(source)] = self.send(source)
+        size = _power_of_two(max(length, _FEWEST_POSITIONS))
+        head = len(source) - length
+        self.graphs.run(
+            ("encode", size),
+            lambda: self.library.encode(
+                *self._model,
+                self._source[head : head + size],
+                self._source[:2],
+                self._source[2:head].unsqueeze(0),
+                self._memory_cache,
+                self._workspace,
+            ),
         )
 
     def send(self, values: Tensor) -> Tensor:
@@ -130,15 +168,16 @@ class CudaSession:
         """
         count = len(nodes)
         size = self.step_size(count)
-        self._grow(size, len(path_slots), block_count)
-        self._nodes.host[:count] = torch.from_numpy(nodes)
-        self._nodes.host[count:size] = host.integers(_GAP)
-        self._nodes.upload(size)
-        self._path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
-        self._path_slots.upload(len(path_slots))
-        self.graphs.run(size, lambda: self._launch(size))
-        self._log_probs.download(count)
-        self.library.refuse_fault(self._workspace)  # waits
+        with self.on_stream():
+            self._grow(size, len(path_slots), block_count)
+            self._nodes.host[:count] = torch.from_numpy(nodes)
+            self._nodes.host[count:size] = host.integers(_GAP)
+            self._nodes.upload(size)
+            self._path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
+            self._path_slots.upload(len(path_slots))
+            self.graphs.run(size, lambda: self._launch(size))
+            self._log_probs.download(count)
+            self.library.refuse_fault(self._workspace)  # waits
         return self._log_probs.host.numpy()
 
     def step_size(self, node_count: int) -> int:

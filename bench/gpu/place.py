@@ -1,0 +1,89 @@
+"""What a part of bench/gpu runs on: a device, or the CUDA operators as host code in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from molspec.engine.graphs import Graphs
+
+from molspec import ops
+from molspec.checkpoints import Checkpoint
+from molspec.engine.cuda import CudaEngine, CudaSession
+from molspec.predictor import Model
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+#: A line of the results.
+Row = dict[str, Any]
+
+
+class _Eager(Graphs):
+    """Does the work at once, as there is nothing to capture."""
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        del key
+        work()
+
+    def mark(self) -> Callable[[], None]:
+        return lambda: None
+
+
+class _EmulatedEngine(CudaEngine):
+    """The engine of a device whose operators are host code."""
+
+    library: Any
+
+    def _make(self, query_count: int) -> CudaSession:
+        return CudaSession(self.packed, query_count, self.library, _Eager(torch.device("cpu")))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part runs, and how much of it."""
+
+    device: str  # "cuda"; "cpu": what the CPU's operators can; "emulation"
+    few: bool
+    ops: Any = ops
+
+    @staticmethod
+    def on(device: str, few: bool) -> Place:
+        """Compiles the emulation where that is the device."""
+        if device != "emulation":
+            return Place(device, few)
+        from tests.cuda import emulator
+
+        cache = Path("build/emulation")
+        cache.mkdir(parents=True, exist_ok=True)
+        return Place(device, few, emulator.build(cache).ops)
+
+    @property
+    def tensors(self) -> str:
+        """The device of tensors."""
+        return "cuda" if self.device == "cuda" else "cpu"
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether searches can stay there."""
+        return self.device != "cpu"
+
+    def model(self, checkpoint: Checkpoint, dtype: str) -> Model:
+        """A model that runs there."""
+        model = Model(checkpoint, dtype, self.tensors)
+        if self.device == "emulation":
+            weights = dict(checkpoint.weights)
+            engine = _EmulatedEngine(checkpoint.spec, weights, DTYPES[dtype], torch.device("cpu"))
+            engine.library = self.ops
+            model.engine = engine
+        return model
+
+    def wait(self) -> None:
+        """Until all that has been queued is done."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+
+#: A part: its rows as they come; one that has "ok": False fails it.
+Part = Callable[[Place], Iterator[Row]]

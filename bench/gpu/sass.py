@@ -1,0 +1,221 @@
+"""How long a warp takes through a kernel's machine code, by the waits the compiler wrote into it.
+
+Every instruction of Volta's successors says for how many cycles nothing may follow it, which of six
+counters it holds until its result is there, and which counters it waits for. So with latencies of
+memory and units, the time of one warp that nobody disturbs follows from the code and its path.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Cycles until a result is there, by the beginning of the instruction's name; the first that fits.
+#: Memory as in an H200's L2 (270 cycles: measured ones of an H100 are 200 to 280).
+LATENCIES = {
+    "LDG": 270,
+    "LD.": 40,  # by an address of any kind: here only of what has been copied to shared memory
+    "ATOMG": 400,
+    "ATOM.": 400,
+    "RED": 20,
+    "ATOMS": 60,
+    "LDS": 30,
+    "LDL": 35,
+    "LDC": 40,
+    "SHFL": 24,
+    "MUFU": 22,
+    "S2R": 25,
+    "S2UR": 25,
+    "R2UR": 15,
+    "BAR": 30,
+    "MEMBAR": 500,
+    "POPC": 18,
+    "FLO": 18,
+    "BREV": 18,
+    "I2F": 22,
+    "F2I": 22,
+    "F2F": 22,
+    "HMMA": 33,
+    "D": 20,
+}
+#: Of what has a counter and no line above; and until an instruction has read its registers.
+_OTHER, _READ = 20, 12
+_INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* (0x[0-9a-f]{16}) \*/")
+_CONTROL = re.compile(r"\s+/\* (0x[0-9a-f]{16}) \*/\s*$")
+_TARGET = re.compile(r"\b0x([0-9a-f]+)\s*$")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of machine code with its control bits."""
+
+    address: int
+    predicate: str
+    name: str
+    text: str
+    stall: int
+    write_counter: int  # 7: none
+    read_counter: int
+    waits: int  # a bit a counter
+
+    @property
+    def target(self) -> int | None:
+        """Where a branch goes."""
+        found = _TARGET.search(self.text)
+        is_branch = self.name == "BRA" or self.name.startswith("CALL")
+        return int(found[1], 16) if found and is_branch else None
+
+    @property
+    def latency(self) -> int:
+        """Cycles until the result is there."""
+        fits = (cycles for name, cycles in LATENCIES.items() if self.name.startswith(name))
+        return next(fits, _OTHER)
+
+
+Kernel = list[Instruction]
+
+
+def kernels(library: Path, architecture: str = "sm_90a") -> dict[str, Kernel]:
+    """The kernels of an object for one architecture, by mangled name.
+
+    Raises FileNotFoundError where there is no cuobjdump, or no nvdisasm, which it needs.
+    """
+    command = ["cuobjdump", "-sass", "-arch", architecture, str(library)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise FileNotFoundError(f"{' '.join(command)}: {run.stderr.strip()}")
+    return parsed(run.stdout)
+
+
+def parsed(listing: str) -> dict[str, Kernel]:
+    """The kernels of what cuobjdump prints."""
+    found: dict[str, Kernel] = {}
+    kernel: Kernel = []
+    waiting: re.Match[str] | None = None
+    for line in listing.splitlines():
+        if "Function :" in line:
+            kernel = found[line.split(":", 1)[1].strip()] = []
+        elif waiting and (control := _CONTROL.match(line)):
+            kernel.append(_instruction(waiting, int(control[1], 16)))
+            waiting = None
+        else:
+            waiting = _INSTRUCTION.match(line)
+    return found
+
+
+def _instruction(line: re.Match[str], control: int) -> Instruction:
+    predicate, text = "", line[2]
+    if text.startswith("@"):
+        predicate, text = text.split(maxsplit=1)
+    return Instruction(
+        address=int(line[1], 16),
+        predicate=predicate,
+        name=text.split()[0],
+        text=text,
+        stall=control >> 41 & 0xF,
+        write_counter=control >> 46 & 7,
+        read_counter=control >> 49 & 7,
+        waits=control >> 52 & 0x3F,
+    )
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A warp's way through a kernel."""
+
+    cycles: float
+    instructions: int
+    loads: int  # from global memory
+    trips: int  # waits for global memory, each at least half of its latency long
+    barriers: int  # of the block
+    most_in_flight: int  # loads under way when the first of them is waited for
+
+
+def loops(kernel: Kernel) -> list[Instruction]:
+    """Branches back, but for those behind the end, in the order of addresses."""
+    end = next(i.address for i in reversed(kernel) if i.name == "EXIT")
+    return [i for i in kernel if i.target is not None and i.target < i.address <= end]
+
+
+def walk(kernel: Kernel, turns: Sequence[int], taken: Sequence[int] = ()) -> Passage:
+    """A warp's time where loop i of `loops` runs turns[i] times whenever it is come to.
+
+    Branches ahead are passed by, but for the addresses in `taken`, those around loops of no turns
+    and those around calls, which are for numbers that do not come.
+    """
+    at = {instruction.address: index for index, instruction in enumerate(kernel)}
+    again = {branch.address: count for branch, count in zip(loops(kernel), turns, strict=True)}
+    left = dict(again)
+    taken = {*taken, *_around(kernel, [a for a, turns in again.items() if turns == 0])}
+    due = [0.0] * 6  # when each counter is free
+    memory: dict[int, float] = {}  # of counters that hold loads from global memory
+    clock, index = 0.0, 0
+    count = loads = trips = barriers = flying = most = 0
+    while index < len(kernel):
+        instruction = kernel[index]
+        waited = [c for c in range(6) if instruction.waits >> c & 1]
+        until = max([clock, *(due[c] for c in waited)])
+        trips += any(memory.get(c, 0.0) > clock + LATENCIES["LDG"] / 2 for c in waited)
+        if any(c in memory for c in waited):
+            most, flying = max(most, flying), 0
+        for c in waited:
+            memory.pop(c, None)
+        clock = until
+        if instruction.write_counter < 6:
+            counter = instruction.write_counter
+            due[counter] = max(due[counter], clock + instruction.latency)
+            if instruction.latency >= LATENCIES["LDG"]:
+                memory[counter] = due[counter]
+        if instruction.read_counter < 6:
+            due[instruction.read_counter] = max(due[instruction.read_counter], clock + _READ)
+        is_load = instruction.name.startswith("LDG")
+        loads, flying = loads + is_load, flying + is_load
+        barriers += instruction.name.startswith("BAR")
+        count += 1
+        clock += max(1, instruction.stall)
+        if instruction.name == "EXIT" and not instruction.predicate:
+            break
+        index = _next(kernel, index, at, left, again, taken)
+    return Passage(clock, count, loads, trips, barriers, max(most, flying))
+
+
+def _around(kernel: Kernel, branches: list[int]) -> set[int]:
+    """The last branch ahead over each of these loops."""
+    found = set()
+    for back in (i for i in kernel if i.address in branches):
+        over = [
+            i.address
+            for i in kernel
+            if i.predicate and i.target and i.address < back.address < i.target
+        ]
+        found.update(over[-1:])
+    return found
+
+
+def _next(
+    kernel: Kernel,
+    index: int,
+    at: dict[int, int],
+    left: dict[int, int],
+    again: dict[int, int],
+    taken: Set[int],
+) -> int:
+    branch = kernel[index]
+    if branch.target is None or branch.name != "BRA":
+        return index + 1
+    if branch.address in again:
+        left[branch.address] -= 1
+        if left[branch.address] > 0:
+            return at[branch.target]
+        left[branch.address] = again[branch.address]
+        return index + 1
+    if branch.target <= branch.address:  # behind the end
+        return len(kernel)
+    around = kernel[index + 1 : at[branch.target]]
+    calls = any(i.name.startswith("CALL") for i in around[:12])
+    conditional = bool(branch.predicate) or "P" in branch.text.split(",")[0].split()[-1]
+    goes = not conditional or calls or branch.address in taken
+    return at[branch.target] if goes else index + 1
