@@ -1,0 +1,128 @@
+"""The file of a job that goes on after a kill: JSON lines, of which none is lost or made twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import RawIOBase
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+#: Settings that are told and decide nothing: a model is known by its weights.
+_TOLD = ("model",)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """What a journal keeps, and what to call it in an error.
+
+    read: gives a record of its JSON values; raises TypeError, ValueError or KeyError for others.
+    write: the reverse.
+    remedy: how to begin anew.
+    """
+
+    name: str
+    read: Callable[[Mapping[str, Any]], T]
+    write: Callable[[T], Mapping[str, Any]]
+    remedy: str = "take another file to begin anew"
+
+
+class Journal(Generic[T]):
+    """A line of settings, then a line a record; what was begun is gone on with.
+
+    A last line that a kill cut short does not count, and goes when the next record is written; so
+    does everything where the job begins `anew`.
+
+    Raises ValueError where the file is of other settings or something else, OSError where it
+    cannot be read.
+    """
+
+    def __init__(
+        self, path: Path, settings: Mapping[str, Any], kind: Kind[T], anew: bool = False
+    ) -> None:
+        self._path = path
+        self._kind = kind
+        self._header = _line(settings)
+        self._whole_bytes = 0
+        if path.exists() and not anew:
+            with path.open("rb") as stream:
+                first = stream.readline()
+                if self._header.startswith(first) and first != self._header:
+                    return  # empty, or killed within the first line
+                self._check(first, settings)
+                self._whole_bytes = len(first)
+                self._whole_bytes += sum(len(line) for line in stream if line.endswith(b"\n"))
+
+    def _check(self, first: bytes, settings: Mapping[str, Any]) -> None:
+        try:
+            stored = dict(json.loads(first))
+        except (ValueError, TypeError):
+            stored = {}
+        if stored.keys() != settings.keys():
+            raise ValueError(
+                f"{self._path} holds something else than such {self._kind.name}: take another file"
+            )
+        for name, value in settings.items():
+            if name not in _TOLD and stored[name] != value:
+                raise ValueError(
+                    f"{name} is {value!r}, but {self._path} holds {self._kind.name} with "
+                    f"{stored[name]!r}: {self._kind.remedy}"
+                )
+
+    def records(self) -> Iterator[T]:
+        """What is done. Raises ValueError where a whole line is no record."""
+        if not self._whole_bytes:
+            return
+        with self._path.open("rb") as stream:
+            next(stream)
+            for number, line in enumerate(stream, start=2):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield self._kind.read(json.loads(line))
+                except (ValueError, TypeError, KeyError) as error:
+                    raise ValueError(f"{self._path}, line {number}: no record") from error
+
+    def begin_anew(self) -> None:
+        """Forget what is done, in the file from the next record on."""
+        self._whole_bytes = 0
+
+    @contextmanager
+    def appending(self) -> Iterator[Callable[[T], None]]:
+        """Open the file for what comes behind its last whole line."""
+        with open(self._path, "ab", buffering=0) as stream:
+            stream.truncate(self._whole_bytes)
+            if not self._whole_bytes:
+                write_whole(stream, self._header, str(self._path))
+
+            def append(record: T) -> None:
+                write_whole(stream, _line(self._kind.write(record)), str(self._path))
+
+            yield append
+
+    def shorten(self, last: T) -> None:
+        """Keep one record, where the others are of no more use."""
+        shorter = self._path.with_name(self._path.name + ".new")
+        with open(shorter, "wb", buffering=0) as stream:
+            record = _line(self._kind.write(last))
+            write_whole(stream, self._header + record, str(shorter))
+        shorter.replace(self._path)
+
+
+def _line(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values).encode() + b"\n"
+
+
+def write_whole(stream: RawIOBase, data: bytes, name: str) -> None:
+    """Write all of `data` to a stream without a buffer. Raises OSError, naming the file."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[stream.write(rest) :]
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
