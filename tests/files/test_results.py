@@ -175,7 +175,7 @@ def test_other_settings_are_refused(folder: Path) -> None:
     run(open_file(folder))
     before = content(folder)
     with pytest.raises(
-        ValueError, match=r"n_best is 2, but .*out.csv.journal holds predictions wi"
+        ValueError, match=r"n_best is 2, but .*csv.journal holds predictions with 1"
     ):
         open_file(folder, settings={"model": "retro", "n_best": 2})
     with pytest.raises(ValueError, match="holds something else than such predictions"):

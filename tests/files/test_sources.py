@@ -51,7 +51,9 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "structure,code\nC,1\n")
     with pytest.raises(ValueError, match=r"none of the columns smiles, .*, product is in its hea"):
         read(path)
-    with pytest.raises(ValueError, match="column is 'x': expected a column of .*, structure, code"):
+    with pytest.raises(
+        ValueError, match=r"column is 'x': expected a column of .*, structure, code"
+    ):
         read(path, None, "x")
     with pytest.raises(ValueError, match="id_column is 'x': expected a column of"):
         read(path, None, "structure", "x")
