@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +19,7 @@ from molspec.decoding import QueryStatistics, Source, Statistics, decode
 from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.forced import ForcedSearch
 from molspec.models import locate
+from molspec.options import check_names
 from molspec.results import Prediction, Result, Results, merge_duplicates
 from molspec.strategy import DEFAULT_BATCH_SIZE, PredictOptions, Search
 from molspec.text import canonical_query, check_smiles, check_text, other_spellings, tokenize
@@ -64,6 +65,7 @@ class Model:
 
         Raises ValueError, naming the option, where one makes no sense.
         """
+        check_names("predict", options, [field.name for field in fields(PredictOptions)])
         statistics = Statistics()
         stream = self.predict_stream(queries, PredictOptions(n_best, **options), statistics)
         return Results(stream, statistics)
