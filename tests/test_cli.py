@@ -476,6 +476,16 @@ def test_a_progress_bar_for_more_than_a_few(
     assert shown or seen == ""
 
 
+def test_loading_shows_a_bar_that_goes(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = ("predict", "CC(=O)O.OCC", "-o", str(tmp_path / "out.csv"))
+    seen = run_on_a_terminal(run, monkeypatch, *asked)
+    assert "loading PyTorch |" in seen
+    assert "loading product |" in seen
+    assert seen.endswith("\r")
+
+
 def test_an_evaluation_shows_how_far_it_is(
     run: Run, loaded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

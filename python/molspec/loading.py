@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from molspec.progress import stage
+from molspec.progress import stages
 
 if TYPE_CHECKING:
     from molspec.flags import ModelFlags
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 def load_model(flags: ModelFlags) -> Model:
     """Load the model that is asked for. Raises ValueError where there is none or it is broken."""
-    with _no_garbage():
-        with stage("loading PyTorch"):
-            from molspec.ops import instruction_set, set_num_threads
-            from molspec.predictor import load
+    with _no_garbage(), stages(("loading PyTorch", f"loading {flags.model_name}")) as done:
+        from molspec.ops import instruction_set, set_num_threads
+        from molspec.predictor import load
 
+        done()
         instruction_set()  # that the environment may name, and wrongly
         set_num_threads(flags.threads)
-        with stage(f"loading {flags.model_name}"):
-            return load(flags.model_name, flags.device, flags.dtype)
+        loaded = load(flags.model_name, flags.device, flags.dtype)
+        done()
+        return loaded
 
 
 @contextmanager

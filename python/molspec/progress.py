@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
@@ -20,18 +20,24 @@ def is_shown(output_is_terminal: bool = False) -> bool:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[None]:
-    """Show what takes its time now, and nothing of it afterwards."""
+def stages(names: Sequence[str]) -> Iterator[Callable[[], None]]:
+    """Show which stage is under way and how many have been, and nothing of it afterwards.
+
+    What is given is to be called at the end of each.
+    """
     if not is_shown():
-        yield
+        yield lambda: None
         return
-    sys.stderr.write(f"{name} ...")
-    sys.stderr.flush()
-    try:
-        yield
-    finally:
-        sys.stderr.write(f"\r{' ' * (len(name) + 4)}\r")
-        sys.stderr.flush()
+    from tqdm import tqdm
+
+    with tqdm(total=len(names), leave=False, bar_format="{desc} |{bar:20}| {n}/{total}") as bar:
+        bar.set_description_str(names[0])
+
+        def done() -> None:
+            bar.update()
+            bar.set_description_str(names[min(bar.n, len(names) - 1)])
+
+        yield done
 
 
 def counted(things: Iterable[T], unit: str, total: int | None = None, done: int = 0) -> Iterator[T]:
