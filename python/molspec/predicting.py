@@ -146,6 +146,7 @@ def _target(
     form = _form(output.output_name, output.output_form)
     if form == "rsmi" and loaded.task is None:
         raise UsageError("format is 'rsmi': the model does not say which side it answers")
+    FORMS[form].check()
     width = "greedily" if options.is_greedy else f"by a beam of {options.width}"
     about = f"Answered by {model.model_name}, {model.dtype}, {width}; molspec {__version__}."
     sheet = Sheet(model.model_name, loaded.task, output.as_written, about)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
+
+import pytest
 
 from molspec.files import FORMS, Answer, Query, Sheet
 from molspec.results import Prediction, Result
@@ -64,6 +67,17 @@ def test_the_same_answers_make_the_same_page() -> None:
     assert "http" not in page(answer).replace("http://www.w3.org/", "").replace(
         "http://www.rdkit.org/xml", ""
     )
+
+
+def test_where_rdkit_cannot_draw_it_is_said_before_any_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    PAGE.check()
+    monkeypatch.setitem(sys.modules, "rdkit.Chem.Draw", None)
+    with pytest.raises(
+        ValueError, match=r"^format is 'html': RDKit cannot draw here, .*libxrender1"
+    ):
+        PAGE.check()
 
 
 def test_both_sides_of_reactants_and_reagents_are_drawn() -> None:

@@ -21,12 +21,16 @@ def _columns(separator: str) -> Callable[[Sheet], str]:
 
 @dataclass(frozen=True)
 class Form:
-    """`head` comes before all answers, `foot` behind them; `render` gives all of one."""
+    """`head` comes before all answers, `foot` behind them; `render` gives all of one.
+
+    `check` raises ValueError where the form cannot be written here.
+    """
 
     render: Callable[[Answer, Sheet], str]
     endings: tuple[str, ...]
     head: Callable[[Sheet], str] = _nothing
     foot: Callable[[Sheet], str] = _nothing
+    check: Callable[[], None] = lambda: None
 
 
 FORMS = {
@@ -37,7 +41,7 @@ FORMS = {
     "smi": Form(lines.smiles, (".smi", ".smiles")),
     "rsmi": Form(lines.reactions, (".rsmi",)),
     "sdf": Form(lambda answer, sheet: sdf.write_records(answer), (".sdf", ".sd")),
-    "html": Form(report.section, (".html", ".htm"), report.head, report.foot),
+    "html": Form(report.section, (".html", ".htm"), report.head, report.foot, report.check),
 }
 
 

@@ -27,6 +27,17 @@ _WORDS = {
 }
 
 
+def check() -> None:
+    """Raise ValueError where RDKit cannot draw: its libraries need some of the system's."""
+    try:
+        import rdkit.Chem.Draw  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            f"format is 'html': RDKit cannot draw here, {error}; Debian has it in libxrender1 and "
+            "libxext6"
+        ) from error
+
+
 def head(sheet: Sheet) -> str:
     """Everything before the first query."""
     page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
