@@ -137,15 +137,17 @@ def _check_decoder(model: EncoderDecoder, memory: Tensor, vocab_size: int, max_l
 
 def _change(first: Tensor, second: Tensor) -> float:
     """Largest difference of the log-probabilities [token, vocab] of the likeliest tokens."""
+    if len(first) == 0:
+        return 0.0
     top = first.argmax(dim=-1, keepdim=True)
     likeliest = (each.log_softmax(dim=-1).gather(1, top) for each in (first, second))
-    differences = torch.cat([torch.zeros_like(first[:1, :1]), torch.sub(*likeliest).abs()])
-    return float(differences.nan_to_num().max())
+    return float(torch.sub(*likeliest).abs().nan_to_num().max())
 
 
 def _two_targets(vocab_size: int, pad_id: int, length: int) -> Tensor:
     """Random ids [2, length], none of them padding; the second halves differ in every column."""
-    allowed = torch.tensor([each for each in range(vocab_size) if each != pad_id], device="cpu")
+    ids = [each for each in range(vocab_size) if each != pad_id] or [0]
+    allowed = torch.tensor(ids, device="cpu")
     generator = torch.Generator("cpu").manual_seed(_SEED)
     drawn = torch.randint(len(allowed), (length,), generator=generator, device="cpu")
     other = (drawn + 1) % len(allowed)
