@@ -16,5 +16,8 @@ target_include_directories(molspec_torch SYSTEM INTERFACE
 # The oldest torch whose stable ABI is used: the library loads there and in every later one.
 target_compile_definitions(molspec_torch INTERFACE TORCH_TARGET_VERSION=0x020b000000000000)
 target_link_libraries(molspec_torch INTERFACE
-  "${torch_folder}/lib/libtorch_cpu.so" "${torch_folder}/lib/libc10.so")
-target_link_options(molspec_torch INTERFACE -Wl,-z,defs)
+  "${torch_folder}/lib/libtorch_cpu${CMAKE_SHARED_LIBRARY_SUFFIX}"
+  "${torch_folder}/lib/libc10${CMAKE_SHARED_LIBRARY_SUFFIX}")
+if(NOT APPLE) # whose linker leaves nothing undefined unless it is asked to
+  target_link_options(molspec_torch INTERFACE -Wl,-z,defs)
+endif()

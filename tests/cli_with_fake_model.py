@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from molspec import cli
+from molspec import cli, loading
 from molspec.results import Prediction, Result
 
 
 class FakeModel:
     seconds = float(os.environ.get("FAKE_SECONDS", "0"))
+    task = "product"
+    canonical_queries = True
 
     def __init__(self) -> None:
         self.options: Any = None
@@ -25,7 +27,8 @@ class FakeModel:
 
     def _answers(self, queries: Iterable[str]) -> Iterator[Result]:
         for query in queries:
-            time.sleep(self.seconds)
+            if self.seconds:
+                time.sleep(self.seconds)
             if "X" in query:
                 yield Result(query, error="it has an X")
             else:
@@ -35,5 +38,5 @@ class FakeModel:
 if __name__ == "__main__":
     # A shell that runs the tests in the background has its children ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    cli._load = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
+    loading.load_model = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
     cli.main()

@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 import os
-
-from hypothesis import settings
+import sys
+from collections.abc import Callable
+from typing import Any
 
 # Of this process, before torch is imported, and of those that tests start: where cores are busy,
 # torch's threads spin for three times the processor time that one thread takes.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import pytest
+from hypothesis import settings
+
+from molspec import cli, loading
+from molspec.flags import ModelFlags
+from tests.cli_with_fake_model import FakeModel
+
+Run = Callable[..., int]
+
 # The same examples every time, and no verdict on speed: the suite is deterministic.
 settings.register_profile("molspec", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("molspec")
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The fake model, and what it was loaded with."""
+    seen: dict[str, Any] = {"model": FakeModel()}
+
+    def load(flags: ModelFlags) -> FakeModel:
+        seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
+        return seen["model"]
+
+    monkeypatch.setattr(loading, "load_model", load)
+    return seen
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line in this process; gives its status."""
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["molspec", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code or 0  # type: ignore[return-value]
+
+    return run

@@ -9,67 +9,32 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import molspec
-from molspec import cli
 from molspec.checkpoints import read
-from molspec.flags import ModelFlags
 from molspec.options import PredictOptions
 from molspec.text import canonicalise
-from tests.cli_with_fake_model import FakeModel
+from tests.conftest import Run
 
-Run = Callable[..., int]
 Captured = pytest.CaptureFixture[str]
 PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model"]
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The fake model, and what it was loaded with."""
-    seen: dict[str, Any] = {"model": FakeModel()}
-
-    def load(flags: ModelFlags) -> FakeModel:
-        seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
-        return seen["model"]
-
-    monkeypatch.setattr(cli, "_load", load)
-    return seen
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    def run(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["molspec", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code or 0  # type: ignore[return-value]
-
-    return run
-
-
 def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
-    assert run("predict", "CO", "CN") == 0
-    out, err = capfd.readouterr()
-    assert out == (
-        '{"query": "CO", "predictions": '
-        '[{"smiles": "OC", "log_prob": -0.5, "finished": true}], "error": null}\n'
-        '{"query": "CN", "predictions": '
-        '[{"smiles": "NC", "log_prob": -0.5, "finished": true}], "error": null}\n'
-    )
-    assert err == ""
+    assert run("predict", "CO", "NC") == 0
+    assert capfd.readouterr() == ("CO\n   1.   60.7 %  CO\nNC\n   1.   60.7 %  CN\n", "")
     assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
 
 
 def test_a_failed_query_leaves_the_others_and_status_1(
     run: Run, loaded: dict[str, Any], capfd: Captured
 ) -> None:
-    assert run("predict", "CO", "X", "CN") == 1
+    assert run("predict", "CO", "X", "CN", "--format", "jsonl") == 1
     results = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [result["error"] for result in results] == [None, "it has an X", None]
 
@@ -91,7 +56,7 @@ def test_a_failed_query_leaves_the_others_and_status_1(
         ("--drafter tree --node-budget 9", {"drafter": "tree", "node_budget": 9}),
         ("--views 3 --merge-duplicates", {"views": 3, "merge_duplicates": True}),
         (
-            "--n-best 3 --beam-size 4 --beam exact --length-penalty 0.5 --finished apart",
+            "-n 3 --beam-size 4 --beam exact --length-penalty 0.5 --finished apart",
             {
                 "n_best": 3,
                 "beam_size": 4,
@@ -105,7 +70,7 @@ def test_a_failed_query_leaves_the_others_and_status_1(
 def test_every_option_arrives(
     run: Run, loaded: dict[str, Any], arguments: str, options: dict[str, Any]
 ) -> None:
-    assert run("predict", "C", *arguments.split(), "--model", "a/b", "--dtype", "bfloat16") == 0
+    assert run("predict", "C", *arguments.split(), "-m", "a/b", "--dtype", "bfloat16") == 0
     assert (loaded["name"], loaded["dtype"]) == ("a/b", "bfloat16")
     assert loaded["model"].options == PredictOptions(**options)
 
@@ -118,20 +83,6 @@ def test_threads_are_set_before_a_model_is_loaded(run: Run) -> None:
     finally:
         molspec.set_num_threads(before)
     assert run("predict", "C", "--threads", "0") == 2
-
-
-def test_files(run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured) -> None:
-    source, output = tmp_path / "in.smi", tmp_path / "out.tsv"
-    source.write_bytes(b"\xef\xbb\xbfCO\r\n  CN\t\n\nX\xff")
-    assert run("predict", "--input", str(source), "--output", str(output), "--format", "tsv") == 1
-    assert output.read_text(encoding="utf-8").splitlines() == [
-        "query\trank\tsmiles\tlog_prob\tfinished\terror",
-        "CO\t1\tOC\t-0.5\ttrue\t",
-        "CN\t1\tNC\t-0.5\ttrue\t",
-        "\t1\t\t-0.5\ttrue\t",
-        "X\ufffd\t\t\t\t\tit has an X",
-    ]
-    assert capfd.readouterr() == ("", "")
 
 
 def write_table(folder: Path) -> Path:
@@ -182,7 +133,8 @@ def test_evaluate_counts_failed_queries_with_status_1(
 def test_score_says_how_probable_targets_are(run: Run, tmp_path: Path, capfd: Captured) -> None:
     table = tmp_path / "a.csv"
     table.write_text("product,reactants\nCC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\nCX,C\n")
-    assert run("score", str(table), "--model", "retro", "--batch-size", "2") == 1
+    form = ("--format", "jsonl", "--batch-size", "2")
+    assert run("score", str(table), "--model", "retro", *form) == 1
     first, second = (json.loads(line) for line in capfd.readouterr().out.splitlines())
     model = molspec.load("retro")
     (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"])
@@ -192,20 +144,6 @@ def test_score_says_how_probable_targets_are(run: Run, tmp_path: Path, capfd: Ca
     table.write_text("product,reactants\n")
     assert run("score", str(table), "--model", "retro") == 2
     assert capfd.readouterr().err == "molspec: there are no queries in TABLE\n"
-
-
-def test_a_file_stays_where_there_is_nothing_to_write(
-    run: Run, loaded: dict[str, Any], tmp_path: Path
-) -> None:
-    queries, output = tmp_path / "queries.smi", tmp_path / "out.tsv"
-    queries.touch()
-    output.write_text("of yesterday\n")
-    given = ("predict", "--input", str(queries), "--output", str(output), "--format", "tsv")
-    assert run(*given) == 2
-    assert output.read_text() == "of yesterday\n"
-    queries.write_text("CO\n")
-    assert run(*given) == 0
-    assert output.read_text().startswith("query\t")
 
 
 @pytest.mark.parametrize("arguments", [("predict", "C"), ("info",)])
@@ -224,7 +162,7 @@ def test_queries_may_be_compressed(
     whole = gzip.compress(b"CO\nCN\n")
     path = tmp_path / "queries.smi.gz"
     path.write_bytes(whole)
-    assert run("predict", "--input", str(path)) == 0
+    assert run("predict", "--input", str(path), "--format", "jsonl") == 0
     assert [json.loads(line)["query"] for line in capfd.readouterr().out.splitlines()] == [
         "CO",
         "CN",
@@ -307,12 +245,22 @@ WRONG_USE = {
     "predict C --input some.smi": "give queries either as SMILES or by --input, FILE or -",
     "predict --input absent.smi": "absent.smi: No such file or directory",
     "predict --input .": ".: Is a directory",
-    "predict --input empty.smi": "there are no queries in --input",
+    "predict --input empty.smi": "there are no queries in empty.smi",
     "predict --input some.smi --output ./some.smi": "./some.smi: --output is the file of --input",
     "predict C --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
     "predict C --output .": ".: Is a directory",
     "predict C --output /dev/full": "/dev/full: No space left on device",
     "evaluate table.tsv --output /dev/full": "/dev/full: Is a device: expected a file",
+    "predict some.smi": "some.smi is a file: give it by --input",
+    "predict C --output out.xyz": "output is 'out.xyz': expected a name that ends in .txt, .jsonl, "
+    ".csv, .tsv, .smi, .rsmi, .sdf, .html, or a format",
+    "predict --input table.tsv --column a": "column is 'a': expected a column of table.tsv, "
+    "src, tgt",
+    "predict --input some.smi --column a": "column is 'a': expected none, some.smi is no table",
+    "predict --input some.smi --id-column a": "id_column is 'a': expected none, some.smi has none",
+    "predict C --output out.csv --part-size 0": "part_size is 0: expected at least 1",
+    "predict C --strip-salts": "strip_salts is set: expected not, salts among reactants are "
+    "reagents",
     "predict C --batch-size 0": "batch_size is 0: expected a whole number of at least 1",
     "predict C --batch-size 100000": "batch_size is 100000: expected at most 65536",
     "predict C --n-best 1001": "n_best is 1001: expected at most 1000",
@@ -393,7 +341,7 @@ def test_a_model_or_option_that_cannot_be_used(
 
 
 def test_the_bundled_model_acylates(run: Run, capfd: Captured) -> None:
-    assert run("predict", "Nc1ccccc1.CC(Cl)=O", "CC(=O", "CC.[U]") == 1
+    assert run("predict", "Nc1ccccc1.CC(Cl)=O", "CC(=O", "CC.[U]", "--format", "jsonl") == 1
     answered, invalid, unknown = map(json.loads, capfd.readouterr().out.splitlines())
     assert canonicalise(answered["predictions"][0]["smiles"]) == "CC(=O)Nc1ccccc1"
     assert answered["predictions"][0]["log_prob"] < 0
@@ -463,7 +411,8 @@ def start(*arguments: str, seconds: float = 0.0, **streams: Any) -> subprocess.P
 
 
 def test_results_come_while_queries_still_arrive() -> None:
-    with start("predict", "--input", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    asked = ("predict", "--input", "-", "--format", "jsonl")
+    with start(*asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for query in ("CO", "CN"):
@@ -478,8 +427,7 @@ def test_results_come_while_queries_still_arrive() -> None:
 def test_interrupt_leaves_whole_lines_and_status_130() -> None:
     with start(
         "predict",
-        "--input",
-        "/dev/stdin",
+        *("--input", "/dev/stdin", "--format", "jsonl"),
         seconds=0.01,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -564,8 +512,18 @@ def test_a_progress_bar_for_more_than_a_few(
     (tmp_path / "in.smi").write_text("CO\n" * count)
     loaded["model"].seconds = 0.01
     seen = run_on_a_terminal(run, monkeypatch, "predict", "--input", str(tmp_path / "in.smi"))
-    assert (f"{count} queries [" in seen) == shown
+    assert (f"{count}/{count} [" in seen) == shown
     assert shown or seen == ""
+
+
+def test_loading_shows_a_bar_that_goes(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = ("predict", "CC(=O)O.OCC", "-o", str(tmp_path / "out.csv"))
+    seen = run_on_a_terminal(run, monkeypatch, *asked)
+    assert "loading PyTorch |" in seen
+    assert "loading product |" in seen
+    assert seen.endswith("\r")
 
 
 def test_an_evaluation_shows_how_far_it_is(

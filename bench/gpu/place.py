@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from molspec.engine.graphs import Graphs
+from molspec.engine.cuda.graphs import Graphs
 
 from molspec import ops
 from molspec.checkpoints import Checkpoint

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
-from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from molspec.flags import CanonicalQueries, DecodingFlags, ModelFlags, with_flags
-from molspec.formats import FORMATS, Format
-from molspec.tables import open_lines
-from molspec.training.commands import register
+from molspec import loading, predicting
+from molspec.flags import DecodingFlags, ModelFlags, QueryColumn, Table, TargetColumn, with_flags
+from molspec.training import commands as training
 from molspec.usage import (
     UsageError,
     check_standard_output,
-    naming,
     occupy_standard_streams,
     one_line_errors,
     say,
@@ -32,8 +27,6 @@ from molspec.usage import (
 
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
-    from molspec.predictor import Model
-    from molspec.results import Result
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -44,20 +37,8 @@ app = typer.Typer(
     help="Run SMILES-to-SMILES transformers: fast, and exact to the bit.",
 )
 
-register(app)
-
-#: Standard input or output where a file is asked for.
-_STANDARD = "-"
-#: Results before the progress bar.
-_FEW = 5
-
-
-class OutputFormat(str, Enum):
-    """Forms of the results."""
-
-    jsonl = "jsonl"
-    tsv = "tsv"
-    text = "text"
+predicting.register(app)
+training.register(app)
 
 
 class SummaryFormat(str, Enum):
@@ -65,24 +46,6 @@ class SummaryFormat(str, Enum):
 
     text = "text"
     json = "json"
-
-
-_Output = Annotated[
-    str, typer.Option("--output", help="File for the results; - is standard output.")
-]
-_Form = Annotated[OutputFormat, typer.Option("--format", help="Form of the results.")]
-_Table = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
-    ),
-]
-_QueryColumn = Annotated[
-    str | None, typer.Option(help="Name of a column; the task's, src or query if not given.")
-]
-_TargetColumn = Annotated[
-    str | None, typer.Option(help="Name of a column; the task's, tgt or target if not given.")
-]
 
 
 def main() -> NoReturn:
@@ -122,36 +85,10 @@ def _options(
 
 @app.command()
 @with_flags
-def predict(
-    smiles: Annotated[list[str] | None, typer.Argument(help="Queries.", metavar="SMILES")] = None,
-    input_name: Annotated[
-        str | None,
-        typer.Option("--input", help="File with a query a line, .gz or .xz too; - is stdin."),
-    ] = None,
-    output_name: _Output = _STANDARD,
-    output_format: _Form = OutputFormat.jsonl,
-    *,
-    model: ModelFlags,
-    decoding: DecodingFlags,
-) -> None:
-    """Predict for every query, in the order given."""
-    with one_line_errors():
-        with value_errors_are_usage_errors():
-            options = decoding.options()
-        _check_sources(smiles, input_name, output_name)
-        with _queries(smiles, input_name) as queries:
-            with value_errors_are_usage_errors():
-                results = _load(model).predict_stream(queries, options)
-            failed = _write(results, "--input", output_name, FORMATS[output_format.value])
-    raise typer.Exit(1 if failed else 0)
-
-
-@app.command()
-@with_flags
 def evaluate(
-    table_path: _Table,
-    query_column: _QueryColumn = None,
-    target_column: _TargetColumn = None,
+    table_path: Table,
+    query_column: QueryColumn = None,
+    target_column: TargetColumn = None,
     by: Annotated[
         str | None, typer.Option(help="Name of a column: accuracy for each value in it too.")
     ] = None,
@@ -185,39 +122,10 @@ def evaluate(
                 *(options, offset, model.device),
             )
             evaluation = Evaluation(settings, output, limit)
-            records = evaluation.run(_load(model))
+            records = evaluation.run(loading.load_model(model))
         _work_off(records, evaluation.summary, limit)
         _show_summary(evaluation, summary_format)
     raise typer.Exit(1 if evaluation.summary.failed else 0)
-
-
-@app.command()
-@with_flags
-def score(
-    table_path: _Table,
-    query_column: _QueryColumn = None,
-    target_column: _TargetColumn = None,
-    output_name: _Output = _STANDARD,
-    output_format: _Form = OutputFormat.jsonl,
-    batch_size: Annotated[int, typer.Option(help="Pairs under way together.")] = 32,
-    canonical_queries: CanonicalQueries = None,
-    *,
-    model: ModelFlags,
-) -> None:
-    """Say how probable a model finds the targets of a table, spelt as they are."""
-    with one_line_errors():
-        from molspec.evaluation import PairTable
-
-        with value_errors_are_usage_errors():
-            loaded = _load(model)
-            table = PairTable(table_path, query_column, target_column, loaded.task)
-            results = loaded.log_probs_stream(
-                ((row.query, row.target) for row in table),
-                batch_size=batch_size,
-                canonical_queries=canonical_queries,
-            )
-        failed = _write(results, "TABLE", output_name, FORMATS[output_format.value])
-    raise typer.Exit(1 if failed else 0)
 
 
 @app.command()
@@ -259,99 +167,6 @@ def seal(
         from molspec import checkpoints
 
         checkpoints.seal(model)
-
-
-def _load(flags: ModelFlags) -> Model:
-    with _no_garbage():
-        from molspec.ops import instruction_set, set_num_threads
-        from molspec.predictor import load
-
-        instruction_set()  # that the environment may name, and wrongly
-        set_num_threads(flags.threads)
-        return load(flags.model_name, flags.device, flags.dtype)
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """What is imported stays: looking for garbage in it takes a fifth of the time to an answer."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.freeze()
-
-
-def _check_sources(smiles: list[str] | None, input_name: str | None, output_name: str) -> None:
-    if bool(smiles) == (input_name is not None):
-        raise UsageError("give queries either as SMILES or by --input, FILE or -")
-    if input_name is None or _STANDARD in (input_name, output_name):
-        return
-    if Path(output_name).exists() and Path(output_name).samefile(input_name):
-        raise UsageError(f"{output_name}: --output is the file of --input")
-
-
-@contextmanager
-def _queries(smiles: list[str] | None, input_name: str | None) -> Iterator[Iterable[str]]:
-    """Give the arguments, or the lines of a file: open from now on, read as they are needed."""
-    if input_name is None:
-        yield smiles or []
-        return
-    if input_name == _STANDARD:
-        if sys.stdin is None:
-            raise UsageError("--input is -: standard input is closed")
-        stdin = sys.stdin.fileno()
-        with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
-            yield (line.strip() for line in stream)
-        return
-    with open_lines(Path(input_name)) as lines:
-        yield (line.strip() for line in lines)
-
-
-def _write(results: Iterator[Result], source: str, name: str, form: Format) -> bool:
-    """Write results as they come, each in one piece; gives whether any query failed."""
-    standard = name == _STANDARD
-    if standard:
-        check_standard_output()
-    target = sys.stdout.fileno() if standard else name
-    count, failed = 0, False
-    replaced = not standard and Path(name).is_file()
-    mode: Literal["a", "w"] = "a" if replaced else "w"
-    with (
-        naming("standard output" if standard else name),
-        open(
-            target, mode, encoding="utf-8", errors="backslashreplace", closefd=not standard
-        ) as stream,
-    ):
-        if replaced:  # what is there stays until something takes its place
-            first = list(islice(results, 1))
-            if not first:
-                raise UsageError(f"there are no queries in {source}")
-            stream.truncate(0)
-            results = chain(first, results)
-        stream.write(form.header)
-        for result in _with_progress(results, stream):
-            stream.write(form.render(result))
-            stream.flush()
-            count += 1
-            failed |= result.error is not None
-    if count == 0:
-        raise UsageError(f"there are no queries in {source}")
-    return failed
-
-
-def _with_progress(results: Iterator[Result], output: TextIO) -> Iterable[Result]:
-    """Count results on a terminal that does not show the results themselves."""
-    if output.isatty() or not sys.stderr.isatty():
-        return results
-    return _counted(results)
-
-
-def _counted(results: Iterator[Result]) -> Iterator[Result]:
-    from tqdm import tqdm
-
-    yield from islice(results, _FEW)
-    yield from tqdm(results, initial=_FEW, delay=0.1, unit=" queries")
 
 
 def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:

@@ -16,6 +16,7 @@ from molspec.engine.devices import Engine, by_name, check_device, make_engine
 from molspec.engine.torch.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
 from molspec.engine.torch.module import EncoderDecoder
+from molspec.engine.torch.probing import check_decoder
 from molspec.measurement import measure
 from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
@@ -24,6 +25,8 @@ from molspec.text import Vocabulary
 
 #: No token: while a module is compiled, nothing is padding.
 _NO_ID = -1
+#: Tokens on which a decoder is tried before it is measured.
+_PROBED = 8
 #: The engine's twin computes the same function in float64, by other sums.
 _TOLERANCE = 1e-7
 #: T5 computes its norms in float32, whatever its type.
@@ -102,6 +105,7 @@ def compile(  # noqa: A001
             own: EncoderDecoder = _hugging_face(double)
         else:
             own = adapt(double, _NO_ID, None)
+            check_decoder(own, [1], min(_PROBED, max_positions))
             if isinstance(double, Transformer):
                 spec, weights = double.spec, double.state_dict()
             else:
@@ -157,6 +161,8 @@ def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]
     mask = torch.zeros_like(source_ids, dtype=torch.bool)
     expected = own.decode_unpadded(target_ids, own.encode(source_ids), mask)
     made = twin.decode(target_ids, twin.encode(source_ids, mask), mask)
+    if float(expected.logsumexp(dim=-1).abs().max()) < _TOLERANCE:  # a log_softmax is its last
+        made = made.log_softmax(dim=-1)
     difference = float((made - expected).abs().max())
     tolerance = _RMS_TOLERANCE if spec.norm_kind == "rms" else _TOLERANCE
     if not difference <= tolerance * max(1.0, float(expected.abs().max())):

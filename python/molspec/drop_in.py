@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -16,11 +16,14 @@ from molspec.drafting import NoDraft, TreeDraft, check_count
 from molspec.engine.devices import Engine
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.torch.module import ModuleSession
-from molspec.options import LARGEST, PredictOptions
+from molspec.engine.torch.probing import probe
+from molspec.options import LARGEST, PredictOptions, check_names
 from molspec.predictor import Model
 from molspec.strategy import chosen_drafter, search_spec
 
 _LARGEST_ID = 2**31 - 1
+#: Options that make no sense for token ids have an error of their own.
+_OPTIONS = [field.name for field in fields(PredictOptions) if field.name != "max_length"]
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 #: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
 #: length, so it gets few and likely ones; other devices pay for calls.
@@ -111,8 +114,11 @@ def decode(
     Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
     differ by less than that, a batch of another shape may prefer the other one.
 
-    Raises ValueError, naming the argument, where one makes no sense or the model gives tensors of
-    another shape than expected or log-probabilities that are not numbers.
+    A model that is not molspec's own is measured first, in a few calls, once for the same lengths.
+
+    Raises ValueError, naming the argument, where one makes no sense, where the model has no row for
+    an id or a length, where its decoder is not causal, or gives probabilities, tensors of another
+    shape than expected or log-probabilities that are not numbers. TypeError for an unknown option.
     """
     own = model if isinstance(model, Model) else None
     if own is not None:
@@ -125,10 +131,13 @@ def decode(
     sequences = _sequences(source_ids, special_ids.pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with evaluating(model):
-        session, vocab_size = _open(model, special_ids, strategy.batch_size, sequences[0], device)
+        session = _open(model, special_ids, strategy.batch_size, device)
         _check_lengths(model, session, sequences, max_length)
-        if isinstance(model, Engine):
-            _check_ids(sequences, model.spec.source_vocab_size)
+        if isinstance(session, ModuleSession):
+            vocab_size = probe(_owner(model), session.model, sequences, max_length)
+        else:
+            source_vocab_size, vocab_size = _vocab_sizes(model, session)
+            _check_ids(sequences, source_vocab_size)
         copies = _Copies(special_ids, vocab_size, source_to_target, drafts)
         sources = [
             Source(copies.of(index, sequence), sequence) for index, sequence in enumerate(sequences)
@@ -153,6 +162,7 @@ def _answered(
 
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
+    check_names("decode", options, _OPTIONS)
     for name in ("merge_duplicates", "canonical_queries"):
         if options.get(name):
             raise ValueError(f"{name} is True: token ids have no canonical form")
@@ -211,6 +221,11 @@ class _Copies:
         self._vocab_size = vocab_size
         self._map = source_to_target
         self._needed = needed
+        if not isinstance(source_to_target, Mapping | None):
+            kind = type(source_to_target).__name__
+            raise ValueError(
+                f"source_to_target is a {kind}: expected a mapping of source ids to target ids"
+            )
         for source_id, target_id in (source_to_target or {}).items():
             for each in (source_id, target_id):
                 check_count(f"an id of source_to_target[{source_id!r}]", each, _LARGEST_ID, 0)
@@ -239,24 +254,28 @@ class _Copies:
         return [token_id for token_id in copies if token_id not in self._special_ids]
 
 
-def _open(
-    model: Any,
-    special_ids: _SpecialIds,
-    batch_size: int,
-    source: Sequence[int],
-    device: torch.device,
-) -> tuple[Session, int]:
-    """A session on a model and the size of the target's vocabulary."""
+def _open(model: Any, special_ids: _SpecialIds, batch_size: int, device: torch.device) -> Session:
+    """A session on a model."""
     if isinstance(model, Engine):
-        return model.session(batch_size), model.spec.target_vocab_size
+        return model.session(batch_size)
     if not is_hugging_face(model):
-        adapted = adapt(model, special_ids.pad_id, device)
-        session = ModuleSession(adapted, batch_size)
-        return session, session.vocab_size(source)
+        return ModuleSession(adapt(model, special_ids.pad_id, device), batch_size)
     from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
-    opened = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
-    return opened, opened.vocab_size
+    return HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
+
+
+def _vocab_sizes(model: Any, session: Any) -> tuple[int, int]:
+    """Ids of sources and of targets that a model says it has."""
+    if isinstance(model, Engine):
+        return model.spec.source_vocab_size, model.spec.target_vocab_size
+    return model.get_encoder().get_input_embeddings().num_embeddings, session.vocab_size
+
+
+def _owner(model: Any) -> Any:
+    """The module, or what the decoder of a pair of callables belongs to."""
+    decoder = model[1] if isinstance(model, tuple | list) else model
+    return getattr(decoder, "__self__", decoder)
 
 
 def _check_lengths(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import Enum
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -13,6 +15,8 @@ import typer
 if TYPE_CHECKING:
     from molspec.options import PredictOptions
 
+#: Standard input or output where a file is asked for.
+STANDARD = "-"
 
 CanonicalQueries = Annotated[
     bool | None,
@@ -22,13 +26,26 @@ CanonicalQueries = Annotated[
     ),
 ]
 
+Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
+    ),
+]
+QueryColumn = Annotated[
+    str | None, typer.Option(help="Name of a column; the task's, src or query if not given.")
+]
+TargetColumn = Annotated[
+    str | None, typer.Option(help="Name of a column; the task's, tgt or target if not given.")
+]
+
 
 @dataclass(frozen=True)
 class ModelFlags:
     """Which model, where, and in which precision."""
 
     model_name: Annotated[
-        str, typer.Option("--model", help="product, retro, or the path of a checkpoint.")
+        str, typer.Option("--model", "-m", help="product, retro, or the path of a checkpoint.")
     ] = "product"
     device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu"
     dtype: Annotated[
@@ -46,7 +63,7 @@ class ModelFlags:
 class DecodingFlags:
     """How to decode: the fields of `PredictOptions`, whose defaults they have."""
 
-    n_best: Annotated[int, typer.Option(help="Answers a query.")] = 1
+    n_best: Annotated[int, typer.Option("--n-best", "-n", help="Answers a query.")] = 1
     beam_size: Annotated[int | None, typer.Option(help="Hypotheses kept; n-best if not given.")] = (
         None
     )
@@ -83,6 +100,85 @@ class DecodingFlags:
         from molspec.options import PredictOptions
 
         return PredictOptions(**asdict(self))
+
+
+class InputForm(str, Enum):
+    """Forms of a file of queries."""
+
+    smi = "smi"
+    csv = "csv"
+    tsv = "tsv"
+    sdf = "sdf"
+
+
+class OutputForm(str, Enum):
+    """Forms of the results."""
+
+    text = "text"
+    jsonl = "jsonl"
+    csv = "csv"
+    tsv = "tsv"
+    smi = "smi"
+    rsmi = "rsmi"
+    sdf = "sdf"
+    html = "html"
+
+
+Form = Annotated[
+    OutputForm | None,
+    typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
+]
+
+
+@dataclass(frozen=True)
+class InputFlags:
+    """Where queries come from."""
+
+    input_name: Annotated[
+        str | None,
+        typer.Option(
+            "--input", "-i", help="Queries: .smi, .csv, .tsv or .sdf; .gz or .xz too; - is stdin."
+        ),
+    ] = None
+    input_form: Annotated[
+        InputForm | None, typer.Option("--input-format", help="As its name says if not given.")
+    ] = None
+    column: Annotated[
+        str | None, typer.Option(help="Column of SMILES; smiles, query, src or the task's.")
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option(help="Column, or field of an SDF, of identifiers; id or name.")
+    ] = None
+    strip_salts: Annotated[
+        bool, typer.Option("--strip-salts", help="Ask without counter-ions and solvents.")
+    ] = False
+
+    @property
+    def form(self) -> str | None:
+        """Name of the form, where it was given."""
+        return None if self.input_form is None else self.input_form.value
+
+
+@dataclass(frozen=True)
+class OutputFlags:
+    """Where results go, and in what form."""
+
+    output_name: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", help="File for the results, gone on with where begun; - is stdout."
+        ),
+    ] = STANDARD
+    output_form: Form = None
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew where there is such a file.")
+    ] = False
+    part_size: Annotated[
+        int | None, typer.Option(help="Results a file: NAME-00001, NAME-00002 and so on.")
+    ] = None
+    as_written: Annotated[
+        bool, typer.Option("--as-written", help="Spell answers as the model does.")
+    ] = False
 
 
 def with_flags(command: Callable[..., None]) -> Callable[..., None]:

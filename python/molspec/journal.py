@@ -1,63 +1,82 @@
-"""Files of JSON lines that a job which was killed goes on with: no line is lost or made twice."""
+"""The file of a job that goes on after a kill: JSON lines, of which none is lost or made twice."""
 
 from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from io import RawIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+#: Settings that are told and decide nothing: a model is known by its weights.
+_TOLD = ("model",)
 
 
-class Journal:
-    """A line of settings, then a line a value; what was begun is gone on with.
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """What a journal keeps, and what to call it in an error.
 
-    A last line that a kill cut short does not count, and goes when the next value is written.
-    Settings of `told` are told and decide nothing.
+    read: gives a record of its JSON values; raises TypeError, ValueError or KeyError for others.
+    write: the reverse.
+    remedy: how to begin anew.
+    """
 
-    Raises ValueError where the file is of other settings or something else than `what`, OSError
-    where it cannot be read or is no file.
+    name: str
+    read: Callable[[Any], T]
+    write: Callable[[T], Any]
+    remedy: str = "take another file to begin anew"
+
+
+class Journal(Generic[T]):
+    """A line of settings, then a line a record; what was begun is gone on with.
+
+    A last line that a kill cut short does not count, and goes when the next record is written; so
+    does everything where the job begins `anew`.
+
+    Raises ValueError where the file is of other settings or something else, OSError where it
+    cannot be read or is no file.
     """
 
     def __init__(
-        self, path: Path, settings: Mapping[str, Any], what: str, told: Collection[str] = ()
+        self, path: Path, settings: Mapping[str, Any], kind: Kind[T], anew: bool = False
     ) -> None:
         self._path = path
+        self._kind = kind
         self._header = _line(settings)
-        self._what = what
         self._whole_bytes = 0
-        if path.exists():
-            if not path.is_file():  # a device can be read without end
-                number = errno.EISDIR if path.is_dir() else errno.EINVAL
-                words = "Is a directory" if path.is_dir() else "Is a device: expected a file"
-                raise OSError(number, words, str(path))
+        if path.exists() and not anew:
+            _check_file(path)
             with path.open("rb") as stream:
                 first = stream.readline()
                 if self._header.startswith(first) and first != self._header:
                     return  # empty, or killed within the first line
-                self._check(first, settings, told)
+                self._check(first, settings)
                 self._whole_bytes = len(first)
                 self._whole_bytes += sum(len(line) for line in stream if line.endswith(b"\n"))
 
-    def _check(self, first: bytes, settings: Mapping[str, Any], told: Collection[str]) -> None:
+    def _check(self, first: bytes, settings: Mapping[str, Any]) -> None:
         try:
             stored = dict(json.loads(first))
         except (ValueError, TypeError, RecursionError):
             stored = {}
         if stored.keys() != settings.keys():
             raise ValueError(
-                f"{self._path} holds something else than such {self._what}: take another file"
+                f"{self._path} holds something else than such {self._kind.name}: take another file"
             )
         for name, value in settings.items():
-            if name not in told and stored[name] != value:
+            if name not in _TOLD and stored[name] != value:
                 raise ValueError(
-                    f"{name} is {value!r}, but {self._path} holds {self._what} with "
-                    f"{stored[name]!r}: take another file to begin anew"
+                    f"{name} is {value!r}, but {self._path} holds {self._kind.name} with "
+                    f"{stored[name]!r}: {self._kind.remedy}"
                 )
 
-    def values(self) -> Iterator[tuple[int, Any]]:
-        """What is done, with the number of its line. Raises ValueError where one is no JSON."""
+    def records(self) -> Iterator[T]:
+        """What is done. Raises ValueError where a whole line is no record."""
         if not self._whole_bytes:
             return
         with self._path.open("rb") as stream:
@@ -66,35 +85,54 @@ class Journal:
                 if not line.endswith(b"\n"):
                     return
                 try:
-                    value = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise self.damaged(number) from error
-                yield number, value
+                    yield self._kind.read(json.loads(line))
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    raise ValueError(f"{self._path}, line {number}: no record") from error
 
-    def damaged(self, number: int) -> ValueError:
-        """The error for a line that holds something else."""
-        return ValueError(f"{self._path}, line {number}: no record")
+    def begin_anew(self) -> None:
+        """Forget what is done, in the file from the next record on."""
+        self._whole_bytes = 0
 
     @contextmanager
-    def appending(self) -> Iterator[Callable[[Any], None]]:
-        """Open the file for what comes behind its last whole line.
-
-        Raises OSError, naming the file, where it cannot be written.
-        """
-        with self._path.open("ab", buffering=0) as stream:
-
-            def append(line: bytes) -> None:
-                try:
-                    while line:  # a disk that fills up takes a part
-                        line = line[stream.write(line) :]
-                except OSError as error:
-                    raise OSError(error.errno, error.strerror, str(self._path)) from error
-
+    def appending(self) -> Iterator[Callable[[T], None]]:
+        """Open the file for what comes behind its last whole line."""
+        with open(self._path, "ab", buffering=0) as stream:
             stream.truncate(self._whole_bytes)
             if not self._whole_bytes:
-                append(self._header)
-            yield lambda value: append(_line(value))
+                write_whole(stream, self._header, str(self._path))
+
+            def append(record: T) -> None:
+                write_whole(stream, _line(self._kind.write(record)), str(self._path))
+
+            yield append
+
+    def shorten(self, last: T) -> None:
+        """Keep one record, where the others are of no more use."""
+        shorter = self._path.with_name(self._path.name + ".new")
+        with open(shorter, "wb", buffering=0) as stream:
+            record = _line(self._kind.write(last))
+            write_whole(stream, self._header + record, str(shorter))
+        shorter.replace(self._path)
+
+
+def _check_file(path: Path) -> None:
+    """Raise OSError for what is no file: a device can be read without end."""
+    if not path.is_file():
+        number = errno.EISDIR if path.is_dir() else errno.EINVAL
+        words = "Is a directory" if path.is_dir() else "Is a device: expected a file"
+        raise OSError(number, words, str(path))
 
 
 def _line(values: Any) -> bytes:
     return json.dumps(values).encode() + b"\n"
+
+
+def write_whole(stream: RawIOBase, data: bytes, name: str) -> None:
+    """Write all of `data` to a stream without a buffer. Raises OSError, naming the file."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[stream.write(rest) :]
+    except OSError as error:
+        error.filename = error.filename or name
+        raise

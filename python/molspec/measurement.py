@@ -136,7 +136,7 @@ def _recorded(part: nn.Module) -> Iterator[list[_Call]]:
 def _output(
     module: nn.Module, decoder: _Stack, run: Run, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Find the matrix and the bias that make logits of the decoder's output."""
+    """Find the matrix and the bias that make logits, or their log_softmax, of its output."""
     last = len(decoder.tokens) - 1
     with _recorded(decoder.layers) as calls:
         logits = run(torch.tensor([[last, last - 1]], device=device)).reshape(2, -1)
@@ -148,7 +148,11 @@ def _output(
         if weight.shape != (size, hidden.shape[1]):
             continue
         for bias in (*biases, torch.zeros_like(logits[0])):
-            if torch.allclose(F.linear(hidden, weight, bias), logits, atol=_ROUNDING):
+            found = F.linear(hidden, weight, bias)
+            if any(
+                torch.allclose(each, logits, atol=_ROUNDING)
+                for each in (found, found.log_softmax(-1))
+            ):
                 return weight, bias
     raise ValueError("the logits are no linear layer of the module over the decoder's output")
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 _OPEN: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".xz": lzma.open}
+#: Endings of compressed files.
+COMPRESSED = tuple(_OPEN)
 _DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 #: Characters of a header that an error shows.
 _SHOWN = 200
@@ -48,17 +50,24 @@ def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:
     Raises ValueError where a row is no csv, OSError as `open_lines` does.
     """
     with open_lines(path) as lines:
-        if ".csv" in path.suffixes:
-            rows = _comma_separated(lines, path)
-        else:
-            rows = enumerate((line.split("\t") for line in lines), start=1)
-        for number, row in rows:
-            cells = [cell.strip() for cell in row]
-            if any(cells):
-                yield number, cells
+        yield from split_cells(lines, ".csv" in path.suffixes, path)
 
 
-def _comma_separated(lines: Iterator[str], path: Path) -> Iterator[tuple[int, list[str]]]:
+def split_cells(
+    lines: Iterator[str], commas: bool, path: Path | str
+) -> Iterator[tuple[int, list[str]]]:
+    """Split lines as `read_cells` does; `path` is what to call their file."""
+    if commas:
+        rows = _comma_separated(lines, path)
+    else:
+        rows = enumerate((line.split("\t") for line in lines), start=1)
+    for number, row in rows:
+        cells = [cell.strip() for cell in row]
+        if any(cells):
+            yield number, cells
+
+
+def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(lines)
     try:
         for cells in reader:
@@ -79,3 +88,29 @@ def name_columns(header: Sequence[str]) -> str:
     """Names of a header for an error, cut where they are many."""
     shown = ", ".join(header)
     return f"{shown[:_SHOWN]}..." if len(shown) > _SHOWN else shown or "which is empty"
+
+
+def choose_column(
+    path: Path | str,
+    header: Sequence[str],
+    option: str,
+    name: str | None,
+    defaults: Sequence[str],
+) -> int:
+    """Find the column that `option` names, or the first of `defaults` that the header has.
+
+    Raises ValueError where there is none.
+    """
+    names = defaults if name is None else (name,)
+    found = (find_column(header, name) for name in names)
+    column = next((index for index in found if index is not None), None)
+    if column is not None:
+        return column
+    if name is not None:
+        raise ValueError(
+            f"{option} is {name!r}: expected a column of {path}, {name_columns(header)}"
+        )
+    raise ValueError(
+        f"{path}: none of the columns {', '.join(defaults)} is in its header, "
+        f"{name_columns(header)}: name another by {option}"
+    )

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from molspec.checkpoints import CheckpointError
 from molspec.checkpoints.json_file import read_object
-from molspec.journal import Journal
+from molspec.journal import Journal, Kind
 from molspec.text import (
     InvalidSmilesError,
     TokenizationError,
@@ -25,6 +25,7 @@ _REFUSED = (InvalidSmilesError, TokenizationError)
 _FOLDER = TemporaryDirectory()
 _FILE = Path(_FOLDER.name) / "file"
 _SETTINGS = {"seed": 1, "words": ["a", None]}
+_RECORDS: Kind[object] = Kind("a test", lambda value: value, lambda value: value)
 
 
 def tokenizer(draw: Draw) -> None:
@@ -73,20 +74,20 @@ def json(draw: Draw) -> None:
 def journal(draw: Draw) -> None:
     """Of any file: refused and left alone, or whole lines kept and gone on behind."""
     _FILE.unlink(missing_ok=True)
-    begun = Journal(_FILE, _SETTINGS, "a test")
+    begun = Journal(_FILE, _SETTINGS, _RECORDS)
     with begun.appending() as append:
         for value in range(3):
             append([value, "x"])
     content = draw.damaged(_FILE.read_bytes())
     _FILE.write_bytes(content)
     try:
-        kept = list(Journal(_FILE, _SETTINGS, "a test").values())
+        kept = list(Journal(_FILE, _SETTINGS, _RECORDS).records())
     except ValueError as error:
         assert str(_FILE) in str(error)
         assert _FILE.read_bytes() == content
         return
-    again = Journal(_FILE, _SETTINGS, "a test")
+    again = Journal(_FILE, _SETTINGS, _RECORDS)
     with again.appending() as append:
         append("last")
-    values = [value for _, value in Journal(_FILE, _SETTINGS, "a test").values()]
+    values = [value for _, value in Journal(_FILE, _SETTINGS, _RECORDS).values()]
     assert values == [*(value for _, value in kept), "last"]

@@ -123,7 +123,7 @@ def test_finished_training_is_left_as_it_is_and_can_be_prolonged(
 
 
 def test_minutes_are_a_budget_too(data: Path, tmp_path: Path) -> None:
-    outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01))
+    outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01), tell=print)
     assert outcome.minutes >= 0.01
     assert outcome.step_count >= 1
     rates = column(tmp_path / "run", "log.csv", "learning_rate")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from itertools import islice, tee
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import molspec
-from molspec.evaluation.log import RecordLog
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
+from molspec.journal import Journal, Kind
 from molspec.options import PredictOptions
-from molspec.strategy import chosen_drafter
+from molspec.provenance import decoded_with
 
 if TYPE_CHECKING:
     from molspec.predictor import Model
@@ -41,29 +40,17 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values: what was decoded with, and how. Defaults are resolved."""
-        options = asdict(self.options)
-        for name in ("draft_length", "draft_count", "node_budget"):
-            del options[name]
-        drafter = chosen_drafter(self.options, self.device)
         return {
-            "molspec": molspec.__version__,
-            "model": self.model,
-            "weights": self.weights,
-            "device": self.device,
-            "dtype": self.dtype,
+            **decoded_with(self.model, self.weights, self.device, self.dtype, self.options),
             "table": self.table.path.name,
             "query_column": self.table.query_column,
             "target_column": self.table.target_column,
             "group_column": self.table.group_column,
             "offset": self.offset,
-            **options,
-            "beam": "greedy" if self.options.is_greedy else self.options.beam or "exact",
-            "beam_size": self.options.width,
-            "drafter": {
-                "kind": type(drafter).__name__,
-                **(asdict(drafter) if is_dataclass(drafter) else {}),
-            },
         }
+
+
+_RECORDS = Kind("an evaluation", Record.from_json, Record.to_json)
 
 
 class Evaluation:
@@ -71,7 +58,7 @@ class Evaluation:
 
     `summary` is of what is done, `groups` of what is done of each group, where the table has such.
 
-    output: a file that gets every record as it is made, see `RecordLog`. Where it is there already,
+    output: a file that gets every record as it is made, see `Journal`. Where it is there already,
     its records are taken as done and `run` goes on behind them.
 
     Raises ValueError where `output` is of other settings or of another table.
@@ -88,7 +75,7 @@ class Evaluation:
         self.groups: dict[str, Summary] = {}
         stop = None if limit is None else settings.offset + limit
         self._rows = islice(settings.table, settings.offset, stop)
-        self._log = None if output is None else RecordLog(output, settings.to_json())
+        self._log = None if output is None else Journal(output, settings.to_json(), _RECORDS)
         if self._log is not None:
             for record, row in zip(self._log.records(), self._rows, strict=False):
                 if record.pair != row:

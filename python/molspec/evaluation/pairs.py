@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from molspec.tables import find_column, name_columns, read_cells
+from molspec.tables import choose_column, read_cells
 from molspec.task import Task
 
 #: Where no column is named, the first of these that the table has: queries, targets.
@@ -56,34 +56,16 @@ class PairTable:
             (*names, *more) for names, more in zip(_COLUMNS, _TASK_COLUMNS[task], strict=True)
         )
         self._columns = [
-            _choose(path, header, "query_column", query_column, queries),
-            _choose(path, header, "target_column", target_column, targets),
+            choose_column(path, header, "query_column", query_column, queries),
+            choose_column(path, header, "target_column", target_column, targets),
         ]
         self.query_column, self.target_column = (header[index] for index in self._columns)
         self.group_column = group_column
         if group_column is not None:
-            self._columns.append(_choose(path, header, "group_column", group_column, ()))
+            self._columns.append(choose_column(path, header, "group_column", group_column, ()))
 
     def __iter__(self) -> Iterator[Pair]:
         with closing(read_cells(self.path)) as rows:
             next(rows, None)
             for _, cells in rows:
                 yield Pair(*(cells[i] if i < len(cells) else "" for i in self._columns))
-
-
-def _choose(
-    path: Path, header: Sequence[str], option: str, name: str | None, defaults: Sequence[str]
-) -> int:
-    names = defaults if name is None else (name,)
-    found = (find_column(header, name) for name in names)
-    column = next((index for index in found if index is not None), None)
-    if column is not None:
-        return column
-    if name is not None:
-        raise ValueError(
-            f"{option} is {name!r}: expected a column of {path}, {name_columns(header)}"
-        )
-    raise ValueError(
-        f"{path}: none of the columns {', '.join(defaults)} is in its header, "
-        f"{name_columns(header)}: name another by {option}"
-    )

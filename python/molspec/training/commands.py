@@ -130,6 +130,10 @@ def train_command(
     start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda or cpu.")] = None,
     shard_size: Annotated[int | None, typer.Option(help="Largest file of weights, in MiB.")] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads on the CPU; measured if not given."),
+    ] = None,
 ) -> None:
     """Train a model; the same command goes on with a training that was interrupted."""
     flags = {
@@ -161,9 +165,15 @@ def train_command(
                     device=device,
                     decode=_decode,
                     shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
+                    threads=threads,
+                    tell=say if processes.is_lead else _unsaid,
                 )
     if processes.is_lead:
         _tell(outcome)
+
+
+def _unsaid(message: str) -> None:
+    """The lead says it."""
 
 
 @contextmanager

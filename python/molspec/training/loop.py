@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
@@ -25,6 +26,9 @@ from molspec.training.validation import Decode, Validation, Validator
 
 #: Steps between two looks at the loss: a GPU does not wait in between.
 _LOG_STEPS = 50
+#: Optimiser steps that a model takes before its answers are SMILES at all.
+FEW_STEPS = 200
+_MORE_STEPS = "take more minutes or steps, smaller batch_tokens or a smaller model"
 
 
 class TrainingError(RuntimeError):
@@ -51,6 +55,8 @@ def train(
     device: str | None = None,
     decode: Decode | None = None,
     shard_bytes: int | None = None,
+    threads: int | None = None,
+    tell: Callable[[str], None] = warnings.warn,
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
 
@@ -62,6 +68,9 @@ def train(
     stopped. `start` is a model to train further: its vocabulary must be that of the data, its
     sizes are kept. `device` is "cuda" where there is one, otherwise "cpu". `decode` is called with
     the model at each validation to measure top-1. `shard_bytes` bounds the files of the weights.
+    `threads` is torch's on the CPU; where it is not given, a training that is gone on with takes
+    those that it had, and a new one as many of torch's as are measured to be fast. `tell` is given
+    what a person should know: where the minutes are too few to learn anything.
 
     Processes that torchrun started train together, each on a GPU of its own or all on the CPU:
     call it in each with the same arguments. The first decodes and writes, all have the outcome.
@@ -70,6 +79,8 @@ def train(
     loss is no number any more, LostProcessError where another process has ended, OSError where a
     file cannot be written.
     """
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}: expected at least 1")
     with joined() as processes:
         with processes.lead_first():
             folders = [prepared] if isinstance(prepared, str | Path) else prepared
@@ -79,7 +90,14 @@ def train(
             model = _model(data, config, start)
             training = _Training(data, folder, config, model, chosen, decode, processes)
         processes.check_same(config=config, data=data.fingerprint)
-        return training.run()
+        before = torch.get_num_threads()
+        try:
+            outcome = training.run(threads, tell)
+        finally:
+            torch.set_num_threads(before)
+        if config.minutes is not None and outcome.step_count < FEW_STEPS:
+            tell(f"{outcome.step_count} steps are too few to learn from: {_MORE_STEPS}")
+        return outcome
 
 
 def _model(data: Prepared, config: TrainConfig, start: Checkpoint | None) -> Transformer:
@@ -123,16 +141,36 @@ class _Training:
         self._best: Validation | None = None
         self._worse_count = 0
         self._finished = False
+        self._device = device
+        #: Of torch on the CPU: sums depend on their number. None before they are chosen.
+        self._threads: int | None = None
 
-    def run(self) -> Outcome:
+    def run(self, threads: int | None, tell: Callable[[str], None]) -> Outcome:
         """Train until the budget is used up or nothing improves."""
-        self._restore(self._processes.from_lead(self._open))
+        stored = self._processes.from_lead(self._open)
+        self._restore(stored)
         if not self._finished:
             self._trainer.warm_up()
+            self._choose_threads(threads or stored.get("threads"), tell)
             self._loop()
         assert self._best is not None
         counts = (self._trainer.step_count, self._trainer.token_count)
         return Outcome(self._folder.model, self._best, *counts, self._seconds / 60)
+
+    def _choose_threads(self, threads: int | None, tell: Callable[[str], None]) -> None:
+        """Take so many on the CPU; those that are fast where none are asked for."""
+        if threads is not None:
+            torch.set_num_threads(threads)
+        elif self._device.type == "cpu" and self._processes.count == 1:
+            seconds = self._trainer.choose_threads()
+            if self._config.minutes is not None:
+                steps = int((60 * self._config.minutes - self._seconds) / seconds)
+                if self._trainer.step_count + steps < FEW_STEPS:
+                    tell(
+                        f"{self._config.minutes:g} minutes are about {steps} steps here, too few "
+                        f"to learn from: {_MORE_STEPS}"
+                    )
+        self._threads = torch.get_num_threads()
 
     def _open(self) -> dict[str, Any]:
         """Open the folder: a new one begins with a state, as a training that can go on."""
@@ -221,6 +259,7 @@ class _Training:
                 "seconds": self._seconds,
                 "best": None if self._best is None else asdict(self._best),
                 "worse_count": self._worse_count,
+                "threads": self._threads,
             }
         )
 
@@ -230,6 +269,7 @@ class _Training:
         self._seconds = stored["seconds"]
         self._best = None if stored["best"] is None else Validation(**stored["best"])
         self._worse_count = stored["worse_count"]
+        self._threads = stored.get("threads")
         self._finished = self._progress() >= 1.0 or self._is_stale()
 
 

@@ -9,14 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from molspec.journal import Journal
+from molspec.journal import Journal, Kind
 from molspec.training.pairs import Made
 from molspec.training.reactions import Row
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_JOURNAL = "a preparation"
+#: Records are JSON values; who reads them knows the items that they are of.
+_RECORDS: Kind[Any] = Kind("a preparation", lambda value: value, lambda value: value)
 
 
 def check_output(output: Path) -> None:
@@ -58,9 +59,9 @@ class Progress:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.jsonl"
-        journal = Journal(path, self._settings, _JOURNAL)
+        journal = Journal(path, self._settings, _RECORDS)
         rest = iter(items)
-        for number, value in journal.values():
+        for number, value in enumerate(journal.records(), start=2):
             result = None
             for item in islice(rest, 1):
                 with suppress(ValueError, TypeError):  # of a line that is something else

@@ -52,32 +52,16 @@ class ModuleSession:
     """A batch of queries on an `EncoderDecoder`. Rows are free until `encode`, after `release`."""
 
     def __init__(self, model: EncoderDecoder, query_count: int) -> None:
-        self._model = model
+        self.model = model
         self._memories = Memories(query_count)
         self._paths = TokenPaths()
-
-    def vocab_size(self, source: Sequence[int]) -> int:
-        """Size of the target's vocabulary: what a distribution of the model for a source has."""
-        self.encode([0], [source])
-        memory, mask = self._memories.gather(np.zeros(1, dtype=np.int64))
-        target_ids = torch.zeros(1, 1, dtype=torch.int64, device=self._model.device)
-        logits = self._model.decode_unpadded(target_ids, memory, mask)
-        check_logits(logits, target_ids)
-        return logits.shape[2]
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows.
 
         Raises ValueError where the model's memory is no tensor of a row a source.
         """
-        source_ids = pad_right(sources, self._model.pad_id)
-        memory = self._model.encode(source_ids.to(self._model.device))
-        expected = tuple(source_ids.shape)
-        if not isinstance(memory, Tensor) or tuple(memory.shape[:2]) != expected:
-            raise ValueError(
-                f"encode gave {describe(memory)} for source_ids of shape {expected}: "
-                f"expected a tensor [{expected[0]}, {expected[1]}, ...]"
-            )
+        memory = encoded(self.model, sources)
         self._memories.store(rows, memory, [len(source) for source in sources])
 
     def release(self, row: int) -> None:
@@ -93,7 +77,7 @@ class ModuleSession:
         rows = self._paths.rows(nodes, path_slots, block_count)
         parts, order = [], []
         nothing = np.zeros_like(rows.lengths)
-        for group in split(nothing, rows.lengths, call_cost(self._model.device)):
+        for group in split(nothing, rows.lengths, call_cost(self.model.device)):
             picked = picked_nodes(rows, group)
             parts.append(log_probs(self._logits(rows, group, picked)))
             order.append(picked.nodes)
@@ -101,7 +85,7 @@ class ModuleSession:
 
     def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes) -> Tensor:
         """Logits [node, vocab] of a group's nodes."""
-        model = self._model
+        model = self.model
         memory, mask = self._memories.gather(rows.memories[group])
         target_ids, offsets = self._target_ids(rows, group)
         passed = offsets.to(model.device) if model.takes_offsets else None
@@ -112,8 +96,8 @@ class ModuleSession:
 
     def _target_ids(self, rows: Rows, group: IntArray) -> tuple[Tensor, Tensor]:
         """Token ids [row, column] of a group, and the column where each row begins [row]."""
-        pad_id = self._model.pad_id
-        if self._model.takes_offsets:
+        pad_id = self.model.pad_id
+        if self.model.takes_offsets:
             return ops.left_pad(rows.flat(group), torch.from_numpy(rows.lengths[group]), pad_id)
         no_offsets = torch.zeros(len(group), dtype=torch.int64, device="cpu")
         return rows.padded(group, 0, pad_id), no_offsets
@@ -145,6 +129,19 @@ def take(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
     """Pick values [row, column, ...] at pairs of row and column."""
     device = values.device
     return values[torch.from_numpy(rows).to(device), torch.from_numpy(columns).to(device)]
+
+
+def encoded(model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> Tensor:
+    """The model's memory [source, longest, ...]. Raises ValueError where it is no such tensor."""
+    source_ids = pad_right(sources, model.pad_id)
+    memory = model.encode(source_ids.to(model.device))
+    expected = tuple(source_ids.shape)
+    if not isinstance(memory, Tensor) or tuple(memory.shape[:2]) != expected:
+        raise ValueError(
+            f"encode gave {describe(memory)} for source_ids of shape {expected}: "
+            f"expected a tensor [{expected[0]}, {expected[1]}, ...]"
+        )
+    return memory
 
 
 def log_probs(logits: Tensor) -> Tensor:

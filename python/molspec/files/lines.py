@@ -1,0 +1,134 @@
+"""Answers as lines of text: for programs, for tables, for files of SMILES, for people."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from molspec.files.answer import Answer
+from molspec.files.sheet import Sheet
+
+if TYPE_CHECKING:
+    from molspec.results import Prediction
+
+#: Columns of a table: a row a prediction, or one with the error.
+COLUMNS = (
+    *("id", "query", "rank", "canonical", "probability", "log_prob"),
+    *("finished", "smiles", "note", "error"),
+)
+_ARROW = ">"
+
+
+def jsonl(answer: Answer, sheet: Sheet) -> str:
+    """One object."""
+    result = answer.result
+    values = {
+        "id": answer.identifier,
+        "query": result.query,
+        "predictions": [
+            {
+                "smiles": prediction.smiles,
+                "canonical": prediction.canonical,
+                "log_prob": prediction.log_prob,
+                "finished": prediction.finished,
+            }
+            for prediction in result.predictions
+        ],
+        "note": answer.note or None,
+        "error": result.error,
+    }
+    return json.dumps(values) + "\n"
+
+
+def comma_separated(answer: Answer, sheet: Sheet) -> str:
+    """Quoted where csv asks for it."""
+    stream = StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(
+        [one_line(cell) for cell in row] for row in _rows(answer)
+    )
+    return stream.getvalue()
+
+
+def tab_separated(answer: Answer, sheet: Sheet) -> str:
+    """Never quoted: no cell holds a tab."""
+    return "".join("\t".join(map(one_line, row)) + "\n" for row in _rows(answer))
+
+
+def _rows(answer: Answer) -> Iterator[tuple[str, ...]]:
+    result = answer.result
+    for rank, prediction in enumerate(result.predictions, start=1):
+        yield (
+            *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
+            *(_probability(prediction), repr(prediction.log_prob)),
+            *(str(prediction.finished).lower(), prediction.smiles, answer.note, ""),
+        )
+    if not result.predictions:
+        yield (
+            *(answer.identifier, result.query, "", "", "", "", "", ""),
+            *(answer.note, result.error or ""),
+        )
+
+
+def smiles(answer: Answer, sheet: Sheet) -> str:
+    """SMILES, identifier, rank, probability; without SMILES where there is no molecule."""
+    return _written_lines(answer, sheet, lambda text: text)
+
+
+def reactions(answer: Answer, sheet: Sheet) -> str:
+    """Reaction SMILES, identifier, rank, probability."""
+    query = answer.result.query.strip()
+    reactants = query if _ARROW in query else f"{query}{_ARROW}"
+
+    def reaction(text: str) -> str:
+        if sheet.task == "retro":
+            return f"{text}>>{query}"
+        return f"{reactants}{_ARROW}{text}"
+
+    return _written_lines(answer, sheet, reaction)
+
+
+def _written_lines(answer: Answer, sheet: Sheet, written: Callable[[str], str]) -> str:
+    result = answer.result
+    rows = [
+        (written(text), answer.identifier, str(rank), _probability(prediction))
+        if (text := sheet.shown(prediction))
+        else ("", answer.identifier, str(rank), f"error: {fault(prediction)}")
+        for rank, prediction in enumerate(result.predictions, start=1)
+    ]
+    if not result.predictions:
+        rows = [("", answer.identifier, "", f"error: {result.error}")]
+    return "".join("\t".join(map(one_line, row)) + "\n" for row in rows)
+
+
+def for_people(answer: Answer, sheet: Sheet) -> str:
+    """The query, then its answers below each other."""
+    result = answer.result
+    lines = ["  ".join(filter(None, map(one_line, (result.query, answer.query.name))))]
+    if answer.note:
+        lines.append(f"   note: {answer.note}")
+    if result.error is not None:
+        lines.append(f"   error: {result.error}")
+    for rank, prediction in enumerate(result.predictions, start=1):
+        percent = 100 * math.exp(prediction.log_prob)
+        shown = sheet.shown(prediction)
+        what = shown or f"{prediction.smiles} ({fault(prediction)})"
+        lines.append(f"{rank:4}.  {percent:5.1f} %  {what}")
+    return "\n".join(lines) + "\n"
+
+
+def fault(prediction: Prediction) -> str:
+    """Why a prediction is no molecule."""
+    return "not a molecule to RDKit" if prediction.finished else "unfinished"
+
+
+def _probability(prediction: Prediction) -> str:
+    return f"{math.exp(prediction.log_prob):.6g}"
+
+
+def one_line(text: str) -> str:
+    """What is not SMILES may hold what would end a cell or a line."""
+    return " ".join(text.split()) if not text.isprintable() else text

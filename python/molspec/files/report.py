@@ -1,0 +1,113 @@
+"""A page of drawings and probabilities, in one file that any browser shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+from molspec.files.answer import Answer
+from molspec.files.lines import fault, one_line
+from molspec.files.sheet import Sheet
+
+if TYPE_CHECKING:
+    from molspec.results import Prediction
+
+#: Pixels of a drawing; the page scales it.
+_QUERY_SIZE = (320, 220)
+_ANSWER_SIZE = (280, 190)
+#: Titles, and what queries and answers are to a model.
+_WORDS = {
+    "retro": ("Predicted reactants", "product", "reactants"),
+    "product": ("Predicted products", "reactants", "product"),
+    None: ("Predictions", "query", "answer"),
+}
+
+
+def check() -> None:
+    """Raise ValueError where RDKit cannot draw: its libraries need some of the system's."""
+    try:
+        import rdkit.Chem.Draw  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            f"format is 'html': RDKit cannot draw here, {error}; Debian has it in libxrender1 and "
+            "libxext6"
+        ) from error
+
+
+def head(sheet: Sheet) -> str:
+    """Everything before the first query."""
+    page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
+    title = f"{_WORDS[sheet.task][0]}: {sheet.model}"
+    about = (
+        f"{sheet.about} A percentage is the probability that the model gives to an answer, not "
+        "that the reaction works."
+    )
+    return page.substitute(title=escape(title), about=escape(about.strip()))
+
+
+def foot(sheet: Sheet) -> str:
+    """Everything behind the last query."""
+    return "</html>\n"
+
+
+def section(answer: Answer, sheet: Sheet) -> str:
+    """A query and its answers, best first."""
+    _, asked, answered = _WORDS[sheet.task]
+    result = answer.result
+    parts = [
+        '<section><div class="query">',
+        f"<h2>{escape(one_line(answer.identifier))}</h2>",
+        f'<span class="label">{asked}</span>',
+        *_drawn(result.query, _QUERY_SIZE),
+    ]
+    if answer.note:
+        parts.append(f'<p class="note">{escape(answer.note)}</p>')
+    parts.append("</div>")
+    if result.predictions:
+        parts.append('<ol class="answers">')
+        for rank, prediction in enumerate(result.predictions, start=1):
+            parts += _item(rank, prediction, answered, sheet)
+        parts.append("</ol>")
+    else:
+        parts.append(f'<p class="error">{escape(result.error or "no answer")}</p>')
+    return "\n".join([*parts, "</section>\n"])
+
+
+def _item(rank: int, prediction: Prediction, answered: str, sheet: Sheet) -> Iterator[str]:
+    percent = 100 * math.exp(min(0.0, prediction.log_prob))
+    yield f'<li><div class="share"><span class="label">{answered} {rank}</span>'
+    yield f"<b>{percent:.1f} %</b></div>"
+    yield f'<div class="bar"><i style="width:{percent:.1f}%"></i></div>'
+    if prediction.canonical is None:
+        yield f'<p class="error">{fault(prediction)}</p><code>{escape(prediction.smiles)}</code>'
+    else:
+        yield from _drawn(sheet.shown(prediction) or "", _ANSWER_SIZE)
+    yield "</li>"
+
+
+def _drawn(smiles: str, size: tuple[int, int]) -> Iterator[str]:
+    """A drawing, where there is a molecule, over the text."""
+    drawing = _drawing(smiles, size)
+    if drawing is not None:
+        yield drawing
+    yield f"<code>{escape(one_line(smiles))}</code>"
+
+
+def _drawing(smiles: str, size: tuple[int, int]) -> str | None:
+    """An SVG element; None where RDKit has no molecule of it, as of `reactants>reagents`."""
+    from rdkit import Chem, rdBase
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
+        if molecule is None or molecule.GetNumAtoms() == 0:
+            return None
+        drawer = rdMolDraw2D.MolDraw2DSVG(*size)
+        rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule)
+    drawer.FinishDrawing()
+    text = str(drawer.GetDrawingText())
+    return text[text.index("<svg") :].strip()

@@ -1,0 +1,116 @@
+"""SDF: its records as queries, answers as its records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from molspec.files.answer import Answer, Query
+
+if TYPE_CHECKING:
+    from rdkit import Chem
+
+_END = "$$$$"
+
+
+def is_end(line: str) -> bool:
+    """Whether a line ends a record."""
+    return line.startswith(_END)
+
+
+def read_records(lines: Iterator[str], name_field: str | None = None) -> Iterator[Query]:
+    """Give a query a record, one by one: a damaged record spoils no other.
+
+    Identifiers are in the data field `name_field`, or the record's title.
+    """
+    record: list[str] = []
+    for line in lines:
+        if is_end(line):
+            yield _query(record, name_field)
+            record = []
+        else:
+            record.append(line)
+    if any(line.strip() for line in record):
+        yield _query(record, name_field)
+
+
+def _query(record: list[str], name_field: str | None) -> Query:
+    from rdkit import Chem, rdBase
+
+    title = record[0].strip() if record else ""
+    supplier = Chem.SDMolSupplier()
+    with rdBase.BlockLogs():
+        supplier.SetData("".join(record))
+        molecule = next(iter(supplier), None)
+        if molecule is None:
+            return Query("", title, error=_reason(supplier, "".join(record)))
+        if name_field is not None:
+            held = molecule.HasProp(name_field)
+            title = molecule.GetProp(name_field).strip() if held else title
+        return Query(str(Chem.MolToSmiles(molecule)), title)
+
+
+def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:
+    """Why RDKit takes a record for no molecule: what it says where it goes step by step."""
+    from rdkit import Chem
+
+    supplier.SetData(record, sanitize=False)
+    molecule = next(iter(supplier), None)
+    if molecule is None:
+        return "not a molecule to RDKit: its atoms and bonds cannot be read"
+    try:
+        Chem.SanitizeMol(molecule)
+    except ValueError as error:
+        return f"not a molecule to RDKit: {' '.join(str(error).split())}"
+    return "not a molecule to RDKit: it gives no reason"
+
+
+def write_records(answer: Answer) -> str:
+    """A record a prediction, best first, drawn flat; one without atoms where there is none."""
+    from rdkit import Chem
+
+    stream = StringIO()
+    with Chem.SDWriter(stream) as writer:
+        for record in _molecules(answer):
+            writer.write(record)
+    return stream.getvalue()
+
+
+def _molecules(answer: Answer) -> Iterator[Chem.Mol]:
+    result = answer.result
+    shared = {"query": result.query, "note": answer.note, "error": result.error or ""}
+    if not result.predictions:
+        yield _with_fields(None, answer.identifier, shared)
+    for rank, prediction in enumerate(result.predictions, start=1):
+        fields = {
+            **shared,
+            "rank": str(rank),
+            "smiles": prediction.canonical or prediction.smiles,
+            "probability": f"{math.exp(prediction.log_prob):.6g}",
+            "log_prob": repr(prediction.log_prob),
+        }
+        if prediction.canonical is None:
+            fields["error"] = "not a molecule to RDKit" if prediction.finished else "unfinished"
+        yield _with_fields(prediction.canonical, answer.identifier, fields)
+
+
+def _with_fields(smiles: str | None, title: str, fields: dict[str, str]) -> Chem.Mol:
+    """Give a molecule in the plane, with a title and data; empty values are left out."""
+    from rdkit import Chem
+    from rdkit.Chem import rdDepictor
+
+    molecule = Chem.MolFromSmiles(smiles or "")
+    rdDepictor.Compute2DCoords(molecule)
+    molecule.SetProp("_Name", _one_line(title))
+    for name, value in fields.items():
+        if value:
+            molecule.SetProp(name, _one_line(value))
+    return molecule
+
+
+def _one_line(text: str) -> str:
+    """A line break would end the title or the field; nothing may look like a record's end."""
+    line = " ".join(text.split())
+    return f" {line}" if line.startswith(_END) else line

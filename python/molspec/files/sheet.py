@@ -1,0 +1,32 @@
+"""What all answers of a file have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from molspec.task import Task
+
+if TYPE_CHECKING:
+    from molspec.results import Prediction
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Which model they are of, and how they are spelt.
+
+    as_written: answers stand as the model wrote them, otherwise as canonical SMILES. Forms for
+        programs have both.
+    about: how they were decoded, for people.
+    """
+
+    model: str
+    task: Task | None = None
+    as_written: bool = False
+    about: str = ""
+
+    def shown(self, prediction: Prediction) -> str | None:
+        """The answer as it is spelt here; None where it is no molecule and not asked for as is."""
+        if self.as_written and prediction.finished:
+            return prediction.smiles
+        return prediction.canonical

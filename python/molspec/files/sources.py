@@ -1,0 +1,141 @@
+"""Queries read from files of chemists, as they are needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from molspec.files.answer import Query
+from molspec.files.sdf import is_end, read_records
+from molspec.tables import COMPRESSED, choose_column, open_lines, split_cells
+from molspec.task import Task
+
+#: Standard input where a file is asked for.
+STANDARD = "-"
+#: The form of queries that are no file's.
+_GIVEN = "given"
+#: Forms of a file of queries, by the endings of its name; others are smi.
+INPUT_FORMS = {
+    "smi": (".smi", ".smiles", ".txt", ".ism", ".can"),
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "sdf": (".sdf", ".sd", ".mol"),
+}
+#: Columns that are taken where none is named.
+_QUERY_COLUMNS = ("smiles", "canonical_smiles", "query", "src", "source")
+_NAME_COLUMNS = ("id", "name", "identifier", "title")
+#: Those that a model's task decides.
+_TASK_COLUMNS: dict[Task | None, tuple[str, ...]] = {
+    "retro": ("product",),
+    "product": ("reactants",),
+    None: (),
+}
+#: What a file of SMILES and names may have above its first column, as RDKit's writer puts it.
+_TITLE = "smiles"
+
+
+class Source:
+    """A file of queries that is open. It can be read once."""
+
+    def __init__(self, name: str, form: str, lines: Iterator[str]) -> None:
+        self.name = name
+        self.form = form
+        self._lines = lines
+
+    def queries(
+        self, column: str | None = None, name_column: str | None = None, task: Task | None = None
+    ) -> Iterator[Query]:
+        """Give every query, also those that are damaged, in their order.
+
+        column: where a table has the SMILES; smiles, query, src, source or the column that `task`
+            decides where it is not given.
+        name_column: where a table or the data of an SDF have the identifiers; id or name, and the
+            title of an SDF's record, where it is not given.
+
+        Raises ValueError where there is no such column, or where a row is no csv.
+        """
+        if self.form == _GIVEN:
+            return map(Query, self._lines)
+        if self.form in ("csv", "tsv"):
+            return self._of_table(column, name_column, task)
+        if column is not None:
+            raise ValueError(f"column is {column!r}: expected none, {self.name} is no table")
+        if self.form == "sdf":
+            return read_records(self._lines, name_column)
+        if name_column is not None:
+            raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
+        return self._of_lines()
+
+    def _of_lines(self) -> Iterator[Query]:
+        """SMILES, white space, name: a line each; an empty one is a query without text."""
+        for number, line in enumerate(self._lines):
+            smiles, name = (*line.split(maxsplit=1), "", "")[:2]
+            if number or smiles.casefold() != _TITLE:
+                yield Query(smiles, name.strip())
+
+    def _of_table(
+        self, column: str | None, name_column: str | None, task: Task | None
+    ) -> Iterator[Query]:
+        rows = split_cells(self._lines, self.form == "csv", self.name)
+        _, header = next(rows, (0, []))
+        defaults = (*_QUERY_COLUMNS, *_TASK_COLUMNS[task])
+        index = choose_column(self.name, header, "column", column, defaults)
+        names = _name_column(self.name, header, name_column)
+        return (Query(_cell(cells, index), _cell(cells, names)) for _, cells in rows)
+
+    def count(self) -> int | None:
+        """Give about how many queries there are; None where the file cannot be read twice."""
+        path = Path(self.name)
+        if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
+            return None
+        with open_lines(path) as lines:
+            if self.form == "sdf":
+                return sum(map(is_end, lines))
+            if self.form == "smi":
+                return sum(1 for _ in lines)
+            return max(0, sum(1 for _ in split_cells(lines, self.form == "csv", path)) - 1)
+
+
+def _cell(cells: Sequence[str], index: int | None) -> str:
+    return cells[index] if index is not None and index < len(cells) else ""
+
+
+def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:
+    if name is not None:
+        return choose_column(where, header, "id_column", name, ())
+    lowered = [cell.casefold() for cell in header]
+    return next((lowered.index(known) for known in _NAME_COLUMNS if known in lowered), None)
+
+
+@contextmanager
+def open_source(
+    name: str | None, form: str | None = None, given: Iterable[str] = ()
+) -> Iterator[Source]:
+    """Open a file, plain, .gz or .xz, or standard input; its form is what its name says.
+
+    name: None where the queries are not a file's but `given`.
+
+    Raises OSError where the file cannot be read.
+    """
+    if name is None:
+        yield Source("the arguments", _GIVEN, iter(given))
+    elif name == STANDARD:
+        stdin = sys.stdin.fileno()
+        with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
+            yield Source(name, form or "smi", stream)
+    else:
+        with open_lines(Path(name)) as lines:
+            yield Source(name, form or _form_of(name) or "smi", lines)
+
+
+def is_named_as_source(name: str) -> bool:
+    """Whether a name has an ending that files of queries have."""
+    return _form_of(name) is not None
+
+
+def _form_of(name: str) -> str | None:
+    plain = Path(name).with_suffix("") if Path(name).suffix in COMPRESSED else Path(name)
+    ending = plain.suffix.lower()
+    return next((form for form, known in INPUT_FORMS.items() if ending in known), None)

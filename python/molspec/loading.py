@@ -1,0 +1,39 @@
+"""How commands load a model."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from molspec.progress import stages
+
+if TYPE_CHECKING:
+    from molspec.flags import ModelFlags
+    from molspec.predictor import Model
+
+
+def load_model(flags: ModelFlags) -> Model:
+    """Load the model that is asked for. Raises ValueError where there is none or it is broken."""
+    with _no_garbage(), stages(("loading PyTorch", f"loading {flags.model_name}")) as done:
+        from molspec.ops import instruction_set, set_num_threads
+        from molspec.predictor import load
+
+        done()
+        instruction_set()  # that the environment may name, and wrongly
+        set_num_threads(flags.threads)
+        loaded = load(flags.model_name, flags.device, flags.dtype)
+        done()
+        return loaded
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """What is imported stays: looking for garbage in it takes a fifth of the time to an answer."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()

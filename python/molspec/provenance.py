@@ -1,0 +1,38 @@
+"""What decides a model's answers: its weights, its precision and how it decodes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import molspec
+from molspec.options import PredictOptions
+from molspec.strategy import chosen_drafter
+
+
+def decoded_with(
+    model: str, weights: str, device: str, dtype: str, options: PredictOptions
+) -> dict[str, Any]:
+    """As JSON values, by which a job knows its own results again. Defaults are resolved.
+
+    model: what to call the model.
+    weights: the fingerprint of its checkpoint.
+    """
+    values = asdict(options)
+    for name in ("draft_length", "draft_count", "node_budget"):
+        del values[name]
+    drafter = chosen_drafter(options, device)
+    return {
+        "molspec": molspec.__version__,
+        "model": model,
+        "weights": weights,
+        "device": device,
+        "dtype": dtype,
+        **values,
+        "beam": "greedy" if options.is_greedy else options.beam or "exact",
+        "beam_size": options.width,
+        "drafter": {
+            "kind": type(drafter).__name__,
+            **(asdict(drafter) if is_dataclass(drafter) else {}),
+        },
+    }

@@ -1,0 +1,31 @@
+"""Molecules without their counter-ions, by RDKit's list of those and of solvents."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rdkit import Chem, rdBase
+from rdkit.Chem.MolStandardize import rdMolStandardize
+
+
+def without_salts(smiles: str) -> tuple[str, tuple[str, ...]]:
+    """Take salts and solvents off and neutralise what is left; with what was taken off.
+
+    What is no molecule, has none of them, or would be nothing without them, is given back as it is.
+    """
+    if "." not in smiles:
+        return smiles, ()
+    with rdBase.BlockLogs():
+        whole = Chem.MolFromSmiles(smiles)
+        if whole is None:
+            return smiles, ()
+        rest = rdMolStandardize.FragmentRemover().remove(whole)
+        removed = _fragments(whole) - _fragments(rest)
+        if not removed:
+            return smiles, ()
+        rest = rdMolStandardize.Uncharger().uncharge(rest)
+    return str(Chem.MolToSmiles(rest)), tuple(sorted(removed.elements()))
+
+
+def _fragments(molecule: Chem.Mol) -> Counter[str]:
+    return Counter(str(Chem.MolToSmiles(part)) for part in Chem.GetMolFrags(molecule, asMols=True))

@@ -1,0 +1,145 @@
+"""What is measured of a model before it decodes, and what is refused by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from molspec import compile, decode  # noqa: A004
+from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer, callables
+
+IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
+SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+
+class Positioned(PlainTransformer):
+    """Learned positions, 20 of them."""
+
+    def __init__(self) -> None:
+        super().__init__(seed=14)
+        self.learned = nn.Embedding(20, 16)
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        hidden = self.src_token_featurizer(src) + self.learned(torch.arange(src.shape[1]))
+        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+        self.learned(torch.arange(tgt.shape[1]))
+        return super().decode_tgt(tgt, memory, memory_pad_mask)
+
+
+class Seeing(PlainTransformer):
+    """Has forgotten the mask of what is to come."""
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+        hidden = self.tgt_token_featurizer(tgt) + self.positions[: tgt.shape[1]]
+        return self.next_token_classifier(self.transformer.decoder(hidden, memory))
+
+
+class LogSoftmax(PlainTransformer):
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+        return super().decode_tgt(tgt, memory, memory_pad_mask).log_softmax(dim=-1)
+
+
+class Softmax(PlainTransformer):
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+        return super().decode_tgt(tgt, memory, memory_pad_mask).softmax(dim=-1)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "an id out of range": (
+        {"source_ids": [*SOURCES, [BOS, 15, 99, EOS]]},
+        r"^source_ids holds 99: the model itself fails there, an nn.Embedding of 15 rows is",
+    ),
+    "max_length beyond learned positions": (
+        {"model": Positioned(), "max_length": 21},
+        r"^max_length is 21: the model itself fails there, an nn.Embedding of 20 rows is asked for",
+    ),
+    "max_length beyond a buffer": (
+        {"max_length": 601},
+        r"^max_length is 601: the model itself fails there, index 600 is out of bounds",
+    ),
+    "a source beyond positions": (
+        {"model": Positioned(), "source_ids": [*SOURCES, [5] * 21]},
+        r"^source_ids\[2\] has 21 ids: the model itself fails there, an nn.Embedding of 20 rows",
+    ),
+    "a decoder that is not causal": (
+        {"model": Seeing(seed=14)},
+        r"^the model's decoder is not causal: the log-probability of a token changes by \S+ wi",
+    ),
+    "probabilities": (
+        {"model": Softmax(seed=14)},
+        "^the model's decoder gives probabilities, which sum to 1: expected logits, or their log_",
+    ),
+    "a list for a mapping": (
+        {"source_to_target": [0, 1, 2]},
+        "^source_to_target is a list: expected a mapping of source ids to target ids",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_would_answer_wrongly_is_refused(kind: str) -> None:
+    changes, message = REFUSED[kind]
+    with pytest.raises(ValueError, match=message):
+        decode(**{"model": PlainTransformer(seed=14), "source_ids": SOURCES, **IDS, **changes})
+
+
+def test_an_id_of_callables_that_is_out_of_range() -> None:
+    with pytest.raises(ValueError, match=r"^source_ids holds 99: the model itself fails there, in"):
+        decode(callables(PlainTransformer(seed=14)), [[BOS, 99, EOS]], **IDS)
+
+
+def test_an_unknown_option_names_the_known_ones() -> None:
+    with pytest.raises(TypeError, match=r"^decode has no option 'temperature': expected n_best"):
+        decode(PlainTransformer(), SOURCES, temperature=2.0, **IDS)
+    with pytest.raises(TypeError, match=r"has no option 'beam_width': did you mean beam_size\?"):
+        decode(PlainTransformer(), SOURCES, beam_width=2, **IDS)
+
+
+def test_what_reaches_as_far_as_it_is_asked_to_is_taken() -> None:
+    decode(Positioned(), [[5] * 20, *SOURCES], **{**IDS, "max_length": 20})
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_rounding_is_not_taken_for_a_fault(dtype: torch.dtype) -> None:
+    for kind in (PlainTransformer, OffsetTransformer, LogSoftmax):
+        decode(kind(seed=14).to(dtype), SOURCES, **{**IDS, "max_length": 100})
+    with pytest.raises(ValueError, match="is not causal"):
+        decode(Seeing(seed=14).to(dtype), SOURCES, **IDS)
+
+
+def test_a_model_is_measured_once() -> None:
+    calls = []
+
+    class Counting(PlainTransformer):
+        def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
+            calls.append(tuple(tgt.shape))
+            return super().decode_tgt(tgt, memory, memory_pad_mask)
+
+    model = Counting(seed=14)
+    first = decode(model, SOURCES, **IDS)
+    count = len(calls)
+    assert (2, IDS["max_length"]) in calls
+    again = decode(model, SOURCES, **IDS)
+    assert len(calls) == 2 * count - 1
+    assert torch.equal(again.sequences, first.sequences)
+    assert not any(part._forward_pre_hooks for part in model.modules())
+    with pytest.raises(ValueError, match="max_length is 601"):
+        decode(model, SOURCES, **{**IDS, "max_length": 601})
+
+
+def test_compile_reads_log_softmax_and_refuses_the_rest() -> None:
+    module = LogSoftmax(seed=14)
+    engine = compile(module, max_positions=40)
+    own, ours = (decode(each, SOURCES, n_best=3, **IDS) for each in (module, engine))
+    assert torch.equal(own.sequences, ours.sequences)
+    torch.testing.assert_close(own.log_probs, ours.log_probs, atol=2e-4, rtol=1e-5)
+    for wrong, message in ((Softmax(seed=14), "gives probabilities"), (Seeing(), "not causal")):
+        with pytest.raises(ValueError, match=message):
+            compile(wrong, max_positions=40)

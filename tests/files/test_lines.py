@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+
+from molspec.files import FORMS, Answer, Query, Sheet
+from molspec.results import Prediction, Result
+
+SHEET = Sheet("retro", "retro")
+ANSWERED = Answer(
+    3, Query("CCO", "m 1"), Result("CCO", (Prediction("OC", -0.125), Prediction("C=O(", -7.25)))
+)
+CUT = Answer(4, Query("CCC"), Result("CCC", (Prediction("C=C", -0.125, finished=False),)))
+FAILED = Answer(
+    5, Query("C\tX\n", "m\t2"), Result("C\tX\n", error="not SMILES: '<U+0009>' at position 2")
+)
+
+
+def render(form: str, answer: Answer, sheet: Sheet = SHEET) -> str:
+    return FORMS[form].render(answer, sheet)
+
+
+def test_jsonl_is_one_object_a_line() -> None:
+    assert render("jsonl", ANSWERED) == (
+        '{"id": "m 1", "query": "CCO", "predictions": ['
+        '{"smiles": "OC", "canonical": "CO", "log_prob": -0.125, "finished": true}, '
+        '{"smiles": "C=O(", "canonical": null, "log_prob": -7.25, "finished": true}], '
+        '"note": null, "error": null}\n'
+    )
+    line = render("jsonl", FAILED)
+    assert line.count("\n") == 1
+    assert json.loads(line)["query"] == "C\tX\n"
+    assert json.loads(line)["error"] == FAILED.result.error
+
+
+def test_jsonl_keeps_every_digit() -> None:
+    answer = replace(ANSWERED, result=Result("C", (Prediction("C", -0.1 - 0.2),)))
+    assert json.loads(render("jsonl", answer))["predictions"][0]["log_prob"] == -0.1 - 0.2
+
+
+def test_tables_have_a_row_a_prediction() -> None:
+    for form, delimiter in (("csv", ","), ("tsv", "\t")):
+        text = FORMS[form].head(SHEET) + render(form, ANSWERED) + render(form, CUT)
+        header, *rows = csv.reader(StringIO(text), delimiter=delimiter)
+        assert [dict(zip(header, row, strict=True)) for row in rows] == [
+            {
+                "id": number,
+                "query": query,
+                "rank": rank,
+                "canonical": canonical,
+                "probability": probability,
+                "log_prob": log_prob,
+                "finished": finished,
+                "smiles": smiles,
+                "note": "",
+                "error": "",
+            }
+            for number, query, rank, canonical, probability, log_prob, finished, smiles in (
+                ("m 1", "CCO", "1", "CO", "0.882497", "-0.125", "true", "OC"),
+                ("m 1", "CCO", "2", "", "0.000710174", "-7.25", "true", "C=O("),
+                ("4", "CCC", "1", "", "0.882497", "-0.125", "false", "C=C"),
+            )
+        ]
+
+
+def test_rows_stay_whole() -> None:
+    error = FAILED.result.error
+    assert render("tsv", FAILED) == f"m 2\tC X\t\t\t\t\t\t\t\t{error}\n"
+    assert render("csv", FAILED) == f"m 2,C X,,,,,,,,{error}\n"
+    assert render("smi", FAILED) == f"\tm 2\t\terror: {error}\n"
+
+
+def test_text_is_for_people_and_canonical() -> None:
+    assert render("text", ANSWERED) == (
+        "CCO  m 1\n   1.   88.2 %  CO\n   2.    0.1 %  C=O( (not a molecule to RDKit)\n"
+    )
+    assert render("text", FAILED) == f"C X  m 2\n   error: {FAILED.result.error}\n"
+    assert render("text", CUT) == "CCC\n   1.   88.2 %  C=C (unfinished)\n"
+    noted = replace(CUT, note="asked without [Na+], as CCC")
+    assert render("text", noted).splitlines()[1] == "   note: asked without [Na+], as CCC"
+
+
+def test_as_the_model_wrote_it() -> None:
+    written = replace(SHEET, as_written=True)
+    assert "  OC\n" in render("text", ANSWERED, written)
+    assert render("smi", ANSWERED, written).startswith("OC\tm 1\t1\t")
+
+
+def test_smiles_and_reactions_carry_identifiers() -> None:
+    assert render("smi", ANSWERED) == (
+        "CO\tm 1\t1\t0.882497\n\tm 1\t2\terror: not a molecule to RDKit\n"
+    )
+    assert render("smi", CUT) == "\t4\t1\terror: unfinished\n"
+    assert render("rsmi", ANSWERED).startswith("CO>>CCO\tm 1\t1\t")
+    assert render("rsmi", ANSWERED, Sheet("product", "product")).startswith("CCO>>CO\t")
+    reagents = replace(ANSWERED, result=replace(ANSWERED.result, query="CCO>N"))
+    assert render("rsmi", reagents, Sheet("product", "product")).startswith("CCO>N>CO\t")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_whole_lines(form: str) -> None:
+    for answer in (
+        ANSWERED,
+        CUT,
+        FAILED,
+        Answer(1, Query("\r\n\n"), Result("\r\n", error="empty")),
+    ):
+        text = FORMS[form].head(SHEET) + render(form, answer) + FORMS[form].foot(SHEET)
+        assert text.endswith("\n")
+        assert "\r" not in text.replace("\\r", "")

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from molspec.files import FORMS, Answer, Query, Sheet
+from molspec.results import Prediction, Result
+
+SHEET = Sheet("a <model>", "retro", about="Answered & drawn.")
+PAGE = FORMS["html"]
+
+
+def page(*answers: Answer) -> str:
+    body = "".join(PAGE.render(answer, SHEET) for answer in answers)
+    return PAGE.head(SHEET) + body + PAGE.foot(SHEET)
+
+
+class _Tags(HTMLParser):
+    """Whether every tag that must be closed is, in its order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_of_drawings() -> None:
+    predictions = (Prediction("CC(=O)Cl.Nc1ccccc1", -0.125), Prediction("C(", -3.0))
+    answers = (
+        Answer(1, Query("CC(=O)Nc1ccccc1", "<b>m & 1</b>"), Result("CC(=O)Nc1ccccc1", predictions)),
+        Answer(2, Query("<script>"), Result("<script>", error="not SMILES: '<'")),
+        Answer(3, Query("CO.[Na+]"), Result("CO.[Na+]", predictions[:1]), "asked without [Na+]"),
+    )
+    text = page(*answers)
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert text.count("<svg") == 4
+    assert "<script" not in text
+    for shown in ("<b>m & 1</b>", "88.2 %", "not a molecule to RDKit", "not SMILES: '<'"):
+        assert shown in tags.text
+    for shown in ("Predicted reactants: a <model>", "Answered & drawn.", "asked without [Na+]"):
+        assert shown in tags.text
+    for drawing in text.split("<svg")[1:]:
+        ElementTree.fromstring("<svg" + drawing[: drawing.index("</svg>") + 6])
+
+
+def test_the_same_answers_make_the_same_page() -> None:
+    answer = Answer(1, Query("c1ccccc1O"), Result("c1ccccc1O", (Prediction("CCO", -0.5),)))
+    assert page(answer) == page(answer)
+    assert "http" not in page(answer).replace("http://www.w3.org/", "").replace(
+        "http://www.rdkit.org/xml", ""
+    )
+
+
+def test_where_rdkit_cannot_draw_it_is_said_before_any_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    PAGE.check()
+    monkeypatch.setitem(sys.modules, "rdkit.Chem.Draw", None)
+    with pytest.raises(
+        ValueError, match=r"^format is 'html': RDKit cannot draw here, .*libxrender1"
+    ):
+        PAGE.check()
+
+
+def test_both_sides_of_reactants_and_reagents_are_drawn() -> None:
+    answer = Answer(1, Query("CO>CN"), Result("CO>CN", (Prediction("CCO", -0.5),)))
+    assert page(answer).count("<svg") == 2

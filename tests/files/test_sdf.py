@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rdkit import Chem
+
+from molspec.files import FORMS, Answer, Query, Sheet, open_source
+from molspec.results import Prediction, Result
+
+
+def record(smiles: str, title: str, **fields: str) -> str:
+    molecule = Chem.MolFromSmiles(smiles)
+    block = Chem.MolToMolBlock(molecule)
+    data = "".join(f">  <{name}>\n{value}\n\n" for name, value in fields.items())
+    return f"{title}{block}{data}"
+
+
+FIVE_BONDS = (
+    "five bonds\n     x\n\n  6  5  0  0  0  0  0  0  0  0999 V2000\n"
+    + "    0.0000    0.0000    0.0000 C   0  0\n" * 6
+    + "".join(f"  1  {atom}  1  0\n" for atom in range(2, 7))
+    + "M  END\n"
+)
+DAMAGED = "damaged\n  x\n\n  2  1  0  0  0  0\nnonsense\nM  END\n"
+
+
+def read(tmp_path: Path, text: str, name_column: str | None = None) -> list[Query]:
+    path = tmp_path / "a.sdf"
+    path.write_text(text)
+    with open_source(str(path)) as source:
+        return list(source.queries(None, name_column))
+
+
+def test_records_are_queries_and_a_damaged_one_spoils_no_other(tmp_path: Path) -> None:
+    whole = record("CCO", "ethanol", CAS="64-17-5")
+    text = "$$$$\n".join((whole, DAMAGED, FIVE_BONDS, whole, "", record("C[C@H](N)O", "")))
+    reason = "Explicit valence for atom # 0 C, 5, is greater than permitted"
+    unread = "not a molecule to RDKit: its atoms and bonds cannot be read"
+    assert read(tmp_path, text) == [
+        Query("CCO", "ethanol"),
+        Query("", "damaged", unread),
+        Query("", "five bonds", f"not a molecule to RDKit: {reason}"),
+        Query("CCO", "ethanol"),
+        Query("", "", unread),
+        Query("C[C@H](N)O", ""),
+    ]
+    names = [query.name for query in read(tmp_path, text, "CAS")]
+    assert names == ["64-17-5", "damaged", "five bonds", "64-17-5", "", ""]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "\n \n"])
+def test_a_file_without_records(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text) == []
+
+
+def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
+    predictions = (
+        *(Prediction("OCC", -0.125), Prediction("C(", -1.0)),
+        Prediction("CC", -2.0, finished=False),
+    )
+    answers = [
+        Answer(1, Query("CO", "m 1"), Result("CO", predictions)),
+        Answer(2, Query("X", "$$$$"), Result("X", error="it has an X")),
+        Answer(3, Query("CN.[Na+]"), Result("CN.[Na+]", predictions[:1]), "asked without [Na+]"),
+    ]
+    path = tmp_path / "out.sdf"
+    sheet = Sheet("retro")
+    path.write_text("".join(FORMS["sdf"].render(answer, sheet) for answer in answers))
+    molecules = list(Chem.SDMolSupplier(str(path)))
+    assert [Chem.MolToSmiles(molecule) for molecule in molecules] == ["CCO", "", "", "", "CCO"]
+    titles = [molecule.GetProp("_Name") for molecule in molecules]
+    assert titles == ["m 1", "m 1", "m 1", " $$$$", "3"]
+    first, second, third, failed, noted = (molecule.GetPropsAsDict() for molecule in molecules)
+    assert first == {
+        "query": "CO",
+        "rank": 1,
+        "smiles": "CCO",
+        "probability": 0.882497,
+        "log_prob": -0.125,
+    }
+    assert (second["smiles"], second["error"]) == ("C(", "not a molecule to RDKit")
+    assert third["error"] == "unfinished"
+    assert (failed["query"], failed["error"]) == ("X", "it has an X")
+    assert noted["note"] == "asked without [Na+]"
+    assert molecules[0].GetNumConformers() == 1

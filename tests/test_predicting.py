@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rdkit import Chem
+
+from molspec.files import FORMS, INPUT_FORMS
+from molspec.flags import InputForm, OutputForm
+from tests.conftest import Run
+
+Captured = pytest.CaptureFixture[str]
+PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model", "predict"]
+ROOT = Path(__file__).parents[1]
+#: How an answer of the fake model to "CO" looks.
+CO = ("CO", "0.606531")
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_the_forms_that_can_be_asked_for_are_all_there_are() -> None:
+    assert [form.value for form in InputForm] == list(INPUT_FORMS)
+    assert [form.value for form in OutputForm] == list(FORMS)
+
+
+def write_sdf(path: Path) -> None:
+    with Chem.SDWriter(str(path)) as writer:
+        for smiles, name in (("CO", "m 1"), ("CN", "m2")):
+            molecule = Chem.MolFromSmiles(smiles)
+            molecule.SetProp("_Name", name)
+            writer.write(molecule)
+
+
+def test_files_of_chemists(run: Run, loaded: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "in.smi").write_text("CO\tm 1\nCN m2\n")
+    (tmp_path / "in.csv").write_text('id,smiles\n"m 1",CO\nm2,CN\n')
+    (tmp_path / "in.tsv").write_text("name\treactants\nm 1\tCO\nm2\tCN\n")
+    write_sdf(tmp_path / "in.sdf")
+    for name in ("in.smi", "in.csv", "in.tsv", "in.sdf"):
+        output = tmp_path / f"{name}.csv"
+        assert run("predict", "-i", str(tmp_path / name), "-o", str(output)) == 0
+        rows = [(row["id"], row["query"], row["canonical"]) for row in table(output)]
+        assert rows == [("m 1", "CO", "CO"), ("m2", "CN", "CN")]
+    assert run("predict", "-i", str(tmp_path / "in.smi"), "-o", str(tmp_path / "out.rsmi")) == 0
+    assert (tmp_path / "out.rsmi").read_text() == (
+        "CO>>CO\tm 1\t1\t0.606531\nCN>>CN\tm2\t1\t0.606531\n"
+    )
+
+
+def test_the_output_says_its_form(run: Run, loaded: dict[str, Any], tmp_path: Path) -> None:
+    first = {"text": "CO", "jsonl": "{", "csv": "id,", "tsv": "id\t", "smi": "CO\t1"}
+    for form, begin in {**first, "rsmi": "CO>>CO", "sdf": "1\n", "html": "<!DOCTYPE"}.items():
+        path = tmp_path / f"out{FORMS[form].endings[-1]}"
+        assert run("predict", "CO", "-o", str(path)) == 0
+        assert path.read_text().startswith(begin)
+    assert run("predict", "CO", "-o", str(tmp_path / "any.name"), "-f", "csv") == 0
+    assert (tmp_path / "any.name").read_text().startswith("id,")
+
+
+def test_100_000_lines_come_out_in_order_with_their_identifiers(
+    run: Run, loaded: dict[str, Any], tmp_path: Path
+) -> None:
+    count = 100_000
+    source, output = tmp_path / "in.smi", tmp_path / "out.smi"
+    source.write_text("".join(f"{'X' if n % 9 == 0 else 'CO'} mol-{n}\n" for n in range(count)))
+    assert run("predict", "-i", str(source), "-o", str(output), "--as-written") == 1
+    lines = output.read_text().splitlines()
+    assert len(lines) == count
+    for number, line in enumerate(lines):
+        expected = ("", "", "error: it has an X") if number % 9 == 0 else ("OC", "1", "0.606531")
+        smiles, identifier, *rest = line.split("\t")
+        assert (smiles, *rest) == expected
+        assert identifier == f"mol-{number}"
+
+
+def test_a_job_killed_at_any_time_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    count = 1000
+    source = tmp_path / "in.smi"
+    source.write_text("".join(f"{'X' if n % 9 == 0 else 'CO'} m{n}\n" for n in range(count)))
+    environment = {**os.environ, "FAKE_SECONDS": "0.0005"}
+
+    def start(folder: Path) -> subprocess.Popen[bytes]:
+        folder.mkdir(exist_ok=True)
+        command = [*PROGRAM, "-i", str(source), "-o", str(folder / "out.csv")]
+        return subprocess.Popen(command, env=environment, cwd=ROOT)
+
+    with start(tmp_path / "whole") as process:
+        assert process.wait() == 1
+    journal = tmp_path / "killed" / "out.csv.journal"
+    with start(tmp_path / "killed") as process:
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 300:
+            assert process.poll() is None
+            time.sleep(0.002)
+        process.kill()
+    assert not (tmp_path / "killed" / "out.csv").exists()
+    with start(tmp_path / "killed") as process:
+        assert process.wait() == 1
+    for path in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "killed" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_the_same_command_again_asks_nothing(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    output = str(tmp_path / "out.csv")
+    assert run("predict", "CO", "X", "-o", output) == 1
+    before = (tmp_path / "out.csv").read_bytes()
+    loaded["model"].predict_stream = lambda queries, options: iter(())
+    assert run("predict", "CO", "X", "-o", output) == 1
+    assert capfd.readouterr().err == f"molspec: {output} has the answers to all 2 queries\n"
+    assert (tmp_path / "out.csv").read_bytes() == before
+
+
+def test_other_settings_weights_and_queries_are_refused(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    output = tmp_path / "out.csv"
+    command = ("predict", "CO", "-o", str(output))
+    assert run(*command) == 0
+    before = output.read_bytes()
+    for more, message in {
+        ("-n", "2"): "n_best is 2, but",
+        ("-m", "retro"): "weights is '",
+        ("--as-written",): "as_written is True, but",
+        ("--dtype", "bfloat16"): "dtype is 'bfloat16', but",
+        ("-f", "tsv"): "format is 'tsv', but",
+        ("--part-size", "5"): "part_size is 5, but",
+    }.items():
+        assert run(*command, *more) == 2
+        err = capfd.readouterr().err
+        assert message in err
+        assert err.endswith(": --overwrite begins anew\n")
+        assert err.count("\n") == 1
+        assert output.read_bytes() == before
+    assert run("predict", "CN", "-o", str(output)) == 2
+    assert "holds predictions of other queries" in capfd.readouterr().err
+    assert run("predict", "CN", "-n", "2", "-o", str(output), "--overwrite") == 0
+    assert table(output)[0]["query"] == "CN"
+
+
+def test_a_file_stays_where_there_is_nothing_to_write(
+    run: Run, loaded: dict[str, Any], tmp_path: Path
+) -> None:
+    queries, output = tmp_path / "queries.smi", tmp_path / "out.tsv"
+    queries.touch()
+    output.write_text("of yesterday\n")
+    given = ("predict", "--input", str(queries), "--output", str(output))
+    assert run(*given) == run(*given, "--overwrite") == 2
+    queries.write_text("CO\n")
+    assert run(*given) == 2
+    assert output.read_text() == "of yesterday\n"
+    assert run(*given, "--overwrite") == 0
+    assert output.read_text().startswith("id\t")
+
+
+def test_a_row_that_is_no_csv_ends_the_command_and_keeps_what_is_done(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f"smiles\nCO\n{'C' * 200_000}\n")
+    assert run("predict", "-i", str(source), "-o", str(output)) == 2
+    assert capfd.readouterr().err.startswith(f"molspec: {source}, line 3: field larger than")
+    source.write_text("smiles\nCO\nCN\n")
+    assert run("predict", "-i", str(source), "-o", str(output)) == 0
+    assert [row["query"] for row in table(output)] == ["CO", "CN"]
+
+
+def test_retro_says_what_is_known_of_a_salt(run: Run, capfd: Captured) -> None:
+    salt = "CC(=O)Oc1ccccc1C(=O)[O-].[Na+]"
+    acid = "CC(=O)Oc1ccccc1C(=O)O"
+    asked = ("predict", salt, acid, "-m", "retro", "-f", "jsonl")
+    assert run(*asked) == 1
+    refused, answered = map(json.loads, capfd.readouterr().out.splitlines())
+    assert refused["error"] == (
+        f"not in the model's vocabulary: '[Na+]'; --strip-salts would ask {acid}, without [Na+]"
+    )
+    assert run(*asked, "--strip-salts") == 0
+    stripped, plain = map(json.loads, capfd.readouterr().out.splitlines())
+    assert stripped["query"] == salt
+    assert stripped["note"] == f"asked without [Na+], as {acid}"
+    assert stripped["predictions"] == plain["predictions"] == answered["predictions"]
+    assert plain["note"] is None
+
+
+def test_a_model_that_does_not_say_its_task_writes_no_reactions(
+    run: Run, loaded: dict[str, Any], capfd: Captured
+) -> None:
+    loaded["model"].task = None
+    assert run("predict", "CO", "-f", "rsmi") == 2
+    assert "the model does not say which side it answers" in capfd.readouterr().err

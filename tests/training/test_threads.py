@@ -1,0 +1,110 @@
+"""How many threads a training takes, and what it says of a budget that is too short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from molspec.training import train, trainer
+from molspec.training.threads import fastest
+from tests.training.tiny import CONFIG, assert_equal
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+class Machine:
+    """Runs take what `seconds` says, by the number of threads."""
+
+    def __init__(self, **seconds: float) -> None:
+        self.seconds = {int(count.removeprefix("on_")): value for count, value in seconds.items()}
+        self.now = 0.0
+        self.asked: list[int] = []
+
+    def run(self) -> None:
+        self.asked.append(torch.get_num_threads())
+        self.now += self.seconds[torch.get_num_threads()]
+
+    def clock(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("machine", "chosen"),
+    [
+        (Machine(on_1=1.0, on_2=0.6, on_4=0.4), 4),
+        (Machine(on_1=1.0, on_2=9.0, on_4=17.0), 1),  # busy cores
+        (Machine(on_1=1.0, on_2=0.6, on_4=1.2), 2),
+        (Machine(on_1=1.0, on_2=0.95, on_4=0.93), 1),  # not worth it
+    ],
+)
+@pytest.mark.usefixtures("four_threads")
+def test_as_many_threads_as_are_measured_to_be_fast(machine: Machine, chosen: int) -> None:
+    assert fastest(machine.run, machine.clock) == pytest.approx(machine.seconds[chosen])
+    assert torch.get_num_threads() == chosen
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_what_is_hopeless_is_tried_once() -> None:
+    machine = Machine(on_1=1.0, on_2=2.0, on_4=17.0)
+    fastest(machine.run, machine.clock)
+    assert [machine.asked.count(count) for count in (1, 2, 4)] == [4, 1, 1]
+
+
+def test_a_number_of_threads_that_is_no_power_of_two() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        fastest(Machine(on_1=1.0, on_2=0.8, on_3=0.5).run, (times := iter(range(1000))).__next__)
+        assert next(times) == 18  # three numbers, three rounds
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_measuring_changes_no_weights_and_gives_torchs_threads_back(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(CONFIG, steps=4, dropout=0.2)
+    asked: list[int | None] = []
+
+    def one(run: object) -> float:
+        asked.append(None)
+        run()  # type: ignore[operator]
+        torch.set_num_threads(1)
+        return 1.0
+
+    monkeypatch.setattr(trainer, "fastest", one)
+    for name, count in (("measured", None), ("given", 1)):
+        train(data, tmp_path / name, config, threads=count)
+        assert torch.get_num_threads() == 4
+    assert asked == [None]
+    stored = [torch.load(tmp_path / name / "state.pt") for name in ("measured", "given")]
+    assert [each["threads"] for each in stored] == [1, 1]
+    assert_equal(stored[0]["trainer"]["model"], stored[1]["trainer"]["model"])
+    monkeypatch.setattr(trainer, "fastest", None)  # what is gone on with has its threads
+    train(data, tmp_path / "measured", replace(config, steps=5))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_budget_that_is_too_short_is_told_before_and_after(data: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    config = replace(CONFIG, steps=None, minutes=1e-5)
+    train(data, tmp_path / "short", config, tell=told.append)
+    before, after = told
+    assert before.startswith("1e-05 minutes are about 0 steps here, too few to learn from: take")
+    assert "steps are too few to learn from: take more minutes" in after
+
+
+def test_threads_that_make_no_sense(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="threads is 0: expected at least 1"):
+        train(data, tmp_path / "none", CONFIG, threads=0)
