@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from molspec.engine.cuda.graphs import Graphs
 
 from molspec import ops
 from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda import CudaEngine, CudaSession
+from molspec.engine.cuda.graphs import Graphs
 from molspec.predictor import Model
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -28,7 +28,13 @@ from molspec.flags import (
     with_flags,
 )
 from molspec.progress import counted, is_shown
-from molspec.usage import UsageError, one_line_errors, say, value_errors_are_usage_errors
+from molspec.usage import (
+    UsageError,
+    check_standard_output,
+    one_line_errors,
+    say,
+    value_errors_are_usage_errors,
+)
 
 if TYPE_CHECKING:
     from molspec.options import PredictOptions
@@ -97,6 +103,8 @@ def score_command(
 
         with value_errors_are_usage_errors():
             form = _form(output_name, output_form)
+            if output_name == STANDARD:
+                check_standard_output()
             loaded = loading.load_model(model)
             table = PairTable(table_path, query_column, target_column, loaded.task)
             results = loaded.log_probs_stream(
@@ -126,6 +134,8 @@ def _check(smiles: list[str] | None, source: InputFlags, output: OutputFlags) ->
         if files.is_named_as_source(text) and Path(text).is_file():
             raise UsageError(f"{text} is a file: give it by --input")
     _form(output.output_name, output.output_form)
+    if output.output_name == STANDARD:
+        check_standard_output()
     if given is None or STANDARD in (given, output.output_name):
         return
     if Path(output.output_name).exists() and Path(output.output_name).samefile(given):

@@ -43,16 +43,26 @@ def answers(
     finally:
         source.close()
     if source.error is not None:
-        raise source.error
+        raise source.taken_error()
 
 
-class _Sized(Generic[ItemT]):
-    """Items that are there: nothing waits for them."""
+class _Items(Generic[ItemT]):
+    """Where items come from, and the error that ended them."""
 
     def __init__(self, items: Iterable[ItemT]) -> None:
         self._items = iter(items)
         self.ended = False
         self.error: BaseException | None = None
+
+    def taken_error(self) -> BaseException:
+        """The error, which is let go: it holds what it came through, a decoder's memory too."""
+        error, self.error = self.error, None
+        assert error is not None
+        return error
+
+
+class _Sized(_Items[ItemT]):
+    """Items that are there: nothing waits for them."""
 
     def read(self, wait: bool) -> tuple[ItemT, ...]:
         """The next item, or nothing at the end."""
@@ -69,16 +79,14 @@ class _Sized(Generic[ItemT]):
         """Nothing is left to do."""
 
 
-class _Threaded(Generic[ItemT]):
+class _Threaded(_Items[ItemT]):
     """Items that may be slow to come: a thread reads one when it is asked to."""
 
     def __init__(self, items: Iterable[ItemT]) -> None:
-        self._items = iter(items)
+        super().__init__(items)
         self._asked: SimpleQueue[bool] = SimpleQueue()
         self._read: SimpleQueue[tuple[ItemT, ...] | BaseException] = SimpleQueue()
         self._pending = self._slow = False
-        self.ended = False
-        self.error: BaseException | None = None
         Thread(target=self._work, daemon=True, name="molspec queries").start()
 
     def _work(self) -> None:

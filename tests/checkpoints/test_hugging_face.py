@@ -191,7 +191,7 @@ WRAPPED: dict[str, tuple[Any, list[int], list[int]]] = {
 def test_sources_are_wrapped_as_the_tokenizer_does_it(tmp_path: Path, kind: str) -> None:
     processor, begin, end = WRAPPED[kind]
     loaded = load(write(tmp_path, models.bart(), changes={"post_processor": processor}))
-    assert loaded.source(0, "CO").encoder_ids == [*begin, 4, 6, *end]
+    assert loaded.reader.source("CO").encoder_ids == [*begin, 4, 6, *end]
 
 
 MISFIT: dict[str, tuple[Any, str]] = {
@@ -251,7 +251,7 @@ def test_the_tokenizers_library_writes_what_is_read(tmp_path: Path, kind: str) -
     loaded = load(tmp_path)
     for query in QUERIES:
         source_ids = tokenizer.encode(query).ids
-        assert loaded.source(0, query).encoder_ids == source_ids
+        assert loaded.reader.source(query).encoder_ids == source_ids
         options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
         own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
         (result,) = loaded.predict([query], n_best=5, max_length=12, finished="apart")

@@ -83,7 +83,7 @@ def test_texts_and_beams_are_those_of_transformers(tmp_path: Path, kind: str) ->
     options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
     for query in QUERIES:
         source_ids = tokenizer(query).input_ids
-        assert loaded.source(0, query).encoder_ids == source_ids
+        assert loaded.reader.source(query).encoder_ids == source_ids
         assert len(source_ids) < len(query)  # pieces are longer than characters
         own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
         (result,) = loaded.predict([query], n_best=5, max_length=12, finished="apart")
@@ -104,7 +104,7 @@ def test_words_beside_smiles_are_read(tmp_path: Path) -> None:
     _, tokenizer = write(tmp_path, "t5")
     loaded = load(tmp_path)
     query = "Product:" + QUERIES[0]
-    assert loaded.source(0, query).encoder_ids == tokenizer(query).input_ids
+    assert loaded.reader.source(query).encoder_ids == tokenizer(query).input_ids
     bad = [" ", "C\N{SNOWMAN}C", "C</s>C", "C\ud800"]
     errors = [result.error for result in loaded.predict([*bad, query], max_length=5)]
     assert errors == [

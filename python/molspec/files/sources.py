@@ -11,6 +11,7 @@ from molspec.files.answer import Query
 from molspec.files.sdf import is_end, read_records
 from molspec.tables import COMPRESSED, choose_column, open_lines, split_cells
 from molspec.task import Task
+from molspec.usage import UsageError
 
 #: Standard input where a file is asked for.
 STANDARD = "-"
@@ -117,11 +118,13 @@ def open_source(
 
     name: None where the queries are not a file's but `given`.
 
-    Raises OSError where the file cannot be read.
+    Raises OSError where the file cannot be read, UsageError where standard input is closed.
     """
     if name is None:
         yield Source("the arguments", _GIVEN, iter(given))
     elif name == STANDARD:
+        if sys.stdin is None:
+            raise UsageError("--input is -: standard input is closed")
         stdin = sys.stdin.fileno()
         with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
             yield Source(name, form or "smi", stream)
