@@ -11,8 +11,9 @@ import torch
 
 from molspec import ops
 from molspec.checkpoints import Checkpoint
-from molspec.engine.cuda import CudaEngine, CudaSession
+from molspec.engine.cuda.engine import CudaEngine, Searches
 from molspec.engine.cuda.graphs import Graphs
+from molspec.engine.cuda.session import CudaSession
 from molspec.predictor import Model
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -36,8 +37,9 @@ class _EmulatedEngine(CudaEngine):
 
     library: Any
 
-    def _make(self, query_count: int) -> CudaSession:
-        return CudaSession(self.packed, query_count, self.library, _Eager(torch.device("cpu")))
+    def _make(self, query_count: int) -> Searches:
+        graphs = _Eager(torch.device("cpu"))
+        return Searches(CudaSession(self.packed, query_count, self.library, graphs))
 
 
 @dataclass(frozen=True)

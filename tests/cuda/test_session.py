@@ -65,7 +65,7 @@ class EmulatedEngine(CudaEngine):
     def _make(self, query_count: int) -> Searches:
         self.made_count += 1
         session = CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
-        return Searches(session, self.rounds_on_device)
+        return Searches(session)
 
 
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:

@@ -52,7 +52,7 @@ class CudaEngine:
 
     def session(self, query_count: int) -> Lease:
         """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
-        return Lease(self._take(query_count), self._give_back)
+        return Lease(self._take(query_count), self.rounds_on_device, self._give_back)
 
     def free_caches(self) -> None:
         """Free the session that waits for the next requests; those in use stay."""
@@ -69,26 +69,17 @@ class CudaEngine:
         return searches
 
     def _make(self, query_count: int) -> Searches:
-        return Searches(CudaSession(self.packed, query_count), self.rounds_on_device)
+        return Searches(CudaSession(self.packed, query_count))
 
     def _give_back(self, searches: Searches) -> None:
         self._idle[:] = [searches]
 
 
 class Searches:
-    """A session and the rounds of searches that stay on its device: one for each that is asked for.
+    """A session and the rounds of searches that stay on its device: one for each that is asked."""
 
-    With `on_device` off there are none. `kinds` is for tests without a device.
-    """
-
-    def __init__(
-        self,
-        session: CudaSession,
-        on_device: bool = True,
-        kinds: tuple[type[DeviceRounds[Any]], ...] = _KINDS,
-    ) -> None:
+    def __init__(self, session: CudaSession) -> None:
         self.session = session
-        self._kinds = kinds if on_device else ()
         self._rounds: list[DeviceRounds[Any]] = []  # the last one used stands last
 
     def reset(self) -> None:
@@ -105,9 +96,7 @@ class Searches:
         """
         rounds = next((each for each in self._rounds if each.spec is spec), None)
         if rounds is None:
-            kind = next(
-                (kind for kind in self._kinds if kind.takes(spec, guess, self.session)), None
-            )
+            kind = next((kind for kind in _KINDS if kind.takes(spec, guess, self.session)), None)
             if kind is None:
                 return None
             with self.session.on_stream():
@@ -140,9 +129,16 @@ class Lease:
     Buffers and captured graphs so outlive a call: a query that comes alone finds them warm.
     """
 
-    def __init__(self, searches: Searches, give_back: Callable[[Searches], None]) -> None:
+    def __init__(
+        self, searches: Searches, rounds_on_device: bool, give_back: Callable[[Searches], None]
+    ) -> None:
+        self._searches = searches
+        self._rounds_on_device = rounds_on_device
         self.encode = searches.session.encode
         self.step = searches.session.step
         self.release = searches.session.release
-        self.rounds = searches.rounds
         weakref.finalize(self, give_back, searches).atexit = False
+
+    def rounds(self, spec: SearchSpec, guess: GuessModel) -> DeviceRounds[Any] | None:
+        """The rounds of a search that can stay on the device; None for all others."""
+        return self._searches.rounds(spec, guess) if self._rounds_on_device else None
