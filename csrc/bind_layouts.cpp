@@ -1,5 +1,5 @@
-// Binds what Python must know of kernels: what they have room for, and how the rows of searches that
-// stay on a device are laid out.
+// Binds what Python must know of kernels: what they have room for, and how the rows of searches
+// that stay on a device are laid out.
 
 #include <pybind11/numpy.h>
 

@@ -30,30 +30,23 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "verify_nodes(Tensor(a!) answers, Tensor(b!) slots, Tensor drafts, Tensor log_probs, "
       "int eos_id) -> ()");
 
-  // Beam search that stays on a device: the same.
+  // Beam search that stays on a device: the same. `beams`, `best` and `guess` are the tensors named
+  // in ops/beam_rows.h.
   library.def(
-      "look_ahead(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
-      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor(f!) best_ids, Tensor(g!) best_log_probs, "
-      "Tensor length_norms, Tensor tables, Tensor texts, Tensor(h!) states, int beam_size, "
-      "int lookahead_steps, int node_budget, float min_confidence, int bos_id, int eos_id) -> ()");
-  library.def(
-      "stage_beams(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
-      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor(f!) nodes, int beam_size, int bos_id) "
-      "-> ()");
+      "look_ahead(Tensor(a!)[] beams, Tensor(b!)[] best, Tensor length_norms, "
+      "Tensor(c!)[] guess, int beam_size, int lookahead_steps, int node_budget, "
+      "float min_confidence, int bos_id, int eos_id) -> ()");
+  library.def("stage_beams(Tensor(a!)[] beams, Tensor(b!) nodes, int beam_size, int bos_id) -> ()");
   library.def(
       "rank_tokens(Tensor nodes, Tensor path_slots, Tensor log_probs, Tensor(a!) best_ids, "
       "Tensor(b!) best_log_probs) -> ()");
   library.def(
-      "replay_beams(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
-      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor best_ids, Tensor best_log_probs, "
-      "Tensor length_norms, int beam_size, int eos_id) -> ()");
+      "replay_beams(Tensor(a!)[] beams, Tensor[] best, Tensor length_norms, int beam_size, "
+      "int eos_id) -> ()");
+  library.def("plan_windows(Tensor(a!)[] beams, Tensor windows, int beam_size, int bos_id) -> ()");
   library.def(
-      "plan_windows(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
-      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor windows, int beam_size, int bos_id) -> ()");
-  library.def(
-      "select_leaves(Tensor(a!) answers, Tensor(b!) trees, Tensor(c!) used_nodes, "
-      "Tensor(d!) path_slots, Tensor(e!) plans, Tensor best_ids, Tensor best_log_probs, "
-      "Tensor length_norms, int beam_size, float nucleus, int eos_id) -> ()");
+      "select_leaves(Tensor(a!)[] beams, Tensor[] best, Tensor length_norms, int beam_size, "
+      "float nucleus, int eos_id) -> ()");
 
   // The name of the kernels that run (cpu/kernels.cpp).
   library.def("instruction_set() -> str");

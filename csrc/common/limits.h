@@ -14,8 +14,8 @@ constexpr int64_t kMostBeamBlocks = 1024;  // of a query's tree, whose nodes in 
 constexpr int kMostNgramSymbols = 512;     // of an n-gram model
 // Threads that a step on the CPU may use.
 constexpr int kMostThreads = 64;
-// Nodes that the decoder on the CPU takes through its layers together: their activations stay in the L2
-// cache.
+// Nodes that the decoder on the CPU takes through its layers together: their activations stay in
+// the L2 cache.
 constexpr int64_t kChunkRows = 64;
 
 }  // namespace molspec

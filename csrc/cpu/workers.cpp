@@ -163,8 +163,8 @@ void Workers::wait_for_work(uint64_t seen, int worker) {
 }
 
 void set_num_threads_op(int64_t threads) {
-  check(threads >= 1 && threads <= kMostThreads, "threads is ", threads,
-        ": expected 1 to ", kMostThreads);
+  check(threads >= 1 && threads <= kMostThreads, "threads is ", threads, ": expected 1 to ",
+        kMostThreads);
   Workers::get().resize(static_cast<int>(threads));
 }
 

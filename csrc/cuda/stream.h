@@ -7,6 +7,7 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #include <initializer_list>
+#include <vector>
 
 #include "ops/check.h"
 
@@ -24,11 +25,12 @@ struct Argument {
 // tensor lies elsewhere.
 class Stream {
  public:
-  Stream(std::initializer_list<Argument> tensors)
-      : device_(tensors.begin()->tensor.get_device_index()), guard_(device_) {
+  Stream(std::initializer_list<Argument> tensors) : Stream(std::vector<Argument>(tensors)) {}
+  explicit Stream(const std::vector<Argument>& tensors)
+      : device_(tensors.front().tensor.get_device_index()), guard_(device_) {
     for (const Argument& argument : tensors)
       check(argument.tensor.is_cuda() && argument.tensor.get_device_index() == device_,
-            argument.name, " is not on cuda:", device_, ", where ", tensors.begin()->name, " is");
+            argument.name, " is not on cuda:", device_, ", where ", tensors.front().name, " is");
     void* stream;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device_, &stream));
     stream_ = static_cast<cudaStream_t>(stream);

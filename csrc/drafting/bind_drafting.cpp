@@ -175,7 +175,8 @@ void bind_drafting(py::module_& module) {
       .def(py::init([](const DrafterOptions& options, std::shared_ptr<GuessModel> model) {
              check(options);
              if (std::holds_alternative<OutsideOptions>(options))
-               throw std::invalid_argument("options are OutsideOptions: expected a native drafter's");
+               throw std::invalid_argument(
+                   "options are OutsideOptions: expected a native drafter's");
              return make_drafter(options, std::move(model));
            }),
            py::arg("options"), py::arg("model").none(false))

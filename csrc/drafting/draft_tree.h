@@ -32,11 +32,11 @@ struct DraftTree {
   int32_t add(int32_t token, int32_t parent, float log_prob);
 };
 
-// A tree that comes from outside, as searches take it: what stands behind BOS, EOS, PAD or UNK is left
-// out with it, and a token that stands twice behind a node stands there once, with the greater of
-// its probabilities. Throws std::invalid_argument, naming the entry, for arrays of different sizes, an
-// id outside of the vocabulary, a parent that does not stand before its child, a log-prob that is
-// positive, no number or greater than its parent's.
+// A tree that comes from outside, as searches take it: what stands behind BOS, EOS, PAD or UNK is
+// left out with it, and a token that stands twice behind a node stands there once, with the greater
+// of its probabilities. Throws std::invalid_argument, naming the entry, for arrays of different
+// sizes, an id outside of the vocabulary, a parent that does not stand before its child, a log-prob
+// that is positive, no number or greater than its parent's.
 DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles);
 
 struct TreeOptions {

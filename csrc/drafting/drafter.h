@@ -16,11 +16,11 @@ namespace molspec {
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called again.
-  // Throws std::invalid_argument for ids outside of the vocabulary.
+  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called
+  // again. Throws std::invalid_argument for ids outside of the vocabulary.
   virtual void start(const int32_t* source_ids, int source_length) = 0;
-  // Replaces `out` with the drafts behind a path, given without BOS. Quick where it goes on from the
-  // path before.
+  // Replaces `out` with the drafts behind a path, given without BOS. Quick where it goes on from
+  // the path before.
   virtual void propose(const int32_t* token_ids, int count, DraftTree& out) = 0;
 };
 

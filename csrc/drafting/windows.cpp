@@ -96,7 +96,8 @@ namespace {
 
 // Windows know of no probabilities: those behind a node share its own.
 void share_evenly(DraftTree& tree) {
-  std::vector<int> siblings(static_cast<size_t>(tree.size()) + 1);  // behind each node, the root first
+  std::vector<int> siblings(static_cast<size_t>(tree.size()) +
+                            1);  // behind each node, the root first
   for (const int32_t parent : tree.parents) ++siblings[static_cast<size_t>(parent + 1)];
   for (int32_t i = 0; i < tree.size(); ++i) {
     const int32_t parent = tree.parents[static_cast<size_t>(i)];

@@ -37,8 +37,10 @@ BeamTrees beam_trees_check(const Tensor& trees, const Tensor& used_nodes, const 
 
 }  // namespace
 
-BeamRows beam_rows_check(const Tensor& answers, const Tensor& trees, const Tensor& used_nodes,
-                         const Tensor& path_slots, const Tensor& plans, int64_t beam_size) {
+BeamRows beam_rows_check(const Tensors& beams, int64_t beam_size) {
+  check_count(beams, "beams", kBeamTensors);
+  const Tensor &answers = beams[0], &trees = beams[1], &used_nodes = beams[2],
+               &path_slots = beams[3], &plans = beams[4];
   check(beam_size >= 1 && beam_size <= kWidestBeam, "beam_size is ", beam_size, ": expected 1 to ",
         kWidestBeam);
   BeamRows rows{};
@@ -56,8 +58,9 @@ BeamRows beam_rows_check(const Tensor& answers, const Tensor& trees, const Tenso
   return rows;
 }
 
-BestTokens best_tokens_check(const Tensor& best_ids, const Tensor& best_log_probs,
-                             const BeamRows& rows) {
+BestTokens best_tokens_check(const Tensors& tensors, const BeamRows& rows) {
+  check_count(tensors, "best", kBestTensors);
+  const Tensor &best_ids = tensors[0], &best_log_probs = tensors[1];
   BestTokens best{};
   best.ids = checked_data<int32_t>(best_ids, "best_ids", ScalarType::Int, 2);
   best.log_probs = checked_data<float>(best_log_probs, "best_log_probs", ScalarType::Float, 2);

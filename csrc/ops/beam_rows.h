@@ -20,10 +20,14 @@
 
 #pragma once
 
+#include <array>
+#include <string>
+#include <vector>
+
 #include "common/answers.h"
 #include "common/block.h"
 #include "common/limits.h"
-#include "ops/refuse.h"
+#include "ops/check.h"
 
 namespace molspec {
 
@@ -98,11 +102,25 @@ struct BestTokens {
   int64_t count;     // BeamAnswers::candidate_count()
 };
 
-// Types and shapes; what they hold is the device's own.
-BeamRows beam_rows_check(const Tensor& answers, const Tensor& trees, const Tensor& used_nodes,
-                         const Tensor& path_slots, const Tensor& plans, int64_t beam_size);
-BestTokens best_tokens_check(const Tensor& best_ids, const Tensor& best_log_probs,
-                             const BeamRows& rows);
+// Tensors of one concept, as operators take them.
+using Tensors = std::vector<Tensor>;
+constexpr std::array kBeamTensors = {"answers", "trees", "used_nodes", "path_slots", "plans"};
+constexpr std::array kBestTensors = {"best_ids", "best_log_probs"};
+constexpr std::array kGuessTensors = {"tables", "texts", "states"};
+
+// Throws unless there are as many tensors as names.
+template <size_t kCount>
+void check_count(const Tensors& tensors, const char* name,
+                 const std::array<const char*, kCount>& names) {
+  std::string expected;
+  for (const char* each : names) expected += (expected.empty() ? "" : ", ") + std::string(each);
+  check(tensors.size() == kCount, name, " has ", tensors.size(), " tensors: expected ", expected);
+}
+
+// Types and shapes; what they hold is the device's own. `beams` are kBeamTensors, `best`
+// kBestTensors.
+BeamRows beam_rows_check(const Tensors& beams, int64_t beam_size);
+BestTokens best_tokens_check(const Tensors& best, const BeamRows& rows);
 const double* length_norms_check(const Tensor& length_norms, const BeamRows& rows);
 // That a tree has room for the paths of all hypotheses and the reserve.
 void check_room(const BeamRows& rows, int64_t lookahead_steps);

@@ -2,7 +2,8 @@
 // id among equals, whatever was drafted. Andronov et al., J. Cheminform. 2025, "Speculative greedy
 // decoding".
 //
-// A *team* (drafting/guess_rules.h) follows the path; all its members agree on every value. It offers
+// A *team* (drafting/guess_rules.h) follows the path; all its members agree on every value. It
+// offers
 //
 //   likeliest(node)       the first of the greatest log-probs behind a staged node, as an object
 //                         with token_id and log_prob

@@ -4,8 +4,8 @@
 // The lists of a query are its own kind on either side. They offer
 //
 //   beam, next, finished, choices    arrays: hypotheses by rank, those of the next beam, those that
-//                                    finished apart (room for one more than beam_size), and the best
-//                                    extensions of the beam, best first
+//                                    finished apart (room for one more than beam_size), and the
+//                                    best extensions of the beam, best first
 //   count, next_count, finished_count
 //
 // and a *stepper* offers
@@ -32,8 +32,8 @@ constexpr int32_t kNoToken = -1;
 // A hypothesis in its place of a beam.
 struct BeamEntry {
   double log_prob;
-  int32_t node;    // of the last token, or while there is a `token` of the one before; of a finished
-                   // hypothesis, that before EOS
+  int32_t node;  // of the last token, or while there is a `token` of the one before; of a finished
+                 // hypothesis, that before EOS
   int32_t length;  // emitted tokens, EOS counted
   int32_t finished;
   float confidence;  // looking ahead: that standard beam search comes by
@@ -53,7 +53,8 @@ struct BeamChoice : RankedCandidate {
   float confidence;
 };
 
-// Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no place.
+// Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no
+// place.
 MOLSPEC_ANYWHERE inline int32_t candidate_count(int32_t beam_size, bool apart) {
   return beam_size + (apart ? 1 : 0);
 }
@@ -64,17 +65,17 @@ MOLSPEC_ANYWHERE inline int32_t most_choices(int32_t beam_size, bool apart) {
   return apart ? 2 * beam_size : beam_size;
 }
 
-// A hypothesis that is only carried along: it goes no further or, looking ahead, is unlikely to come
-// by. That one keeps its place all the same: what it keeps out is unlikely too.
+// A hypothesis that is only carried along: it goes no further or, looking ahead, is unlikely to
+// come by. That one keeps its place all the same: what it keeps out is unlikely too.
 MOLSPEC_ANYWHERE inline bool stays(const BeamEntry& entry, int32_t max_length, bool evaluated,
                                    bool guessing, float min_confidence) {
   return !entry.goes_on(max_length) ||
          (guessing && !evaluated && entry.confidence < min_confidence);
 }
 
-// What a choice's confidence is multiplied by where there are guesses: it is the likelier to be beam
-// search's own the further it lies before the first one left out. At no distance the odds are even,
-// and they grow with the distance in nats.
+// What a choice's confidence is multiplied by where there are guesses: it is the likelier to be
+// beam search's own the further it lies before the first one left out. At no distance the odds are
+// even, and they grow with the distance in nats.
 MOLSPEC_ANYWHERE inline float chosen_odds(double score, double left_out) {
   return 1 - 0.5F * std::exp(static_cast<float>(left_out - score));
 }
@@ -107,9 +108,9 @@ MOLSPEC_ANYWHERE bool is_live(const Stepper& stepper, const Lists& lists) {
   return false;
 }
 
-// The choices, made of what is known, as a step of beam search: whether all that may matter is known
-// (kGoesOn), is not (kDone: no step until it is), or has no numbers. `answer` has accepted_tokens
-// and emitted_tokens.
+// The choices, made of what is known, as a step of beam search: whether all that may matter is
+// known (kGoesOn), is not (kDone: no step until it is), or has no numbers. `answer` has
+// accepted_tokens and emitted_tokens.
 template <typename Stepper, typename Lists, typename Answer>
 MOLSPEC_ANYWHERE Verdict replay(const Stepper& stepper, const Lists& lists, int32_t choice_count,
                                 Answer& answer) {

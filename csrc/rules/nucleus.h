@@ -11,9 +11,9 @@
 
 namespace molspec {
 
-// A draft token is accepted if it is among the likeliest at its position, of which there are as many
-// as the beam is wide, and those before it have less probability than `nucleus` together. `best`
-// offers the likeliest tokens in their order: count, token(i), log_prob(i).
+// A draft token is accepted if it is among the likeliest at its position, of which there are as
+// many as the beam is wide, and those before it have less probability than `nucleus` together.
+// `best` offers the likeliest tokens in their order: count, token(i), log_prob(i).
 template <typename Best>
 MOLSPEC_ANYWHERE bool accept_nucleus(int32_t token_id, const Best& best, double nucleus) {
   double above = 0.0;

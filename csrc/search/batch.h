@@ -1,6 +1,6 @@
-// The searches of the queries under way, each in its row and each of its own spec, on one token tree:
-// what is staged by all of them is one step of the decoder. Nothing that a search finds depends on
-// the others.
+// The searches of the queries under way, each in its row and each of its own spec, on one token
+// tree: what is staged by all of them is one step of the decoder. Nothing that a search finds
+// depends on the others.
 
 #pragma once
 

@@ -237,10 +237,9 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
     const BeamEntry& entry = lists.beam[static_cast<size_t>(rank)];
     const bool evaluated = note(entry.node).evaluated;
     if (stays(entry, spec_.max_length, evaluated, guessing, spec_.look_ahead.min_confidence)) {
-      lists.choices.push_back(
-          {{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
-           entry.log_prob,
-           entry.confidence});
+      lists.choices.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
+                               entry.log_prob,
+                               entry.confidence});
     } else if (evaluated || guessing) {
       add_choices(lists, rank, !evaluated);
       guessed |= !evaluated;
@@ -249,9 +248,8 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
   const int32_t most = most_choices(spec_.beam_size, spec_.finished_apart);
   std::vector<BeamChoice>& choices = lists.choices;
   const bool contested = guessed && choices.size() > static_cast<size_t>(most);
-  choices.erase(
-      select_best(choices.begin(), choices.end(), most + contested, better<int32_t>),
-      choices.end());
+  choices.erase(select_best(choices.begin(), choices.end(), most + contested, better<int32_t>),
+                choices.end());
   if (contested) {
     const double left_out = choices.back().score;
     choices.pop_back();
@@ -264,10 +262,10 @@ void BeamSearch::add_choices(BeamLists& lists, int32_t rank, bool guessed) {
   const BeamEntry& entry = lists.beam[static_cast<size_t>(rank)];
   for (const Candidate& next : guessed ? guesses(entry.node) : note(entry.node).best) {
     const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
-    lists.choices.push_back({{score(log_prob, entry.length + 1), rank, next.token},
-                             log_prob,
-                             guessed ? entry.confidence * std::exp(next.log_prob)
-                                     : entry.confidence});
+    lists.choices.push_back(
+        {{score(log_prob, entry.length + 1), rank, next.token},
+         log_prob,
+         guessed ? entry.confidence * std::exp(next.log_prob) : entry.confidence});
   }
 }
 
@@ -286,8 +284,7 @@ void BeamSearch::settle(BeamLists& lists) {
 void BeamSearch::collect() {
   Beam& kept = row_.notes->kept;
   kept.assign(lists_.beam.begin(), lists_.beam.begin() + lists_.count);
-  kept.insert(kept.end(), lists_.finished.begin(),
-              lists_.finished.begin() + lists_.finished_count);
+  kept.insert(kept.end(), lists_.finished.begin(), lists_.finished.begin() + lists_.finished_count);
   nodes_.collect(*row_.tree, kept);
 }
 

@@ -1,18 +1,19 @@
 // Beam search, exact: the n best of standard beam search, with or without looking ahead.
 //
 // - Standard: plan stages the live hypotheses' last tokens, advance takes one step.
-// - "Lookahead and replay": plan also runs the beam recurrence ahead on a guess of the distributions
-//   that are not known yet and stages what would be live there; advance replays standard beam search
-//   on true distributions for as many steps as they are known. Every replayed step used exactly what
-//   beam search uses, so sequences, log-probs and order are the same, to the bit where a node's
-//   distribution does not depend on the other nodes. Who guesses changes the time alone: drafts from
-//   outside are guesses where there are such, the n-gram guess is the guess elsewhere.
+// - "Lookahead and replay": plan also runs the beam recurrence ahead on a guess of the
+// distributions
+//   that are not known yet and stages what would be live there; advance replays standard beam
+//   search on true distributions for as many steps as they are known. Every replayed step used
+//   exactly what beam search uses, so sequences, log-probs and order are the same, to the bit where
+//   a node's distribution does not depend on the other nodes. Who guesses changes the time alone:
+//   drafts from outside are guesses where there are such, the n-gram guess is the guess elsewhere.
 //
 // Hypotheses rank by score (log_prob / length^length_penalty), ties as in rules/candidate.h. The
-// steps are those of rules/beam.h. A finished one stays in the beam and competes, and a query is done
-// once no live one is left; or, with finished_apart, it leaves for a list of beam_size finished ones
-// and the beam is filled up, and a query is done once the best live one scores no better than the
-// last of a full list.
+// steps are those of rules/beam.h. A finished one stays in the beam and competes, and a query is
+// done once no live one is left; or, with finished_apart, it leaves for a list of beam_size
+// finished ones and the beam is filled up, and a query is done once the best live one scores no
+// better than the last of a full list.
 
 #pragma once
 
@@ -38,17 +39,17 @@ struct BeamLists {
   }
 };
 
-// What is known of nodes beside their places in the tree, by slot, for all beam searches of a batch;
-// and their scratch memory.
+// What is known of nodes beside their places in the tree, by slot, for all beam searches of a
+// batch; and their scratch memory.
 class BeamNotes {
  public:
   struct Note {
     bool evaluated;
-    bool drafted;                 // staged by looking ahead
-    bool planned;                 // to be staged, not yet at its place
-    bool followed;                // guess_state is there
-    int64_t guessed, proposed;    // the round that guesses and the draft are of; 0: none
-    const DraftTree* drafts;      // from outside, and the draft of them that the node is
+    bool drafted;               // staged by looking ahead
+    bool planned;               // to be staged, not yet at its place
+    bool followed;              // guess_state is there
+    int64_t guessed, proposed;  // the round that guesses and the draft are of; 0: none
+    const DraftTree* drafts;    // from outside, and the draft of them that the node is
     int32_t draft;
     std::vector<Candidate> best;     // the model's likeliest tokens; none where it has no numbers
     std::vector<Candidate> guesses;  // a guess's

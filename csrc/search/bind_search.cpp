@@ -109,8 +109,8 @@ void bind_lists(py::module_& module) {
              return checked(spec);
            }),
            py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
-           py::arg("length_penalty") = 0.0, py::arg("finished_apart") = false,
-           py::arg("steps") = 0, py::arg("node_budget") = 0, py::arg("min_confidence") = 1.0F,
+           py::arg("length_penalty") = 0.0, py::arg("finished_apart") = false, py::arg("steps") = 0,
+           py::arg("node_budget") = 0, py::arg("min_confidence") = 1.0F,
            py::arg("proposed") = false)
       .def_readonly("finished_apart", &BeamSpec::finished_apart)
       .def_readonly("proposed", &BeamSpec::proposed)

@@ -13,8 +13,7 @@ void Search::place(const DraftTree& drafts, int32_t max_length, std::vector<int3
   placed_.assign(static_cast<size_t>(drafts.size()), kLeftOut);
   for (size_t i = 0; i < placed_.size(); ++i) {
     const int32_t behind = drafts.parents[i];
-    const int32_t parent =
-        behind == DraftTree::kRoot ? last : placed_[static_cast<size_t>(behind)];
+    const int32_t parent = behind == DraftTree::kRoot ? last : placed_[static_cast<size_t>(behind)];
     if (parent == kLeftOut) continue;
     const int32_t slot = slots[static_cast<size_t>(parent)];
     if (row_.tree->position(slot) + 1 >= max_length) continue;

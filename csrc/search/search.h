@@ -1,7 +1,7 @@
 // A search: how one query is decoded. Batch (batch.h) runs the searches of many together.
 //
-// A round is plan() -> one decoder_step over what was staged -> advance(). Drafts that a search does
-// not make itself come from outside: paths() says behind which hypotheses, plan() takes them.
+// A round is plan() -> one decoder_step over what was staged -> advance(). Drafts that a search
+// does not make itself come from outside: paths() says behind which hypotheses, plan() takes them.
 
 #pragma once
 
@@ -32,9 +32,7 @@ struct Row {
   BeamNotes* notes;
   std::shared_ptr<const GuessModel> model;
 
-  int32_t add(int32_t parent, int32_t token_id) const {
-    return tree->add(index, parent, token_id);
-  }
+  int32_t add(int32_t parent, int32_t token_id) const { return tree->add(index, parent, token_id); }
   int32_t bos() const { return model->roles().special().bos; }
   int32_t eos() const { return model->roles().special().eos; }
 };
@@ -46,8 +44,8 @@ class Search {
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called again.
-  // Throws std::invalid_argument for ids outside of the vocabulary.
+  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called
+  // again. Throws std::invalid_argument for ids outside of the vocabulary.
   virtual void start(const std::vector<int32_t>& source_ids) = 0;
   // The hypotheses that wait for drafts from outside, if any do.
   virtual void paths(std::vector<Path>& /*out*/) const {}

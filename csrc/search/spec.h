@@ -38,7 +38,8 @@ struct ListSpec : SearchSpec {
   void check() const override;
 };
 
-// Looking ahead: the steps of beam search that are taken on guesses; none make standard beam search.
+// Looking ahead: the steps of beam search that are taken on guesses; none make standard beam
+// search.
 struct LookAhead {
   int32_t steps;
   int32_t node_budget;  // drafted nodes a query and pass

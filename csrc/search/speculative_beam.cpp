@@ -147,14 +147,14 @@ void SpeculativeBeamSearch::add_leaves(int32_t rank, const Staged& staged, const
     const float* row = log_probs + static_cast<int64_t>(at) * vocab_size;
     const bool last = depth + 1 == path_.size();
     const int32_t draft_token =
-        last ? kNoToken
-             : row_.tree->token_id(staged.slots[static_cast<size_t>(path_[depth + 1])]);
+        last ? kNoToken : row_.tree->token_id(staged.slots[static_cast<size_t>(path_[depth + 1])]);
     const int32_t length = entry.length + static_cast<int32_t>(depth) + 1;
     best_tokens(row, vocab_size, spec_.beam_size, best_);
     for (const Candidate& next : best_) {
       if (next.token == draft_token) continue;
       const double total = log_prob + static_cast<double>(next.log_prob);
-      leaves_.push_back({{score(total, length), rank, next.token}, total, staged.slots[at], length});
+      leaves_.push_back(
+          {{score(total, length), rank, next.token}, total, staged.slots[at], length});
     }
     if (!last) log_prob += static_cast<double>(row[draft_token]);
   }

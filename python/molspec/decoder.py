@@ -131,16 +131,21 @@ class Decoder:
 
     def step(self) -> list[tuple[int, Result]]:
         """Do a round of all that is under way; return what is answered, with the tickets."""
-        with self._stepping, torch.inference_mode(False):
-            answered = self._read()
-            self._requests.watch.charge("text")
-            for number, decoded in self._requests.step():
-                request = self._views.pop(number)
-                request.parts[request.views.pop(number)] = decoded
-                if not request.views:
-                    answered.append(self._answer(request))
-            self._requests.watch.charge("text")
-            return answered
+        with self._stepping:
+            if not torch.is_inference_mode_enabled():
+                return self._step()
+            with torch.inference_mode(False):  # caches made inside could not be written outside
+                return self._step()
+
+    def _step(self) -> list[tuple[int, Result]]:
+        answered = self._read() if self._waiting else []
+        self._requests.watch.charge("text")
+        for number, decoded in self._requests.step():
+            request = self._views.pop(number)
+            request.parts[request.views.pop(number)] = decoded
+            if not request.views:
+                answered.append(self._answer(request))
+        return answered
 
     def cancel(self, ticket: int) -> None:
         """Forget a query and free its rows. Raises ValueError unless it is still to be answered."""

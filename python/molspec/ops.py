@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -178,17 +179,10 @@ def verify_nodes(
 
 
 def look_ahead(
-    answers: Tensor,
-    trees: Tensor,
-    used_nodes: Tensor,
-    path_slots: Tensor,
-    plans: Tensor,
-    best_ids: Tensor,
-    best_log_probs: Tensor,
+    beams: Sequence[Tensor],
+    best: Sequence[Tensor],
     length_norms: Tensor,
-    tables: Tensor,
-    texts: Tensor,
-    states: Tensor,
+    guess: Sequence[Tensor],
     beam_size: int,
     lookahead_steps: int,
     node_budget: int,
@@ -198,37 +192,27 @@ def look_ahead(
 ) -> None:
     """Plan the nodes that the beam of every query may need next, up to node_budget of them.
 
-    answers uint8 [query, bytes], trees int32 [query, node, field], used_nodes int32 [query, block],
-    path_slots int32 [query, node, position] and plans int32 [query, node]: see
-    csrc/ops/beam_rows.h. best_ids int32 and best_log_probs float32 [query * node, token] hold the
-    model's likeliest tokens, and get a guess's where the model's are not known; length_norms
-    float64 [position] divide log-probs. tables uint8 [bytes], texts uint8 [query, bytes] and states
-    uint8 [query, node, bytes] are what a guess reads and remembers (csrc/drafting/guess_rows.h).
-    Raises RuntimeError where shapes disagree.
+    beams are answers uint8 [query, bytes], trees int32 [query, node, field], used_nodes int32
+    [query, block], path_slots int32 [query, node, position] and plans int32 [query, node], written:
+    see csrc/ops/beam_rows.h. best are ids int32 and log-probs float32 [query * node, token], the
+    model's likeliest tokens, which get a guess's where the model's are not known; length_norms
+    float64 [position] divide log-probs. guess is what a guess reads and remembers: tables uint8
+    [bytes], texts uint8 [query, bytes] and states uint8 [query, node, bytes]
+    (csrc/drafting/guess_rows.h). Raises RuntimeError where shapes disagree.
     """
     _library.look_ahead(
-        *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),
-        *(tables, texts, states, beam_size, lookahead_steps, node_budget, min_confidence),
-        *(bos_id, eos_id),
+        *(beams, best, length_norms, guess, beam_size, lookahead_steps, node_budget),
+        *(min_confidence, bos_id, eos_id),
     )
 
 
-def stage_beams(
-    answers: Tensor,
-    trees: Tensor,
-    used_nodes: Tensor,
-    path_slots: Tensor,
-    plans: Tensor,
-    nodes: Tensor,
-    beam_size: int,
-    bos_id: int,
-) -> None:
+def stage_beams(beams: Sequence[Tensor], nodes: Tensor, beam_size: int, bos_id: int) -> None:
     """Stage what is planned of every query for the next `decoder_step`.
 
     nodes int32 [node, 4] are written, and point into path_slots; what no query fills becomes gaps.
     The rest as for `look_ahead`. Raises RuntimeError where shapes disagree.
     """
-    _library.stage_beams(answers, trees, used_nodes, path_slots, plans, nodes, beam_size, bos_id)
+    _library.stage_beams(beams, nodes, beam_size, bos_id)
 
 
 def rank_tokens(
@@ -245,55 +229,33 @@ def rank_tokens(
 
 
 def replay_beams(
-    answers: Tensor,
-    trees: Tensor,
-    used_nodes: Tensor,
-    path_slots: Tensor,
-    plans: Tensor,
-    best_ids: Tensor,
-    best_log_probs: Tensor,
+    beams: Sequence[Tensor],
+    best: Sequence[Tensor],
     length_norms: Tensor,
     beam_size: int,
     eos_id: int,
 ) -> None:
     """Take as many steps of beam search as likeliest tokens are known for, of every query.
 
-    best_ids and best_log_probs are those of `rank_tokens`. The rest as for `look_ahead`; what is
-    needed next is planned. Raises RuntimeError where shapes disagree.
+    best are those of `rank_tokens`. The rest as for `look_ahead`; what is needed next is planned.
+    Raises RuntimeError where shapes disagree.
     """
-    _library.replay_beams(
-        *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),
-        *(beam_size, eos_id),
-    )
+    _library.replay_beams(beams, best, length_norms, beam_size, eos_id)
 
 
-def plan_windows(
-    answers: Tensor,
-    trees: Tensor,
-    used_nodes: Tensor,
-    path_slots: Tensor,
-    plans: Tensor,
-    windows: Tensor,
-    beam_size: int,
-    bos_id: int,
-) -> None:
+def plan_windows(beams: Sequence[Tensor], windows: Tensor, beam_size: int, bos_id: int) -> None:
     """Plan the last token of every hypothesis that goes on, and the windows behind it.
 
     windows int32 [query, entries]: see csrc/ops/window_rows.h; a tree that lies outside of its row,
     or has more nodes than plans has room for, is none. The rest as for `look_ahead`. Raises
     RuntimeError where shapes disagree.
     """
-    _library.plan_windows(answers, trees, used_nodes, path_slots, plans, windows, beam_size, bos_id)
+    _library.plan_windows(beams, windows, beam_size, bos_id)
 
 
 def select_leaves(
-    answers: Tensor,
-    trees: Tensor,
-    used_nodes: Tensor,
-    path_slots: Tensor,
-    plans: Tensor,
-    best_ids: Tensor,
-    best_log_probs: Tensor,
+    beams: Sequence[Tensor],
+    best: Sequence[Tensor],
     length_norms: Tensor,
     beam_size: int,
     nucleus: float,
@@ -303,13 +265,10 @@ def select_leaves(
 
     A draft token is accepted if it is among the beam_size likeliest at its position and those
     before it have less probability than `nucleus` (Andronov et al., J. Cheminform. 2025,
-    "Speculative beam search"). best_ids and best_log_probs are those of `rank_tokens`. The rest as
-    for `look_ahead`. Raises RuntimeError where shapes disagree.
+    "Speculative beam search"). best are those of `rank_tokens`. The rest as for `look_ahead`.
+    Raises RuntimeError where shapes disagree.
     """
-    _library.select_leaves(
-        *(answers, trees, used_nodes, path_slots, plans, best_ids, best_log_probs, length_norms),
-        *(beam_size, nucleus, eos_id),
-    )
+    _library.select_leaves(beams, best, length_norms, beam_size, nucleus, eos_id)
 
 
 def instruction_set() -> str:

@@ -169,9 +169,17 @@ class Calls:
             return True
         return any(
             not torch.equal(left.view(torch.uint8), right.view(torch.uint8))  # NaN is equal
-            for left, right in zip(found, after, strict=True)
-            if isinstance(left, Tensor)
+            for left, right in zip(tensors(found), tensors(after), strict=True)
         )
+
+
+def tensors(arguments: Any) -> list[Tensor]:
+    """Tensors among arguments, and in their lists."""
+    if isinstance(arguments, Tensor):
+        return [arguments]
+    if not isinstance(arguments, list | tuple):
+        return []
+    return [tensor for each in arguments for tensor in tensors(each)]
 
 
 #: Everything that a search tells of a query.

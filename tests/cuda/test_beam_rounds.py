@@ -166,12 +166,12 @@ def field(answers: Tensor, index: int) -> list[int]:
 def test_what_finds_no_room_waits(cuda: Emulator) -> None:
     answers, *trees = state(3, 2, 4, 16)
     nodes = torch.full((2, 4), 99, dtype=torch.int32)
-    cuda.ops.stage_beams(answers, *trees, nodes, 2, 1)
+    cuda.ops.stage_beams([answers, *trees], nodes, 2, 1)
     assert nodes.tolist() == [[1, 0, 0, 0], [1, 0, 64, 1]]
     assert trees[2][:, 0, 0].tolist() == [0, 16, 32]
     assert field(answers, 10) == [0, 1, -1]  # first_node
     best = torch.tensor([[5, 6]] * 48, dtype=torch.int32), torch.zeros(48, 2)
-    cuda.ops.replay_beams(answers, *trees, *best, torch.ones(4).double(), 2, 2)
+    cuda.ops.replay_beams([answers, *trees], best, torch.ones(4).double(), 2, 2)
     assert field(answers, 3) == [1, 1, 0]  # length
     assert field(answers, 9) == [2, 2, 1]  # planned_count
     assert field(answers, 12) == [3, 3, 1]  # used_count
@@ -183,30 +183,30 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     ids, log_probs = torch.zeros(64, 3, dtype=torch.int32), torch.zeros(64, 3)
     norms = torch.ones(4, dtype=torch.float64)
     with pytest.raises(RuntimeError, match="answers has rows of 176 bytes: expected 184 or 256"):
-        cuda.ops.stage_beams(answers[:, :176].contiguous(), *trees, nodes, 3, 1)
+        cuda.ops.stage_beams([answers[:, :176].contiguous(), *trees], nodes, 3, 1)
     with pytest.raises(RuntimeError, match="beam_size is 65: expected 1 to 64"):
-        cuda.ops.stage_beams(answers, *trees, nodes, 65, 1)
+        cuda.ops.stage_beams([answers, *trees], nodes, 65, 1)
     short = trees[2][:, :31].contiguous()
     with pytest.raises(RuntimeError, match=r"path_slots has shape \[2, 31, 4\]: expected \[2, a m"):
-        cuda.ops.stage_beams(answers, *trees[:2], short, trees[3], nodes, 3, 1)
+        cuda.ops.stage_beams([answers, *trees[:2], short, trees[3]], nodes, 3, 1)
     with pytest.raises(RuntimeError, match=r"trees has shape \[2, 32, 5\]: expected \[2, 32, 6\]"):
-        cuda.ops.stage_beams(answers, trees[0][..., :5].contiguous(), *trees[1:], nodes, 3, 1)
+        cuda.ops.stage_beams([answers, trees[0][..., :5].contiguous(), *trees[1:]], nodes, 3, 1)
     with pytest.raises(RuntimeError, match=r"plans has shape \[2, 2\]: expected \[2, at least 3\]"):
-        cuda.ops.stage_beams(answers, *trees[:3], trees[3][:, :2].contiguous(), nodes, 3, 1)
+        cuda.ops.stage_beams([answers, *trees[:3], trees[3][:, :2].contiguous()], nodes, 3, 1)
     with pytest.raises(RuntimeError, match=r"nodes has shape \[6, 3\]: expected \[at least 1, 4\]"):
-        cuda.ops.stage_beams(answers, *trees, nodes[:, :3].contiguous(), 3, 1)
+        cuda.ops.stage_beams([answers, *trees], nodes[:, :3].contiguous(), 3, 1)
     with pytest.raises(
         RuntimeError, match=r"log_probs has shape \[64, 3\]: expected \[6, at least"
     ):
         cuda.ops.rank_tokens(nodes, trees[2], log_probs, ids, log_probs)
     with pytest.raises(RuntimeError, match=r"best_ids has shape \[64, 2\]: expected \[64, 3\]"):
-        cuda.ops.replay_beams(answers, *trees, ids[:, :2].contiguous(), log_probs, norms, 3, 2)
+        cuda.ops.replay_beams([answers, *trees], [ids[:, :2].contiguous(), log_probs], norms, 3, 2)
     with pytest.raises(RuntimeError, match="length_norms has 3 entries: expected 4"):
-        cuda.ops.replay_beams(answers, *trees, ids, log_probs, norms[:3], 3, 2)
+        cuda.ops.replay_beams([answers, *trees], [ids, log_probs], norms[:3], 3, 2)
     with pytest.raises(RuntimeError, match="path_slots has 16 nodes a query: expected at least 18"):
-        cuda.ops.replay_beams(*state(2, 3, 4, 16), ids[:32], log_probs[:32], norms, 3, 2)
+        cuda.ops.replay_beams(state(2, 3, 4, 16), [ids[:32], log_probs[:32]], norms, 3, 2)
     guess = torch.zeros(99).byte(), torch.zeros(2, 24).byte(), torch.zeros(2, 32, 64).byte()
-    ahead = answers, *trees, ids, log_probs, norms, *guess, 3
+    ahead = [answers, *trees], [ids, log_probs], norms, guess, 3
     with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
         cuda.ops.look_ahead(*ahead, 5, 0, 0.0, 1, 2)
     with pytest.raises(
@@ -216,7 +216,19 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     with pytest.raises(
         RuntimeError, match=r"states has shape \[2, 31, 64\]: expected \[2, 32, a mul"
     ):
-        cuda.ops.look_ahead(*ahead[:10], guess[2][:, :31].contiguous(), 3, 4, 0, 0.0, 1, 2)
+        cuda.ops.look_ahead(
+            *ahead[:3], [*guess[:2], guess[2][:, :31].contiguous()], 3, 4, 0, 0.0, 1, 2
+        )
+
+
+def test_lists_of_another_number_are_refused(cuda: Emulator) -> None:
+    beams = state(2, 3, 4, 32)
+    nodes = torch.zeros(6, 4, dtype=torch.int32)
+    expected = "beams has 4 tensors: expected answers, trees, used_nodes, path_slots, plans"
+    with pytest.raises(RuntimeError, match=expected):
+        cuda.ops.stage_beams(beams[:4], nodes, 3, 1)
+    with pytest.raises(RuntimeError, match="best has 1 tensors: expected best_ids, best_log_probs"):
+        cuda.ops.replay_beams(beams, [torch.zeros(64, 3).int()], torch.ones(4).double(), 3, 2)
 
 
 @pytest.mark.parametrize("name", ["look_ahead", "replay_beams"])

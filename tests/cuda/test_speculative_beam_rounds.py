@@ -112,12 +112,12 @@ def test_a_tree_that_does_not_fit_is_none(cuda: Emulator) -> None:
     for windows in ([1, -1, 0, 3, 5, -1, 5, 0], [1, -1, 1, 2, 5, -1, 5, 0], [1, 7, 0, 1, 5, -1]):
         answers, *trees = state(1, 1, 4, 16)
         trees[3] = torch.zeros(1, 3, dtype=torch.int32)
-        cuda.ops.plan_windows(answers, *trees, torch.tensor([windows]).int(), 1, 1)
+        cuda.ops.plan_windows([answers, *trees], torch.tensor([windows]).int(), 1, 1)
         assert answers[0, 36:40].view(torch.int32).item() == 1  # planned_count: BOS
     answers, *trees = state(1, 1, 4, 16)
     trees[3] = torch.zeros(1, 3, dtype=torch.int32)
     fitting = torch.tensor([[1, -1, 0, 2, 5, -1, 6, 0]]).int()
-    cuda.ops.plan_windows(answers, *trees, fitting, 1, 1)
+    cuda.ops.plan_windows([answers, *trees], fitting, 1, 1)
     assert answers[0, 36:40].view(torch.int32).item() == 3
     assert trees[0][0, 1:3, :2].tolist() == [[5, 1], [6, 2]]  # token_id, position
 
@@ -127,13 +127,13 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     windows = torch.zeros(2, 1, dtype=torch.int32)
     best = torch.zeros(64, 3, dtype=torch.int32), torch.zeros(64, 3), torch.ones(4).double()
     with pytest.raises(RuntimeError, match=r"windows has shape \[1, 1\]: expected a row a query"):
-        cuda.ops.plan_windows(answers, *trees, windows[:1], 3, 1)
+        cuda.ops.plan_windows([answers, *trees], windows[:1], 3, 1)
     plans = torch.zeros(2, 18, dtype=torch.int32)
     with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
-        cuda.ops.plan_windows(answers, *trees[:3], plans, windows, 3, 1)
+        cuda.ops.plan_windows([answers, *trees[:3], plans], windows, 3, 1)
     apart = torch.zeros(2, 256, dtype=torch.uint8), *(tensor for tensor in trees)
     ids, log_probs = torch.zeros(64, 4, dtype=torch.int32), torch.zeros(64, 4)
     with pytest.raises(RuntimeError, match="answers has room for hypotheses that finish apart"):
-        cuda.ops.select_leaves(*apart, ids, log_probs, best[2], 3, 0.9, 2)
+        cuda.ops.select_leaves(apart, [ids, log_probs], best[2], 3, 0.9, 2)
     with pytest.raises(RuntimeError, match=r"best_ids has shape \[64, 4\]: expected \[64, 3\]"):
-        cuda.ops.select_leaves(answers, *trees, ids, log_probs, best[2], 3, 0.9, 2)
+        cuda.ops.select_leaves([answers, *trees], [ids, log_probs], best[2], 3, 0.9, 2)

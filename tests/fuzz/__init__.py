@@ -5,8 +5,7 @@ promises, and fails on every other: a crash, a wrong exception, a broken law. `p
 runs them, with atheris where it is installed; `corpus/TARGET` holds inputs that found a fault once,
 and seeds. `test_replay.py` runs those, and a few hundred made of them, in the suite.
 
-A new target is a function of a `Draw` in a module here, named in `TARGETS`. The requests of the
-decoder (submit, step, cancel, in any order) are to be one, in `decoder.py`.
+A new target is a function of a `Draw` in a module here, named in `TARGETS`.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ TARGETS = {
     "dense": "operators",
     "engine": "operators",
     "queries": "queries",
+    "requests": "decoder",
 }
 
 

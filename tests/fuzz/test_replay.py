@@ -10,7 +10,7 @@ from tests.fuzz import TARGETS, target
 from tests.fuzz.chance import CORPUS, inputs
 
 #: Inputs by chance, of targets that take long for one.
-_COUNTS = {"checkpoints": 60, "queries": 60, "smiles": 200}
+_COUNTS = {"checkpoints": 60, "queries": 60, "requests": 40, "smiles": 200}
 
 
 @pytest.mark.filterwarnings("ignore")  # of odd files

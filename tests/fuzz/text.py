@@ -89,5 +89,5 @@ def journal(draw: Draw) -> None:
     again = Journal(_FILE, _SETTINGS, _RECORDS)
     with again.appending() as append:
         append("last")
-    values = [value for _, value in Journal(_FILE, _SETTINGS, _RECORDS).values()]
-    assert values == [*(value for _, value in kept), "last"]
+    values = list(Journal(_FILE, _SETTINGS, _RECORDS).records())
+    assert values == [*kept, "last"]

@@ -116,11 +116,10 @@ class BeamTreeRounds(DeviceRounds[SpecT]):
             self._zeros(rows, sizes.planned),
         )
         self._length_norms = self._zeros(sizes.capacity, dtype=torch.float64)
-        #: BestTokens, and what scores are divided by.
+        #: BestTokens.
         self._best = (
             self._zeros(rows * sizes.nodes, sizes.candidates),
             self._zeros(rows * sizes.nodes, sizes.candidates, dtype=torch.float32),
-            self._length_norms,
         )
         self._kv_cache = session.cache(rows * sizes.blocks)
 
@@ -147,10 +146,10 @@ class BeamTreeRounds(DeviceRounds[SpecT]):
         library, sizes = self._session.library, self._sizes
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
         self._draft()
-        library.stage_beams(*self._beams, nodes, sizes.beam_size, self._guess.bos)
+        library.stage_beams(self._beams, nodes, sizes.beam_size, self._guess.bos)
         path_slots: Tensor = self._path_slots.view(-1)
         self._session.launch(nodes, path_slots, self._kv_cache, log_probs)
-        library.rank_tokens(nodes, path_slots, log_probs, *self._best[:2])
+        library.rank_tokens(nodes, path_slots, log_probs, *self._best)
         self._select()
 
     @abstractmethod

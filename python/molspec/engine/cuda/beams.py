@@ -57,13 +57,13 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
         if self._guessed is None:
             return
         self._session.library.look_ahead(
-            *(*self._beams, *self._best, *self._guessed.tensors, self._sizes.beam_size),
-            *(*self._sizes.numbers, self._guess.bos, self._guess.eos),
+            *(self._beams, self._best, self._length_norms, self._guessed.tensors),
+            *(self._sizes.beam_size, *self._sizes.numbers, self._guess.bos, self._guess.eos),
         )
 
     def _select(self) -> None:
         self._session.library.replay_beams(
-            *self._beams, *self._best, self._sizes.beam_size, self._guess.eos
+            self._beams, self._best, self._length_norms, self._sizes.beam_size, self._guess.eos
         )
 
 

@@ -61,12 +61,12 @@ class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
 
     def _draft(self) -> None:
         self._session.library.plan_windows(
-            *self._beams, self._windows.trees, self._sizes.beam_size, self._guess.bos
+            self._beams, self._windows.trees, self._sizes.beam_size, self._guess.bos
         )
 
     def _select(self) -> None:
         self._session.library.select_leaves(
-            *(*self._beams, *self._best, self._sizes.beam_size),
+            *(self._beams, self._best, self._length_norms, self._sizes.beam_size),
             *(*self._sizes.numbers, self._guess.eos),
         )
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <initializer_list>
+#include <vector>
 
 #include "ops/check.h"
 
@@ -20,6 +21,7 @@ struct Argument {
 class Stream {
  public:
   Stream(std::initializer_list<Argument>) {}
+  explicit Stream(const std::vector<Argument>&) {}
   operator cudaStream_t() const { return nullptr; }
 };
 

@@ -1,0 +1,43 @@
+"""The decoder's requests, in any order."""
+
+from __future__ import annotations
+
+from molspec import Decoder, PredictOptions
+from molspec.predictor import Model
+from molspec.results import Result
+from tests import tiny
+from tests.fuzz.draw import Draw
+
+_MODEL: Model = tiny.model()
+_OPTIONS = (
+    PredictOptions(max_length=6),
+    PredictOptions(drafter="windows", max_length=9),
+    PredictOptions(n_best=3, max_length=5),
+    PredictOptions(n_best=2, beam="sbs", max_length=6),
+    PredictOptions(n_best=2, finished="apart", max_length=7),
+    PredictOptions(views=2, canonical_queries=True, max_length=4),
+)
+
+
+def requests(draw: Draw) -> None:
+    """Submitted, stepped and cancelled in any order: each is answered once, as it is alone."""
+    decoder = Decoder(_MODEL, 1 + draw.below(4))
+    asked: dict[int, tuple[str, PredictOptions]] = {}
+    answered: dict[int, Result] = {}
+    for _ in range(draw.below(24)):
+        kind = draw.below(4)
+        if kind < 2:
+            query = draw.choice(tiny.QUERIES) if draw.below(4) else draw.text(8)
+            options = draw.choice(_OPTIONS)
+            asked[decoder.submit(query, options)] = query, options
+        elif kind == 2:
+            answered.update(decoder.step())
+        elif waiting := [ticket for ticket in asked if ticket not in answered]:
+            ticket = draw.choice(waiting)
+            decoder.cancel(ticket)
+            del asked[ticket]
+    while decoder.live_count:
+        answered.update(decoder.step())
+    assert answered.keys() == asked.keys()
+    for ticket, (query, options) in asked.items():
+        assert answered[ticket] == next(_MODEL.predict_stream([query], options))
