@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from molspec import cli, loading
+from molspec.commands import cli, loading
 from molspec.results import Prediction, Result
 
 

@@ -14,8 +14,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import pytest
 from hypothesis import settings
 
-from molspec import cli, loading
-from molspec.flags import ModelFlags
+from molspec.commands import cli, loading
+from molspec.commands.flags import ModelFlags
 from tests.cli_with_fake_model import FakeModel
 
 Run = Callable[..., int]

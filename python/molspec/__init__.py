@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from molspec import drafting
     from molspec.checkpoints import CheckpointError
-    from molspec.compilation import compile  # noqa: A004 - named as torch.compile is
     from molspec.decoder import Decoder
     from molspec.decoding import Statistics
-    from molspec.drop_in import Hypotheses, decode
+    from molspec.drop_in.compile import compile  # noqa: A004 - named as torch.compile is
+    from molspec.drop_in.decode import Hypotheses, decode
     from molspec.model.spec import ModelSpec
     from molspec.ops import get_num_threads, set_num_threads
     from molspec.options import PredictOptions
@@ -43,7 +43,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CheckpointError": "molspec.checkpoints",
     "Decoder": "molspec.decoder",
-    "Hypotheses": "molspec.drop_in",
+    "Hypotheses": "molspec.drop_in.decode",
     "ModelSpec": "molspec.model.spec",
     "PredictOptions": "molspec.options",
     "Prediction": "molspec.results",
@@ -51,8 +51,8 @@ _HOMES = {
     "Results": "molspec.results",
     "Statistics": "molspec.decoding",
     "Vocabulary": "molspec.text",
-    "compile": "molspec.compilation",
-    "decode": "molspec.drop_in",
+    "compile": "molspec.drop_in.compile",
+    "decode": "molspec.drop_in.decode",
     "get_num_threads": "molspec.ops",
     "set_num_threads": "molspec.ops",
 }

@@ -1,5 +1,5 @@
 """`python -m molspec`: the command line where its script is not on the path."""
 
-from molspec.cli import main
+from molspec.commands.cli import main
 
 main()

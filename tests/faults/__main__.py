@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from molspec import cli
+from molspec.commands import cli
 from tests import tiny
 from tests.faults import shim
 from tests.faults.jobs import JOBS, Job

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from molspec import cli
+from molspec.commands import cli
 from molspec.training import TrainConfig, train
 from molspec.training.trainer import Trainer
 

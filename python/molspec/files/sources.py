@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from molspec.console.usage import UsageError
 from molspec.files.answer import Query
 from molspec.files.sdf import is_end, read_records
 from molspec.tables import COMPRESSED, choose_column, open_lines, split_cells
 from molspec.task import Task
-from molspec.usage import UsageError
 
 #: Standard input where a file is asked for.
 STANDARD = "-"

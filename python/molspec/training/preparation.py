@@ -18,6 +18,7 @@ from typing import Any, get_args
 from rdkit import rdBase
 
 import molspec
+from molspec.console.usage import naming
 from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
@@ -26,7 +27,6 @@ from molspec.training.prepared import SPLITS, PairTable, Prepared
 from molspec.training.progress import Progress, check_output
 from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Rejection, Sieve
-from molspec.usage import naming
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
 #: Variants of a reaction where nothing else is asked for: for retro as many as Zhong et al. 2022.

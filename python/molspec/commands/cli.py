@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from molspec import loading, predicting
-from molspec.flags import DecodingFlags, ModelFlags, QueryColumn, Table, TargetColumn, with_flags
-from molspec.training import commands as training
-from molspec.usage import (
+from molspec.commands import loading, predicting, training
+from molspec.commands.flags import (
+    DecodingFlags,
+    ModelFlags,
+    QueryColumn,
+    Table,
+    TargetColumn,
+    with_flags,
+)
+from molspec.console.usage import (
     UsageError,
     check_standard_output,
     occupy_standard_streams,
@@ -136,7 +142,8 @@ def info(
 ) -> None:
     """Show what is installed, what the processor can do, and what a model is."""
     with one_line_errors(), value_errors_are_usage_errors():
-        from molspec import description, models
+        from molspec import models
+        from molspec.commands import description
 
         tell(description.installation())
         for name in [model_name] if model_name is not None else models.bundled_names():

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from molspec.progress import stages
+from molspec.console.progress import stages
 
 if TYPE_CHECKING:
-    from molspec.flags import ModelFlags
+    from molspec.commands.flags import ModelFlags
     from molspec.predictor import Model
 
 

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from molspec.flags import DecodingFlags, ModelFlags, with_flags
+from molspec.commands.flags import DecodingFlags, ModelFlags, with_flags
 from molspec.options import PredictOptions
 
 

@@ -22,7 +22,7 @@ from tests.conftest import Run
 
 Captured = pytest.CaptureFixture[str]
 PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model"]
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
@@ -205,7 +205,7 @@ def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
 
 def in_shell(arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = f"exec {sys.executable} -m tests.cli_with_fake_model {arguments}"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
         ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True
     )
@@ -373,7 +373,7 @@ def test_convert(run: Run, tmp_path: Path, capfd: Captured) -> None:
 
 def test_help_and_version_need_no_torch() -> None:
     code = (
-        "import sys; from molspec.cli import main\n"
+        "import sys; from molspec.commands.cli import main\n"
         "try: main()\n"
         "finally: assert not {'torch', 'rdkit', 'numpy'} & set(sys.modules)"
     )

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
+from molspec.commands.flags import InputForm, OutputForm
 from molspec.files import FORMS, INPUT_FORMS
-from molspec.flags import InputForm, OutputForm
 from tests.conftest import Run
 
 Captured = pytest.CaptureFixture[str]
 PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model", "predict"]
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 #: How an answer of the fake model to "CO" looks.
 CO = ("CO", "0.606531")
 

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 import molspec
-from molspec import checkpoints, description, models, ops
+from molspec import checkpoints, models, ops
+from molspec.commands import description
 from tests import tiny
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from molspec.usage import one_line_errors, say, tell, value_errors_are_usage_errors
+from molspec.console.usage import one_line_errors, say, tell, value_errors_are_usage_errors
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint

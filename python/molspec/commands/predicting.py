@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from molspec import __version__, files, loading
-from molspec.files import FORMS, Answer, Query, ResultFile, ResultStream, Sheet
-from molspec.flags import (
+from molspec import __version__, files
+from molspec.commands import loading
+from molspec.commands.flags import (
     STANDARD,
     CanonicalQueries,
     DecodingFlags,
@@ -27,14 +27,15 @@ from molspec.flags import (
     TargetColumn,
     with_flags,
 )
-from molspec.progress import counted, is_shown
-from molspec.usage import (
+from molspec.console.progress import counted, is_shown
+from molspec.console.usage import (
     UsageError,
     check_standard_output,
     one_line_errors,
     say,
     value_errors_are_usage_errors,
 )
+from molspec.files import FORMS, Answer, Query, ResultFile, ResultStream, Sheet
 
 if TYPE_CHECKING:
     from molspec.options import PredictOptions

@@ -12,7 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from molspec import checkpoints, models
-from molspec.training import commands, sample
+from molspec.commands import training as commands
+from molspec.training import sample
 from molspec.training.prepared import read
 from molspec.training.reactions import read_rows
 from molspec.training.sample import CONFIG, FILE

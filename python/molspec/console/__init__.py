@@ -1,0 +1,1 @@
+"""How commands speak: results, progress, and errors in a line."""
