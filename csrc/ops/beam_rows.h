@@ -104,9 +104,10 @@ struct BestTokens {
 
 // Tensors of one concept, as operators take them.
 using Tensors = std::vector<Tensor>;
-constexpr std::array kBeamTensors = {"answers", "trees", "used_nodes", "path_slots", "plans"};
-constexpr std::array kBestTensors = {"best_ids", "best_log_probs"};
-constexpr std::array kGuessTensors = {"tables", "texts", "states"};
+inline constexpr std::array kBeamTensors = {"answers", "trees", "used_nodes", "path_slots",
+                                            "plans"};
+inline constexpr std::array kBestTensors = {"best_ids", "best_log_probs"};
+inline constexpr std::array kGuessTensors = {"tables", "texts", "states"};
 
 // Throws unless there are as many tensors as names.
 template <size_t kCount>
