@@ -153,8 +153,9 @@ class Decoder:
             request = self._live.pop(ticket, None)
             if request is None:
                 raise ValueError(f"ticket is {ticket!r}: expected one that is not answered")
-            if request in self._waiting:
-                self._waiting.remove(request)
+            with self._submitting:  # nothing may be added while it is looked for
+                if request in self._waiting:
+                    self._waiting.remove(request)
             for number in request.views:
                 del self._views[number]
                 self._requests.cancel(number)
