@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from molspec import drafting, predictor
+from molspec import Decoder, drafting, predictor
 from molspec.engine import devices
 from molspec.engine.cuda.engine import CudaEngine, Searches
 from molspec.engine.cuda.graphs import Graphs
@@ -171,6 +171,30 @@ def test_a_session_is_used_again(cuda: Emulator, drafter: str, on_device: int) -
     beams = [model.predict(tiny.QUERIES[:3], n_best=2, beam=beam, **options) for beam in BEAMS]
     assert beams[0] == beams[1] == beams[2]
     assert engine.made_count == 2
+
+
+def test_requests_of_several_options_share_a_device(cuda: Emulator) -> None:
+    model = model_that_drafts()
+    engine = EmulatedEngine(cuda, torch.float32)
+    model.engine = engine
+    kinds = [
+        PredictOptions(max_length=6, **options)
+        for options in ({}, {"drafter": "none"}, {"n_best": 2, "beam": "standard"}, {"n_best": 3})
+    ]
+    asked = [(query, options) for query in tiny.QUERIES[:2] for options in kinds]
+    alone = [next(model.predict_stream([query], options)) for query, options in asked]
+    decoder = Decoder(model, 3)
+    tickets = [decoder.submit(*each) for each in asked]
+    dropped = decoder.submit(tiny.QUERIES[4], kinds[3])
+    found = {}
+    while decoder.live_count:
+        found.update(decoder.step())
+        if dropped is not None and decoder.live_count < 3:  # under way by now
+            decoder.cancel(dropped)
+            dropped = None
+    assert [found[ticket] for ticket in tickets] == alone
+    assert len(found) == len(tickets)
+    assert len({key[0] for key in engine.graphs.sizes if isinstance(key, tuple)}) >= 4
 
 
 def test_a_session_is_not_used_again_before_its_rounds_are_done(cuda: Emulator) -> None:
