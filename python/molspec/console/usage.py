@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -76,7 +76,19 @@ def tell(text: str) -> None:
     """Write lines to standard output."""
     check_standard_output()
     with naming(_STANDARD_OUTPUT):
-        typer.echo(text)
+        try:
+            typer.echo(text)
+        except OSError:
+            _let_go_of_standard_output()
+            raise
+
+
+def _let_go_of_standard_output() -> None:
+    """What is left in its buffer would fail once more, and be told, when the process ends."""
+    with suppress(OSError, ValueError):  # of one that is no file
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 def say(message: str) -> None:
