@@ -227,7 +227,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "text": ({"source_ids": ["CCO"]}, r"source_ids\[0\] is 'CCO': expected a list of whole num"),
     "no length": ({"max_length": None}, "max_length is None: expected a whole number of at least"),
     "an endless length": ({"max_length": 2**40}, "max_length is 1099511627776: expected at most"),
-    "a drafter": ({"drafter": 5}, "drafter is 5: expected one of none, windows, tree, a config"),
+    "a drafter": ({"drafter": 5}, "drafter is 5: expected one of none, windows, tree, heads"),
     "finished": (
         {"n_best": 2, "finished": "off"},
         "finished is 'off': expected one of beam",

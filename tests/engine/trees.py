@@ -68,7 +68,7 @@ class Batch:
             kv_cache,
             workspace,
             log_probs,
-            hidden_states,
+            log_probs.new_empty(0, 0) if hidden_states is None else hidden_states,
         )
         return log_probs
 
