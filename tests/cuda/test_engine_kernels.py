@@ -56,6 +56,20 @@ def test_a_node_does_not_depend_on_the_others(
         assert torch.equal(batch.alone(row).run(cuda.ops)[-1], together[row])  # by the narrow ones
 
 
+@pytest.mark.parametrize("convention", ["post-norm", "pre-norm", "t5 v1.1"])
+def test_hidden_states_are_kept_by_slot(cuda: Emulator, convention: str) -> None:
+    batch = batch_of(convention, "narrow")
+    slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
+    others = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
+    kept = []
+    for library in (cuda.ops, reference):
+        hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
+        batch.run(library, hidden_states=hidden_states)
+        assert hidden_states[others].isnan().all()
+        kept.append(hidden_states[slots])
+    torch.testing.assert_close(*kept, atol=2e-5, rtol=1e-5)
+
+
 def test_gaps_are_left_out(cuda: Emulator) -> None:
     batch = batch_of("post-norm", "narrow")
     whole = batch.run(cuda.ops)

@@ -22,6 +22,7 @@ from molspec.predictor import Model
 from molspec.results import Results
 from tests import tiny
 from tests.cuda.emulator import Emulator
+from tests.drafting.test_heads import with_heads
 
 
 class Recorder(Graphs):
@@ -137,6 +138,19 @@ def test_rounds_on_the_device_change_nothing(cuda: Emulator, options: dict[str, 
         statistics = results.statistics
         found.append((list(results), statistics.nodes, statistics.accepted_tokens))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"n_best": 2}], ids=["greedy", "beam of 2"])
+def test_heads_draft_from_states_on_the_device(cuda: Emulator, options: dict[str, Any]) -> None:
+    found = []
+    for emulated, drafter in ((False, "heads"), (True, "heads"), (True, "none")):
+        model = Model(with_heads())
+        if emulated:
+            model.engine = EmulatedEngine(cuda, torch.float32)
+        found.append(model.predict(tiny.QUERIES[:3], drafter=drafter, max_length=7, **options))
+    on_host, drafted, plain = found
+    assert drafted == plain
+    assert drafted.statistics.drafted_tokens == on_host.statistics.drafted_tokens > 0
 
 
 @pytest.mark.parametrize("options", ON_HOST, ids=str)

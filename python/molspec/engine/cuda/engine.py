@@ -137,6 +137,8 @@ class Lease:
         self.encode = searches.session.encode
         self.step = searches.session.step
         self.release = searches.session.release
+        self.keep_hidden_states = searches.session.keep_hidden_states
+        self.hidden_states = searches.session.hidden_states
         weakref.finalize(self, give_back, searches).atexit = False
 
     def rounds(self, spec: SearchSpec, guess: GuessModel) -> DeviceRounds[Any] | None:
