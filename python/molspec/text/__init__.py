@@ -10,7 +10,7 @@ from molspec.text.smiles import (
     check_text,
     other_spellings,
 )
-from molspec.text.vocabulary import Vocabulary
+from molspec.text.vocabulary import Vocabulary, is_text
 
 __all__ = [
     "InvalidSmilesError",
@@ -21,6 +21,7 @@ __all__ = [
     "canonicalise",
     "check_smiles",
     "check_text",
+    "is_text",
     "other_spellings",
     "tokenize",
 ]
