@@ -13,8 +13,9 @@ from rdkit.Chem.Draw import rdMolDraw2D
 from molspec.server.changes import Change, changes
 from molspec.server.service import Service, wrong_use
 
-#: Pixels of a drawing; the page scales it.
-_SIZE = (260, 180)
+#: Pixels of an angstrom: bonds are as long in every drawing, which is as large as it must be.
+_SCALE = 19.0
+_AS_LARGE_AS_NEEDED = (-1, -1)
 _MOST_CHARACTERS = 1000
 _MOST_ATOMS = 200
 #: Readable on light and on dark paper: red, green and blue of atoms, and of what changes.
@@ -104,13 +105,12 @@ def _drawing(molecule: Chem.Mol, change: Change) -> Drawing:
     bare = Chem.Mol(molecule)
     for atom in bare.GetAtoms():
         atom.SetAtomMapNum(0)
-    drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_SIZE)
+    drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
     options = drawer.drawOptions()
     options.clearBackground = False
     options.updateAtomPalette(_PALETTE)
     options.setHighlightColour(_CHANGED)
-    options.maxFontSize = 16
-    options.fixedBondLength = 28
+    options.scalingFactor = _SCALE
     rdMolDraw2D.PrepareAndDrawMolecule(
         drawer,
         bare,
