@@ -49,7 +49,11 @@ def test_every_query_is_counted_with_what_became_of_it(client: httpx.Client) -> 
         return after[name] - before.get(name, 0.0)
 
     queries = 'molspec_queries_total{{model="retro",outcome="{}"}}'
-    assert [grown(queries.format(what)) for what in ("accepted", "answered", "refused")] == [2, 1, 1]
+    assert [grown(queries.format(what)) for what in ("accepted", "answered", "refused")] == [
+        2,
+        1,
+        1,
+    ]
     assert grown('molspec_request_seconds_count{path="/v1/predict",status="200"}') == 1
     assert client.get("/no/such").status_code == 404
     assert not any("/no/such" in name for name in counts(client))

@@ -95,9 +95,10 @@ def test_processes_share_a_port_and_end_with_the_one_that_was_killed(checkpoint:
         assert process.stderr.readline() == f"molspec: serving tiny at {url}\n"  # the second one
         for _ in range(4):
             assert _answers(url)
-        assert 'molspec_queries_total{model="tiny",outcome="answered"} 4.0' in httpx.get(
-            f"{url}/metrics"
-        ).text
+        assert (
+            'molspec_queries_total{model="tiny",outcome="answered"} 4.0'
+            in httpx.get(f"{url}/metrics").text
+        )
         process.kill()
         process.wait()
         deadline = time.monotonic() + _WAIT

@@ -150,8 +150,9 @@ def test_a_large_body_is_refused_unread(client: httpx.Client, chunked: bool) -> 
 def test_too_much_is_sent_away_and_comes_again(client: httpx.Client, served: Service) -> None:
     worker = served.workers["retro"]
     body = {"model": "retro", "queries": ["C" * 40] * 20, "n_best": 10, "stream": True}
-    with httpx.Client(base_url=client.base_url) as one, one.stream(
-        "POST", "/v1/predict", json=body
+    with (
+        httpx.Client(base_url=client.base_url) as one,
+        one.stream("POST", "/v1/predict", json=body),
     ):
         worker._most_waiting = worker.unanswered_count
         try:
