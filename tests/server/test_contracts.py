@@ -42,10 +42,8 @@ def sent(url: str, path: str, body: str) -> Any:
             received += connection.recv(65536)
         head_received, _, rest = received.partition(b"\r\n\r\n")
         assert head_received.startswith(b"HTTP/1.1 200 OK"), received
-        lengths = [
-            line for line in head_received.lower().split(b"\r\n") if b"content-length" in line
-        ]
-        length = int(lengths[0].split(b":")[1])
+        _, _, length_on = head_received.lower().partition(b"content-length:")
+        length = int(length_on.split()[0])
         while len(rest) < length:
             rest += connection.recv(65536)
     return json.loads(rest)

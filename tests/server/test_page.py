@@ -19,9 +19,8 @@ from tests.server.serving import serving
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install playwright"
 )
-_BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_BROWSER = next(filter(None, map(shutil.which, _NAMES)), "")
 pytestmark = pytest.mark.skipif(not _BROWSER, reason="no Chromium is installed")
 
 _FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"

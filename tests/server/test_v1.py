@@ -11,6 +11,7 @@ import pytest
 from molspec import PredictOptions
 from molspec.files import FORMS, Query, Sheet, ask
 from molspec.server.service import Service
+from molspec.server.worker import Worker
 
 SHORT = {"max_length": 12}
 QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
@@ -164,19 +165,34 @@ def test_too_much_is_sent_away_and_comes_again(client: httpx.Client, served: Ser
     assert "too many queries are waiting" in refused.json()["detail"]
 
 
-def test_a_client_that_goes_away_frees_its_rows(url: str, served: Service) -> None:
-    worker = served.workers["retro"]
+def test_a_client_that_goes_away_frees_its_rows(
+    client: httpx.Client, url: str, served: Service
+) -> None:
+    worker, before = served.workers["retro"], withdrawn(client)
     body = {"model": "retro", "queries": ["C" * 60] * 20, "n_best": 10, "max_length": 200}
-    for stream in (False, True):
-        with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=url) as leaving:
-            timeout = httpx.Timeout(10, read=0.2)
-            leaving.post("/v1/predict", json={**body, "stream": stream}, timeout=timeout)
-            while True:  # of a stream, the first lines may have come
-                leaving.post("/v1/predict", json={**body, "stream": stream}, timeout=timeout)
-        deadline = time.monotonic() + 20
-        while worker.unanswered_count:
-            assert time.monotonic() < deadline, "its queries are still under way"
-            time.sleep(0.01)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{url}/v1/predict", json=body, timeout=httpx.Timeout(60, read=0.05))
+    wait_until_idle(worker)
+    with httpx.Client(base_url=url, timeout=60) as leaving:
+        with leaving.stream("POST", "/v1/predict", json={**body, "stream": True}) as response:
+            assert next(response.iter_lines())
+        leaving.close()
+        wait_until_idle(worker)
+    assert withdrawn(client) > before
+
+
+def withdrawn(client: httpx.Client) -> float:
+    """Queries of `retro` that were let go of."""
+    text = client.get("/metrics").text
+    name = 'molspec_queries_total{model="retro",outcome="withdrawn"}'
+    return float(text.partition(name)[2].split()[0])
+
+
+def wait_until_idle(worker: Worker) -> None:
+    deadline = time.monotonic() + 60
+    while worker.unanswered_count:
+        assert time.monotonic() < deadline, "its queries are still under way"
+        time.sleep(0.01)
 
 
 def test_time_that_is_up_is_an_error_of_each_query(client: httpx.Client) -> None:
