@@ -1,7 +1,7 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
-The sessions wheel, editable, page, fuzz and opennmt make fresh environments; the others use the one that
-nox runs in, where molspec is installed as CONTRIBUTING.md says.
+The sessions wheel, editable, page, fuzz and opennmt make fresh environments; the others use the
+one that nox runs in, where molspec is installed as CONTRIBUTING.md says.
 """
 
 from __future__ import annotations

@@ -60,9 +60,15 @@ class ModelCounters:
     def count(self, result: Result) -> None:
         """A query that is done."""
         (self.answered if result.error is None else self.refused).inc()
+        self.unanswered.dec()
         self.calls.inc(result.statistics.decoder_calls)
         self.tokens.inc(result.statistics.emitted_tokens)
         self.drafted.inc(result.statistics.accepted_tokens)
+
+    def let_go(self, count: int) -> None:
+        """So many queries were withdrawn."""
+        self.withdrawn.inc(count)
+        self.unanswered.dec(count)
 
 
 def of_model(name: str) -> ModelCounters:

@@ -95,6 +95,7 @@ class Worker:
                 raise BusyError(min(max(1, seconds), _LONGEST_RETRY))
             self._turns.add(asking)
             self._counters.accepted.inc(asking.count)
+            self._counters.unanswered.inc(asking.count)
             self._changed.notify()
 
     def withdraw(self, asking: Asking) -> None:
@@ -120,7 +121,6 @@ class Worker:
             except Exception:
                 _log.exception("the engine of %s failed; it begins anew", self.name)
                 self._begin_anew()
-            self._counters.unanswered.set(self.unanswered_count)
 
     def _has_work(self) -> bool:
         """Sleep until there is something to do; False where nothing will be."""
@@ -133,6 +133,8 @@ class Worker:
         return True
 
     def _cancel_withdrawn(self) -> None:
+        if not self._withdrawn:
+            return
         with self._changed:
             withdrawn, self._withdrawn = self._withdrawn, []
             count = sum(self._turns.remove(asking) for asking in withdrawn)
@@ -143,9 +145,11 @@ class Worker:
                 self._leave(ticket)
             count += len(tickets)
             asking.fail(WithdrawnError())
-        self._counters.withdrawn.inc(count)
+        self._counters.let_go(count)
 
     def _let_in(self) -> None:
+        if not self._turns.waiting_count:
+            return
         for asking, index in self._turns_taken():
             query, target = asking.queries[index], asking.target(index)
             try:
@@ -158,7 +162,7 @@ class Worker:
     def _refuse(self, asking: Asking, error: ValueError) -> None:
         with self._changed:
             self._turns.done(asking)
-            self._counters.withdrawn.inc(1 + self._turns.remove(asking))
+            self._counters.let_go(1 + self._turns.remove(asking))
         asking.fail(error)
 
     def _turns_taken(self) -> Iterator[tuple[Asking, int]]:
@@ -198,7 +202,7 @@ class Worker:
             self._leave(ticket)
         with self._changed:
             count += sum(self._turns.remove(asking) for asking in failed)
-        self._counters.withdrawn.inc(count)
+        self._counters.let_go(count)
         for asking in failed:
             asking.fail(error)
         self._decoder = Decoder(self.model, self._batch_size)
