@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, Path
+from molspec.decoding import Drafter, DraftTree, Path, wants_hidden_states
 from molspec.drafting.configurations import (
+    AnyConfiguration,
     AnyDrafter,
     DrafterMaker,
     Drafting,
+    HeadsDraft,
     LookAhead,
     check_count,
     resolve,
@@ -40,12 +42,12 @@ def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
 class Merged:
     """Drafters to be merged; see `merged`."""
 
-    parts: tuple[Drafting | LookAhead | Drafter | DrafterMaker, ...]
+    parts: tuple[AnyConfiguration, ...]
     node_budget: int
 
     def open(self, guess: _native.GuessModel) -> MergedDrafter:
         """Make the drafter, for the model that `guess` is of."""
-        return MergedDrafter([_opened(part, guess) for part in self.parts], self.node_budget)
+        return MergedDrafter([opened(part, guess) for part in self.parts], self.node_budget)
 
 
 class MergedDrafter:
@@ -53,6 +55,7 @@ class MergedDrafter:
 
     def __init__(self, drafters: Sequence[Drafter], node_budget: int) -> None:
         self._drafters = drafters
+        self.wants_hidden_states = any(map(wants_hidden_states, drafters))
         self._node_budget = node_budget
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
@@ -124,11 +127,15 @@ def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
     )
 
 
-def _opened(
-    part: Drafting | LookAhead | Drafter | DrafterMaker, guess: _native.GuessModel
-) -> Drafter:
+def opened(part: AnyConfiguration, guess: _native.GuessModel) -> Drafter:
+    """Make a drafter for the model that `guess` is of.
+
+    Raises ValueError for one that drafts with the heads of a model where there are none.
+    """
     if isinstance(part, Drafting):
         return NativeParts(part, guess)
+    if isinstance(part, HeadsDraft):
+        raise ValueError(f"drafter is {part.name!r}: the model has no draft heads")
     if isinstance(part, DrafterMaker):
         return part.open(guess)
     assert isinstance(part, Drafter)
