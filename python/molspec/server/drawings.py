@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
-from rdkit import Chem, rdBase
+from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 
 from molspec.server.changes import Change, changes
 from molspec.server.service import Service, wrong_use
+from molspec.text import quiet
 
 #: Pixels of an angstrom: bonds are as long in every drawing, which is as large as it must be.
 _SCALE = 19.0
@@ -75,23 +76,21 @@ def make_router(service: Service) -> APIRouter:
 @lru_cache(maxsize=1024)
 def drawn(smiles: str, product: str | None) -> Drawings:
     """Raise ValueError, naming the argument, for what is no molecule to RDKit or too large."""
-    with rdBase.BlockLogs():
-        whole = _read("smiles", smiles)
-        parts = Chem.GetMolFrags(whole, asMols=True)
-        if product is None:
-            return Drawings(molecules=[_drawing(part, Change()) for part in parts], product=None)
-        made = _read("product", product)
-        of_parts, of_made = changes(parts, made)
-        return Drawings(
-            molecules=[
-                _drawing(part, change) for part, change in zip(parts, of_parts, strict=True)
-            ],
-            product=_drawing(made, of_made),
-        )
+    whole = _read("smiles", smiles)
+    parts = Chem.GetMolFrags(whole, asMols=True)
+    if product is None:
+        return Drawings(molecules=[_drawing(part, Change()) for part in parts], product=None)
+    made = _read("product", product)
+    of_parts, of_made = changes(parts, made)
+    return Drawings(
+        molecules=[_drawing(part, change) for part, change in zip(parts, of_parts, strict=True)],
+        product=_drawing(made, of_made),
+    )
 
 
 def _read(name: str, smiles: str) -> Chem.Mol:
-    molecule = Chem.MolFromSmiles(smiles)
+    with quiet():
+        molecule = Chem.MolFromSmiles(smiles)
     if molecule is None or not molecule.GetNumAtoms():
         raise ValueError(f"{name} is {smiles!r}: expected a molecule to RDKit")
     if molecule.GetNumAtoms() > _MOST_ATOMS:

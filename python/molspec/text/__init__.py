@@ -9,6 +9,7 @@ from molspec.text.smiles import (
     check_smiles,
     check_text,
     other_spellings,
+    quiet,
 )
 from molspec.text.vocabulary import Vocabulary, is_text
 
@@ -23,5 +24,6 @@ __all__ = [
     "check_text",
     "is_text",
     "other_spellings",
+    "quiet",
     "tokenize",
 ]
