@@ -1,7 +1,7 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
-The sessions wheel, editable, fuzz and opennmt make fresh environments; the others use the one that
-nox runs in, where molspec is installed as CONTRIBUTING.md says.
+The sessions wheel, editable, page, fuzz and opennmt make fresh environments; the others use the
+one that nox runs in, where molspec is installed as CONTRIBUTING.md says.
 """
 
 from __future__ import annotations
@@ -75,6 +75,13 @@ def editable(session: nox.Session) -> None:
     session.install("torch>=2.11,<2.14", "scikit-build-core>=0.11", "pybind11>=2.13", "ninja")
     session.install("--no-build-isolation", "-e", ".", "-Ceditable.rebuild=true")
     session.run("molspec", "predict", "CC(=O)O.OCC")
+
+
+@nox.session
+def page(session: nox.Session) -> None:
+    """Use the server's page in a real browser: a Chromium that is installed is driven."""
+    session.install(".[test]", "playwright")
+    session.run("pytest", "tests/server/test_page.py", "-rs", *session.posargs)
 
 
 @nox.session(venv_backend="none")

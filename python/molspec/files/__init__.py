@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from molspec.files.answer import Answer, Query
-from molspec.files.asking import ask
+from molspec.files.asking import Asked, answer_to, as_asked, ask, check_salts, is_hinted
 from molspec.files.forms import FORMS, Form, form_of
 from molspec.files.results import ResultFile, ResultStream, is_stream
 from molspec.files.sheet import Sheet
@@ -13,14 +13,19 @@ __all__ = [
     "FORMS",
     "INPUT_FORMS",
     "Answer",
+    "Asked",
     "Form",
     "Query",
     "ResultFile",
     "ResultStream",
     "Sheet",
     "Source",
+    "answer_to",
+    "as_asked",
     "ask",
+    "check_salts",
     "form_of",
+    "is_hinted",
     "is_named_as_source",
     "is_stream",
     "open_source",

@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from molspec.options import PredictOptions
     from molspec.predictor import Model
     from molspec.results import Result
+    from molspec.task import Task
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
+    """A query, and what a model is asked for it."""
+
     query: Query
     smiles: str
-    note: str
+    #: What is asked in place of the query, and why; "" where it is asked as it is.
+    note: str = ""
 
 
 def ask(
@@ -37,33 +41,48 @@ def ask(
 
     Raises ValueError where the model cannot be used with the options, or salts are no salts to it.
     """
-    if strip_salts and model.task == "product":
-        raise ValueError("strip_salts is set: expected not, salts among reactants are reagents")
-    asked, ahead = tee(_asked(query, strip_salts) for query in queries)
+    check_salts(strip_salts, model.task)
+    asked, ahead = tee(as_asked(query, strip_salts) for query in queries)
     results = model.predict_stream((each.smiles for each in ahead), options)
-    return _answers(asked, results, done, hinted=model.task == "retro" and not strip_salts)
+    hinted = is_hinted(strip_salts, model.task)
+    return (
+        answer_to(number, next(asked), result, hinted)
+        for number, result in enumerate(results, start=done + 1)
+    )
 
 
-def _asked(query: Query, strip_salts: bool) -> _Asked:
+def check_salts(strip_salts: bool, task: Task | None) -> None:
+    """Raise ValueError where salts are to be taken off that are no salts to the model."""
+    if strip_salts and task == "product":
+        raise ValueError("strip_salts is set: expected not, salts among reactants are reagents")
+
+
+def is_hinted(strip_salts: bool, task: Task | None) -> bool:
+    """Whether an error is to say what could be asked without salts."""
+    return task == "retro" and not strip_salts
+
+
+def as_asked(query: Query, strip_salts: bool) -> Asked:
+    """The query, without counter-ions and solvents where that is wanted."""
     if strip_salts:
         from molspec.text.salts import without_salts
 
         smiles, removed = without_salts(query.smiles)
         if removed:
-            return _Asked(query, smiles, f"asked without {'.'.join(removed)}, as {smiles}")
-    return _Asked(query, query.smiles, "")
+            return Asked(query, smiles, f"asked without {'.'.join(removed)}, as {smiles}")
+    return Asked(query, query.smiles)
 
 
-def _answers(
-    asked: Iterator[_Asked], results: Iterator[Result], done: int, hinted: bool
-) -> Iterator[Answer]:
-    for number, result in enumerate(results, start=done + 1):
-        each = next(asked)
-        error = each.query.error or result.error
-        if error and hinted:
-            error += _hint(each.smiles)
-        result = replace(result, query=each.query.smiles, error=error)
-        yield Answer(number, each.query, result, each.note)
+def answer_to(number: int, asked: Asked, result: Result, hinted: bool) -> Answer:
+    """The answer to a query from the result of what was asked for it.
+
+    hinted: an error says what could be asked without salts.
+    """
+    error = asked.query.error or result.error
+    if error and hinted:
+        error += _hint(asked.smiles)
+    result = replace(result, query=asked.query.smiles, error=error)
+    return Answer(number, asked.query, result, asked.note)
 
 
 def _hint(smiles: str) -> str:

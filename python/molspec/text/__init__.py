@@ -9,8 +9,9 @@ from molspec.text.smiles import (
     check_smiles,
     check_text,
     other_spellings,
+    quiet,
 )
-from molspec.text.vocabulary import Vocabulary
+from molspec.text.vocabulary import Vocabulary, is_text
 
 __all__ = [
     "InvalidSmilesError",
@@ -21,6 +22,8 @@ __all__ = [
     "canonicalise",
     "check_smiles",
     "check_text",
+    "is_text",
     "other_spellings",
+    "quiet",
     "tokenize",
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rdkit import Chem, rdBase
+from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
+
+from molspec.text.smiles import quiet
 
 
 def without_salts(smiles: str) -> tuple[str, tuple[str, ...]]:
@@ -15,7 +17,7 @@ def without_salts(smiles: str) -> tuple[str, tuple[str, ...]]:
     """
     if "." not in smiles:
         return smiles, ()
-    with rdBase.BlockLogs():
+    with quiet():
         whole = Chem.MolFromSmiles(smiles)
         if whole is None:
             return smiles, ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
@@ -32,6 +34,13 @@ os.register_at_fork(
     after_in_parent=lambda: _log_lock.release(),
     after_in_child=_renew_log_lock,
 )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep RDKit's messages off the terminal, in one thread at a time."""
+    with _log_lock, rdBase.BlockLogs():
+        yield
 
 
 class InvalidSmilesError(ValueError):
@@ -136,7 +145,7 @@ def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     """Parse; with what RDKit logged meanwhile, where that can be had (from RDKit 2026.03 on)."""
     capture = getattr(rdBase, "CaptureErrorLog", None)
-    with _log_lock, rdBase.BlockLogs():
+    with quiet():
         if capture is None:
             return Chem.MolFromSmiles(smiles), ""
         with capture() as log:

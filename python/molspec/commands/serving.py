@@ -1,0 +1,134 @@
+"""The command `serve`, for the command line to register."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from molspec.commands.flags import with_flags
+from molspec.console.usage import (
+    UsageError,
+    one_line_errors,
+    say,
+    value_errors_are_usage_errors,
+)
+
+if TYPE_CHECKING:
+    from molspec.server.limits import Limits
+
+# What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+
+@dataclass(frozen=True)
+class LimitFlags:
+    """What one request may ask for: the fields of `Limits`, whose defaults they have."""
+
+    queries: Annotated[int, typer.Option("--max-queries", help="Queries of a request.")] = 256
+    n_best: Annotated[int, typer.Option("--max-n-best", help="Answers of a query.")] = 50
+    beam_size: Annotated[int, typer.Option("--max-beam-size", help="Its hypotheses.")] = 100
+    views: Annotated[int, typer.Option("--max-views", help="Its spellings.")] = 20
+    body_bytes: Annotated[int, typer.Option("--max-body-bytes", help="Of a request.")] = 1 << 20
+    seconds: Annotated[float, typer.Option("--max-seconds", help="Until it is answered.")] = 60.0
+    waiting: Annotated[
+        int, typer.Option("--max-waiting", help="Queries a model that are not answered.")
+    ] = 1024
+
+    def limits(self) -> Limits:
+        """Raises ValueError, naming the limit, for what makes no sense."""
+        from molspec.server.limits import Limits
+
+        return Limits(**asdict(self))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("serve")(serve_command)
+
+
+@with_flags
+def serve_command(
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME[=PATH]",
+            help="A bundled model, or a checkpoint and what to call it; all bundled ones if none.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines ask.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Processes with the models, behind one port.")
+    ] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU, of each.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu",
+    dtype: Annotated[
+        str, typer.Option(help="float32; bfloat16: faster; int8: faster still, rougher.")
+    ] = "float32",
+    batch_size: Annotated[int, typer.Option(min=1, help="Queries decoded together.")] = 32,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="A key a line: requests need one of them.")
+    ] = None,
+    *,
+    most: LimitFlags,
+) -> None:
+    """Serve models over HTTP, with a page to draw in, until Ctrl-C or SIGTERM."""
+    with one_line_errors(), value_errors_are_usage_errors():
+        try:
+            from molspec.server.processes import listen, run, run_many
+            from molspec.server.settings import Settings
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"serve needs {error.name}: install the extra, pip install 'molspec[server]'"
+            ) from error
+        settings = Settings(
+            *(_models(models), device, dtype, threads, batch_size),
+            *(most.limits(), _keys(api_key_file)),
+        )
+        tell = Listening(tuple(name for name, _ in settings.models))
+        with listen(host, port) as taken:
+            if processes == 1:
+                run(settings, taken, tell)
+            else:
+                run_many(settings, taken, processes, tell)
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Says which models are served where."""
+
+    models: tuple[str, ...]
+
+    def __call__(self, url: str) -> None:
+        """Say it."""
+        say(f"serving {', '.join(self.models)} at {url}")
+
+
+def _models(given: list[str] | None) -> list[tuple[str, str]]:
+    """Names, and what each is. Raises UsageError for a name that is given twice or not well."""
+    from molspec.models import bundled_names, locate
+
+    found: dict[str, str] = {}
+    for text in given or bundled_names():
+        name, equals, path = text.partition("=")
+        if not name or "/" in name or (equals and not path):
+            raise UsageError(f"--model is {text!r}: expected NAME, or NAME=PATH")
+        if name in found:
+            raise UsageError(f"--model names {name!r} twice")
+        found[name] = path or name
+        locate(found[name])
+    return list(found.items())
+
+
+def _keys(file: Path | None) -> tuple[str, ...]:
+    """Keys of a file. Raises UsageError where it holds none."""
+    if file is None:
+        return ()
+    keys = tuple(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())))
+    if not keys:
+        raise UsageError(f"{file} holds no key: expected one a line")
+    return keys

@@ -1,0 +1,1 @@
+"""Models behind HTTP: requests of many users in one running batch, and a page to draw in."""

@@ -1,0 +1,88 @@
+"""A request under way: what was asked, and where its answers come out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from molspec.options import PredictOptions
+from molspec.results import Result
+
+#: The index of a query in its request, and its result.
+Answered = tuple[int, Result]
+
+
+class WithdrawnError(Exception):
+    """The request was withdrawn before all of it was answered."""
+
+
+@dataclass(eq=False)
+class Asking:
+    """Queries of one request, whose answers come out in the order in which they are done.
+
+    Made in the event loop that waits for them; answered from any thread.
+    """
+
+    queries: Sequence[str]
+    options: PredictOptions
+    targets: Sequence[str] | None = None
+    #: Those that are answered, by index.
+    answered: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._coming: asyncio.Queue[list[Answered] | BaseException] = asyncio.Queue()
+
+    @property
+    def count(self) -> int:
+        """Its queries."""
+        return len(self.queries)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the batch that a query takes, one a view."""
+        return 1 if self.targets is not None else self.options.views
+
+    @property
+    def hypotheses(self) -> int:
+        """Hypotheses that a query keeps, in all its views."""
+        return 1 if self.targets is not None else self.options.views * self.options.width
+
+    def target(self, index: int) -> str | None:
+        """The target of a query, where its log-prob is asked for."""
+        return None if self.targets is None else self.targets[index]
+
+    def deliver(self, answered: list[Answered]) -> None:
+        """Hand answers to who waits for them. From any thread."""
+        self._put(answered)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise an error where answers are waited for. From any thread."""
+        self._put(error)
+
+    def _put(self, what: list[Answered] | BaseException) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(self._coming.put_nowait, what)
+
+    async def answers(self, seconds: float) -> AsyncIterator[Answered]:
+        """The answers as they are done; after so many seconds errors in place of the others.
+
+        Raises what `fail` was told.
+        """
+        deadline = self._loop.time() + seconds
+        while len(self.answered) < self.count:
+            try:
+                coming = await asyncio.wait_for(
+                    self._coming.get(), max(0.0, deadline - self._loop.time())
+                )
+            except (TimeoutError, asyncio.TimeoutError):  # one class from Python 3.11 on
+                break
+            if isinstance(coming, BaseException):
+                raise coming
+            for index, result in coming:
+                self.answered.add(index)
+                yield index, result
+        for index in sorted(set(range(self.count)) - self.answered):
+            yield index, Result(self.queries[index], error=f"not answered within {seconds:g} s")

@@ -1,0 +1,141 @@
+"""The contract of Chemformer's REST service, which AiZynthFinder's Chemformer strategy calls.
+
+MolecularAI/Chemformer, service/chemformer_service.py: its paths, its bodies and its answers. A
+molecule that cannot be answered has empty lists, or no likelihood, and an `error` besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+
+from molspec.results import Result
+from molspec.server.service import Service, Text, wrong_use
+from molspec.server.worker import Worker
+from molspec.text import canonicalise, other_spellings
+
+_Texts = Annotated[list[Text], Body(min_length=1)]
+_Model = Annotated[str | None, Query(description="The first retro model if not given.")]
+_N_BEST = 10
+_AUGMENTS = 10
+
+
+def make_router(service: Service) -> APIRouter:
+    """The routes, for an application to include."""
+    router = APIRouter(prefix="/chemformer-api", tags=["Chemformer"])
+
+    @router.post("/predict")
+    async def predict(
+        smiles_list: _Texts,
+        request: Request,
+        n_beams: int | None = None,
+        n_predictions: int | None = None,
+        model: _Model = None,
+    ) -> list[dict[str, Any]]:
+        """Answers and their log-probs, best first; newer clients say n_predictions for n_beams."""
+        worker = _named(service, model)
+        name = "n_predictions" if n_predictions is not None else "n_beams"
+        given = n_predictions if n_predictions is not None else n_beams
+        try:
+            options = service.options(
+                worker, smiles_list, n_best=_N_BEST if given is None else given
+            )
+        except ValueError as error:
+            raise wrong_use(error, "query", name) from error
+        asking = service.ask(worker, smiles_list, options)
+        results = await service.all_answers(request, worker, asking)
+        return [_predicted(text, each) for text, each in zip(smiles_list, results, strict=True)]
+
+    @router.post("/log_likelihood")
+    async def log_likelihood(
+        reactants: _Texts, products: _Texts, request: Request, model: _Model = None
+    ) -> list[dict[str, Any]]:
+        """How probable the model finds each reaction, as it is spelt."""
+        worker = _named(service, model)
+        targets = products if worker.model.task == "product" else reactants
+        spelt = [[target] for target in targets]
+        return await _best(service, request, worker, reactants, products, spelt)
+
+    @router.post("/compound_log_likelihood")
+    async def compound_log_likelihood(
+        reactants: _Texts,
+        products: _Texts,
+        request: Request,
+        n_augments: int = _AUGMENTS,
+        model: _Model = None,
+    ) -> list[dict[str, Any]]:
+        """How probable the model finds each reaction in the likeliest of n_augments spellings."""
+        worker = _named(service, model)
+        most = service.limits.views
+        if not 1 <= n_augments <= most:
+            error = ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
+            raise wrong_use(error, "query", "n_augments")
+        targets = products if worker.model.task == "product" else reactants
+        spelt = [_spellings(target, n_augments) for target in targets]
+        return await _best(service, request, worker, reactants, products, spelt)
+
+    return router
+
+
+def _named(service: Service, name: str | None) -> Worker:
+    return service.default("retro") if name is None else service.worker(name)
+
+
+def _predicted(text: str, result: Result) -> dict[str, Any]:
+    """As written, without those that were cut off, which are no answers to a planner."""
+    answers = [prediction for prediction in result.predictions if prediction.finished]
+    item: dict[str, Any] = {
+        "input": text,
+        "output": [prediction.smiles for prediction in answers],
+        "lhs": [prediction.log_prob for prediction in answers],
+    }
+    return item if result.error is None else {**item, "error": result.error}
+
+
+def _spellings(target: str, count: int) -> list[str]:
+    canonical = canonicalise(target)
+    others = [] if canonical is None else [canonical, *other_spellings(canonical, count)]
+    return list(dict.fromkeys([target, *others]))[:count]
+
+
+async def _best(
+    service: Service,
+    request: Request,
+    worker: Worker,
+    reactants: Sequence[str],
+    products: Sequence[str],
+    spelt: Sequence[Sequence[str]],
+) -> list[dict[str, Any]]:
+    """Each reaction with the log-prob of its target's likeliest spelling."""
+    queries = reactants if worker.model.task == "product" else products
+    try:
+        if len(reactants) != len(products):
+            raise ValueError(
+                f"products has {len(products)} items: expected {len(reactants)}, one a reactants"
+            )
+        options = service.options(worker, queries)
+    except ValueError as error:
+        raise wrong_use(error, "body") from error
+    owners = [index for index, texts in enumerate(spelt) for _ in texts]
+    asking = service.ask(
+        *(worker, [queries[index] for index in owners], options),
+        targets=[text for texts in spelt for text in texts],
+    )
+    results: list[list[Result]] = [[] for _ in spelt]
+    for owner, result in zip(
+        owners, await service.all_answers(request, worker, asking), strict=True
+    ):
+        results[owner].append(result)
+    return [
+        {"product_smiles": product, "reactant_smiles": reactant, **_likelihood(found)}
+        for reactant, product, found in zip(reactants, products, results, strict=True)
+    ]
+
+
+def _likelihood(results: Sequence[Result]) -> dict[str, Any]:
+    log_probs = [result.predictions[0].log_prob for result in results if result.predictions]
+    if log_probs:
+        return {"log_likelihood": max(log_probs)}
+    return {"log_likelihood": None, "error": results[0].error}

@@ -1,0 +1,122 @@
+"""Drawings for the page: molecules, or the molecules of a reaction with what changes in colour."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from rdkit import Chem
+from rdkit.Chem.Draw import rdMolDraw2D
+
+from molspec.server.changes import Change, changes
+from molspec.server.service import Service, wrong_use
+from molspec.text import quiet
+
+#: Pixels of an angstrom: bonds are as long in every drawing, which is as large as it must be.
+_SCALE = 19.0
+_AS_LARGE_AS_NEEDED = (-1, -1)
+_MOST_CHARACTERS = 1000
+_MOST_ATOMS = 200
+#: Readable on light and on dark paper: red, green and blue of atoms, and of what changes.
+_PALETTE = {
+    7: (0.26, 0.47, 0.95),
+    8: (0.90, 0.25, 0.25),
+    9: (0.16, 0.60, 0.35),
+    15: (0.85, 0.47, 0.10),
+    16: (0.72, 0.53, 0.05),
+    17: (0.16, 0.60, 0.35),
+    35: (0.70, 0.33, 0.20),
+    53: (0.58, 0.25, 0.75),
+}
+_CHANGED = (0.98, 0.72, 0.20, 0.55)
+#: What RDKit draws carbon and bonds in; the page's own ink takes its place.
+_INK = "#000000"
+
+
+class DrawBody(BaseModel):
+    """SMILES of molecules, dots between them; with a product, those of a reaction."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    smiles: Annotated[str, Field(min_length=1, max_length=_MOST_CHARACTERS)]
+    product: Annotated[str | None, Field(max_length=_MOST_CHARACTERS)] = None
+
+
+class Drawing(BaseModel):
+    """A molecule: canonical SMILES without atom maps, and an SVG in the colour of the text."""
+
+    smiles: str
+    svg: str
+
+
+class Drawings(BaseModel):
+    """Of every molecule of `smiles`, and of the product where one is given."""
+
+    molecules: list[Drawing]
+    product: Drawing | None
+
+
+def make_router(service: Service) -> APIRouter:
+    """The route, for an application to include."""
+    router = APIRouter(prefix="/v1", tags=["v1"])
+
+    @router.post("/draw")
+    def draw(body: DrawBody) -> Drawings:
+        """Draw molecules; with a product, what the reaction changes is in colour."""
+        try:
+            return drawn(body.smiles, body.product)
+        except ValueError as error:
+            raise wrong_use(error, "body") from error
+
+    return router
+
+
+@lru_cache(maxsize=1024)
+def drawn(smiles: str, product: str | None) -> Drawings:
+    """Raise ValueError, naming the argument, for what is no molecule to RDKit or too large."""
+    whole = _read("smiles", smiles)
+    parts = Chem.GetMolFrags(whole, asMols=True)
+    if product is None:
+        return Drawings(molecules=[_drawing(part, Change()) for part in parts], product=None)
+    made = _read("product", product)
+    of_parts, of_made = changes(parts, made)
+    return Drawings(
+        molecules=[_drawing(part, change) for part, change in zip(parts, of_parts, strict=True)],
+        product=_drawing(made, of_made),
+    )
+
+
+def _read(name: str, smiles: str) -> Chem.Mol:
+    with quiet():
+        molecule = Chem.MolFromSmiles(smiles)
+    if molecule is None or not molecule.GetNumAtoms():
+        raise ValueError(f"{name} is {smiles!r}: expected a molecule to RDKit")
+    if molecule.GetNumAtoms() > _MOST_ATOMS:
+        raise ValueError(
+            f"{name} has {molecule.GetNumAtoms()} atoms: expected at most {_MOST_ATOMS}"
+        )
+    return molecule
+
+
+def _drawing(molecule: Chem.Mol, change: Change) -> Drawing:
+    bare = Chem.Mol(molecule)
+    for atom in bare.GetAtoms():
+        atom.SetAtomMapNum(0)
+    drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
+    options = drawer.drawOptions()
+    options.clearBackground = False
+    options.updateAtomPalette(_PALETTE)
+    options.setHighlightColour(_CHANGED)
+    options.scalingFactor = _SCALE
+    rdMolDraw2D.PrepareAndDrawMolecule(
+        drawer,
+        bare,
+        highlightAtoms=sorted(change.atoms),
+        highlightBonds=sorted(change.bonds),
+    )
+    drawer.FinishDrawing()
+    text = str(drawer.GetDrawingText())
+    svg = text[text.index("<svg") :].strip().replace(_INK, "currentColor")
+    return Drawing(smiles=Chem.MolToSmiles(bare), svg=svg)

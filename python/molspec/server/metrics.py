@@ -1,0 +1,110 @@
+"""Counts for `/metrics`, in the form of Prometheus: of queries by model, of requests by path."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from molspec.results import Result
+
+#: Names the folder where several processes keep their counts, which are then added up.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+disable_created_metrics()
+_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+
+_queries = Counter("molspec_queries", "Queries, by what became of them.", ["model", "outcome"])
+_unanswered = Gauge(
+    "molspec_unanswered_queries",
+    "Queries that are accepted and not answered.",
+    ["model"],
+    multiprocess_mode="livesum",
+)
+_calls = Counter("molspec_query_decoder_calls", "Decoder calls, of each query.", ["model"])
+_tokens = Counter("molspec_emitted_tokens", "Tokens that decoding went on by.", ["model"])
+_drafted = Counter("molspec_accepted_draft_tokens", "Those of them that were drafted.", ["model"])
+_requests = Histogram(
+    "molspec_request_seconds",
+    "Requests until their last byte.",
+    ["path", "status"],
+    buckets=_SECONDS,
+)
+
+
+@dataclass(frozen=True)
+class ModelCounters:
+    """Of one model. Every query that is accepted is answered, refused or withdrawn."""
+
+    accepted: Counter
+    answered: Counter
+    refused: Counter
+    withdrawn: Counter
+    unanswered: Gauge
+    calls: Counter
+    tokens: Counter
+    drafted: Counter
+
+    def count(self, result: Result) -> None:
+        """A query that is done."""
+        (self.answered if result.error is None else self.refused).inc()
+        self.unanswered.dec()
+        self.calls.inc(result.statistics.decoder_calls)
+        self.tokens.inc(result.statistics.emitted_tokens)
+        self.drafted.inc(result.statistics.accepted_tokens)
+
+    def let_go(self, count: int) -> None:
+        """So many queries were withdrawn."""
+        self.withdrawn.inc(count)
+        self.unanswered.dec(count)
+
+
+def of_model(name: str) -> ModelCounters:
+    """The counters of a model."""
+    return ModelCounters(
+        accepted=_queries.labels(name, "accepted"),
+        answered=_queries.labels(name, "answered"),
+        refused=_queries.labels(name, "refused"),
+        withdrawn=_queries.labels(name, "withdrawn"),
+        unanswered=_unanswered.labels(name),
+        calls=_calls.labels(name),
+        tokens=_tokens.labels(name),
+        drafted=_drafted.labels(name),
+    )
+
+
+def request(path: str, status: int, seconds: float) -> None:
+    """A request that is done; `path` is a route's, not what a client made up."""
+    _requests.labels(path, str(status)).observe(seconds)
+
+
+def exposition() -> tuple[bytes, str]:
+    """All counts, and their media type; of all processes where there are several."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder is None:
+        return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
+    registry = CollectorRegistry()
+    for pid in {int(path.stem.rpartition("_")[2]) for path in Path(folder).glob("gauge_*.db")}:
+        if not _lives(pid):
+            mark_process_dead(pid)  # its gauges: nothing of it is under way any more
+    MultiProcessCollector(registry)
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _lives(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False

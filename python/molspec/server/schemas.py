@@ -1,0 +1,102 @@
+"""Bodies of `/v1`, as OpenAPI describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from molspec.options import BeamKind, FinishedPlace
+from molspec.task import Task
+
+Queries = Annotated[list[str], Field(min_length=1, description="SMILES.")]
+Seconds = Annotated[
+    float | None,
+    Field(gt=0, description="What is not answered by then is an error; the server's own limit."),
+]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+
+
+class PredictBody(_Body):
+    """What is asked of a model: the options of `molspec predict`."""
+
+    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
+    queries: Queries
+    n_best: Annotated[int, Field(description="Answers a query.")] = 1
+    beam_size: Annotated[int | None, Field(description="Hypotheses kept; n_best.")] = None
+    beam: Annotated[BeamKind | None, Field(description="Greedy for one answer, or exact.")] = None
+    drafter: Literal["tree", "windows", "none"] | None = None
+    draft_length: Annotated[int | None, Field(description="Tokens of a window.")] = None
+    draft_count: Annotated[int | None, Field(description="Windows a query.")] = None
+    node_budget: Annotated[int | None, Field(description="Nodes of a tree.")] = None
+    length_penalty: Annotated[
+        float, Field(description="Rank by log_prob / length ** this.", allow_inf_nan=False)
+    ] = 0.0
+    finished: FinishedPlace = "beam"
+    max_length: Annotated[int | None, Field(description="Tokens of an answer at most.")] = None
+    merge_duplicates: Annotated[bool, Field(description="One molecule is one answer.")] = False
+    canonical_queries: Annotated[
+        bool | None, Field(description="As the model was trained if not said.")
+    ] = None
+    views: Annotated[int, Field(description="Spellings of a query to ask.")] = 1
+    strip_salts: Annotated[bool, Field(description="Ask without counter-ions.")] = False
+    stream: Annotated[
+        bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
+    ] = False
+    seconds: Seconds = None
+
+
+class ScoreBody(_Body):
+    """Queries and the targets whose log-probs are asked for, one a query."""
+
+    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
+    queries: Queries
+    targets: Annotated[list[str], Field(description="SMILES, scored as they are spelt.")]
+    canonical_queries: bool | None = None
+    stream: bool = False
+    seconds: Seconds = None
+
+
+class PredictionItem(BaseModel):
+    """An answer."""
+
+    smiles: Annotated[str, Field(description="As the model wrote it.")]
+    canonical: Annotated[str | None, Field(description="None where it is no molecule.")]
+    log_prob: Annotated[float, Field(description="Natural log of its probability.")]
+    finished: Annotated[bool, Field(description="False where max_length came first.")]
+
+
+class ResultItem(BaseModel):
+    """The answers to a query, best first, or why there are none."""
+
+    id: Annotated[str, Field(description="The query's place in the request, from 1.")]
+    query: str
+    predictions: list[PredictionItem]
+    note: Annotated[str | None, Field(description="What was asked in its place, and why.")]
+    error: str | None
+
+
+class Results(BaseModel):
+    """A result a query, in their order."""
+
+    results: list[ResultItem]
+
+
+class ModelItem(BaseModel):
+    """A model that is served."""
+
+    name: str
+    task: Task | None
+    dtype: str
+    device: str
+    canonical_queries: bool
+
+
+class Models(BaseModel):
+    """The models that are served, and what a request may ask of them."""
+
+    models: list[ModelItem]
+    limits: dict[str, float]

@@ -1,0 +1,125 @@
+"""What all contracts of the server share: models by name, limits, and answers as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator
+
+from molspec.options import PredictOptions
+from molspec.results import Result
+from molspec.server.asking import Answered, Asking
+from molspec.server.limits import Limits
+from molspec.server.worker import Worker
+from molspec.task import Task
+from molspec.text import is_text
+
+
+def _is_text(text: str) -> str:
+    if not is_text(text):
+        raise ValueError("no text: holds half a surrogate pair")
+    return text
+
+
+#: Text that an answer can repeat.
+Text = Annotated[str, AfterValidator(_is_text)]
+
+
+class UnknownModelError(Exception):
+    """No model of this name is served."""
+
+
+def wrong_use(error: ValueError, *place: str | int) -> RequestValidationError:
+    """What is answered by a 422: the field that the message begins with, and the message."""
+    message = str(error)
+    field = message.partition(" ")[0]
+    where = (*place, field) if field.isidentifier() and place == ("body",) else place
+    return RequestValidationError([{"type": "value_error", "loc": where, "msg": message}])
+
+
+@lru_cache(maxsize=64)
+def _one_of_equals(options: PredictOptions) -> PredictOptions:
+    """One object for equal options: a decoder keeps their search by it."""
+    return options
+
+
+@dataclass(frozen=True)
+class Service:
+    """Models that answer, and what a request may ask of them."""
+
+    workers: Mapping[str, Worker]
+    limits: Limits
+
+    def worker(self, name: str) -> Worker:
+        """The model of a name, as given at the start. Raises UnknownModelError."""
+        if name not in self.workers:
+            raise UnknownModelError(f"model is {name!r}: expected one of {', '.join(self.workers)}")
+        return self.workers[name]
+
+    def default(self, task: Task) -> Worker:
+        """The first model of a task, or the first one at all where none says that it is."""
+        workers = list(self.workers.values())
+        return next((each for each in workers if each.model.task == task), workers[0])
+
+    def options(self, worker: Worker, queries: Sequence[str], **values: Any) -> PredictOptions:
+        """Raise ValueError, naming the option, for what makes no sense or is beyond a limit."""
+        options = PredictOptions(**values)
+        self.limits.check(queries, options)
+        worker.model.resolved(options)
+        return _one_of_equals(options)
+
+    def ask(
+        self,
+        worker: Worker,
+        queries: Sequence[str],
+        options: PredictOptions,
+        targets: Sequence[str] | None = None,
+    ) -> Asking:
+        """Accept a request. Raises BusyError or StoppedError where it cannot be."""
+        asking = Asking(queries, options, targets)
+        worker.ask(asking)
+        return asking
+
+    async def answers(
+        self, request: Request, worker: Worker, asking: Asking, seconds: float | None = None
+    ) -> AsyncIterator[Answered]:
+        """Results as they are done, until the client goes away or time is up.
+
+        Raises WithdrawnError where the client goes away.
+        """
+        gone = asyncio.create_task(_client_gone(request))
+
+        def let_go(task: asyncio.Task[None]) -> None:
+            if not task.cancelled():
+                worker.withdraw(asking)
+
+        gone.add_done_callback(let_go)
+        try:
+            limit = self.limits.seconds if seconds is None else min(seconds, self.limits.seconds)
+            async for answered in asking.answers(limit):
+                yield answered
+        finally:
+            gone.cancel()
+            if len(asking.answered) < asking.count:
+                worker.withdraw(asking)
+
+    async def all_answers(
+        self, request: Request, worker: Worker, asking: Asking, seconds: float | None = None
+    ) -> list[Result]:
+        """The same in the order of the queries. Raises WithdrawnError as `answers` does."""
+        results: dict[int, Result] = {}
+        async for index, result in self.answers(request, worker, asking, seconds):
+            results[index] = result
+        return [results[index] for index in range(asking.count)]
+
+
+async def _client_gone(request: Request) -> None:
+    """Wait until the client closes the connection; its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,153 @@
+"""molspec's own contract: `/v1/predict`, `/v1/score`, `/v1/models`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from molspec.files import (
+    FORMS,
+    Asked,
+    Query,
+    Sheet,
+    answer_to,
+    as_asked,
+    check_salts,
+    is_hinted,
+)
+from molspec.results import Result
+from molspec.server.asking import Asking, WithdrawnError
+from molspec.server.schemas import ModelItem, Models, PredictBody, Results, ScoreBody
+from molspec.server.service import Service, UnknownModelError, wrong_use
+from molspec.server.worker import EngineError, Worker
+
+#: Of a body: what is no option of decoding.
+_NOT_OPTIONS = {"model", "queries", "strip_salts", "stream", "seconds"}
+_LINES = "application/x-ndjson"
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": Results, "content": {_LINES: {"schema": {"type": "string"}}}},
+    413: {"description": "The body is larger than is read."},
+    422: {"description": "What was asked makes no sense, or is beyond a limit; names the field."},
+    429: {"description": "Too much is waiting; Retry-After says when to come again, in seconds."},
+}
+
+#: A result as a line of JSON.
+Line = Callable[[int, Result], str]
+
+
+def make_router(service: Service) -> APIRouter:
+    """The routes, for an application to include."""
+    router = APIRouter(prefix="/v1", tags=["v1"])
+
+    @router.post("/predict", responses=_ANSWERS, response_model=Results)
+    async def predict(body: PredictBody, request: Request) -> Response:
+        """Ask a model. A query that cannot be answered has an `error`; the others are answered."""
+        worker = _named(service, body.model)
+        task = worker.model.task
+        try:
+            check_salts(body.strip_salts, task)
+            options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
+        except ValueError as error:
+            raise wrong_use(error, "body") from error
+        asked = [as_asked(Query(query), body.strip_salts) for query in body.queries]
+        asking = service.ask(worker, [each.smiles for each in asked], options)
+        line = partial(_line, worker, asked, is_hinted(body.strip_salts, task))
+        return await _answer(service, request, worker, asking, line, body)
+
+    @router.post("/score", responses=_ANSWERS, response_model=Results)
+    async def score(body: ScoreBody, request: Request) -> Response:
+        """Say how probable a model finds each query's target, spelt as it is."""
+        worker = _named(service, body.model)
+        try:
+            if len(body.targets) != len(body.queries):
+                raise ValueError(
+                    f"targets has {len(body.targets)} items: expected {len(body.queries)}, "
+                    "one a query"
+                )
+            options = service.options(
+                worker, body.queries, canonical_queries=body.canonical_queries
+            )
+        except ValueError as error:
+            raise wrong_use(error, "body") from error
+        asked = [as_asked(Query(query), False) for query in body.queries]
+        asking = service.ask(worker, body.queries, options, body.targets)
+        line = partial(_line, worker, asked, False)
+        return await _answer(service, request, worker, asking, line, body)
+
+    @router.get("/models")
+    def models() -> Models:
+        """Say what is served, and what a request may ask of it."""
+        return Models(
+            models=[_described(worker) for worker in service.workers.values()],
+            limits=asdict(service.limits),
+        )
+
+    return router
+
+
+def _named(service: Service, name: str | None) -> Worker:
+    if name is None:
+        if len(service.workers) > 1:
+            names = ", ".join(service.workers)
+            raise wrong_use(ValueError(f"model is not given: expected one of {names}"), "body")
+        (name,) = service.workers
+    try:
+        return service.worker(name)
+    except UnknownModelError as error:
+        raise wrong_use(ValueError(str(error)), "body") from error
+
+
+def _described(worker: Worker) -> ModelItem:
+    model = worker.model
+    return ModelItem(
+        name=worker.name,
+        task=model.task,
+        dtype=model.dtype,
+        device=model.device,
+        canonical_queries=model.canonical_queries,
+    )
+
+
+def _line(worker: Worker, asked: list[Asked], hinted: bool, index: int, result: Result) -> str:
+    """A result as a line of the command line's jsonl."""
+    answer = answer_to(index + 1, asked[index], result, hinted)
+    return FORMS["jsonl"].render(answer, Sheet(worker.name, worker.model.task))
+
+
+async def _answer(
+    service: Service,
+    request: Request,
+    worker: Worker,
+    asking: Asking,
+    line: Line,
+    body: PredictBody | ScoreBody,
+) -> Response:
+    """All results, or a line each as it is done."""
+    if body.stream:
+        lines = _lines(service, request, worker, asking, line, body.seconds)
+        return StreamingResponse(lines, media_type=_LINES)
+    rendered: dict[int, str] = {}
+    async for index, result in service.answers(request, worker, asking, body.seconds):
+        rendered[index] = line(index, result).rstrip()
+    results = ", ".join(rendered[index] for index in range(asking.count))
+    return Response(f'{{"results": [{results}]}}', media_type="application/json")
+
+
+async def _lines(
+    service: Service,
+    request: Request,
+    worker: Worker,
+    asking: Asking,
+    line: Line,
+    seconds: float | None,
+) -> AsyncIterator[str]:
+    try:
+        async for index, result in service.answers(request, worker, asking, seconds):
+            yield line(index, result)
+    except (WithdrawnError, EngineError, ValueError):
+        return  # the client is gone, or sees that lines are missing

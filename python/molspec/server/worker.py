@@ -1,0 +1,208 @@
+"""A model's engine: a thread that steps a decoder, which requests join and leave between steps."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from threading import Condition, Thread
+from time import perf_counter
+
+from molspec.decoder import Decoder
+from molspec.options import DEFAULT_BATCH_SIZE
+from molspec.predictor import Model
+from molspec.results import Result
+from molspec.server import metrics
+from molspec.server.asking import Asking, WithdrawnError
+from molspec.server.turns import Turns
+
+_log = logging.getLogger("molspec.server")
+#: Of what a query took lately, the share of the last one; and the longest that clients are sent
+#: away for, in seconds.
+_SHARE_OF_LAST = 0.1
+_LONGEST_RETRY = 60
+
+
+class BusyError(Exception):
+    """More is waiting than is accepted; `retry_after` is when there may be room, in seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many queries are waiting: come again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class EngineError(Exception):
+    """The engine failed at a step; it goes on with what comes next."""
+
+
+class StoppedError(Exception):
+    """The worker accepts nothing more."""
+
+
+class Worker:
+    """Answers requests with one model, all in one running batch.
+
+    `ask` and `withdraw` never wait for a step. Between steps the thread reads what was withdrawn,
+    then lets queries in by their turns; where nothing is to be done it sleeps.
+
+    batch_size: spellings of queries that are decoded together.
+    most_waiting: queries that are accepted and not answered.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Model,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        most_waiting: int = 1024,
+    ) -> None:
+        self.name = name
+        self.model = model
+        self._batch_size = batch_size
+        self._most_waiting = most_waiting
+        self._decoder = Decoder(model, batch_size)
+        #: Of the decoder: whose query a ticket is. The thread's own.
+        self._live: dict[int, tuple[Asking, int]] = {}
+        self._turns: Turns[Asking] = Turns(batch_size)
+        self._withdrawn: list[Asking] = []
+        self._stopping = False
+        self._changed = Condition()
+        #: How fast queries are answered, and since when none has been while there was one.
+        self._seconds_a_query = 0.01
+        self._since = perf_counter()
+        self._counters = metrics.of_model(name)
+        self._thread = Thread(target=self._work, daemon=True, name=f"molspec {name}")
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether requests are answered."""
+        return self._thread.is_alive() and not self._stopping
+
+    @property
+    def unanswered_count(self) -> int:
+        """Queries that are accepted and not answered."""
+        return self._turns.waiting_count + len(self._live)
+
+    def ask(self, asking: Asking) -> None:
+        """Accept a request. Raises BusyError or StoppedError where it cannot be."""
+        with self._changed:
+            if not self.is_alive:
+                raise StoppedError("the server is stopping")
+            unanswered = self.unanswered_count
+            if unanswered + asking.count > self._most_waiting:
+                seconds = math.ceil(unanswered * self._seconds_a_query)
+                raise BusyError(min(max(1, seconds), _LONGEST_RETRY))
+            self._turns.add(asking)
+            self._counters.accepted.inc(asking.count)
+            self._counters.unanswered.inc(asking.count)
+            self._changed.notify()
+
+    def withdraw(self, asking: Asking) -> None:
+        """Let go of what is not answered of a request, and free its rows at the next step."""
+        with self._changed:
+            self._withdrawn.append(asking)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Accept nothing more, answer what is accepted, and end the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while self._has_work():
+            try:
+                self._cancel_withdrawn()
+                self._let_in()
+                if self._live:
+                    self._step()
+            except Exception:
+                _log.exception("the engine of %s failed; it begins anew", self.name)
+                self._begin_anew()
+
+    def _has_work(self) -> bool:
+        """Sleep until there is something to do; False where nothing will be."""
+        with self._changed:
+            while not (self._live or self._withdrawn or self._turns.waiting_count):
+                if self._stopping:
+                    return False
+                self._changed.wait()
+                self._since = perf_counter()
+        return True
+
+    def _cancel_withdrawn(self) -> None:
+        if not self._withdrawn:
+            return
+        with self._changed:
+            withdrawn, self._withdrawn = self._withdrawn, []
+            count = sum(self._turns.remove(asking) for asking in withdrawn)
+        for asking in withdrawn:
+            tickets = [ticket for ticket, (whose, _) in self._live.items() if whose is asking]
+            for ticket in tickets:
+                self._decoder.cancel(ticket)
+                self._leave(ticket)
+            count += len(tickets)
+            asking.fail(WithdrawnError())
+        self._counters.let_go(count)
+
+    def _let_in(self) -> None:
+        if not self._turns.waiting_count:
+            return
+        for asking, index in self._turns_taken():
+            query, target = asking.queries[index], asking.target(index)
+            try:
+                ticket = self._decoder.submit(query, asking.options, target=target)
+            except ValueError as error:  # of the options: the same for its other queries
+                self._refuse(asking, error)
+                continue
+            self._live[ticket] = asking, index
+
+    def _refuse(self, asking: Asking, error: ValueError) -> None:
+        with self._changed:
+            self._turns.done(asking)
+            self._counters.let_go(1 + self._turns.remove(asking))
+        asking.fail(error)
+
+    def _turns_taken(self) -> Iterator[tuple[Asking, int]]:
+        while True:
+            with self._changed:
+                turn = self._turns.take()
+            if turn is None:
+                return
+            yield turn
+
+    def _step(self) -> None:
+        done = self._decoder.step()
+        if done:
+            now = perf_counter()
+            seconds, self._since = (now - self._since) / len(done), now
+            self._seconds_a_query += _SHARE_OF_LAST * (seconds - self._seconds_a_query)
+        answers: dict[Asking, list[tuple[int, Result]]] = {}
+        for ticket, result in done:
+            asking, index = self._leave(ticket)
+            answers.setdefault(asking, []).append((index, result))
+            self._counters.count(result)
+        for asking, answered in answers.items():
+            asking.deliver(answered)
+
+    def _leave(self, ticket: int) -> tuple[Asking, int]:
+        asking, index = self._live.pop(ticket)
+        with self._changed:
+            self._turns.done(asking)
+        return asking, index
+
+    def _begin_anew(self) -> None:
+        """Fail all that is under way: what the decoder holds may be spoilt."""
+        error = EngineError("the engine failed at a step: see the server's log")
+        failed = {asking for asking, _ in self._live.values()}
+        count = len(self._live)
+        for ticket in list(self._live):
+            self._leave(ticket)
+        with self._changed:
+            count += sum(self._turns.remove(asking) for asking in failed)
+        self._counters.let_go(count)
+        for asking in failed:
+            asking.fail(error)
+        self._decoder = Decoder(self.model, self._batch_size)

@@ -1,0 +1,65 @@
+"""A server in this process, on a port of its own, for tests that need real connections."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+import uvicorn
+from fastapi import FastAPI
+
+from molspec.server.app import make_app
+from molspec.server.limits import Limits
+from molspec.server.processes import listen, url_of
+from molspec.server.service import Service
+from molspec.server.worker import Worker
+from tests import tiny
+
+#: Tiny models write on and on: what they are asked for is short.
+SHORT = {"max_length": 12}
+
+
+def service(limits: Limits | None = None, batch_size: int = 8) -> Service:
+    """Two tiny models: one for retrosynthesis, one that says nothing of its task."""
+    limits = limits or Limits()
+    models = {"retro": tiny.model(1), "other": tiny.model(2)}
+    models["retro"].task = "retro"
+    return Service(
+        {name: Worker(name, model, batch_size, limits.waiting) for name, model in models.items()},
+        limits,
+    )
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+
+@contextmanager
+def running(app: FastAPI) -> Iterator[str]:
+    """The application at a URL, stopped as SIGTERM would stop it."""
+    with listen("127.0.0.1", 0) as taken:
+        server = _Server(uvicorn.Config(app, log_level="warning"))
+        thread = Thread(target=server.run, args=([taken],))
+        thread.start()
+        try:
+            assert server.listens.wait(30)
+            yield url_of(taken)
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+@contextmanager
+def serving(given: Service | None = None, keys: tuple[str, ...] = ()) -> Iterator[str]:
+    """The whole server at a URL."""
+    with running(make_app(given or service(), keys)) as url:
+        yield url

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import httpx
+import pytest
+
+import molspec.server
+from molspec.server.limits import Limits
+from molspec.server.service import Service
+from tests.server.serving import serving
+
+_PAGE = Path(molspec.server.__file__).with_name("page")
+KEYS = ("first key", "second")
+
+
+def test_health(client: httpx.Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+    ready = client.get("/readyz")
+    assert (ready.status_code, ready.json()) == (200, {"models": {"retro": True, "other": True}})
+
+
+def test_a_server_whose_engine_is_gone_is_not_ready(
+    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.workers["other"], "_stopping", True)
+    ready = client.get("/readyz")
+    assert (ready.status_code, ready.json()["models"]["other"]) == (503, False)
+    refused = client.post("/v1/predict", json={"model": "other", "queries": ["C"]})
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+
+
+def counts(client: httpx.Client) -> dict[str, float]:
+    lines = client.get("/metrics").text.splitlines()
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+    }
+
+
+def test_every_query_is_counted_with_what_became_of_it(client: httpx.Client) -> None:
+    before = counts(client)
+    body = {"model": "retro", "queries": ["CCO", "C("], "max_length": 5}
+    assert client.post("/v1/predict", json=body).status_code == 200
+    after = counts(client)
+
+    def grown(name: str) -> float:
+        return after[name] - before.get(name, 0.0)
+
+    queries = 'molspec_queries_total{{model="retro",outcome="{}"}}'
+    for outcome, count in {"accepted": 2, "answered": 1, "refused": 1, "withdrawn": 0}.items():
+        assert grown(queries.format(outcome)) == count
+    assert grown('molspec_request_seconds_count{path="/v1/predict",status="200"}') == 1
+    assert client.get("/no/such").status_code == 404
+    assert not any("/no/such" in name for name in counts(client))
+
+
+def test_a_key_is_needed_where_there_are_keys(served: Service) -> None:
+    service = Service({}, Limits())
+    with serving(service, KEYS) as url, httpx.Client(base_url=url) as client:
+        for path in ("/healthz", "/readyz", "/", "/page/page.js"):
+            assert client.get(path).status_code == 200
+        basic = base64.b64encode(b"anybody:second").decode()
+        for headers in (
+            {"Authorization": "Bearer first key"},
+            {"X-API-Key": "second"},
+            {"Authorization": f"Basic {basic}"},
+        ):
+            assert client.get("/v1/models", headers=headers).status_code == 200
+        for headers in (
+            {},
+            {"X-API-Key": "third"},
+            {"X-API-Key": ""},
+            {"Authorization": "Bearer"},
+            {"Authorization": "Basic ???"},
+        ):
+            for path in ("/v1/models", "/metrics", "/openapi.json"):
+                refused = client.get(path, headers=headers)
+                assert refused.status_code == 401
+                assert "a key is needed" in refused.json()["detail"]
+
+
+def test_the_page_and_its_parts_come_from_this_server_alone(client: httpx.Client) -> None:
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    for part in _PAGE.iterdir():
+        got = client.get(f"/page/{part.name}")
+        assert got.status_code == 200
+        assert got.content == part.read_bytes()
+    for part in ("index.html", "page.js", "page.css"):
+        assert "://" not in (_PAGE / part).read_text().replace("http://www.w3.org/2000/svg", "")
+    assert client.get("/page/../app.py").status_code == 404
+
+
+def test_the_api_is_described(client: httpx.Client) -> None:
+    described = client.get("/openapi.json").json()
+    body = described["components"]["schemas"]["PredictBody"]["properties"]
+    assert {"queries", "n_best", "beam", "drafter", "views", "stream"} <= set(body)
+    assert {"422", "429", "413"} <= set(described["paths"]["/v1/predict"]["post"]["responses"])
+    for path in (
+        "/v1/score",
+        "/v1/models",
+        "/v1/draw",
+        "/predictions/{model_name}",
+        "/chemformer-api/predict",
+        "/chemformer-api/log_likelihood",
+        "/chemformer-api/compound_log_likelihood",
+    ):
+        assert path in described["paths"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [({"queries": 0}, "queries is 0"), ({"seconds": -1}, "seconds is -1"), ({"waiting": 9}, "9")],
+)
+def test_limits_that_make_no_sense(limit: dict[str, int], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Limits(**limit)

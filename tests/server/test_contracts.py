@@ -1,0 +1,151 @@
+"""Requests byte for byte as other tools' clients send them."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from molspec.server.service import Service
+from molspec.text import canonicalise, other_spellings
+
+#: As requests 2.32 writes it, for AiZynthFinder's ChemformerBasedExpansionStrategy
+#: (`requests.post(url, json=[...], params={"n_beams": 10})`) and for ASKCOS' wrappers
+#: (`session.post(f"{url}/{model_name}", json=..., timeout=10)`).
+_HEAD = (
+    "POST {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: python-requests/2.32.5\r\n"
+    "Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
+    "Content-Length: {length}\r\nContent-Type: application/json\r\n\r\n"
+)
+
+
+class ASKCOSResult(BaseModel):
+    """As ASKCOS' own wrapper reads it."""
+
+    products: list[str]
+    scores: list[float]
+
+
+def sent(url: str, path: str, body: str) -> Any:
+    host = url.removeprefix("http://")
+    name, _, port = host.partition(":")
+    with socket.create_connection((name, int(port)), timeout=60) as connection:
+        head = _HEAD.format(path=path, host=host, length=len(body))
+        connection.sendall((head + body).encode())
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += connection.recv(65536)
+        head_received, _, rest = received.partition(b"\r\n\r\n")
+        assert head_received.startswith(b"HTTP/1.1 200 OK"), received
+        _, _, length_on = head_received.lower().partition(b"content-length:")
+        length = int(length_on.split()[0])
+        while len(rest) < length:
+            rest += connection.recv(65536)
+    return json.loads(rest)
+
+
+def expected(served: Service, name: str, query: str, n_best: int) -> tuple[list[str], list[float]]:
+    (result,) = served.workers[name].model.predict([query], n_best=n_best)
+    answers = [prediction for prediction in result.predictions if prediction.finished]
+    return [each.smiles for each in answers], [each.log_prob for each in answers]
+
+
+def test_chemformer_as_aizynthfinder_asks_it(url: str, served: Service) -> None:
+    items = sent(url, "/chemformer-api/predict?n_beams=4", '["CCO", "C(", "CC(=O)O"]')
+    assert [item["input"] for item in items] == ["CCO", "C(", "CC(=O)O"]
+    for item in (items[0], items[2]):
+        assert (item["output"], item["lhs"]) == expected(served, "retro", item["input"], 4)
+    # What the strategy makes of it: softmax of sums of log-probs.
+    weights = [math.exp(value) for value in items[0]["lhs"]]
+    assert all(0 < weight < 1 for weight in weights)
+    assert (items[1]["output"], items[1]["lhs"]) == ([], [])
+    assert items[1]["error"].startswith("not a molecule to RDKit")
+
+
+def test_chemformer_of_newer_clients(client: httpx.Client, served: Service) -> None:
+    response = client.post("/chemformer-api/predict?n_predictions=3&model=other", json=["CCO"])
+    (item,) = response.json()
+    assert (item["output"], item["lhs"]) == expected(served, "other", "CCO", 3)
+    default = client.post("/chemformer-api/predict", json=["CCO"]).json()
+    assert (default[0]["output"], default[0]["lhs"]) == expected(served, "retro", "CCO", 10)
+
+
+def test_chemformer_likelihoods(client: httpx.Client, served: Service) -> None:
+    body = {"reactants": ["CCN", "CC("], "products": ["CCO", "CCO"]}
+    model = served.workers["retro"].model
+    items = client.post("/chemformer-api/log_likelihood", json=body).json()
+    (result,) = model.log_probs(["CCO"], ["CCN"])
+    assert items[0] == {
+        "product_smiles": "CCO",
+        "reactant_smiles": "CCN",
+        "log_likelihood": result.predictions[0].log_prob,
+    }
+    compound = "/chemformer-api/compound_log_likelihood?n_augments=3"
+    (best, bad) = client.post(compound, json={**body, "reactants": ["CCN", "[U]"]}).json()
+    spellings = [*dict.fromkeys(["CCN", str(canonicalise("CCN")), *other_spellings("CCN", 3)])][:3]
+    scored = model.log_probs(["CCO"] * 3, spellings)
+    assert len(set(spellings)) == 3
+    assert best["log_likelihood"] == max(each.predictions[0].log_prob for each in scored)
+    assert bad["log_likelihood"] is None
+    assert "[U]" in bad["error"]
+
+
+def test_a_forward_model_is_scored_the_other_way_round(
+    client: httpx.Client, served: Service
+) -> None:
+    model = served.workers["other"].model
+    model.task = "product"
+    try:
+        body = {"reactants": ["CCO"], "products": ["CCN"]}
+        (item,) = client.post("/chemformer-api/log_likelihood?model=other", json=body).json()
+    finally:
+        model.task = None
+    (result,) = model.log_probs(["CCO"], ["CCN"])
+    assert item["log_likelihood"] == result.predictions[0].log_prob
+
+
+def test_askcos_as_its_wrapper_asks(url: str, served: Service) -> None:
+    items = sent(url, "/predictions/other", '{"model_name": "other", "smiles": ["CCO", "C("]}')
+    results = [ASKCOSResult(**item) for item in items]
+    assert (results[0].products, results[0].scores) == expected(served, "other", "CCO", 10)
+    assert results[1].products == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "told"),
+    [
+        ("/predictions/gone", {"model_name": "gone", "smiles": ["C"]}, 404, "model is 'gone'"),
+        ("/predictions/retro", {"model_name": "retro"}, 422, "smiles"),
+        ("/predictions/retro", {"model_name": "retro", "smiles": ["\ud800"]}, 422, "surrogate"),
+        ("/predictions/retro?n_best=11", {"model_name": "r", "smiles": ["C"]}, 422, "n_best is 11"),
+        ("/chemformer-api/predict?n_beams=0", ["C"], 422, "n_beams"),
+        ("/chemformer-api/predict?n_beams=x", ["C"], 422, "n_beams"),
+        ("/chemformer-api/predict?model=gone", ["C"], 404, "model is 'gone'"),
+        ("/chemformer-api/predict", {"smiles": ["C"]}, 422, "list"),
+        ("/chemformer-api/predict", [], 422, "at least 1"),
+        (
+            "/chemformer-api/log_likelihood",
+            {"reactants": ["C"], "products": ["C", "N"]},
+            422,
+            "products has 2 items: expected 1",
+        ),
+        (
+            "/chemformer-api/compound_log_likelihood?n_augments=99",
+            {"reactants": ["C"], "products": ["C"]},
+            422,
+            "n_augments is 99: expected 1 to 4",
+        ),
+    ],
+)
+def test_wrong_use_is_refused(
+    client: httpx.Client, path: str, body: Any, status: int, told: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = client.post(path, content=json.dumps(body), headers=headers)
+    assert response.status_code == status
+    assert told in json.dumps(response.json()["detail"])

@@ -1,0 +1,118 @@
+"""The page in a real browser: draw, ask, ask on twice, export; in the dark and narrow too."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.predictor import load
+from molspec.server.limits import Limits
+from molspec.server.service import Service
+from molspec.server.worker import Worker
+from tests.server.serving import serving
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_BROWSER = next(filter(None, map(shutil.which, _NAMES)), "")
+pytestmark = pytest.mark.skipif(not _BROWSER, reason="no Chromium is installed")
+
+_FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
+_AMIDE = "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Nc1ccccc1"
+#: Milliseconds: machines that run tests are busy.
+_PATIENCE = 120_000
+_LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"viewport": {"width": 1280, "height": 900}},
+    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+    "narrow": {"viewport": {"width": 390, "height": 844}},
+}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    limits = Limits()
+    with serving(Service({"retro": Worker("retro", load("retro"))}, limits)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_BROWSER, args=_FLAGS.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=_LOOKS)
+def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    context = browser.new_context(accept_downloads=True, **_LOOKS[request.param])
+    page = context.new_page()
+    page.set_default_timeout(_PATIENCE)
+    faults: list[str] = []
+    hosts: set[str] = set()
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda told: told.type == "error" and faults.append(told.text))
+    page.on("request", lambda asked: hosts.add(asked.url.split("/")[2]))
+    page.goto(url)
+    page.wait_for_selector("#editor canvas")
+    yield page
+    context.close()
+    assert faults == []
+    assert hosts == {url.removeprefix("http://")}
+
+
+def test_a_route_grows_by_clicks_and_is_exported(page: Any, tmp_path: Path) -> None:
+    page.fill("#smiles", _AMIDE)
+    page.press("#smiles", "Control+Enter")
+    page.wait_for_selector(".molecule svg")
+    assert page.locator(".answer").count() == 5
+    page.locator(".molecule").first.click()
+    page.wait_for_selector(".children .molecule svg")
+    page.locator(".children .molecule").first.click()
+    page.wait_for_selector(".children .children .molecule svg")
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    made = {}
+    for form in ("json", "rsmi", "svg"):
+        with page.expect_download() as download:
+            page.click(f"[data-export={form}]")
+        made[form] = tmp_path / f"route.{form}"
+        download.value.save_as(made[form])
+    reactions = made["rsmi"].read_text().splitlines()
+    assert len(reactions) == 3
+    assert reactions[0].endswith(f">>{_AMIDE}")
+    route = json.loads(made["json"].read_text())
+    (chosen,) = [answer for answer in route["answers"] if answer["chosen"]]
+    assert f"{chosen['canonical']}>>{_AMIDE}" == reactions[0]
+    assert made["svg"].read_text().count("<g>") >= 4
+
+
+def test_what_is_drawn_is_asked_by_keyboard(page: Any) -> None:
+    box = page.locator("#editor").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # a bond
+    page.wait_for_timeout(300)
+    drawn = page.input_value("#smiles")
+    assert drawn in ("CC", "C")
+    page.focus("#count")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".step")
+
+
+def test_errors_are_said_where_they_belong(page: Any) -> None:
+    page.click("button.main")
+    assert page.inner_text("#smiles-error") == "Draw a molecule, or paste its SMILES."
+    page.fill("#smiles", "CC(")
+    page.fill("#count", "99")
+    page.click("button.main")
+    assert page.inner_text("#form-error") == "Answers: a whole number from 1 to 50."
+    page.fill("#count", "2")
+    page.click("button.main")
+    page.wait_for_selector("#smiles-error:not(:empty)")
+    assert "not a molecule to RDKit" in page.inner_text("#smiles-error")
+    assert page.locator(".step").count() == 0

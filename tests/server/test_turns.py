@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molspec.server.turns import Turns
+
+
+@dataclass(eq=False)
+class Asked:
+    count: int
+    rows: int = 1
+    hypotheses: int = 1
+
+
+def taken(turns: Turns[Asked], most: int = 1000) -> list[tuple[Asked, int]]:
+    found = []
+    while len(found) < most and (turn := turns.take()) is not None:
+        found.append(turn)
+    return found
+
+
+def test_requests_take_turns() -> None:
+    turns: Turns[Asked] = Turns(8)
+    long, short = Asked(100), Asked(2)
+    turns.add(long)
+    turns.add(short)
+    assert taken(turns) == [(long, 0), (short, 0), (long, 1), (short, 1), (long, 2), (long, 3)]
+    turns.done(long)
+    assert taken(turns) == [(long, 4)]
+    assert turns.waiting_count == 95
+
+
+def test_a_long_request_leaves_rows_to_one_that_comes_later() -> None:
+    turns: Turns[Asked] = Turns(8)
+    long, late = Asked(100), Asked(1)
+    turns.add(long)
+    assert len(taken(turns)) == 4
+    turns.add(late)
+    assert taken(turns) == [(late, 0)]
+
+
+def test_wide_queries_leave_rows_and_time_to_narrow_ones() -> None:
+    turns: Turns[Asked] = Turns(32)
+    wide = [Asked(4, hypotheses=50) for _ in range(3)]
+    for asked in wide:
+        turns.add(asked)
+    assert taken(turns) == [(wide[0], 0), (wide[1], 0)]
+    narrow = Asked(3)
+    turns.add(narrow)
+    assert taken(turns) == [(narrow, 0), (narrow, 1), (narrow, 2)]
+    turns.done(wide[0])
+    assert taken(turns) == [(wide[2], 0)]
+
+
+def test_a_query_that_is_larger_than_all_bounds_is_let_in_alone() -> None:
+    turns: Turns[Asked] = Turns(4)
+    huge, narrow = Asked(2, rows=9, hypotheses=900), Asked(1)
+    turns.add(huge)
+    assert taken(turns) == [(huge, 0)]
+    turns.add(narrow)
+    assert taken(turns) == []  # no row is left
+    turns.done(huge)
+    assert taken(turns) == [(huge, 1)]  # its turn came first
+
+
+def test_what_is_removed_has_no_turn_and_is_forgotten() -> None:
+    turns: Turns[Asked] = Turns(4)
+    asked = Asked(10)
+    turns.add(asked)
+    assert len(taken(turns)) == 2
+    assert turns.remove(asked) == 8
+    assert turns.remove(asked) == 0
+    assert (turns.waiting_count, turns.take()) == (0, None)
+    turns.done(asked)
+    turns.done(asked)
+    with pytest.raises(KeyError):
+        turns.done(asked)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 150)), max_size=12),
+    st.integers(1, 10),
+)
+def test_every_query_has_its_turn_once(
+    requests: list[tuple[int, int, int]], row_count: int
+) -> None:
+    turns: Turns[Asked] = Turns(row_count)
+    requests_made = [Asked(*values) for values in requests]
+    for asked in requests_made:
+        turns.add(asked)
+    under_way: deque[tuple[Asked, int]] = deque()
+    seen = []
+    while turns.waiting_count or under_way:
+        under_way.extend(taken(turns))
+        assert under_way, "queries wait, none is under way"
+        rows = sum(asked.rows for asked, _ in under_way)
+        assert rows <= row_count or len(under_way) == 1
+        seen.append(under_way.popleft())
+        turns.done(seen[-1][0])
+    expected = {(id(asked), index) for asked in requests_made for index in range(asked.count)}
+    assert {(id(asked), index) for asked, index in seen} == expected
+    assert len(seen) == len(expected)

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+import time
+from io import StringIO
+from typing import Any
+
+import httpx
+import pytest
+
+from molspec import PredictOptions
+from molspec.files import FORMS, Query, Sheet, ask
+from molspec.server.service import Service
+from molspec.server.worker import Worker
+
+SHORT = {"max_length": 12}
+QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
+
+
+def lines(served: Service, name: str, queries: list[str], **options: Any) -> list[dict[str, Any]]:
+    """What `molspec predict -f jsonl` writes."""
+    model = served.workers[name].model
+    stream = StringIO()
+    for answer in ask(model, map(Query, queries), PredictOptions(**options)):
+        stream.write(FORMS["jsonl"].render(answer, Sheet(name, model.task)))
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_best": 3},
+        {"n_best": 2, "beam_size": 4, "finished": "apart", "length_penalty": 0.5},
+        {"drafter": "windows", "draft_length": 4, "draft_count": 3},
+        {"n_best": 2, "beam": "sbs"},
+        {"n_best": 3, "merge_duplicates": True},
+        {"canonical_queries": True, "views": 2},
+    ],
+)
+def test_results_are_the_command_lines_own(
+    client: httpx.Client, served: Service, options: dict[str, Any]
+) -> None:
+    options = {**SHORT, **options}
+    body = {"model": "retro", "queries": QUERIES, **options}
+    response = client.post("/v1/predict", json=body)
+    assert response.status_code == 200
+    assert response.json()["results"] == lines(served, "retro", QUERIES, **options)
+
+
+def test_lines_come_as_they_are_done_and_say_of_which_query(
+    client: httpx.Client, served: Service
+) -> None:
+    body = {"model": "other", "queries": QUERIES, "stream": True, **SHORT}
+    with client.stream("POST", "/v1/predict", json=body) as response:
+        assert response.headers["content-type"].startswith("application/x-ndjson")
+        found = [json.loads(line) for line in response.iter_lines()]
+    expected = lines(served, "other", QUERIES, **SHORT)
+    assert sorted(found, key=lambda result: int(result["id"])) == expected
+    assert found[0]["error"] is not None  # refused before the first step
+
+
+def test_salts_are_taken_off_where_asked(client: httpx.Client, served: Service) -> None:
+    body = {"model": "retro", "queries": ["CCO.[Na+]"], "strip_salts": True, **SHORT}
+    (result,) = client.post("/v1/predict", json=body).json()["results"]
+    assert (result["note"], result["error"]) == ("asked without [Na+], as CCO", None)
+    assert result["predictions"] == lines(served, "retro", ["CCO"], **SHORT)[0]["predictions"]
+
+
+def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
+    body = {"model": "retro", "queries": ["CCO", "CCO"], "targets": ["CC", "["]}
+    good, bad = client.post("/v1/score", json=body).json()["results"]
+    (expected,) = served.workers["retro"].model.log_probs(["CCO"], ["CC"])
+    assert good["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
+    assert bad["error"].startswith("target: ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "message"),
+    [
+        ({"model": "rétro"}, "model", "model is 'rétro': expected one of retro, other"),
+        ({"model": "\ud800"}, "model", "expected one of retro, other"),
+        ({"model": "/etc/passwd"}, "model", "expected one of retro, other"),
+        ({"model": None}, "model", "model is not given: expected one of retro, other"),
+        ({"queries": []}, "queries", "at least 1 item"),
+        ({"queries": "CCO"}, "queries", "list"),
+        ({"queries": ["C"] * 21}, "queries", "has 21 items: expected at most 20 a request"),
+        ({"n_best": 11}, "n_best", "n_best is 11: expected at most 10 on this server"),
+        ({"n_best": 0}, "n_best", "n_best is 0"),
+        ({"n_best": "2"}, "n_best", "integer"),
+        ({"beam_size": 13}, "beam_size", "beam_size is 13: expected at most 12 on this server"),
+        ({"n_best": 3, "beam_size": 2}, "beam_size", "expected at least n_best 3"),
+        ({"views": 5, "canonical_queries": True}, "views", "views is 5: expected at most 4"),
+        ({"views": 2}, "views", "expected 1 where queries are asked as they stand"),
+        ({"max_length": 9999}, "max_length", "max_length is 9999: expected at most"),
+        ({"drafter": "wind"}, "drafter", "'tree', 'windows' or 'none'"),
+        ({"beam": "standard", "drafter": "tree"}, "drafter", "takes 'none'"),
+        ({"length_penalty": 0.5, "merge_duplicates": True}, "length_penalty", "expected 0"),
+        ({"seconds": 0}, "seconds", "greater than 0"),
+        ({"nbest": 3}, "nbest", "not permitted"),
+    ],
+)
+def test_wrong_use_names_the_field(
+    client: httpx.Client, wrong: dict[str, Any], field: str, message: str
+) -> None:
+    body = json.dumps({"model": "retro", "queries": ["CCO"], **wrong})
+    response = client.post(
+        "/v1/predict", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert response.status_code == 422
+    (detail,) = response.json()["detail"]
+    assert detail["loc"][:2] == ["body", field]
+    assert message in detail["msg"]
+
+
+def test_salts_of_a_model_of_products_are_no_salts(client: httpx.Client, served: Service) -> None:
+    other = served.workers["other"].model
+    other.task = "product"
+    try:
+        body = {"model": "other", "queries": ["CCO"], "strip_salts": True}
+        response = client.post("/v1/predict", json=body)
+    finally:
+        other.task = None
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", "strip_salts"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"C"', b"[" * 5000, b"\xff\xfe"])
+def test_what_is_no_json_of_a_body_is_refused(client: httpx.Client, content: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = client.post("/v1/predict", content=content, headers=headers)
+    assert response.status_code in (400, 422)
+    assert response.json()["detail"]
+
+
+def test_targets_must_be_as_many_as_queries(client: httpx.Client) -> None:
+    body = {"model": "retro", "queries": ["C"], "targets": []}
+    response = client.post("/v1/score", json=body)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", "targets"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_large_body_is_refused_unread(client: httpx.Client, chunked: bool) -> None:
+    content = b" " * 30_000
+    response = client.post("/v1/predict", content=iter([content]) if chunked else content)
+    assert response.status_code == 413
+    assert response.json()["detail"] == "the body is too large: expected at most 20000 bytes"
+
+
+def test_too_much_is_sent_away_and_comes_again(client: httpx.Client, served: Service) -> None:
+    worker = served.workers["retro"]
+    body = {"model": "retro", "queries": ["C" * 40] * 20, "n_best": 10, "stream": True}
+    with (
+        httpx.Client(base_url=client.base_url) as one,
+        one.stream("POST", "/v1/predict", json=body),
+    ):
+        worker._most_waiting = worker.unanswered_count
+        try:
+            refused = client.post("/v1/predict", json={"model": "retro", "queries": ["C"]})
+        finally:
+            worker._most_waiting = 100
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    assert "too many queries are waiting" in refused.json()["detail"]
+
+
+def test_a_client_that_goes_away_frees_its_rows(
+    client: httpx.Client, url: str, served: Service
+) -> None:
+    worker, before = served.workers["retro"], withdrawn(client)
+    body = {"model": "retro", "queries": ["C" * 60] * 20, "n_best": 10, "max_length": 200}
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{url}/v1/predict", json=body, timeout=httpx.Timeout(60, read=0.05))
+    wait_until_idle(worker)
+    with httpx.Client(base_url=url, timeout=60) as leaving:
+        with leaving.stream("POST", "/v1/predict", json={**body, "stream": True}) as response:
+            assert next(response.iter_lines())
+        leaving.close()
+        wait_until_idle(worker)
+    assert withdrawn(client) > before
+
+
+def withdrawn(client: httpx.Client) -> float:
+    """Queries of `retro` that were let go of."""
+    text = client.get("/metrics").text
+    name = 'molspec_queries_total{model="retro",outcome="withdrawn"}'
+    return float(text.partition(name)[2].split()[0])
+
+
+def wait_until_idle(worker: Worker) -> None:
+    deadline = time.monotonic() + 60
+    while worker.unanswered_count:
+        assert time.monotonic() < deadline, "its queries are still under way"
+        time.sleep(0.01)
+
+
+def test_time_that_is_up_is_an_error_of_each_query(client: httpx.Client) -> None:
+    body = {
+        "model": "retro",
+        "queries": ["C" * 60] * 20,
+        "n_best": 10,
+        "max_length": 200,
+        "seconds": 0.05,
+    }
+    results = client.post("/v1/predict", json=body).json()["results"]
+    assert results[-1]["error"] == "not answered within 0.05 s"
+
+
+def test_models_are_those_named_at_the_start(client: httpx.Client) -> None:
+    told = client.get("/v1/models").json()
+    assert [(model["name"], model["task"]) for model in told["models"]] == [
+        ("retro", "retro"),
+        ("other", None),
+    ]
+    assert told["limits"]["n_best"] == 10

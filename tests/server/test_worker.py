@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from molspec import PredictOptions
+from molspec.decoder import Decoder
+from molspec.results import Result
+from molspec.server.asking import Asking, WithdrawnError
+from molspec.server.worker import BusyError, EngineError, StoppedError, Worker
+from tests import tiny
+
+SHORT = PredictOptions(max_length=12)
+BEAM = PredictOptions(n_best=3, max_length=12)
+QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    made = Worker("tiny", tiny.model(), batch_size=4, most_waiting=100)
+    yield made
+    made.stop()
+
+
+async def answered(asking: Asking, seconds: float = 60) -> list[Result]:
+    found = {index: result async for index, result in asking.answers(seconds)}
+    return [found[index] for index in range(asking.count)]
+
+
+def test_requests_of_many_are_answered_as_predict_answers(worker: Worker) -> None:
+    draw = random.Random(1)
+    asked = [
+        (draw.sample(QUERIES, draw.randrange(1, 6)), draw.choice([SHORT, BEAM])) for _ in range(20)
+    ]
+
+    async def ask(queries: list[str], options: PredictOptions) -> list[Result]:
+        asking = Asking(queries, options)
+        worker.ask(asking)
+        return await answered(asking)
+
+    async def ask_all() -> list[list[Result]]:
+        return await asyncio.gather(*(ask(*each) for each in asked))
+
+    for (queries, options), results in zip(asked, asyncio.run(ask_all()), strict=True):
+        assert results == list(worker.model.predict_stream(queries, options))
+    assert worker.unanswered_count == 0
+
+
+def test_targets_are_scored(worker: Worker) -> None:
+    async def ask() -> list[Result]:
+        asking = Asking(["CCO", "C("], SHORT, ["CC", "C"])
+        worker.ask(asking)
+        return await answered(asking)
+
+    assert asyncio.run(ask()) == worker.model.log_probs(["CCO", "C("], ["CC", "C"])
+
+
+def test_what_is_withdrawn_leaves_and_the_others_stay(worker: Worker) -> None:
+    async def ask() -> list[Result]:
+        gone, stays = Asking(["C" * 20] * 90, BEAM), Asking(["CCO"], SHORT)
+        worker.ask(gone)
+        worker.ask(stays)
+        await anext(gone.answers(60))
+        worker.withdraw(gone)
+        with pytest.raises(WithdrawnError):
+            await answered(gone)
+        return await answered(stays)
+
+    assert asyncio.run(ask()) == worker.model.predict(["CCO"], max_length=12)
+    assert worker.unanswered_count == 0
+
+
+def test_more_than_may_wait_is_sent_away(worker: Worker) -> None:
+    async def ask() -> None:
+        first, second = Asking(["CCO"] * 90, BEAM), Asking(["CCO"] * 90, BEAM)
+        worker.ask(first)
+        with pytest.raises(BusyError) as refused:
+            worker.ask(second)
+        assert 1 <= refused.value.retry_after <= 60
+        await answered(first)
+        worker.ask(second)
+        await answered(second)
+
+    asyncio.run(ask())
+
+
+def test_what_is_not_answered_in_time_is_an_error_of_its_query(worker: Worker) -> None:
+    async def ask() -> list[Result]:
+        asking = Asking(["C" * 40] * 50, PredictOptions(n_best=20, max_length=200))
+        worker.ask(asking)
+        results = await answered(asking, 0.05)
+        worker.withdraw(asking)
+        return results
+
+    results = asyncio.run(ask())
+    assert len(results) == 50
+    assert results[-1].error == "not answered within 0.05 s"
+
+
+def test_a_worker_that_stops_answers_what_it_accepted() -> None:
+    worker = Worker("tiny", tiny.model(), batch_size=4)
+
+    async def ask() -> list[Result]:
+        asking = Asking(QUERIES, BEAM)
+        worker.ask(asking)
+        await asyncio.to_thread(worker.stop)
+        with pytest.raises(StoppedError):
+            worker.ask(Asking(["C"], SHORT))
+        return await answered(asking)
+
+    assert asyncio.run(ask()) == list(worker.model.predict_stream(QUERIES, BEAM))
+    assert not worker.is_alive
+
+
+def test_options_that_a_decoder_refuses_are_the_requests_error(worker: Worker) -> None:
+    async def ask() -> None:
+        asking = Asking(["C", "CC"], PredictOptions(max_length=100_000))
+        worker.ask(asking)
+        with pytest.raises(ValueError, match="max_length is 100000"):
+            await answered(asking)
+        after = Asking(["CCO"], SHORT)
+        worker.ask(after)
+        assert (await answered(after))[0].error is None
+
+    asyncio.run(ask())
+    assert worker.unanswered_count == 0
+
+
+def test_an_engine_that_fails_begins_anew(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Decoder) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("the memory is full")
+
+    monkeypatch.setattr(Decoder, "step", fail)
+
+    async def ask() -> list[Result]:
+        asking = Asking(["CCO"] * 10, SHORT)
+        worker.ask(asking)
+        with pytest.raises(EngineError):
+            await answered(asking)
+        again = Asking(["CCO"], SHORT)
+        worker.ask(again)
+        return await answered(again)
+
+    assert asyncio.run(ask()) == worker.model.predict(["CCO"], max_length=12)
+    assert "the memory is full" in caplog.text
