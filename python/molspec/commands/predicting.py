@@ -95,10 +95,13 @@ def score_command(
     output_form: Form = None,
     batch_size: Annotated[int, typer.Option(help="Pairs under way together.")] = 32,
     canonical_queries: CanonicalQueries = None,
+    aligned: Annotated[
+        bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
+    ] = False,
     *,
     model: ModelFlags,
 ) -> None:
-    """Say how probable a model finds the targets of a table, spelt as they are."""
+    """Say how probable a model finds the targets of a table, spelt as they are or --aligned."""
     with one_line_errors():
         from molspec.evaluation import PairTable
 
@@ -112,6 +115,7 @@ def score_command(
                 ((row.query, row.target) for row in table),
                 batch_size=batch_size,
                 canonical_queries=canonical_queries,
+                aligned=aligned,
             )
         answers = (
             Answer(number, Query(result.query), result)
