@@ -47,7 +47,7 @@ def test_the_models_own_spelling_is_found(query: str) -> None:
 
 def test_it_is_the_likeliest_of_the_spellings() -> None:
     model = tiny.model()
-    query, target = "CC(=O)Oc1ccc2c(c1)CCN2", "CC=O.Oc1ccc2c(c1)CCN2"
+    query, target = "CC(=O)Oc1ccc2c(c1)CCN2", "Oc1ccc2c(c1)CCN2"
     spellings = [target, *aligned_spellings(query, target)]
     each = model.log_probs([query] * len(spellings), spellings)
     readable = [result.predictions for result in each if not result.error]

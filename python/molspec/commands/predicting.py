@@ -156,7 +156,7 @@ def _form(output_name: str, form: OutputForm | None) -> str:
 
 def _target(
     output: OutputFlags, loaded: Model, model: ModelFlags, options: PredictOptions, stripped: bool
-) -> ResultFile | ResultStream:
+) -> ResultFile[Answer] | ResultStream[Answer]:
     """Where results go. Raises ValueError where what is there is of another job."""
     form = _form(output.output_name, output.output_form)
     if form == "rsmi" and loaded.task is None:

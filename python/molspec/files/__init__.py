@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from molspec.files.answer import Answer, Query
+from molspec.files.answer import Answer, Answered, Query
 from molspec.files.asking import ask
 from molspec.files.forms import FORMS, Form, form_of
 from molspec.files.results import ResultFile, ResultStream, is_stream
@@ -13,6 +13,7 @@ __all__ = [
     "FORMS",
     "INPUT_FORMS",
     "Answer",
+    "Answered",
     "Form",
     "Query",
     "ResultFile",
