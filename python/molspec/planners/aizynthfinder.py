@@ -11,7 +11,7 @@ filter:
     type: molspec.planners.aizynthfinder.FilterStrategy
     model: product
 stock:
-  own: stock.txt
+  own: stock.inchikeys
 """
 
 from __future__ import annotations
