@@ -21,6 +21,7 @@ from typing import Any
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from omegaconf import OmegaConf
+from rdkit import RDLogger
 from syntheseus import BackwardReactionModel, Molecule, SingleProductReaction
 from syntheseus.cli.search import SearchAlgorithmConfig, search_algorithm_config_to_kwargs
 from syntheseus.reaction_prediction.utils.inference import process_raw_smiles_outputs_backwards
@@ -100,6 +101,7 @@ def main() -> None:
     folder, name, setting, stock, limit, n_best = sys.argv[1:]
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what engines print must not come between
+    RDLogger.DisableLog("rdApp.*")  # of answers that are no molecules
     model = model_of(Path(folder), name, setting, int(n_best))
     seconds = timed(model)
     config = OmegaConf.structured(SearchAlgorithmConfig())
