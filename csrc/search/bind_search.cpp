@@ -157,7 +157,8 @@ void bind_batch(py::module_& module) {
   py::class_<Path>(module, "Path")
       .def_readonly("row", &Path::row)
       .def_readonly("token_ids", &Path::token_ids)
-      .def_readonly("log_prob", &Path::log_prob);
+      .def_readonly("log_prob", &Path::log_prob)
+      .def_readonly("slot", &Path::slot);
   py::class_<Batch>(module, "Batch")
       .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
              return std::make_unique<Batch>(row_count, std::move(model));

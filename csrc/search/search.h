@@ -21,6 +21,8 @@ struct Path {
   int32_t row;
   std::vector<int32_t> token_ids;  // behind BOS
   double log_prob;                 // of them, natural log
+  // Behind which the last of them was chosen: its hidden state is the newest there is. kNone at BOS.
+  int32_t slot;
 };
 
 class BeamNotes;  // beam.h

@@ -139,9 +139,8 @@ def plan_command(
                 )
                 planner = Planner(backward, for_sale, limits, algorithm.value)
             plans = target.write(planner.plans(chain(ahead, rest), done))
-            if ahead or not target.is_whole:
-                _work_off(plans, output_name, opened.count(), done)
-            else:
+            _work_off(plans, output_name, opened.count(), done)
+            if not ahead:
                 say(f"{output_name} has the plans of all {done} targets")
     raise typer.Exit(1 if target.progress.failed else 0)
 
