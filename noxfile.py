@@ -114,7 +114,7 @@ def syntheseus(session: nox.Session) -> None:
 def aizynthfinder(session: nox.Session) -> None:
     """Search with AiZynthFinder; its RDKit 2023.9 and NumPy 1.26 are tried with texts too."""
     session.install(".[test]", *AIZYNTHFINDER)
-    session.run("pytest", "tests/planners", *session.posargs)
+    session.run("pytest", "-W", "default", "tests/planners", *session.posargs)
     session.run("pytest", "tests/text", "tests/files", "tests/test_predictor.py")
 
 

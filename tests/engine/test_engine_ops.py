@@ -238,9 +238,7 @@ def test_operators_pass_opcheck() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), list(zip(DTYPES, (2e-5, 0.06, 0.2), strict=True))
-)
+@pytest.mark.parametrize(("dtype", "tolerance"), list(zip(DTYPES, (2e-5, 0.06, 0.2), strict=True)))
 @pytest.mark.parametrize("convention", ["post-norm", "pre-norm", "t5 v1.1"])
 def test_hidden_states_are_kept_by_slot(
     convention: str, dtype: torch.dtype, tolerance: float

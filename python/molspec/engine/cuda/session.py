@@ -218,9 +218,7 @@ class CudaSession:
 
     def _launch(self, size: int) -> None:
         nodes, log_probs = self._nodes.device[:size], self._log_probs.device[:size]
-        self.launch(
-            nodes, self._path_slots.device, self._kv_cache, log_probs, self._hidden_states
-        )
+        self.launch(nodes, self._path_slots.device, self._kv_cache, log_probs, self._hidden_states)
 
     def _grow(self, size: int, path_slot_count: int, block_count: int) -> None:
         moved = self._nodes.grow(size) | self._log_probs.grow(size)
