@@ -8,10 +8,11 @@ from difflib import get_close_matches
 from typing import Literal, get_args
 
 from molspec.drafting import (
+    AnyConfiguration,
     AnyDrafter,
     Drafter,
     DrafterMaker,
-    Drafting,
+    HeadsDraft,
     LookAhead,
     NoDraft,
     TreeDraft,
@@ -36,13 +37,16 @@ LARGEST = {
     "views": 1000,
     "widen": 1000,
 }
-_OWN = (Drafter, DrafterMaker)
+_OWN = (HeadsDraft, Drafter, DrafterMaker)
 #: What each search takes as its drafter; greedy decoding has no name.
 _DRAFTERS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "": ("'tree', 'windows', 'none' or a Drafter", (TreeDraft, WindowDrafts, NoDraft, *_OWN)),
-    "exact": ("'tree', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN)),
+    "": (
+        "'tree', 'windows', 'heads', 'none' or a Drafter",
+        (TreeDraft, WindowDrafts, NoDraft, *_OWN),
+    ),
+    "exact": ("'tree', 'heads', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN)),
     "standard": ("'none'", (NoDraft,)),
-    "sbs": ("'windows', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
+    "sbs": ("'windows', 'heads', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
 }
 
 
@@ -183,7 +187,7 @@ class PredictOptions:
         names = ("draft_length", "draft_count", "node_budget")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def drafter_or(self, default: str) -> Drafting | LookAhead | Drafter | DrafterMaker:
+    def drafter_or(self, default: str) -> AnyConfiguration:
         """The drafter that is asked for, or one by name."""
         return resolve(default if self.drafter is None else self.drafter, **self._counts)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from molspec import _native
-from molspec.decoding import SearchSpec
-from molspec.drafting import Drafter, DrafterMaker, Drafting, LookAhead, NoDraft, TreeDraft
+from molspec.decoding import Drafter, SearchSpec
+from molspec.drafting import AnyConfiguration, Drafting, LookAhead, NoDraft, TreeDraft, opened
 from molspec.options import PredictOptions
 
 #: Of SBS: a draft token is accepted while the likelier ones have less probability than this
@@ -23,8 +23,6 @@ _WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
 #: Where passes are dear and rows are not: with the last token sixteen nodes, a whole tile of rows.
 _DEVICE_TREE = TreeDraft(node_budget=15)
-
-_Chosen = Drafting | LookAhead | Drafter | DrafterMaker
 
 
 def search_spec(
@@ -57,7 +55,7 @@ def search_spec(
 
 
 def _beam(
-    drafting: _Chosen,
+    drafting: AnyConfiguration,
     guess: _native.GuessModel,
     lists: dict[str, Any],
     options: PredictOptions,
@@ -68,8 +66,8 @@ def _beam(
     if isinstance(drafting, LookAhead):
         ahead = drafting
     else:
-        ahead = replace(lookahead(options.width), drafter=_own(drafting))
-    outside = None if ahead.drafter is None else _opened(ahead.drafter, guess)
+        ahead = replace(lookahead(options.width), drafter=drafting)
+    outside = None if ahead.drafter is None else opened(ahead.drafter, guess)
     spec = _native.BeamSpec(
         **lists,
         finished_apart=finished_apart,
@@ -81,7 +79,7 @@ def _beam(
     return SearchSpec(spec, outside)
 
 
-def chosen_drafter(options: PredictOptions, device: str | None = None) -> _Chosen:
+def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyConfiguration:
     """Who drafts: what is asked for, and what pays on a device where that is left open."""
     open_choice = device is not None and options.node_budget is None
     if options.is_greedy:
@@ -127,19 +125,9 @@ def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:
 
 
 def _native_drafter(
-    drafting: _Chosen, guess: _native.GuessModel
+    drafting: AnyConfiguration, guess: _native.GuessModel
 ) -> tuple[_native.DrafterOptions, Drafter | None]:
     """Options of the search's own drafter, and who drafts from outside of it."""
     if isinstance(drafting, Drafting):
         return drafting.native(), None
-    return _native.OutsideOptions(), _opened(_own(drafting), guess)
-
-
-def _own(drafting: _Chosen) -> Drafter | DrafterMaker:
-    """The options have let nothing else pass."""
-    assert isinstance(drafting, Drafter | DrafterMaker)
-    return drafting
-
-
-def _opened(drafter: Drafter | DrafterMaker, guess: _native.GuessModel) -> Drafter:
-    return drafter.open(guess) if isinstance(drafter, DrafterMaker) else drafter
+    return _native.OutsideOptions(), opened(drafting, guess)

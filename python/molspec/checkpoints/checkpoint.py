@@ -10,6 +10,7 @@ from typing import get_args
 
 import torch
 
+from molspec.model.heads import HeadsWeights
 from molspec.model.spec import ModelSpec
 from molspec.task import Task
 from molspec.text import Vocabulary
@@ -27,7 +28,8 @@ class Checkpoint:
     """A model that is fit to run: who holds one need not check it again.
 
     `weights` have the names and shapes of `spec.weight_shapes()`. `ngram` is a token n-gram model
-    of targets for drafting, as `molspec.drafting` stores it; `card` is Markdown for people.
+    of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads; `card` is
+    Markdown for people.
     `canonical_queries` says that the model was trained on RDKit's canonical SMILES and is to be
     asked in them. `task` is what the model answers, None where the format does not say.
 
@@ -43,9 +45,16 @@ class Checkpoint:
     card: str | None = None
     canonical_queries: bool = False
     task: Task | None = None
+    heads: HeadsWeights | None = None
 
     def __post_init__(self) -> None:
         check_shapes(self.weights, self.spec.weight_shapes())
+        if self.heads is not None:
+            shapes = self.heads.spec.weight_shapes(self.spec.d_model)
+            try:
+                check_shapes(self.heads.weights, shapes)
+            except CheckpointError as error:
+                raise CheckpointError(f"draft heads: {error}") from error
         for name, weight in self.weights.items():
             if not weight.is_floating_point():
                 raise CheckpointError(
@@ -74,14 +83,17 @@ class Checkpoint:
         """Name of the type that the weights are stored in."""
         return str(self.weights["source_embedding"].dtype).removeprefix("torch.")
 
-    def fingerprint(self) -> str:
-        """32 hexadecimal digits that no checkpoint shares that may answer otherwise."""
+    def fingerprint(self, with_drafters: bool = True) -> str:
+        """32 hexadecimal digits that no checkpoint shares that may answer otherwise.
+
+        with_drafters: nor one that drafts by another n-gram model.
+        """
         digest = blake2b(digest_size=16)
         values = (self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries)
         digest.update(json.dumps([*values, self.dtype], sort_keys=True).encode())
         for name in sorted(self.weights):
             digest.update(self.weights[name].contiguous().view(torch.uint8).numpy().data)
-        digest.update(self.ngram or b"")
+        digest.update((self.ngram or b"") if with_drafters else b"")
         return digest.hexdigest()
 
     def to(self, dtype: str) -> Checkpoint:

@@ -8,6 +8,7 @@ model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shap
                    model-00001-of-00002.safetensors, ... and model.safetensors.index.json
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
+heads.safetensors  optional: draft heads, see heads_file.py
 README.md          optional: the model card
 """
 
@@ -17,6 +18,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
+from molspec.checkpoints import heads_file
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.json_file import read_object, write_object
 from molspec.model.spec import ModelSpec
@@ -78,7 +81,8 @@ def seal(path: str | Path) -> None:
 
 def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
     ngram, card = path / _NGRAM, path / _CARD
-    return Checkpoint(
+    heads = path / heads_file.NAME
+    checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=_read_vocabulary(path / _VOCABULARY),
         weights=_read_weights(path),
@@ -87,6 +91,10 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         canonical_queries=config["canonical_queries"],
         task=config["task"],
     )
+    if not heads.exists():
+        return checkpoint
+    own = checkpoint.fingerprint(with_drafters=False)
+    return replace(checkpoint, heads=heads_file.read(heads, own))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -215,6 +223,9 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
     _write_config(folder, config)
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
+    if checkpoint.heads is not None:
+        own = checkpoint.fingerprint(with_drafters=False)
+        (folder / heads_file.NAME).write_bytes(heads_file.written(checkpoint.heads, own))
     if checkpoint.card is not None:
         (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from molspec.commands import loading, planning, predicting, training
+from molspec.commands import heads, loading, planning, predicting, training
 from molspec.commands.flags import (
     DecodingFlags,
     ModelFlags,
@@ -46,6 +46,7 @@ app = typer.Typer(
 predicting.register(app)
 planning.register(app)
 training.register(app)
+heads.register(app)
 
 
 class SummaryFormat(str, Enum):

@@ -43,7 +43,7 @@ def model(name_or_path: str) -> str:
         "vocabulary": f"{vocabulary.size} tokens",
         "task": checkpoint.task or "not said",
         "queries": "made canonical" if checkpoint.canonical_queries else "read as given",
-        "drafting": "n-gram model" if checkpoint.ngram is not None else "no n-gram model",
+        "drafting": _drafting(checkpoint),
         "card": _head(checkpoint.card) if checkpoint.card is not None else "none",
     }
     return "\n".join(f"{key:11} {value}" for key, value in rows.items())
@@ -53,3 +53,11 @@ def _head(card: str) -> str:
     """Give the first paragraph of a card that is no title and no table."""
     paragraphs = (" ".join(text.split()) for text in card.split("\n\n"))
     return next((text for text in paragraphs if text and text[0] not in "#|"), "empty")
+
+
+def _drafting(checkpoint: checkpoints.Checkpoint) -> str:
+    ngram = "n-gram model" if checkpoint.ngram is not None else "no n-gram model"
+    if checkpoint.heads is None:
+        return ngram
+    heads = checkpoint.heads.spec
+    return f"{ngram}, {heads.head_count} {heads.kind} heads"

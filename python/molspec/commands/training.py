@@ -66,7 +66,7 @@ def prepare_command(
     workers: Annotated[int, typer.Option(min=1, help="Processes, and threads of the judge.")] = 1,
 ) -> None:
     """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
-    with _failures(), _stopped_at_will():
+    with failures(), stopped_at_will():
         from molspec.training.preparation import PrepareOptions, prepare
 
         options = PrepareOptions(
@@ -80,7 +80,7 @@ def prepare_command(
             options,
             validation=validation or (),
             exclude=exclude or (),
-            vocabulary=None if vocabulary is None else _read(vocabulary).vocabulary,
+            vocabulary=None if vocabulary is None else read_model(vocabulary).vocabulary,
             judge=None if judge is None else _judge(judge, task, workers),
         )
     for line in _told(prepared.description):
@@ -145,7 +145,7 @@ def train_command(
         "patience": patience,
         "seed": seed,
     }
-    with _failures():
+    with failures():
         from molspec.training.loop import train
         from molspec.training.processes import joined
 
@@ -157,8 +157,8 @@ def train_command(
                     raise ValueError("--sample trains a tiny model of its own: leave --start out")
                 settings = _config(config, flags, sample)
                 prepared = data or [_prepared_sample(output)]
-                first = None if start is None else _read(start)
-            with _stopped_at_will(processes.is_lead):
+                first = None if start is None else read_model(start)
+            with stopped_at_will(processes.is_lead):
                 outcome = train(
                     *(prepared, output, settings),
                     start=first,
@@ -177,7 +177,8 @@ def _unsaid(message: str) -> None:
 
 
 @contextmanager
-def _stopped_at_will(is_lead: bool = True) -> Iterator[None]:
+def stopped_at_will(is_lead: bool = True) -> Iterator[None]:
+    """Let Ctrl-C end a job that goes on with the same command."""
     try:
         yield
     except KeyboardInterrupt:
@@ -202,11 +203,11 @@ def average_command(
     ] = None,
 ) -> None:
     """Write the mean of several models' weights, a model that is often better than each."""
-    with _failures():
+    with failures():
         from molspec import checkpoints
         from molspec.training.averaging import average
 
-        mean = average([_read(name) for name in models], share or None)
+        mean = average([read_model(name) for name in models], share or None)
         parts = zip(models, share or [1.0] * len(models), strict=True)
         card = f"# {Path(output).name}\n\nThe mean of weights:\n\n| model | share |\n|---|---|\n"
         card += "".join(f"| {name} | {part:g} |\n" for name, part in parts)
@@ -223,7 +224,7 @@ def ngram_command(
     pairs: Annotated[int, typer.Option(help="Train on at most so many, evenly spread.")] = 60_000,
 ) -> None:
     """Make the n-gram model that drafts for a model, and try it on the validation pairs."""
-    with _failures():
+    with failures():
         from molspec import drafting
         from molspec.training import prepared
 
@@ -284,7 +285,7 @@ def _judge(name: str, task: str, threads: int) -> Judge:
     from molspec.predictor import Model
     from molspec.training.sieve import Judge
 
-    checkpoint = _read(name)
+    checkpoint = read_model(name)
     if checkpoint.task not in (None, task):
         raise ValueError(f"judge is a model of the task {checkpoint.task!r}: expected {task!r}")
     set_num_threads(threads)
@@ -297,14 +298,15 @@ def _judge(name: str, task: str, threads: int) -> Judge:
     return Judge(f"{name}, {checkpoint.fingerprint()}", log_probs)
 
 
-def _read(name: str) -> Checkpoint:
+def read_model(name: str) -> Checkpoint:
+    """Read a bundled model or a checkpoint. Raises ValueError where there is none."""
     from molspec import checkpoints, models
 
     return checkpoints.read(models.locate(name))
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """Say what was wrong with the command, or why a training cannot go on, in a line."""
     with one_line_errors():
         try:

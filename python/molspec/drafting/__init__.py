@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from molspec.decoding import Drafter, DraftTree, Path
 from molspec.drafting.configurations import (
+    AnyConfiguration,
     AnyDrafter,
     DrafterMaker,
     Drafting,
+    HeadsDraft,
     LookAhead,
     NoDraft,
     TreeDraft,
@@ -15,27 +17,32 @@ from molspec.drafting.configurations import (
     check_number,
     resolve,
 )
-from molspec.drafting.merging import merged
+from molspec.drafting.heads import bound
+from molspec.drafting.merging import merged, opened
 from molspec.drafting.ngram import build_ngram, guess_model
 from molspec.drafting.simulation import DraftStatistics, simulate
 
 __all__ = [
+    "AnyConfiguration",
     "AnyDrafter",
     "DraftStatistics",
     "DraftTree",
     "Drafter",
     "DrafterMaker",
     "Drafting",
+    "HeadsDraft",
     "LookAhead",
     "NoDraft",
     "Path",
     "TreeDraft",
     "WindowDrafts",
+    "bound",
     "build_ngram",
     "check_count",
     "check_number",
     "guess_model",
     "merged",
+    "opened",
     "resolve",
     "simulate",
 ]

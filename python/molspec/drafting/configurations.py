@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -89,6 +91,38 @@ class TreeDraft:
 
 
 @dataclass(frozen=True)
+class HeadsDraft:
+    """What the model's draft heads find likeliest, as a token tree; the model must have heads.
+
+    node_budget: nodes a decoder pass.
+    min_probability: what is less likely to be accepted is not drafted.
+    tree: merged with the copying tree, see `merged`.
+
+    Raises ValueError, naming the option.
+    """
+
+    node_budget: int = 16
+    min_probability: float = 0.01
+    tree: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "node_budget", check_count("node_budget", self.node_budget, 10_000)
+        )
+        check_number("min_probability", self.min_probability, 1)
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by."""
+        return "tree+heads" if self.tree else "heads"
+
+    @property
+    def min_log_prob(self) -> float:
+        """Natural log of min_probability."""
+        return math.log(self.min_probability) if self.min_probability else -math.inf
+
+
+@dataclass(frozen=True)
 class LookAhead:
     """What exact beams may need next: beam search itself, run ahead on guesses.
 
@@ -104,7 +138,7 @@ class LookAhead:
     node_budget: int
     steps: int = 12
     min_confidence: float = 0.4
-    drafter: Drafter | DrafterMaker | None = None
+    drafter: AnyConfiguration | None = None
 
     def __post_init__(self) -> None:
         for name, most in (("node_budget", 10_000), ("steps", 1000)):
@@ -112,6 +146,8 @@ class LookAhead:
         check_number("min_confidence", self.min_confidence, 1)
         if self.drafter is not None:
             check_drafter("drafter", self.drafter)
+        if isinstance(self.drafter, LookAhead):
+            raise ValueError(f"drafter is {self.drafter!r}: expected one that does not look ahead")
 
 
 @runtime_checkable
@@ -122,17 +158,32 @@ class DrafterMaker(Protocol):
         """Make a drafter for one set of options; `guess` is what drafting knows of the model."""
 
 
+#: Of native drafters.
 Drafting = NoDraft | WindowDrafts | TreeDraft
-
+#: What drafts, by name no more.
+AnyConfiguration = Drafting | HeadsDraft | LookAhead | Drafter | DrafterMaker
 #: What the option `drafter` takes.
-AnyDrafter = str | Drafting | LookAhead | Drafter | DrafterMaker
+AnyDrafter = str | AnyConfiguration
 
-_NAMES: dict[str, type[Drafting]] = {"none": NoDraft, "windows": WindowDrafts, "tree": TreeDraft}
+_NAMES: dict[str, Callable[..., Drafting | HeadsDraft]] = {
+    "none": NoDraft,
+    "windows": WindowDrafts,
+    "tree": TreeDraft,
+    "heads": HeadsDraft,
+    "tree+heads": partial(HeadsDraft, tree=True),
+}
+#: Of the options beside `drafter`, those that one by name takes.
+_COUNTS = {
+    "windows": ("draft_length", "draft_count"),
+    "tree": ("node_budget",),
+    "heads": ("node_budget",),
+    "tree+heads": ("node_budget",),
+}
 
 
 def check_drafter(name: str, value: object) -> None:
     """Raise ValueError, naming the option, for what is none of the drafters there are."""
-    known = (*get_args(Drafting), LookAhead, Drafter, DrafterMaker)
+    known = get_args(AnyConfiguration)
     if isinstance(value, type) or not isinstance(value, known):
         raise ValueError(
             f"{name} is {value!r}: expected one of {', '.join(_NAMES)}, a configuration of "
@@ -146,7 +197,7 @@ def resolve(
     draft_length: int | None = None,
     draft_count: int | None = None,
     node_budget: int | None = None,
-) -> Drafting | LookAhead | Drafter | DrafterMaker:
+) -> AnyConfiguration:
     """A drafter by name with its options, or what is a drafter as it is.
 
     Raises ValueError for an unknown name and for an option that the drafter does not have.
@@ -169,12 +220,10 @@ def resolve(
         return drafter
     if drafter not in _NAMES:
         raise ValueError(f"drafter is {drafter!r}: expected one of {', '.join(_NAMES)}")
-    kind = _NAMES[drafter]
-    known = {field.name for field in fields(kind)}
     for name, value in options.items():
-        if name not in known:
+        if name not in _COUNTS.get(drafter, ()):
             raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
-    return kind(**options)
+    return _NAMES[drafter](**options)
 
 
 def check_count(name: str, value: Any, most: int = 1000, least: int = 1) -> int:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from molspec import _native
 from molspec.decoding import Drafter, DraftTree, Path, wants_hidden_states
 from molspec.drafting.configurations import (
+    AnyConfiguration,
     AnyDrafter,
     DrafterMaker,
     Drafting,
+    HeadsDraft,
     LookAhead,
     check_count,
     resolve,
@@ -40,12 +42,12 @@ def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
 class Merged:
     """Drafters to be merged; see `merged`."""
 
-    parts: tuple[Drafting | LookAhead | Drafter | DrafterMaker, ...]
+    parts: tuple[AnyConfiguration, ...]
     node_budget: int
 
     def open(self, guess: _native.GuessModel) -> MergedDrafter:
         """Make the drafter, for the model that `guess` is of."""
-        return MergedDrafter([_opened(part, guess) for part in self.parts], self.node_budget)
+        return MergedDrafter([opened(part, guess) for part in self.parts], self.node_budget)
 
 
 class MergedDrafter:
@@ -125,11 +127,15 @@ def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
     )
 
 
-def _opened(
-    part: Drafting | LookAhead | Drafter | DrafterMaker, guess: _native.GuessModel
-) -> Drafter:
+def opened(part: AnyConfiguration, guess: _native.GuessModel) -> Drafter:
+    """Make a drafter for the model that `guess` is of.
+
+    Raises ValueError for one that drafts with the heads of a model where there are none.
+    """
     if isinstance(part, Drafting):
         return NativeParts(part, guess)
+    if isinstance(part, HeadsDraft):
+        raise ValueError(f"drafter is {part.name!r}: the model has no draft heads")
     if isinstance(part, DrafterMaker):
         return part.open(guess)
     assert isinstance(part, Drafter)

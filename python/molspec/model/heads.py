@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from molspec.model.spec import ModelSpec
+
 HeadKind = Literal["low-rank", "blockwise"]
 #: What is larger is a slip of the hand.
 _LARGEST = {"head_count": 64, "width": 4096}
@@ -51,6 +53,33 @@ class HeadsSpec:
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""
         return asdict(self)
+
+    def weight_shapes(self, d_model: int) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the heads' own weights."""
+        with torch.device("meta"):
+            heads = DraftHeads(self, torch.empty(1, d_model), None)
+        return {name: tuple(weight.shape) for name, weight in heads.state_dict().items()}
+
+
+@dataclass(frozen=True, eq=False)
+class HeadsWeights:
+    """Draft heads of a model: weights have the names and shapes of `spec.weight_shapes`."""
+
+    spec: HeadsSpec
+    weights: Mapping[str, Tensor]
+
+    def open(self, model: ModelSpec, weights: Mapping[str, Tensor]) -> DraftHeads:
+        """Make the heads of the model that has these weights."""
+        heads = new_heads(self.spec, model, weights)
+        heads.load_state_dict({name: weight.float() for name, weight in self.weights.items()})
+        return heads.eval()
+
+
+def new_heads(spec: HeadsSpec, model: ModelSpec, weights: Mapping[str, Tensor]) -> DraftHeads:
+    """Heads that have learnt nothing, of the model that has these weights."""
+    embedding = "source_embedding" if model.shared_embedding else "target_embedding"
+    output = weights[embedding if model.tied_output else "output.weight"]
+    return DraftHeads(spec, output, weights.get("output.bias"))
 
 
 class DraftHeads(nn.Module):

@@ -97,14 +97,21 @@ class Transformer(nn.Module):
 
         Causal: padding on the right of a target cannot reach the positions before it.
         """
+        hidden = self.hidden_states(target_ids, memory, memory_padding_mask)
+        tied = self._embedding("target") if self.spec.tied_output else None
+        logits: Tensor = self.output(hidden, tied)
+        return logits
+
+    def hidden_states(
+        self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor
+    ) -> Tensor:
+        """What `decode` makes logits of, [batch, target_length, d_model]."""
         hidden = self._embed(target_ids, "target")
         length = target_ids.shape[1]
         causal = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
         memory_visible = ~memory_padding_mask[:, None, None, :]
-        hidden = self.decoder(hidden, causal, memory, memory_visible)
-        tied = self._embedding("target") if self.spec.tied_output else None
-        logits: Tensor = self.output(hidden, tied)
-        return logits
+        states: Tensor = self.decoder(hidden, causal, memory, memory_visible)
+        return states
 
     def _embedding(self, side: str) -> Tensor:
         name = "source" if self.spec.shared_embedding else side

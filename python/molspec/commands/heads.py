@@ -1,0 +1,113 @@
+"""The command `train-heads`, for the command line to register."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from molspec.commands.training import failures, read_model, stopped_at_will
+from molspec.console.progress import counted
+from molspec.console.usage import tell
+
+if TYPE_CHECKING:
+    from molspec.checkpoints import Checkpoint
+    from molspec.predictor import Model
+
+# What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+#: Validation queries on which drafters are tried.
+_TRIED = 500
+_TRIED_NODES = 16
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("train-heads")(train_heads_command)
+
+
+def train_heads_command(
+    model: Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")],
+    data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
+    kind: Annotated[str, typer.Option(help="low-rank or blockwise.")] = "low-rank",
+    head_count: Annotated[int, typer.Option(help="Tokens guessed behind the next one.")] = 8,
+    width: Annotated[int, typer.Option(help="Inner values of a head.")] = 64,
+    pairs: Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")] = 20_000,
+    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 2000,
+    batch_tokens: Annotated[int, typer.Option(help="Padded tokens of a batch.")] = 4096,
+    learning_rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 2e-3,
+    seed: Annotated[int, typer.Option(help="Seed of weights and order.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
+) -> None:
+    """Train draft heads for a model, whose answers stay as they are; a killed one goes on.
+
+    The model answers the data's sources, the heads learn to guess its answers, and the model with
+    its heads is written to OUTPUT/model.
+    """
+    with failures(), stopped_at_will():
+        import torch
+
+        from molspec import checkpoints
+        from molspec.model.heads import HeadsSpec
+        from molspec.ops import set_num_threads
+        from molspec.predictor import Model
+        from molspec.training import prepared
+        from molspec.training.distillation import distilled
+        from molspec.training.heads import HeadsConfig, HeadsTraining
+
+        form = HeadsSpec(kind, head_count, width)  # type: ignore[arg-type]  # checked there
+        config = HeadsConfig(form, steps, batch_tokens, learning_rate, seed=seed)
+        checkpoint, made = read_model(model), prepared.read(data)
+        if checkpoint.vocabulary != made.vocabulary:
+            raise ValueError(f"{model} has another vocabulary than the data of {data}")
+        torch.set_num_threads(threads)
+        set_num_threads(threads)
+        output.mkdir(parents=True, exist_ok=True)
+        loaded = Model(checkpoint)
+
+        def answered(texts: Iterable[str]) -> Iterator[str | None]:
+            return _answers(loaded, texts)
+
+        table = made.train.spread(pairs)
+        settings = {"model": checkpoint.fingerprint(), "data": made.fingerprint, "pairs": pairs}
+        answers = distilled(
+            *(table, made.vocabulary, answered, output / "answers.jsonl", settings),
+            lambda texts, total, done: counted(texts, "answers", total, done),
+        )
+        training = HeadsTraining(checkpoint, answers, config, output / "state.pt")
+        for _ in counted(training.run(), "steps", steps, training.step_count):
+            pass
+        grown = replace(checkpoint, heads=training.weights())
+        checkpoints.write(grown, output / "model", overwrite=True)
+        hits = ", ".join(f"{100 * share:.0f}" for share in training.accuracy.tolist())
+    tell(f"per cent of tokens that the heads guess right, the nearest first: {hits}")
+    sources = [made.vocabulary.decode(ids) for ids, _ in made.validation.spread(_TRIED).pairs()]
+    _try(grown, sources)
+    tell(f"the model with its heads is {output / 'model'}")
+
+
+def _answers(model: Model, texts: Iterable[str]) -> Iterator[str | None]:
+    from molspec.options import PredictOptions
+
+    options = PredictOptions(canonical_queries=False)
+    for result in model.predict_stream(texts, options):
+        yield result.predictions[0].smiles if result.predictions else None
+
+
+def _try(checkpoint: Checkpoint, sources: list[str]) -> None:
+    """Say what drafters save, on queries that the heads were not trained on."""
+    from molspec.predictor import Model
+
+    model = Model(checkpoint)
+    for drafter in ("none", "tree", "heads", "tree+heads"):
+        nodes = {} if drafter == "none" else {"node_budget": _TRIED_NODES}
+        results = model.predict(
+            islice(sources, _TRIED), drafter=drafter, canonical_queries=False, **nodes
+        )
+        sums = results.statistics
+        tell(f"{drafter}: {sums.query_calls / max(sums.queries, 1):.2f} decoder calls a query")

@@ -1,0 +1,181 @@
+"""Draft heads: answers stay to the bit, whatever the heads say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import molspec
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.drafting import DraftTree, HeadsDraft, LookAhead, Path, merged
+from molspec.drafting.configurations import AnyDrafter
+from molspec.model.heads import HeadsSpec, HeadsWeights, new_heads
+from molspec.predictor import Model
+from tests import tiny
+
+DTYPES = ("float32", "bfloat16", "int8")
+SPECS = (HeadsSpec("low-rank", 5, 8), HeadsSpec("blockwise", 3, 16))
+DRAFTERS: dict[str, AnyDrafter] = {
+    "heads": "heads",
+    "tree+heads": "tree+heads",
+    "few nodes": HeadsDraft(node_budget=2, min_probability=0.1),
+    "merged": merged("heads", "windows", node_budget=9),
+}
+
+
+def with_heads(spec: HeadsSpec = SPECS[0], seed: int = 0) -> Checkpoint:
+    """The tiny model with heads of random weights, loud ones."""
+    torch.manual_seed(seed)
+    checkpoint = tiny.checkpoint()
+    heads = new_heads(spec, checkpoint.spec, checkpoint.weights)
+    weights = {name: torch.randn_like(weight) for name, weight in heads.state_dict().items()}
+    return replace(checkpoint, heads=HeadsWeights(spec, weights))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("options", [{}, {"n_best": 3}], ids=["greedy", "beam of 3"])
+def test_answers_are_those_of_no_drafts(
+    options: dict[str, Any], spec: HeadsSpec, dtype: str
+) -> None:
+    model = Model(with_heads(spec), dtype)
+    plain = model.predict(tiny.QUERIES, drafter="none", max_length=40, **options)
+    for drafter in DRAFTERS.values():
+        for batch_size in (1, 16):
+            found = model.predict(
+                tiny.QUERIES, drafter=drafter, batch_size=batch_size, max_length=40, **options
+            )
+            assert found == plain
+            assert found.statistics.drafted_tokens > 0
+
+
+def test_beams_look_ahead_on_heads() -> None:
+    model = Model(with_heads())
+    ahead = LookAhead(20, drafter=HeadsDraft(tree=True))
+    plain = model.predict(tiny.QUERIES, 4, drafter="none", max_length=40)
+    assert model.predict(tiny.QUERIES, 4, drafter=ahead, max_length=40) == plain
+
+
+class Shown:
+    """Drafts nothing, and looks at what the last token was chosen by."""
+
+    wants_hidden_states = True
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._output = checkpoint.weights["output.weight"], checkpoint.weights["output.bias"]
+        self.seen = 0
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Nothing is kept."""
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        for path in paths:
+            assert (path.hidden_state is None) == (not path.token_ids)
+            if path.hidden_state is not None:
+                logits = torch.nn.functional.linear(path.hidden_state, *self._output)
+                assert int(logits.argmax()) == path.token_ids[-1]
+                self.seen += 1
+        return [DraftTree()] * len(paths)
+
+    def release(self, row: int) -> None:
+        """Nothing was kept."""
+
+
+def test_a_hidden_state_is_what_chose_the_last_token() -> None:
+    shown = Shown(tiny.checkpoint())
+    model = tiny.model()
+    for batch_size in (1, 4):
+        model.predict(tiny.QUERIES, drafter=shown, batch_size=batch_size, max_length=30)
+    assert shown.seen > 100
+
+
+def test_a_model_without_heads_says_so() -> None:
+    for drafter in ("heads", "tree+heads", HeadsDraft(), merged("heads", "tree", node_budget=5)):
+        with pytest.raises(ValueError, match=r"drafter is '.*heads': the model has no draft heads"):
+            tiny.model().predict(["C"], drafter=drafter)
+
+
+def ids(queries: Sequence[str]) -> list[list[int]]:
+    encode = tiny.VOCABULARY.encode
+    return [[tiny.VOCABULARY.bos_id, *encode(q), tiny.VOCABULARY.eos_id] for q in queries]
+
+
+SPECIAL = {
+    "bos_id": tiny.VOCABULARY.bos_id,
+    "eos_id": tiny.VOCABULARY.eos_id,
+    "pad_id": tiny.VOCABULARY.pad_id,
+}
+
+
+def test_decode_takes_the_heads_of_a_model() -> None:
+    model = Model(with_heads())
+    plain, found = (
+        molspec.decode(model, ids(tiny.QUERIES), max_length=30, drafter=drafter, **SPECIAL)
+        for drafter in ("none", "tree+heads")
+    )
+    assert torch.equal(found.sequences, plain.sequences)
+    assert torch.equal(found.log_probs, plain.log_probs)
+
+
+def test_modules_of_others_have_no_heads() -> None:
+    def encode(source_ids: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(*source_ids.shape, 4)
+
+    def decode(target_ids: torch.Tensor, *_: object) -> torch.Tensor:
+        return torch.zeros(*target_ids.shape, len(tiny.TOKENS))
+
+    for drafter, message in (("heads", "no draft heads"), (Shown(tiny.checkpoint()), "own engine")):
+        with pytest.raises(ValueError, match=message):
+            molspec.decode((encode, decode), ids(["CC"]), max_length=5, drafter=drafter, **SPECIAL)
+
+
+@pytest.mark.parametrize(("name", "value"), [("node_budget", 0), ("min_probability", 1.5)])
+def test_options_that_make_no_sense(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is {value}"):
+        HeadsDraft(**{name: value})
+
+
+def test_heads_are_kept_with_the_model(tmp_path: Any) -> None:
+    checkpoint = with_heads()
+    checkpoints.write(checkpoint, tmp_path / "model")
+    stored = checkpoints.read(tmp_path / "model")
+    assert stored.heads is not None
+    assert checkpoint.heads is not None
+    assert stored.heads.spec == checkpoint.heads.spec
+    for name, weight in checkpoint.heads.weights.items():
+        assert torch.equal(stored.heads.weights[name], weight)
+
+
+def test_heads_of_another_model_are_refused(tmp_path: Any) -> None:
+    others = replace(tiny.checkpoint(seed=2), heads=with_heads().heads)
+    checkpoints.write(with_heads(), tmp_path / "model")
+    checkpoints.write(others, tmp_path / "other")
+    (tmp_path / "other" / "heads.safetensors").replace(tmp_path / "model" / "heads.safetensors")
+    own = with_heads().fingerprint(with_drafters=False)
+    message = f"of the model {others.fingerprint(with_drafters=False)}: expected those of {own}"
+    with pytest.raises(CheckpointError, match=message):
+        checkpoints.read(tmp_path / "model")
+
+
+def test_damaged_heads_are_refused(tmp_path: Any) -> None:
+    checkpoints.write(with_heads(), tmp_path / "model")
+    file = tmp_path / "model" / "heads.safetensors"
+    content = file.read_bytes()
+    for damaged in (b"", content[:100], content.replace(b"molspec-heads", b"molspec-tails")):
+        file.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=r"heads\.safetensors is damaged"):
+            checkpoints.read(tmp_path / "model")
+
+
+def test_heads_that_do_not_fit_are_refused() -> None:
+    heads = with_heads().heads
+    assert heads is not None
+    fewer = dict(heads.weights)
+    del fewer["norm.weight"]
+    with pytest.raises(CheckpointError, match=r"draft heads: missing weights: norm\.weight"):
+        replace(tiny.checkpoint(), heads=HeadsWeights(heads.spec, fewer))

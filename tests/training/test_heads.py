@@ -1,0 +1,108 @@
+"""Training draft heads: what is stopped ends with the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint
+from molspec.model.heads import HeadsSpec
+from molspec.predictor import load
+from molspec.training import prepared
+from molspec.training.distillation import distilled
+from molspec.training.heads import HeadsConfig, HeadsTraining
+from molspec.training.prepared import PairTable
+from tests import tiny
+from tests.engine.models import random_weights
+from tests.training.tiny import assert_equal
+
+CONFIG = HeadsConfig(HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
+
+
+def answers() -> PairTable:
+    """Sources of the tiny model with its answers."""
+    encode = tiny.VOCABULARY.encode
+    results = tiny.model().predict(tiny.QUERIES, max_length=30)
+    return PairTable.pack(
+        (encode(result.query), encode(result.predictions[0].smiles)) for result in results
+    )
+
+
+def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path) -> None:
+    whole = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "whole.pt")
+    assert list(whole.run()) == list(range(1, 41))
+    assert float(whole.accuracy[0]) > 0.5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("molspec.training.heads._SAVED_STEPS", 12)
+        for _ in range(3):
+            stopped = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+            list(islice(stopped.run(), 15))
+    last = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+    assert 30 < last.step_count < 40
+    list(last.run())
+    assert_equal(last.weights().weights, whole.weights().weights)
+
+
+def test_another_training_is_refused(tmp_path: Path) -> None:
+    list(HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt").run())
+    for checkpoint, config, name in (
+        (tiny.checkpoint(), replace(CONFIG, seed=1), "config"),
+        (tiny.checkpoint(seed=2), CONFIG, "model"),
+    ):
+        with pytest.raises(ValueError, match=f"holds a training of heads with the {name}"):
+            HeadsTraining(checkpoint, answers(), config, tmp_path / "state.pt")
+
+
+def test_answers_go_on_where_they_stopped(tmp_path: Path) -> None:
+    table = answers()
+    asked: list[str] = []
+
+    def answer(texts: Iterable[str]) -> Iterator[str | None]:
+        for text in texts:
+            asked.append(text)
+            yield None if text == "N" else text[::-1]
+
+    def all_of(texts: Iterator[str | None], total: int, done: int) -> Iterator[str | None]:
+        assert (total, done) == (len(table), len(asked))
+        return texts
+
+    def four(texts: Iterator[str | None], total: int, done: int) -> Iterator[str | None]:
+        return islice(texts, 4)
+
+    def ask(progress: Callable[..., Iterator[str | None]], settings: int = 1) -> PairTable:
+        path = tmp_path / "answers.jsonl"
+        given = {"settings": settings}
+        return distilled(table, tiny.VOCABULARY, answer, path, given, progress)
+
+    with pytest.raises(ValueError, match="zip"):
+        ask(four)
+    found = ask(all_of)
+    assert len(asked) == len(table)  # none twice
+    assert len(found) == len(table) - 1
+    assert found.target(0) == table.source(0)[::-1]
+    with pytest.raises(ValueError, match="settings is 2"):
+        ask(all_of, settings=2)
+
+
+def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:
+    vocabulary = prepared.read(data).vocabulary
+    spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
+    checkpoint = Checkpoint(spec, random_weights(spec, 1), vocabulary, task="retro")
+    checkpoints.write(checkpoint, tmp_path / "small")
+    arguments = [
+        *("train-heads", str(tmp_path / "small"), "--data", str(data), "--pairs", "8"),
+        *("--steps", "3", "--head-count", "2", "--output", str(tmp_path / "run")),
+    ]
+    assert run(*arguments) == 0
+    written = (tmp_path / "run" / "model" / "heads.safetensors").read_bytes()
+    assert run(*arguments) == 0  # all done: the same again
+    assert (tmp_path / "run" / "model" / "heads.safetensors").read_bytes() == written
+    results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="heads", max_length=9)
+    assert results.statistics.drafted_tokens > 0
+    assert run(*arguments[:-1], str(tmp_path / "other"), "--kind", "other") == 2
+    assert run("train-heads", "product", *arguments[2:]) == 2  # of another vocabulary
