@@ -63,11 +63,16 @@ def finder(stock: Path, algorithm: str = "mcts", **kwargs: Any) -> AiZynthFinder
     return configured
 
 
-def routes(configured: AiZynthFinder, target: str) -> list[Any]:
+def routes(configured: AiZynthFinder, target: str) -> list[list[tuple[str, float]]]:
+    """Reactions and log-probs of every route, in no order: AiZynthFinder's own changes."""
     configured.target_smiles = target
     configured.tree_search()
     configured.build_routes()
-    return [route["reaction_tree"].to_dict() for route in configured.routes if route]
+    trees = [route["reaction_tree"] for route in configured.routes]
+    return sorted(
+        sorted((step.smiles, step.metadata["log_prob"]) for step in tree.reactions())
+        for tree in trees
+    )
 
 
 @pytest.mark.parametrize(
