@@ -45,9 +45,9 @@ class TestWithSyntheseus:
             "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
         )
 
-    def test_routes_are_shown(self, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_routes_are_shown(self, run: Run, capfd: pytest.CaptureFixture[str]) -> None:
         assert run("plan", TARGETS[3], "CCO", "CC(", *SEARCH, *LIMITS) == 1
-        shown = capsys.readouterr().out
+        shown = capfd.readouterr().out
         for expected in ("1 route", "to buy", "CC(\n   error: not a molecule"):
             assert expected in shown
 

@@ -102,7 +102,7 @@ def test_siblings_are_asked_in_one_batch_and_change_no_answer(
         return predict(queries, options)
 
     monkeypatch.setattr(along.expander.model, "predict_stream", counted)
-    molecules = [TreeMolecule(smiles=text) for text in TARGETS]
+    molecules = [TreeMolecule(parent=None, smiles=text) for text in TARGETS]
     reactions, priors = along.get_actions(molecules[:1], molecules[1:])
     assert {reaction.mol for reaction in reactions} == {molecules[0]}
     assert batches == [len(TARGETS)]
@@ -120,7 +120,7 @@ def test_siblings_are_asked_in_one_batch_and_change_no_answer(
 
 def test_the_filter_asks_for_the_product(stock: Path) -> None:
     policy = finder(stock).filter_policy["molspec"]
-    amide = TreeMolecule(smiles="CC(=O)Nc1ccccc1")
+    amide = TreeMolecule(parent=None, smiles="CC(=O)Nc1ccccc1")
     policy.apply(SmilesBasedRetroReaction(amide, reactants_str="CC(=O)Cl.Nc1ccccc1"))
     with pytest.raises(RejectionException, match="does not find"):
         policy.apply(SmilesBasedRetroReaction(amide, reactants_str="CCO.CCN"))
