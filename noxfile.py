@@ -1,7 +1,8 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
-The sessions wheel, editable, page, fuzz and opennmt make fresh environments; the others use the
-one that nox runs in, where molspec is installed as CONTRIBUTING.md says.
+The sessions wheel, editable, page, fuzz, opennmt, syntheseus and aizynthfinder make fresh
+environments; the others use the one that nox runs in, where molspec is installed as CONTRIBUTING.md
+says.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ OPENNMT = {
     "2.3.0": ("torchtext==0.5.0", "sacrebleu", "sentencepiece"),
     "3.5.1": ("pyonmttok", "sacrebleu", "rapidfuzz", "pyahocorasick", "spacy", "fasttext-wheel"),
 }
+
+#: With what it needs but does not say: it imports pyarrow, of which newer ones ask for NumPy 2.
+AIZYNTHFINDER = ("aizynthfinder==4.4.1", "numpy<2", "pandas<3", "pyarrow<22")
 
 NATIVE_FOLDERS = ("csrc", "tests", "bench")
 NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
@@ -103,6 +107,23 @@ def fuzz(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """Make every fault: `nox -s faults -- prepare` of one job. Takes the better part of an hour."""
     session.run("python", "-m", "tests.faults", *session.posargs)
+
+
+@nox.session
+def syntheseus(session: nox.Session) -> None:
+    """Search and evaluate with Syntheseus, and plan on the command line."""
+    session.install(".[test,planning]")
+    session.run("pytest", "tests/planners", "tests/commands/test_planning.py", *session.posargs)
+    stock, target = "tests/planners/stock.smi", "CCNC[C@H](CC(=O)OC(C)(C)C)Nc1ccc(C#N)c(Cl)c1"
+    session.run("molspec", "plan", target, "--stock", stock, "--dtype", "int8")
+
+
+@nox.session
+def aizynthfinder(session: nox.Session) -> None:
+    """Search with AiZynthFinder; its RDKit 2023.9 and NumPy 1.26 are tried with texts too."""
+    session.install(".[test]", *AIZYNTHFINDER)
+    session.run("pytest", "-W", "default", "tests/planners", *session.posargs)
+    session.run("pytest", "tests/text", "tests/files", "tests/test_predictor.py")
 
 
 @nox.session

@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_answered_by_the_next_step(model: Model) -> None:
     other = decoder.submit(worse)
     assert decoder.live_count == 2
     errors = {ticket: result.error for ticket, result in decoder.step()}
-    assert "parenthes" in (errors[wrong] or "")
+    assert "not a molecule to RDKit" in (errors[wrong] or "")
     assert errors[other]
     assert decoder.live_count == 0
 

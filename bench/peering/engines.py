@@ -17,6 +17,8 @@ from peering import search
 from peering.text import Text
 
 Answers = list[list[str]]
+#: Answers with their log-probs.
+Scored = list[list[tuple[str, float]]]
 
 
 class Peer(ABC):
@@ -30,6 +32,10 @@ class Peer(ABC):
     @abstractmethod
     def answer(self, queries: Sequence[str], n_best: int) -> Answers:
         """The n_best answers of every query, best first, all queries in one batch."""
+
+    @abstractmethod
+    def scored(self, queries: Sequence[str], n_best: int) -> Scored:
+        """As `answer`, of at least two, each with the sum of its tokens' log-probs."""
 
 
 class Molspec(Peer):
@@ -52,10 +58,13 @@ class Molspec(Peer):
         self._model = molspec.load(folder / "molspec", dtype=dtype)
 
     def answer(self, queries: Sequence[str], n_best: int) -> Answers:
+        return _texts(self.scored(queries, n_best))
+
+    def scored(self, queries: Sequence[str], n_best: int) -> Scored:
         results = self._model.predict(
             queries, n_best=n_best, batch_size=len(queries), **self._options
         )
-        return [[prediction.smiles for prediction in result.predictions] for result in results]
+        return [[(each.smiles, each.log_prob) for each in result.predictions] for result in results]
 
 
 class CTranslate2(Peer):
@@ -74,16 +83,28 @@ class CTranslate2(Peer):
         )
 
     def answer(self, queries: Sequence[str], n_best: int) -> Answers:
+        results = self._translate(queries, n_best)
+        return [["".join(answer) for answer in result.hypotheses] for result in results]
+
+    def scored(self, queries: Sequence[str], n_best: int) -> Scored:
+        results = self._translate(queries, n_best, return_scores=True)
+        return [
+            [("".join(answer), score) for answer, score in zip(*each, strict=True)]
+            for each in ((result.hypotheses, result.scores) for result in results)
+        ]
+
+    def _translate(self, queries: Sequence[str], n_best: int, **options: bool) -> list[Any]:
         tokens = self._text.tokens
         sources = [[tokens[i] for i in self._text.source(query)] for query in queries]
-        results = self._translator.translate_batch(
+        results: list[Any] = self._translator.translate_batch(
             sources,
             beam_size=n_best,
             num_hypotheses=n_best,
             length_penalty=0,
             max_decoding_length=search.MAX_LENGTH,
+            **options,
         )
-        return [["".join(answer) for answer in result.hypotheses] for result in results]
+        return results
 
 
 class PlainTorch(Peer):
@@ -107,10 +128,14 @@ class PlainTorch(Peer):
         self._step.positions = self._step.positions.to(self._dtype)
 
     def answer(self, queries: Sequence[str], n_best: int) -> Answers:
+        if n_best > 1:
+            return _texts(self.scored(queries, n_best))
+        with self._torch.inference_mode():
+            return search.greedy(self, [self._text.source(each) for each in queries], self._text)
+
+    def scored(self, queries: Sequence[str], n_best: int) -> Scored:
         sources = [self._text.source(query) for query in queries]
         with self._torch.inference_mode():
-            if n_best == 1:
-                return search.greedy(self, sources, self._text)
             return [search.beam(self, source, n_best, self._text) for source in sources]
 
     def start(self, source_ids: np.ndarray) -> None:
@@ -162,9 +187,12 @@ class Graphs(Peer):
         """Run a step: logits and the grown cache."""
 
     def answer(self, queries: Sequence[str], n_best: int) -> Answers:
+        if n_best > 1:
+            return _texts(self.scored(queries, n_best))
+        return search.greedy(self, [self._text.source(each) for each in queries], self._text)
+
+    def scored(self, queries: Sequence[str], n_best: int) -> Scored:
         sources = [self._text.source(query) for query in queries]
-        if n_best == 1:
-            return search.greedy(self, sources, self._text)
         return [search.beam(self, source, n_best, self._text) for source in sources]
 
     def start(self, source_ids: np.ndarray) -> None:
@@ -266,11 +294,24 @@ class Transformers(Peer):
         self._options = {"prompt_lookup_num_tokens": 10} if lookup else {}
 
     def answer(self, queries: Sequence[str], n_best: int) -> Answers:
+        return self._grouped(self._generate(queries, n_best).tolist(), n_best)
+
+    def scored(self, queries: Sequence[str], n_best: int) -> Scored:
+        found = self._generate(queries, n_best, output_scores=True, return_dict_in_generate=True)
+        texts = self._grouped(found.sequences.tolist(), n_best)
+        scores = iter(found.sequences_scores.tolist())
+        return [[(text, next(scores)) for text in group] for group in texts]
+
+    def _grouped(self, outputs: list[list[int]], n_best: int) -> Answers:
+        answers = [self._text.target(ids) for ids in outputs]
+        return [answers[i : i + n_best] for i in range(0, len(answers), n_best)]
+
+    def _generate(self, queries: Sequence[str], n_best: int, **options: bool) -> Any:
         sources = self._torch.tensor(
             self._text.padded([self._text.source(query) for query in queries])
         )
         with self._torch.inference_mode():
-            outputs = self._model.generate(
+            return self._model.generate(
                 sources,
                 attention_mask=(sources != self._text.pad_id).long(),
                 do_sample=False,
@@ -279,9 +320,12 @@ class Transformers(Peer):
                 length_penalty=0.0,
                 max_length=search.MAX_LENGTH + 1,
                 **self._options,
+                **options,
             )
-        answers = [self._text.target(ids) for ids in outputs.tolist()]
-        return [answers[i : i + n_best] for i in range(0, len(answers), n_best)]
+
+
+def _texts(scored: Scored) -> Answers:
+    return [[text for text, _ in answers] for answers in scored]
 
 
 #: The peers, and of each the settings and the environment that a setting needs.

@@ -52,8 +52,10 @@ def greedy(model: StepModel, sources: Sequence[Sequence[int]], text: Text) -> li
     return [[text.target(answer)] for answer in answers]
 
 
-def beam(model: StepModel, source: Sequence[int], beam_size: int, text: Text) -> list[str]:
-    """The best beam_size answers of one query, best first, by the sum of their log-probs."""
+def beam(
+    model: StepModel, source: Sequence[int], beam_size: int, text: Text
+) -> list[tuple[str, float]]:
+    """The best beam_size answers of one query, best first, with the sum of their log-probs."""
     model.start(np.array([source], dtype=np.int64))
     sequences: list[list[int]] = [[text.bos_id]]
     scores = np.zeros(1)
@@ -76,7 +78,8 @@ def beam(model: StepModel, source: Sequence[int], beam_size: int, text: Text) ->
             for parent, token_id in zip(parents.tolist(), token_ids.tolist(), strict=True)
         ]
         model.keep(parents)
-    return [text.target(sequence) for sequence in sequences]
+    texts = (text.target(sequence) for sequence in sequences)
+    return list(zip(texts, scores.tolist(), strict=True))
 
 
 def _log_softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:

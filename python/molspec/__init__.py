@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from molspec import drafting
+    from molspec.cache import AnswerCache
     from molspec.checkpoints import CheckpointError
     from molspec.decoder import Decoder
     from molspec.decoding import Statistics
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from molspec.text import Vocabulary
 
 __all__ = [
+    "AnswerCache",
     "CheckpointError",
     "Decoder",
     "Hypotheses",
@@ -41,6 +43,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AnswerCache": "molspec.cache",
     "CheckpointError": "molspec.checkpoints",
     "Decoder": "molspec.decoder",
     "Hypotheses": "molspec.drop_in.decode",

@@ -18,8 +18,9 @@ from molspec.drafting import check_count
 from molspec.engine.devices import Engine
 from molspec.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
 from molspec.queries import QueryReader
-from molspec.results import Prediction, Result, merge_duplicates
+from molspec.results import Prediction, Result, merge_duplicates, without_unchanged
 from molspec.strategy import search_spec
+from molspec.task import Task
 
 #: Options that are kept with their searches, for other requests.
 _MOST_KNOWN = 64
@@ -44,6 +45,10 @@ class Asked(Protocol):
     def reader(self) -> QueryReader:
         """What reads queries for it."""
 
+    @property
+    def task(self) -> Task | None:
+        """What it is asked for, where that is known."""
+
     def resolved(self, options: PredictOptions) -> PredictOptions:
         """Options with what the model decides. Raises ValueError for what it cannot do."""
 
@@ -54,10 +59,15 @@ class _Request:
 
     ticket: int
     query: str
+    given: PredictOptions
     options: PredictOptions
     spec: SearchSpec
     target: str | None
+    aligned: bool = False
     began: float = 0.0
+    #: How many times as wide the beam is as was asked for, and what narrower ones took.
+    factor: int = 1
+    spent: list[Decoded] = field(default_factory=list)
     #: Numbers of its views among the requests of token ids, as long as they are not done.
     views: dict[int, int] = field(default_factory=dict)
     parts: dict[int, Decoded] = field(default_factory=dict)
@@ -97,8 +107,8 @@ class Decoder:
         #: By ticket, and by number of a view.
         self._live: dict[int, _Request] = {}
         self._views: dict[int, _Request] = {}
-        #: By the id of options that were given, which are held here.
-        self._known: dict[int, tuple[PredictOptions, PredictOptions, SearchSpec]] = {}
+        #: By the id of options that were given, which are held here, and the beam's factor.
+        self._known: dict[tuple[int, int], tuple[PredictOptions, PredictOptions, SearchSpec]] = {}
         self._stepping = RLock()
         self._submitting = Lock()
 
@@ -108,13 +118,19 @@ class Decoder:
         return len(self._live)
 
     def submit(
-        self, query: str, options: PredictOptions | None = None, *, target: str | None = None
+        self,
+        query: str,
+        options: PredictOptions | None = None,
+        *,
+        target: str | None = None,
+        aligned: bool = False,
     ) -> int:
         """Ask a query; return the ticket that its answer will bear.
 
         options: as for `Model.predict_stream`; their batch_size is the decoder's.
         target: where given, not an answer is asked for but how probable the model finds this one,
             as `Model.log_probs` does.
+        aligned: the target's likeliest spelling is asked for, see there.
 
         Raises ValueError where the options make no sense for the model. A query that cannot be read
         is answered with its error by the next step.
@@ -122,9 +138,10 @@ class Decoder:
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
         with self._submitting:
-            options, spec = self._resolved(options or _DEFAULTS)
+            given = options or _DEFAULTS
+            options, spec = self._resolved(given)
             spec = spec if target is None else _FORCED
-            request = _Request(next(self._tickets), query, options, spec, target)
+            request = _Request(next(self._tickets), query, given, options, spec, target, aligned)
             self._live[request.ticket] = request
             self._waiting.append(request)
         return request.ticket
@@ -143,8 +160,8 @@ class Decoder:
         for number, decoded in self._requests.step():
             request = self._views.pop(number)
             request.parts[request.views.pop(number)] = decoded
-            if not request.views:
-                answered.append(self._answer(request))
+            if not request.views and (answer := self._answer(request)) is not None:
+                answered.append((request.ticket, answer))
         return answered
 
     def cancel(self, ticket: int) -> None:
@@ -160,17 +177,19 @@ class Decoder:
                 del self._views[number]
                 self._requests.cancel(number)
 
-    def _resolved(self, given: PredictOptions) -> tuple[PredictOptions, SearchSpec]:
+    def _resolved(
+        self, given: PredictOptions, factor: int = 1
+    ) -> tuple[PredictOptions, SearchSpec]:
         """Options with what the model decides, and their search: made once for one object."""
-        if (known := self._known.get(id(given))) is not None:
+        if (known := self._known.get((id(given), factor))) is not None:
             return known[1:]
         model = self._model
         options = model.resolved(replace(given, batch_size=self.batch_size))
         max_length = options.length_limit(model.reader.spec.max_positions)
-        spec = search_spec(options, model.guess, max_length, model.device)
+        spec = search_spec(options.searched(factor), model.guess, max_length, model.device)
         if len(self._known) >= _MOST_KNOWN:
             del self._known[next(iter(self._known))]
-        self._known[id(given)] = given, options, spec
+        self._known[id(given), factor] = given, options, spec
         return options, spec
 
     def _read(self) -> list[tuple[int, Result]]:
@@ -178,7 +197,7 @@ class Decoder:
         refused = []
         while self._requests.free_count > 0 and self._waiting:
             request = self._waiting.popleft()
-            request.began = perf_counter()
+            request.began = request.began or perf_counter()
             try:
                 sources = self._sources(request)
             except ValueError as error:
@@ -195,28 +214,55 @@ class Decoder:
         reader, options = self._model.reader, request.options
         canonical = bool(options.canonical_queries)
         if request.target is not None:
-            return reader.pair(request.query, request.target, canonical)
+            return reader.pair(request.query, request.target, canonical, request.aligned)
         return reader.views(request.query, canonical, options.views)
 
-    def _answer(self, request: _Request) -> tuple[int, Result]:
-        """What was decoded, in text."""
-        del self._live[request.ticket]
+    def _answer(self, request: _Request) -> Result | None:
+        """What was decoded, in text; None where a wider beam is to be asked."""
         parts = [request.parts[view] for view in range(len(request.parts))]
-        statistics = QueryStatistics.of(parts, perf_counter() - request.began)
         error = next((decoded.error for decoded in parts if decoded.error), None)
-        if error is not None:
-            return request.ticket, Result(request.query, error=error, statistics=statistics)
+        predictions = () if error else self._predictions(request, parts)
+        options = request.options
+        if options.drops and not error and len(predictions) < options.n_best:
+            wider = 2 * request.factor
+            before, after = (options.searched(each).width for each in (request.factor, wider))
+            if wider <= options.widen and after > before:
+                self._ask_again(request, wider, parts)
+                return None
+        del self._live[request.ticket]
+        statistics = QueryStatistics.of([*request.spent, *parts], perf_counter() - request.began)
+        return Result(request.query, predictions, error, statistics, self._model.task)
+
+    def _predictions(self, request: _Request, parts: list[Decoded]) -> tuple[Prediction, ...]:
         lists = [[self._prediction(each) for each in decoded.hypotheses] for decoded in parts]
+        if request.target is not None:
+            return max(map(tuple, lists), key=lambda spelling: spelling[0].log_prob)
         options = request.options
         if options.merge_duplicates or options.views > 1:
-            predictions = merge_duplicates(lists)[: options.n_best]
+            predictions = merge_duplicates(lists)
         else:
             (predictions,) = map(tuple, lists)
-        return request.ticket, Result(request.query, predictions, statistics=statistics)
+        if options.drop_invalid:
+            predictions = tuple(filter(_is_valid, predictions))
+        if options.drop_unchanged:
+            predictions = without_unchanged(predictions, request.query)
+        return predictions[: options.n_best]
+
+    def _ask_again(self, request: _Request, factor: int, parts: list[Decoded]) -> None:
+        """Let a query wait for a wider beam, before those that have not been asked."""
+        request.spent += parts
+        request.parts.clear()
+        request.factor = factor
+        _, request.spec = self._resolved(request.given, factor)
+        self._waiting.appendleft(request)
 
     def _prediction(self, found: Hypothesis) -> Prediction:
         text = self._model.reader.vocabulary.decode(found.token_ids)
         return Prediction(text, found.log_prob, found.finished)
+
+
+def _is_valid(prediction: Prediction) -> bool:
+    return prediction.is_valid
 
 
 _DEFAULTS = PredictOptions()

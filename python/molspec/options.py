@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, get_args
 
@@ -35,6 +35,7 @@ LARGEST = {
     "batch_size": 65536,
     "max_length": 1_000_000,
     "views": 1000,
+    "widen": 1000,
 }
 _OWN = (HeadsDraft, Drafter, DrafterMaker)
 #: What each search takes as its drafter; greedy decoding has no name.
@@ -79,6 +80,11 @@ class PredictOptions:
         atoms, for models that were trained on such (root-aligned SMILES, as `retro` was). Answers
         that are one molecule become one, with the mean of its probabilities over the views: often
         more accurate, for as many times the work (Zhong et al. 2022, test-time augmentation).
+    drop_invalid: leave out answers that are no molecule to RDKit, and unfinished ones.
+    drop_unchanged: leave out answers that are no reaction: for `retro` those that have the query
+        among their molecules, for `product` those that are among the query's.
+    widen: how many times as wide a beam may get where fewer than n_best answers are left: the query
+        is asked again, by a beam twice as wide each time. With 1 it is asked once.
 
     Raises ValueError, naming the option, where a value or a combination makes no sense.
     """
@@ -97,6 +103,9 @@ class PredictOptions:
     merge_duplicates: bool = False
     canonical_queries: bool | None = None
     views: int = 1
+    drop_invalid: bool = False
+    drop_unchanged: bool = False
+    widen: int = 4
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():
@@ -117,10 +126,9 @@ class PredictOptions:
                 f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
             )
         check_number("length_penalty", self.length_penalty)
-        if not isinstance(self.merge_duplicates, bool):
-            raise ValueError(
-                f"merge_duplicates is {self.merge_duplicates!r}: expected True or False"
-            )
+        for name in ("merge_duplicates", "drop_invalid", "drop_unchanged"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}: expected True or False")
         if not isinstance(self.canonical_queries, bool | None):
             raise ValueError(
                 f"canonical_queries is {self.canonical_queries!r}: expected True, False or None"
@@ -132,6 +140,23 @@ class PredictOptions:
                 f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
             )
         self._check_drafter()
+        if self.drops and self.widen > 1:
+            self.searched(2)  # a drafter of greedy decoding is none of a beam
+
+    @property
+    def drops(self) -> bool:
+        """Whether answers are left out."""
+        return self.drop_invalid or self.drop_unchanged
+
+    def searched(self, factor: int = 1) -> PredictOptions:
+        """What the search is asked for: where answers are left out, all that its beam holds.
+
+        factor: how many times as wide the beam is to be.
+        """
+        if not self.drops:
+            return self
+        width = min(factor * self.width, LARGEST["beam_size"])
+        return replace(self, n_best=width, beam_size=None, widen=1)
 
     @property
     def width(self) -> int:

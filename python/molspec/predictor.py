@@ -35,6 +35,10 @@ class Model:
         self.canonical_queries = checkpoint.canonical_queries
         self.dtype = dtype
         self.device = device
+        #: Weights and biases, embeddings counted once.
+        self.parameter_count = sum(weight.numel() for weight in checkpoint.weights.values())
+        #: By which caches and jobs know the model again.
+        self.fingerprint = checkpoint.fingerprint()
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
@@ -45,6 +49,10 @@ class Model:
 
     def _guess_model(self) -> GuessModel:
         return drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
+
+    def __repr__(self) -> str:
+        about = f"{self.parameter_count / 1e6:.1f} million parameters, {self.dtype}, {self.device}"
+        return f"<Model {self.task or 'of no said task'}: {about}>"
 
     def _draft_heads(self, checkpoint: Checkpoint) -> DraftHeads | None:
         if checkpoint.heads is None:
@@ -69,7 +77,7 @@ class Model:
 
         queries are SMILES. The options, all by name, are those of `PredictOptions`: beam_size,
         beam, drafter, draft_length, draft_count, node_budget, length_penalty, finished, batch_size,
-        max_length, merge_duplicates, canonical_queries, views.
+        max_length, merge_duplicates, canonical_queries, views, drop_invalid, drop_unchanged, widen.
 
         Raises ValueError, naming the option, where one makes no sense.
         """
@@ -106,7 +114,10 @@ class Model:
         query or a target that the model cannot read gets a Result with `error`, the others are
         answered.
 
-        The options, all by name, are batch_size and canonical_queries of `PredictOptions`.
+        The options, all by name, are batch_size and canonical_queries of `PredictOptions`, and
+        `aligned`: the result has the target in its likeliest spelling, of those that begin at any
+        atom of each of its molecules and read along with the query. Models that were trained on
+        root-aligned SMILES, as the bundled ones were, find the canonical one improbable.
 
         Raises ValueError where queries and targets are not equally many or an option makes no
         sense.
@@ -128,17 +139,22 @@ class Model:
         *,
         batch_size: int = DEFAULT_BATCH_SIZE,
         canonical_queries: bool | None = None,
+        aligned: bool = False,
         statistics: Statistics | None = None,
     ) -> Iterator[Result]:
         """Answer (query, target) pairs read as they are needed, in their order; see `log_probs`."""
         _check_several("pairs", pairs, "pairs of SMILES")
+        if aligned and not self.vocabulary.atomwise:
+            raise ValueError(
+                "aligned is True: expected False, the model reads learned pieces of text"
+            )
         options = PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
         self.resolved(options)
         decoder = Decoder(self, batch_size, statistics)
 
         def submit(pair: tuple[str, str]) -> int:
             query, target = _two(pair)
-            return decoder.submit(query, options, target=target)
+            return decoder.submit(query, options, target=target, aligned=aligned)
 
         return answers(decoder, pairs, submit)
 

@@ -10,6 +10,7 @@ from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
 from molspec.text import (
     Vocabulary,
+    aligned_spellings,
     canonical_query,
     check_smiles,
     check_text,
@@ -57,9 +58,21 @@ class QueryReader:
                     views.append(self.source(other))
         return views
 
-    def pair(self, query: str, target: str, canonical: bool) -> list[Source]:
-        """A query whose target is given, for forced decoding."""
+    def pair(self, query: str, target: str, canonical: bool, aligned: bool = False) -> list[Source]:
+        """A query whose target is given, for forced decoding.
+
+        aligned: and other spellings of the target, as far as the model can read them.
+        """
         source = self.source(query, canonical)
+        pairs = [self._forced(source, target)]
+        if aligned:
+            text = self.vocabulary.decode(source.token_ids)
+            for other in aligned_spellings(text, target.strip()):
+                with suppress(ValueError):
+                    pairs.append(self._forced(source, other))
+        return pairs
+
+    def _forced(self, source: Source, target: str) -> Source:
         try:
             ids = self.vocabulary.encode(check_text(target))
         except ValueError as error:
@@ -68,7 +81,7 @@ class QueryReader:
         begin = [] if bos_id is None else [bos_id]
         longest = self.spec.max_positions - 1 - len(begin)
         _check_length(len(ids), longest, "target: ", "target")
-        return [replace(source, token_ids=[*begin, *ids])]
+        return replace(source, token_ids=[*begin, *ids])
 
     def _encode(self, text: str, query: str) -> Sequence[int]:
         try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
 from molspec.decoding import QueryStatistics, Statistics
+from molspec.task import Task, reaction_smiles
 from molspec.text import canonicalise
 
 
@@ -34,6 +35,15 @@ class Prediction:
         """Whether the answer is a molecule to RDKit."""
         return self.canonical is not None
 
+    @classmethod
+    def known(
+        cls, smiles: str, log_prob: float, finished: bool, canonical: str | None
+    ) -> Prediction:
+        """An answer whose canonical SMILES need not be found again."""
+        prediction = cls(smiles, log_prob, finished)
+        vars(prediction)["canonical"] = canonical
+        return prediction
+
 
 @dataclass(frozen=True)
 class Result:
@@ -44,6 +54,30 @@ class Result:
     error: str | None = None
     #: What it took. Two results are equal where their answers are.
     statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
+    #: What its model is asked for, where it says so.
+    task: Task | None = field(default=None, compare=False)
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """Probabilities of the answers beside each other: their sum is 1, unlike the model's."""
+        if not self.predictions:
+            return ()
+        every = _log_sum(prediction.log_prob for prediction in self.predictions)
+        return tuple(math.exp(prediction.log_prob - every) for prediction in self.predictions)
+
+    @property
+    def reactions(self) -> tuple[str | None, ...]:
+        """Reaction SMILES of the query and each answer's canonical SMILES; None where it has none.
+
+        Raises ValueError where the model does not say which side it answers.
+        """
+        if self.task is None:
+            raise ValueError("task is None: expected 'retro' or 'product', of the model")
+        query = self.query.strip()
+        return tuple(
+            None if found.canonical is None else reaction_smiles(self.task, query, found.canonical)
+            for found in self.predictions
+        )
 
 
 class Results(list[Result]):
@@ -67,10 +101,34 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
         groups.setdefault(key, []).append(prediction)
     every = math.log(len(lists))
     merged = [
-        replace(group[0], log_prob=_log_sum(prediction.log_prob for prediction in group) - every)
+        Prediction.known(
+            group[0].smiles,
+            _log_sum(prediction.log_prob for prediction in group) - every,
+            group[0].finished,
+            group[0].canonical,
+        )
         for group in groups.values()
     ]
     return tuple(sorted(merged, key=_rarity))
+
+
+def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Prediction, ...]:
+    """Answers that are a reaction: a route through the others leads back to where it began.
+
+    Unchanged is an answer that is among the query's molecules, as a product that was there before,
+    or that has them all among its own, as reactants of which one is the product.
+    """
+    asked = _molecules(canonicalise(query.strip().replace(">", ".")))
+
+    def is_unchanged(found: Prediction) -> bool:
+        parts = _molecules(found.canonical)
+        return bool(parts and asked) and (parts <= asked or asked <= parts)
+
+    return tuple(found for found in predictions if not is_unchanged(found))
+
+
+def _molecules(canonical: str | None) -> set[str]:
+    return set() if canonical is None else set(canonical.split("."))
 
 
 def _rarity(prediction: Prediction) -> float:

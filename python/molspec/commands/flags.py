@@ -94,6 +94,16 @@ class DecodingFlags:
     views: Annotated[
         int, typer.Option(help="Spellings of a query to ask: more accurate, more work.")
     ] = 1
+    drop_invalid: Annotated[
+        bool, typer.Option("--drop-invalid", help="Leave out what is no molecule to RDKit.")
+    ] = False
+    drop_unchanged: Annotated[
+        bool, typer.Option("--drop-unchanged", help="Leave out answers that are no reaction.")
+    ] = False
+    widen: Annotated[
+        int,
+        typer.Option(help="Times as wide a beam may get where dropping leaves too few answers."),
+    ] = 4
 
     def options(self) -> PredictOptions:
         """Raises ValueError, naming the option, where a value or a combination makes no sense."""

@@ -94,10 +94,13 @@ def score_command(
     output_form: Form = None,
     batch_size: Annotated[int, typer.Option(help="Pairs under way together.")] = 32,
     canonical_queries: CanonicalQueries = None,
+    aligned: Annotated[
+        bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
+    ] = False,
     *,
     model: ModelFlags,
 ) -> None:
-    """Say how probable a model finds the targets of a table, spelt as they are."""
+    """Say how probable a model finds the targets of a table, spelt as they are or --aligned."""
     with one_line_errors():
         from molspec.evaluation import PairTable
 
@@ -111,6 +114,7 @@ def score_command(
                 ((row.query, row.target) for row in table),
                 batch_size=batch_size,
                 canonical_queries=canonical_queries,
+                aligned=aligned,
             )
         answers = (
             Answer(number, Query(result.query), result)
@@ -151,7 +155,7 @@ def _form(output_name: str, form: OutputForm | None) -> str:
 
 def _target(
     output: OutputFlags, loaded: Model, model: ModelFlags, options: PredictOptions, stripped: bool
-) -> ResultFile | ResultStream:
+) -> ResultFile[Answer] | ResultStream[Answer]:
     """Where results go. Raises ValueError where what is there is of another job."""
     form = _form(output.output_name, output.output_form)
     if form == "rsmi" and loaded.task is None:

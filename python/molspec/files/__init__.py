@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from molspec.files.answer import Answer, Query
+from molspec.files.answer import Answer, Answered, Query
 from molspec.files.asking import Asked, answer_to, as_asked, ask, check_salts, is_hinted
 from molspec.files.forms import FORMS, Form, form_of
 from molspec.files.results import ResultFile, ResultStream, is_stream
@@ -14,6 +14,7 @@ __all__ = [
     "INPUT_FORMS",
     "Answer",
     "Asked",
+    "Answered",
     "Form",
     "Query",
     "ResultFile",

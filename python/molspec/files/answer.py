@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from molspec.results import Result
@@ -18,6 +18,25 @@ class Query:
     name: str = ""
     #: Why the file's record is no SMILES, where it is none.
     error: str | None = None
+
+
+class Answered(Protocol):
+    """What a file of results holds: one for each query."""
+
+    @property
+    def number(self) -> int:
+        """Place of the query in its file, from 1."""
+
+    @property
+    def query(self) -> Query:
+        """The query as the file has it."""
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no result, where there is none."""
+
+
+AnswerT = TypeVar("AnswerT", bound=Answered)
 
 
 @dataclass(frozen=True)
@@ -35,3 +54,8 @@ class Answer:
     def identifier(self) -> str:
         """The query's name; its number where it has none."""
         return self.query.name or str(self.number)
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no answer, where there is none."""
+        return self.result.error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic
 
 from molspec.files import lines, report, sdf
-from molspec.files.answer import Answer
+from molspec.files.answer import Answer, AnswerT
 from molspec.files.sheet import Sheet
 
 
@@ -20,20 +21,20 @@ def _columns(separator: str) -> Callable[[Sheet], str]:
 
 
 @dataclass(frozen=True)
-class Form:
+class Form(Generic[AnswerT]):
     """`head` comes before all answers, `foot` behind them; `render` gives all of one.
 
     `check` raises ValueError where the form cannot be written here.
     """
 
-    render: Callable[[Answer, Sheet], str]
+    render: Callable[[AnswerT, Sheet], str]
     endings: tuple[str, ...]
     head: Callable[[Sheet], str] = _nothing
     foot: Callable[[Sheet], str] = _nothing
     check: Callable[[], None] = lambda: None
 
 
-FORMS = {
+FORMS: dict[str, Form[Answer]] = {
     "text": Form(lines.for_people, (".txt",)),
     "jsonl": Form(lines.jsonl, (".jsonl", ".ndjson")),
     "csv": Form(lines.comma_separated, (".csv",), _columns(",")),
@@ -45,14 +46,14 @@ FORMS = {
 }
 
 
-def form_of(name: str) -> str:
+def form_of(name: str, forms: Mapping[str, Form[Any]] = FORMS) -> str:
     """Name of the form that a file's name asks for.
 
     Raises ValueError where it asks for none.
     """
     ending = Path(name).suffix.lower()
-    for form, values in FORMS.items():
+    for form, values in forms.items():
         if ending in values.endings:
             return form
-    known = ", ".join(values.endings[0] for values in FORMS.values())
+    known = ", ".join(values.endings[0] for values in forms.values())
     raise ValueError(f"output is {name!r}: expected a name that ends in {known}, or a format")

@@ -6,11 +6,13 @@ import csv
 import json
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer
 from molspec.files.sheet import Sheet
+from molspec.task import reaction_smiles
 
 if TYPE_CHECKING:
     from molspec.results import Prediction
@@ -20,7 +22,6 @@ COLUMNS = (
     *("id", "query", "rank", "canonical", "probability", "log_prob"),
     *("finished", "smiles", "note", "error"),
 )
-_ARROW = ">"
 
 
 def jsonl(answer: Answer, sheet: Sheet) -> str:
@@ -80,15 +81,9 @@ def smiles(answer: Answer, sheet: Sheet) -> str:
 
 def reactions(answer: Answer, sheet: Sheet) -> str:
     """Reaction SMILES, identifier, rank, probability."""
-    query = answer.result.query.strip()
-    reactants = query if _ARROW in query else f"{query}{_ARROW}"
-
-    def reaction(text: str) -> str:
-        if sheet.task == "retro":
-            return f"{text}>>{query}"
-        return f"{reactants}{_ARROW}{text}"
-
-    return _written_lines(answer, sheet, reaction)
+    assert sheet.task is not None  # the command has asked
+    written = partial(reaction_smiles, sheet.task, answer.result.query.strip())
+    return _written_lines(answer, sheet, written)
 
 
 def _written_lines(answer: Answer, sheet: Sheet, written: Callable[[str], str]) -> str:

@@ -40,12 +40,16 @@ def check() -> None:
 
 def head(sheet: Sheet) -> str:
     """Everything before the first query."""
-    page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
-    title = f"{_WORDS[sheet.task][0]}: {sheet.model}"
     about = (
         f"{sheet.about} A percentage is the probability that the model gives to an answer, not "
         "that the reaction works."
     )
+    return page_head(f"{_WORDS[sheet.task][0]}: {sheet.model}", about)
+
+
+def page_head(title: str, about: str) -> str:
+    """Everything of a page before its sections."""
+    page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8"))
     return page.substitute(title=escape(title), about=escape(about.strip()))
 
 
@@ -62,7 +66,7 @@ def section(answer: Answer, sheet: Sheet) -> str:
         '<section><div class="query">',
         f"<h2>{escape(one_line(answer.identifier))}</h2>",
         f'<span class="label">{asked}</span>',
-        *_drawn(result.query, _QUERY_SIZE),
+        *drawn(result.query, _QUERY_SIZE),
     ]
     if answer.note:
         parts.append(f'<p class="note">{escape(answer.note)}</p>')
@@ -85,11 +89,11 @@ def _item(rank: int, prediction: Prediction, answered: str, sheet: Sheet) -> Ite
     if prediction.canonical is None:
         yield f'<p class="error">{fault(prediction)}</p><code>{escape(prediction.smiles)}</code>'
     else:
-        yield from _drawn(sheet.shown(prediction) or "", _ANSWER_SIZE)
+        yield from drawn(sheet.shown(prediction) or "", _ANSWER_SIZE)
     yield "</li>"
 
 
-def _drawn(smiles: str, size: tuple[int, int]) -> Iterator[str]:
+def drawn(smiles: str, size: tuple[int, int]) -> Iterator[str]:
     """A drawing, where there is a molecule, over the text."""
     drawing = _drawing(smiles, size)
     if drawing is not None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
-from molspec.files.answer import Answer, Query
+from molspec.files.answer import AnswerT, Query
 from molspec.files.forms import Form
 from molspec.files.sheet import Sheet
 from molspec.files.sources import STANDARD
@@ -44,7 +44,7 @@ _PROGRESS = Kind[Progress](
 )
 
 
-class ResultFile:
+class ResultFile(Generic[AnswerT]):
     """Results in a file, or in parts of `part_size` results: out-00001.csv for out.csv, and so on.
 
     A part is written beside its place, as NAME.unfinished, and takes it when it is whole. How far
@@ -61,7 +61,7 @@ class ResultFile:
     def __init__(
         self,
         path: Path,
-        form: Form,
+        form: Form[AnswerT],
         sheet: Sheet,
         settings: Mapping[str, Any],
         part_size: int | None = None,
@@ -123,7 +123,7 @@ class ResultFile:
             )
         return queries
 
-    def write(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+    def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         """Write answers as they come, and give them on; at the end every part is whole.
 
         Raises OSError, naming the file, where one cannot be written.
@@ -135,7 +135,7 @@ class ResultFile:
         self._journal.shorten(self.progress)
         self._remove_parts_behind()
 
-    def _write(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+    def _write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         with ExitStack() as opened, self._journal.appending() as append:
             part = self._reopened(opened)
             for answer in answers:
@@ -173,12 +173,12 @@ class ResultFile:
         part.write(self._form.head(self._sheet))
         return part
 
-    def _add(self, part: _Part, answer: Answer) -> None:
+    def _add(self, part: _Part, answer: AnswerT) -> None:
         part.write(self._form.render(answer, self._sheet))
         self._digest.update(_bytes_of(answer.query))
         self.progress = Progress(
             self.progress.done + 1,
-            self.progress.failed + (answer.result.error is not None),
+            self.progress.failed + (answer.error is not None),
             part.end,
             self._digest.hexdigest(),
         )
@@ -224,13 +224,13 @@ class _Part:
         self._stream.close()
 
 
-class ResultStream:
+class ResultStream(Generic[AnswerT]):
     """Results on standard output, in a pipe or on a device, each as soon as it is there.
 
     A file that was there is replaced. `progress` is what is done.
     """
 
-    def __init__(self, name: str, form: Form, sheet: Sheet) -> None:
+    def __init__(self, name: str, form: Form[AnswerT], sheet: Sheet) -> None:
         self._name, self._form, self._sheet = name, form, sheet
         self.progress = Progress()
 
@@ -238,7 +238,7 @@ class ResultStream:
         """All of them: nothing is gone on with."""
         return queries
 
-    def write(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+    def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         """Write answers as they come, and give them on.
 
         Raises OSError, naming the file, where it cannot be written.
@@ -250,7 +250,7 @@ class ResultStream:
             write_whole(stream, _encoded(self._form.head(self._sheet)), name)
             for answer in answers:
                 write_whole(stream, _encoded(self._form.render(answer, self._sheet)), name)
-                failed = self.progress.failed + (answer.result.error is not None)
+                failed = self.progress.failed + (answer.error is not None)
                 self.progress = Progress(answer.number, failed)
                 yield answer
             write_whole(stream, _encoded(self._form.foot(self._sheet)), name)

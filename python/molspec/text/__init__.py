@@ -1,6 +1,7 @@
 """Text: SMILES, their atomwise tokens, and the tokens' ids."""
 
 from molspec._native import TokenizationError, tokenize
+from molspec.text.aligned import aligned_spellings
 from molspec.text.pieces import PieceVocabulary
 from molspec.text.smiles import (
     InvalidSmilesError,
@@ -18,6 +19,7 @@ __all__ = [
     "PieceVocabulary",
     "TokenizationError",
     "Vocabulary",
+    "aligned_spellings",
     "canonical_query",
     "canonicalise",
     "check_smiles",

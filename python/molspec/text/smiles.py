@@ -49,8 +49,8 @@ class InvalidSmilesError(ValueError):
 
 def canonicalise(smiles: str) -> str | None:
     """RDKit's canonical SMILES without atom maps; None where there is no such molecule."""
-    # To RDKit what follows a blank would be the molecule's name.
-    if len(smiles.split()) > 1 or not is_text(smiles):
+    # To RDKit what follows a blank would be the molecule's name; before 2024.3 other signs end it.
+    if len(smiles.split()) > 1 or not smiles.isascii():
         return None
     molecule, _ = _parse(smiles)
     return None if molecule is None else _canonical(smiles, molecule)
@@ -108,8 +108,22 @@ def other_spellings(canonical: str, count: int) -> list[str]:
     for atom in sorted(atoms, key=lambda atom: atom * _GOLDEN % 1.0):
         if len(found) > count:
             break
-        found.setdefault(str(Chem.MolToSmiles(molecule, rootedAtAtom=atom)))
+        found.setdefault(_write_from(molecule, atom))
     return list(found)[1:]
+
+
+def _write_from(molecule: Chem.Mol, atom: int) -> str:
+    """SMILES in which the atom's part of the molecule begins at it; parts stand in their order.
+
+    Before 2024.3 RDKit itself fails at an atom of another part than the first.
+    """
+    places: list[tuple[int, ...]] = []
+    parts = Chem.GetMolFrags(molecule, asMols=True, sanitizeFrags=False, fragsMolAtomMapping=places)
+    written = (
+        Chem.MolToSmiles(part, rootedAtAtom=place.index(atom) if atom in place else -1)
+        for part, place in zip(parts, places, strict=True)
+    )
+    return ".".join(sorted(map(str, written)))
 
 
 def _read(smiles: object) -> tuple[str, list[tuple[str, Chem.Mol]]]:

@@ -1,0 +1,134 @@
+"""A process of one engine that plans: reads targets, a line each, writes what the search took.
+
+python bench/peering/searching.py FOLDER ENGINE SETTING STOCK SECONDS N_BEST
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before anything is imported that starts threads.
+os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL")})
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from omegaconf import OmegaConf
+from rdkit import RDLogger
+from syntheseus import BackwardReactionModel, Molecule, SingleProductReaction
+from syntheseus.cli.search import SearchAlgorithmConfig, search_algorithm_config_to_kwargs
+from syntheseus.reaction_prediction.utils.inference import process_raw_smiles_outputs_backwards
+from syntheseus.search.algorithms.best_first.retro_star import RetroStarSearch
+from syntheseus.search.mol_inventory import SmilesListInventory
+
+from peering.engines import ENGINES, Peer
+
+
+class PeerModel(BackwardReactionModel):  # type: ignore[misc]
+    """A peer as Syntheseus' own wrappers are written."""
+
+    def __init__(self, peer: Peer, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._peer = peer
+
+    def _get_reactions(
+        self, inputs: list[Molecule], num_results: int
+    ) -> list[Sequence[SingleProductReaction]]:
+        scored = self._peer.scored([molecule.smiles for molecule in inputs], num_results)
+        return [
+            process_raw_smiles_outputs_backwards(
+                molecule,
+                [text for text, _ in answers],
+                [
+                    {"probability": math.exp(score), "log_probability": score}
+                    for _, score in answers
+                ],
+            )
+            for molecule, answers in zip(inputs, scored, strict=True)
+        ]
+
+
+class Search(RetroStarSearch):  # type: ignore[misc]
+    """Syntheseus' own, which ends with the first route or its share of processor time."""
+
+    limit: float
+    began: float
+    first: float | None
+
+    def should_stop_search(self, graph: Any) -> bool:
+        now = process_time() - self.began
+        if graph.root_node.has_solution and self.first is None:
+            self.first = now
+        return self.first is not None or now >= self.limit
+
+
+def model_of(folder: Path, name: str, setting: str, n_best: int) -> BackwardReactionModel:
+    """Molspec by the adapter that it ships, a peer by the one above."""
+    kwargs = {"default_num_results": n_best, "use_cache": True, "remove_product_in_reactants": True}
+    if name == "molspec":
+        import torch
+
+        from molspec.planners.syntheseus import BackwardModel
+
+        torch.set_num_threads(1)
+        return BackwardModel(model_dir=folder / "molspec", dtype=setting, **kwargs)
+    return PeerModel(ENGINES[name](folder, setting, 1), **kwargs)
+
+
+def timed(model: BackwardReactionModel) -> list[float]:
+    """Let a model note what each of its calls takes."""
+    seconds: list[float] = []
+    reactions = model._get_reactions
+
+    def noted(inputs: list[Molecule], num_results: int) -> Any:
+        began = process_time()
+        found = reactions(inputs=inputs, num_results=num_results)
+        seconds.append(process_time() - began)
+        return found
+
+    model._get_reactions = noted
+    return seconds
+
+
+def main() -> None:
+    folder, name, setting, stock, limit, n_best = sys.argv[1:]
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what engines print must not come between
+    RDLogger.DisableLog("rdApp.*")  # of answers that are no molecules
+    model = model_of(Path(folder), name, setting, int(n_best))
+    seconds = timed(model)
+    config = OmegaConf.structured(SearchAlgorithmConfig())
+    search = Search(
+        reaction_model=model,
+        mol_inventory=SmilesListInventory.load_from_file(stock, canonicalize=False),
+        **search_algorithm_config_to_kwargs(config),
+    )
+    search.limit = float(limit)
+    model([Molecule("CC(=O)Nc1ccccc1")])  # what the first call loads is nobody's time
+    for line in sys.stdin:
+        search.reset()
+        seconds.clear()
+        if name == "molspec":
+            from molspec.cache import AnswerCache
+
+            model.expander.cache = AnswerCache()
+        search.first, search.began = None, process_time()
+        search.run_from_mol(Molecule(line.strip()))
+        reply = {
+            "first": search.first,
+            "seconds": process_time() - search.began,
+            "model_seconds": sum(seconds),
+            "expansions": model.num_calls(),
+        }
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main()

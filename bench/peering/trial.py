@@ -1,0 +1,27 @@
+"""What a search for a route took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A target that an engine's planner took.
+
+    Seconds are processor time: until the first route, None where none was found; of the search,
+    and of the model in it. expansions are molecules that the model was asked for.
+    """
+
+    engine: str
+    set: str
+    target: str
+    first: float | None
+    seconds: float
+    model_seconds: float
+    expansions: int
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is molspec."""
+        return self.engine.startswith("molspec")

@@ -1,0 +1,112 @@
+"""An expansion strategy and a filter for AiZynthFinder 4.4, named in its configuration.
+
+expansion:
+  molspec:
+    type: molspec.planners.aizynthfinder.ExpansionStrategy
+    model: retro
+    dtype: int8
+    n_best: 10
+filter:
+  molspec:
+    type: molspec.planners.aizynthfinder.FilterStrategy
+    model: product
+stock:
+  own: stock.inchikeys
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aizynthfinder.chem import SmilesBasedRetroReaction, TreeMolecule
+from aizynthfinder.chem.reaction import RetroReaction
+from aizynthfinder.context.config import Configuration
+from aizynthfinder.context.policy import expansion_strategies, filter_strategies
+from aizynthfinder.utils.exceptions import RejectionException
+
+from molspec.planners.expander import Expander
+from molspec.text import canonicalise
+
+
+class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
+    """Reactants by a model of molspec; siblings that a search will ask for in the same batch.
+
+    model: a bundled model, or a checkpoint of any format that molspec reads. n_best: reactions a
+    molecule. Others are those of `Expander.load`: device, dtype, options, mass, cache_file and
+    cache_size.
+
+    Priors are the answers' probabilities beside each other; `policy_probability` of a reaction has
+    the same, `log_prob` the model's own. The cache outlives a search: `reset_cache` leaves it.
+    """
+
+    _required_kwargs = ("model",)
+
+    def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
+        super().__init__(key, config, **kwargs)
+        model = kwargs.pop("model")
+        self._n_best = int(kwargs.pop("n_best", 10))
+        self._logger.info(f"Loading expansion policy model from {model} to {key}")
+        self.expander = Expander.load(model, **kwargs)
+
+    def get_actions(
+        self,
+        molecules: Sequence[TreeMolecule],
+        cache_molecules: Sequence[TreeMolecule] | None = None,
+    ) -> tuple[list[RetroReaction], list[float]]:
+        """All reactions of all molecules, and their priors."""
+        results = self.expander.ask(
+            [molecule.smiles for molecule in molecules],
+            self._n_best,
+            [molecule.smiles for molecule in cache_molecules or ()],
+        )
+        actions: list[RetroReaction] = []
+        priors: list[float] = []
+        for molecule, result in zip(molecules, results, strict=True):
+            for rank, (prediction, prior) in enumerate(
+                zip(result.predictions, result.probabilities, strict=True)
+            ):
+                metadata = {
+                    "policy_probability": prior,
+                    "policy_probability_rank": rank,
+                    "policy_name": self.key,
+                    "log_prob": prediction.log_prob,
+                }
+                actions.append(
+                    SmilesBasedRetroReaction(
+                        molecule, metadata=metadata, reactants_str=prediction.canonical
+                    )
+                )
+                priors.append(prior)
+        return actions, priors
+
+
+class FilterStrategy(filter_strategies.FilterStrategy):
+    """Rejects a reaction unless a forward model finds its product among its likeliest answers.
+
+    model: as of `ExpansionStrategy`, of task "product". n_best: answers among which the product is
+    to be; others are those of `Expander.load`.
+    """
+
+    _required_kwargs = ("model",)
+
+    def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
+        super().__init__(key, config, **kwargs)
+        model = kwargs.pop("model")
+        self._n_best = int(kwargs.pop("n_best", 3))
+        self._logger.info(f"Loading filter policy model from {model} to {key}")
+        self.expander = Expander.load(model, **kwargs)
+
+    def apply(self, reaction: RetroReaction) -> None:
+        """Raise RejectionException where the product is none of the answers."""
+        product = canonicalise(reaction.mol.smiles)
+        for reactants in reaction.reactants:
+            asked = ".".join(molecule.smiles for molecule in reactants)
+            (result,) = self.expander.ask([asked], self._n_best)
+            found = [prediction.canonical for prediction in result.predictions]
+            if any(product in (text or "").split(".") for text in found):
+                return
+        raise RejectionException(
+            f"{reaction} was filtered out: {self.key} does not find {product} among its first "
+            f"{self._n_best} answers"
+        )

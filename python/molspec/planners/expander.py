@@ -1,0 +1,83 @@
+"""What planners ask of a model: reactions of one molecule or several, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from molspec.cache import AnswerCache
+from molspec.options import PredictOptions, check_names
+from molspec.predictor import Model, load
+from molspec.results import Result
+
+#: What a planner can go on with: molecules, other ones, each once. It would rather ask the next
+#: molecule than have more answers to this one.
+_USABLE = {"merge_duplicates": True, "drop_invalid": True, "drop_unchanged": True, "widen": 1}
+
+
+class Expander:
+    """A model, with the answers that it has given.
+
+    options: of `PredictOptions`, by name; where not given, answers are what a planner can go on
+        with, and a query is asked once.
+    mass: answers are given until they have this share of the list's probability; the others would
+        be reactions for the planner to look after.
+
+    Raises ValueError, naming the argument.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        options: Mapping[str, Any] | None = None,
+        cache: AnswerCache | None = None,
+        mass: float = 1.0,
+    ) -> None:
+        given = dict(options or {})
+        check_names("options", given, [field.name for field in fields(PredictOptions)])
+        if not 0 < mass <= 1:
+            raise ValueError(f"mass is {mass}: expected more than 0 and at most 1")
+        self.model = model
+        self.cache = AnswerCache() if cache is None else cache
+        self._mass = mass
+        self._options = PredictOptions(**{**_USABLE, **given})
+
+    @classmethod
+    def load(
+        cls,
+        name_or_path: str | Path,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        cache_file: str | Path | None = None,
+        cache_size: int = 100_000,
+        options: Mapping[str, Any] | None = None,
+        mass: float = 1.0,
+    ) -> Expander:
+        """Load a model as `molspec.load` does, with a cache as `molspec.AnswerCache`."""
+        cache = AnswerCache(cache_size, cache_file)
+        return cls(load(name_or_path, device, dtype), options, cache, mass)
+
+    def ask(
+        self, queries: Sequence[str], n_best: int | None = None, along: Iterable[str] = ()
+    ) -> list[Result]:
+        """At most n_best answers to every query; `along` is asked in the same batch, for later."""
+        options = self._options
+        if n_best is not None:
+            width = None if options.beam_size is None else max(options.beam_size, n_best)
+            options = replace(options, n_best=n_best, beam_size=width)
+        every = list(dict.fromkeys([*queries, *along]))
+        answers = dict(zip(every, self.cache.predict(self.model, every, options), strict=True))
+        return [self._cut(answers[query]) for query in queries]
+
+    def _cut(self, result: Result) -> Result:
+        if self._mass == 1:
+            return result
+        share, count = 0.0, 0
+        for probability in result.probabilities:
+            if share >= self._mass:
+                break
+            share, count = share + probability, count + 1
+        return replace(result, predictions=result.predictions[:count])

@@ -1,0 +1,106 @@
+"""Routes to a target, as they are shown and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from molspec.files import Query
+
+
+@dataclass(frozen=True)
+class Step:
+    """A reaction, all in canonical SMILES; log_prob is the model's of these reactants."""
+
+    product: str
+    reactants: tuple[str, ...]
+    log_prob: float
+
+    @property
+    def reaction(self) -> str:
+        """Reaction SMILES."""
+        return f"{'.'.join(self.reactants)}>>{self.product}"
+
+
+@dataclass(frozen=True)
+class Route:
+    """Steps from the target back to what is in stock; none where the target itself is."""
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, target: str, by_product: Mapping[str, Step]) -> Route:
+        """The steps in the order in which a chemist reads them: each behind what it is for."""
+        steps: list[Step] = []
+        waiting = [target]
+        seen = set()
+        while waiting:
+            product = waiting.pop(0)
+            step = by_product.get(product)
+            if step is not None and product not in seen:
+                seen.add(product)
+                steps.append(step)
+                waiting += step.reactants
+        return cls(tuple(steps))
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """What is to be bought, each once."""
+        made = {step.product for step in self.steps}
+        needed = (each for step in self.steps for each in step.reactants)
+        return tuple(dict.fromkeys(each for each in needed if each not in made))
+
+    @property
+    def log_prob(self) -> float:
+        """Sum over the steps."""
+        return sum(step.log_prob for step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "log_prob": self.log_prob,
+            "leaves": list(self.leaves),
+            "steps": [
+                {"reaction": step.reaction, "log_prob": step.log_prob} for step in self.steps
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search found for a target, the likeliest route first.
+
+    expansions: molecules that the model was asked for. seconds: of the search, and until its first
+    route, where there is one.
+    """
+
+    number: int
+    query: Query
+    routes: tuple[Route, ...] = ()
+    expansions: int = 0
+    seconds: float = 0.0
+    first_seconds: float | None = None
+    error: str | None = None
+
+    @property
+    def identifier(self) -> str:
+        """The target's name; its number where it has none."""
+        return self.query.name or str(self.number)
+
+    @property
+    def is_in_stock(self) -> bool:
+        """Whether nothing is to be made."""
+        return any(not route.steps for route in self.routes)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "id": self.identifier,
+            "target": self.query.smiles,
+            "routes": [route.to_json() for route in self.routes],
+            "expansions": self.expansions,
+            "seconds": round(self.seconds, 3),
+            "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
+            "error": self.error,
+        }

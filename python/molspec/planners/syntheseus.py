@@ -1,0 +1,175 @@
+"""Models for Syntheseus 0.9, and its search and evaluation with them.
+
+    python -m molspec.planners.syntheseus search model_dir=retro search_target=... \
+        inventory_smiles_file=stock.txt num_routes_to_plot=0
+    python -m molspec.planners.syntheseus eval model_dir=retro data_dir=...
+
+Every argument is one of Syntheseus' own command lines; `model_kwargs` are those of the models here,
+as in `model_kwargs.dtype=int8`. Forward models go where Syntheseus takes them: as filter, for back
+translation.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import exp
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from syntheseus import BackwardReactionModel, Bag, ForwardReactionModel, Molecule
+from syntheseus.cli import eval_single_step, search
+from syntheseus.interface.reaction import Reaction, ReactionMetaData, SingleProductReaction
+from syntheseus.reaction_prediction.inference.config import ModelConfig
+from syntheseus.reaction_prediction.utils.config import get_config
+
+from molspec.planners.expander import Expander
+from molspec.results import Result
+from molspec.task import Task
+
+
+class _Asking:
+    """What the two models have in common: where their answers come from."""
+
+    task: ClassVar[Task]
+
+    def __init__(
+        self,
+        *,
+        model_dir: str | Path | None = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        cache_file: str | Path | None = None,
+        cache_size: int = 100_000,
+        options: Mapping[str, Any] | None = None,
+        mass: float = 1.0,
+        expander: Expander | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.expander = expander or Expander.load(
+            model_dir or self.task,
+            device=device,
+            dtype=dtype,
+            cache_file=cache_file,
+            cache_size=cache_size,
+            options=options,
+            mass=mass,
+        )
+        task = self.expander.model.task
+        if task not in (self.task, None):
+            raise ValueError(
+                f"model_dir is {str(model_dir or self.expander.model)!r}: expected a model of task "
+                f"{self.task!r}, it is of {task!r}"
+            )
+
+    def get_parameters(self) -> list[torch.Tensor]:
+        """As many parameters as the model has, without a value: for those who count them."""
+        return [torch.empty(self.expander.model.parameter_count, device="meta")]
+
+
+class BackwardModel(_Asking, BackwardReactionModel):
+    """Reactants of a product, the likeliest first.
+
+    model_dir: a bundled model, "retro" where not given, or a checkpoint of any format that molspec
+    reads. Other arguments, by name, are those of `Expander.load` and of Syntheseus' own models.
+    expander: one that is there, in place of all these. Answers are kept in a cache of molspec's
+    own, which `reset` leaves alone.
+
+    Raises ValueError where the model is a forward one or an argument makes no sense.
+    """
+
+    task = "retro"
+
+    def _get_reactions(
+        self, inputs: list[Molecule], num_results: int
+    ) -> list[Sequence[SingleProductReaction]]:
+        results = self.expander.ask([each.smiles for each in inputs], num_results)
+        return [
+            [
+                SingleProductReaction(product=product, reactants=found, metadata=metadata)
+                for found, metadata in _answers(result)
+            ]
+            for product, result in zip(inputs, results, strict=True)
+        ]
+
+
+class ForwardModel(_Asking, ForwardReactionModel):
+    """Products of reactants, the likeliest first; arguments as of `BackwardModel`."""
+
+    task = "product"
+
+    def _get_reactions(
+        self, inputs: list[Bag[Molecule]], num_results: int
+    ) -> list[Sequence[Reaction]]:
+        asked = [".".join(molecule.smiles for molecule in bag) for bag in inputs]
+        results = self.expander.ask(asked, num_results)
+        return [
+            [
+                Reaction(reactants=reactants, products=found, metadata=metadata)
+                for found, metadata in _answers(result)
+            ]
+            for reactants, result in zip(inputs, results, strict=True)
+        ]
+
+
+def _answers(result: Result) -> Iterator[tuple[Bag[Molecule], ReactionMetaData]]:
+    """Molecules of every answer that is some, which are canonical already."""
+    for prediction in result.predictions:
+        if prediction.canonical is not None:
+            molecules = (
+                Molecule(smiles, canonicalize=False, make_rdkit_mol=False)
+                for smiles in prediction.canonical.split(".")
+            )
+            log_prob = prediction.log_prob
+            yield Bag(molecules), {"probability": exp(log_prob), "log_probability": log_prob}
+
+
+class BackwardClass(Enum):
+    """What Syntheseus' command lines may take as `model_class`."""
+
+    molspec = BackwardModel
+
+
+class ForwardClass(Enum):
+    """What they may take as a forward model's `model_class`."""
+
+    molspec = ForwardModel
+
+
+@dataclass
+class _Backward(ModelConfig):
+    model_class: BackwardClass = BackwardClass.molspec
+    model_dir: str = "retro"
+
+
+@dataclass
+class SearchConfig(_Backward, search.BaseSearchConfig):
+    """Syntheseus' own, of a model of ours; on a GPU where there is one."""
+
+    use_gpu: bool = torch.cuda.is_available()
+
+
+@dataclass
+class EvalConfig(_Backward, eval_single_step.BaseEvalConfig):
+    """Syntheseus' own, of a model of ours; on a GPU where there is one."""
+
+    num_gpus: int = int(torch.cuda.is_available())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `search` or `eval` with Syntheseus' arguments."""
+    command, *rest = sys.argv[1:] if arguments is None else [*arguments] or [""]
+    if command == "search":
+        search.main(rest, config_cls=SearchConfig)
+    elif command == "eval":
+        eval_single_step.run_from_config(get_config(rest, EvalConfig), extra_steps=[])
+    else:
+        sys.exit(f"command is {command!r}: expected search or eval, and arguments of Syntheseus")
+
+
+if __name__ == "__main__":
+    main()

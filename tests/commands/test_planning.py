@@ -1,0 +1,75 @@
+"""`molspec plan`, in Syntheseus itself where it is installed: `nox -s syntheseus`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
+
+SEARCH = ("--stock", str(STOCK), "--dtype", "int8", "--seconds", "600")
+LIMITS = ("--expansions", str(EXPANSIONS), "--routes", "1", "-n", "5")
+
+
+def test_without_syntheseus_it_says_what_to_install(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "syntheseus", None)
+    assert run("plan", TARGETS[0], *SEARCH) == 2
+    assert "plan needs Syntheseus" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give targets either as SMILES or by --input"),
+        ((TARGETS[0],), "give --stock, the file of what is for sale"),
+    ],
+)
+def test_wrong_use_is_refused(
+    run: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    assert run("plan", *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("default")
+class TestWithSyntheseus:
+    @pytest.fixture(autouse=True)
+    def _installed(self) -> None:
+        pytest.importorskip(
+            "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
+        )
+
+    def test_routes_are_shown(self, run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+        assert run("plan", TARGETS[3], "CCO", "CC(", *SEARCH, *LIMITS) == 1
+        shown = capfd.readouterr().out
+        for expected in ("1 route", "to buy", "CC(\n   error: not a molecule"):
+            assert expected in shown
+
+    def test_a_job_goes_on_where_it_was(self, run: Run, tmp_path: Path) -> None:
+        targets, plans = tmp_path / "targets.smi", tmp_path / "plans.jsonl"
+        targets.write_text(f"{TARGETS[3]} one\n")
+        job = ("plan", "-i", str(targets), "-o", str(plans), *SEARCH, *LIMITS)
+        assert run(*job) == 0
+        first = plans.read_text()
+        targets.write_text(f"{TARGETS[3]} one\n{TARGETS[1]} two\n")
+        assert run(*job) == 0
+        assert plans.read_text().startswith(first)
+        found = [json.loads(line) for line in plans.read_text().splitlines()]
+        assert [(each["id"], len(each["routes"])) for each in found] == [("one", 1), ("two", 1)]
+        assert run(*job) == 0
+        assert run(*job, "--algorithm", "mcts") == 2  # another search
+
+    def test_a_stock_without_molecules_is_refused(
+        self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        stock = tmp_path / "stock.smi"
+        for text, message in (("", "there is none"), ("CCO\nC(\n", "line 2: 'C(' is no molecule")):
+            stock.write_text(text)
+            assert run("plan", TARGETS[0], "--stock", str(stock)) == 2
+            assert message in capsys.readouterr().err

@@ -1,0 +1,187 @@
+"""molspec's models in Syntheseus itself, where it is installed: `nox -s syntheseus`."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it")
+
+from syntheseus import Bag, Molecule
+
+from molspec import PredictOptions
+from molspec.cache import AnswerCache
+from molspec.files import Query
+from molspec.planners.expander import Expander
+from molspec.planners.search import ALGORITHMS, Limits, Planner, read_stock
+from molspec.planners.syntheseus import BackwardModel, ForwardModel, main
+from molspec.predictor import Model, load
+from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+USABLE = PredictOptions(
+    n_best=5, merge_duplicates=True, drop_invalid=True, drop_unchanged=True, widen=1
+)
+
+
+@pytest.fixture(scope="module")
+def retro() -> Model:
+    return load("retro", dtype="int8")
+
+
+def backward(retro: Model, **options: Any) -> BackwardModel:
+    expander = Expander(retro, **options)
+    return BackwardModel(expander=expander, default_num_results=5, use_cache=True)
+
+
+def test_reactions_are_the_models_usable_answers(retro: Model) -> None:
+    model = backward(retro)
+    molecules = [Molecule(text) for text in TARGETS]
+    together = model(molecules)
+    for molecule, reactions in zip(molecules, together, strict=True):
+        (expected,) = retro.predict_stream([molecule.smiles], USABLE)
+        assert [reaction.reactants_str for reaction in reactions] == [
+            ".".join(sorted(str(found.canonical).split("."))) for found in expected.predictions
+        ]
+        for reaction, found in zip(reactions, expected.predictions, strict=True):
+            assert reaction.metadata["log_probability"] == found.log_prob
+            assert reaction.metadata["probability"] == math.exp(found.log_prob)
+            assert all(each == Molecule(each.smiles) for each in reaction.reactants)
+        assert BackwardModel(expander=Expander(retro))([molecule], 5) == [reactions]
+    assert [len(each) for each in model(molecules, 2)] == [2] * len(molecules)
+    assert sum(each.numel() for each in model.get_parameters()) == retro.parameter_count
+
+
+def test_its_cache_outlives_reset(retro: Model) -> None:
+    model = backward(retro)
+    for _ in range(2):
+        model([Molecule(TARGETS[0])])
+        model.reset()
+    assert (model.expander.cache.misses, model.expander.cache.hits) == (1, 1)
+
+
+def test_products_are_predicted() -> None:
+    model = ForwardModel(default_num_results=2)
+    bag = Bag([Molecule("CC(=O)Cl"), Molecule("Nc1ccccc1")])
+    (reactions,) = model([bag])
+    assert reactions[0].products == Bag([Molecule("CC(=O)Nc1ccccc1")])
+    assert reactions[0].reactants == bag
+
+
+def test_wrong_use_is_refused(retro: Model) -> None:
+    with pytest.raises(ValueError, match="expected a model of task 'retro', it is of 'product'"):
+        BackwardModel(model_dir="product")
+    with pytest.raises(TypeError, match="options has no option 'beams'"):
+        BackwardModel(options={"beams": 3})
+    with pytest.raises(ValueError, match="mass is 2"):
+        Expander(retro, mass=2)
+
+
+def test_answers_are_cut_at_their_mass(retro: Model) -> None:
+    (whole,), (part,) = (Expander(retro, mass=m).ask(TARGETS[:1], 5) for m in (1.0, 0.6))
+    count = len(part.predictions)
+    assert part.predictions == whole.predictions[:count]
+    assert sum(whole.probabilities[:count]) >= 0.6 > sum(whole.probabilities[: count - 1])
+
+
+class _Beside(Expander):
+    """Asks other molecules in every batch, as a planner of many targets at once would."""
+
+    def ask(self, queries: Any, n_best: Any = None, along: Any = ()) -> Any:
+        return super().ask(queries, n_best, [*along, "CCOC(C)=O", "CC(=O)Nc1ccccc1"])
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_search_finds_the_same_routes_alone_and_beside_others(
+    retro: Model, algorithm: str, tmp_path: Path
+) -> None:
+    """Routes, their order and what was asked, to the bit: twice, from a file, in other batches."""
+    limits = Limits(routes=2, seconds=math.inf, expansions=EXPANSIONS)
+    kept = AnswerCache(path=tmp_path / "answers.sqlite")
+    expanders = [
+        Expander(retro),
+        Expander(retro),
+        Expander(retro, cache=kept),
+        Expander(retro, cache=kept),
+        _Beside(retro),
+        Expander(retro, {"batch_size": 2}),
+    ]
+    found = []
+    for expander in expanders:
+        model = BackwardModel(expander=expander, default_num_results=5, use_cache=True)
+        planner = Planner(model, read_stock(STOCK), limits, algorithm)
+        plans = planner.plans(map(Query, TARGETS))
+        found.append([(plan.routes, plan.expansions, plan.error) for plan in plans])
+    assert all(each == found[0] for each in found)
+    solved = [routes for routes, _, _ in found[0] if routes]
+    assert len(solved) == len(TARGETS) if algorithm == "retro-star" else solved
+    stock = read_stock(STOCK)
+    for routes in solved:
+        for route in routes:
+            assert route.steps
+            assert stock.issuperset(route.leaves)
+
+
+def test_its_search_command(tmp_path: Path) -> None:
+    targets = tmp_path / "targets.smi"
+    targets.write_text("\n".join(TARGETS[:2]))
+    main(
+        [
+            "search",
+            f"search_targets_file={targets}",
+            f"inventory_smiles_file={STOCK}",
+            f"results_dir={tmp_path}",
+            f"limit_reaction_model_calls={EXPANSIONS}",
+            "model_kwargs.dtype=int8",
+            "num_top_results=5",
+            "num_routes_to_plot=0",
+            "save_graph=false",
+            "append_timestamp_to_dir=false",
+        ]
+    )
+    stats = json.loads((tmp_path / "molspec" / "stats.json").read_text())
+    assert (stats["num_targets"], stats["num_solved_targets"]) == (2, 2)
+
+
+def test_its_evaluation_command(tmp_path: Path, retro: Model) -> None:
+    """Its top-k are those of the answers beside the targets."""
+    pairs = {
+        "CC(=O)Nc1ccccc1": "CC(=O)Cl.Nc1ccccc1",
+        "CCOC(C)=O": "CC(=O)Cl.CCO",
+        "CC(=O)OCc1ccccc1": "CCO.N",
+    }
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rows = "".join(f"{reactants}>>{product}\n" for product, reactants in pairs.items())
+    (folder / "test.smi").write_text(rows)
+    main(
+        [
+            "eval",
+            f"data_dir={folder}",
+            f"results_dir={tmp_path}",
+            "model_kwargs.dtype=int8",
+            "num_top_results=5",
+            "print_idxs=[1,5]",
+        ]
+    )
+    (written,) = tmp_path.glob("*.json")
+    top = json.loads(written.read_text())["top_k"]
+    expected = [0] * 5
+    for result, reactants in zip(
+        retro.predict_stream(list(pairs), USABLE), pairs.values(), strict=True
+    ):
+        answers = [found.canonical for found in result.predictions]
+        for k in range(5):
+            expected[k] += reactants in answers[: k + 1]
+    assert top == pytest.approx([count / len(pairs) for count in expected])
+    assert expected[-1] >= 1
+
+
+def test_an_unknown_command_is_refused() -> None:
+    with pytest.raises(SystemExit, match="command is 'predict': expected search or eval"):
+        main(["predict"])

@@ -1,0 +1,98 @@
+"""Answers that are left out, beams that are widened for others, and what results say of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from molspec import load
+from molspec.options import PredictOptions
+from molspec.predictor import Model
+from molspec.results import Prediction, Result, without_unchanged
+from tests import tiny
+
+QUERIES = ("CCO", "N", "CCOCCOCCOC", "junk", "O", "CN", "C1CC1")
+DROPPING = {"drop_invalid": True, "drop_unchanged": True, "merge_duplicates": True}
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(replace(tiny.checkpoint(8), canonical_queries=True))
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_what_is_left_is_of_the_narrowest_beam_that_has_enough(model: Model, n_best: int) -> None:
+    found = model.predict(QUERIES, n_best, max_length=12, widen=8, **DROPPING)
+    factors = set()
+    for query, result in zip(QUERIES, found, strict=True):
+        if query == "junk":
+            assert result.error
+            continue
+        for factor in (1, 2, 4, 8):
+            (raw,) = model.predict([query], factor * n_best, max_length=12, merge_duplicates=True)
+            valid = [each for each in raw.predictions if each.is_valid]
+            kept = without_unchanged(valid, query)[:n_best]
+            if len(kept) == n_best:
+                break
+        assert result.predictions == kept
+        factors.add(factor)
+    assert len(factors) > 1, "no query was asked again: the test shows nothing"
+
+
+def test_without_widening_a_query_is_asked_once(model: Model) -> None:
+    once = model.predict(QUERIES, 3, max_length=12, widen=1, **DROPPING)
+    wide = model.predict(QUERIES, 3, max_length=12, widen=8, **DROPPING)
+    assert any(len(a.predictions) < len(b.predictions) for a, b in zip(once, wide, strict=True))
+    assert sum(result.statistics.nodes for result in wide) > sum(
+        result.statistics.nodes for result in once
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
+    for views in (1, 2):
+        options = {"n_best": 2, "max_length": 12, "views": views, **DROPPING}
+        expected = [model.predict([query], **options)[0] for query in QUERIES]
+        assert list(model.predict(QUERIES, batch_size=batch_size, **options)) == expected
+
+
+def test_unchanged_answers() -> None:
+    def left(query: str, *answers: str) -> list[str]:
+        found = without_unchanged([Prediction(text, -1.0) for text in answers], query)
+        return [each.smiles for each in found]
+
+    assert left("OCC", "CCO", "CCO.Cl", "CC=O", "C(") == ["CC=O", "C("]
+    assert left("CC(=O)Cl>NCC", "CCN", "CC(Cl)=O", "CCNC(C)=O") == ["CCNC(C)=O"]
+    assert left("junk", "C", "junk") == ["C", "junk"]
+
+
+def test_probabilities_and_reactions() -> None:
+    predictions = (Prediction("OCC.Cl", math.log(0.3)), Prediction("C(", math.log(0.1)))
+    result = Result("CCO", predictions, task="retro")
+    assert result.probabilities == pytest.approx((0.75, 0.25))
+    assert result.reactions == ("CCO.Cl>>CCO", None)
+    assert replace(result, query="CCO>N", task="product").reactions[0] == "CCO>N>CCO.Cl"
+    assert Result("CCO", error="why").probabilities == ()
+    with pytest.raises(ValueError, match="task is None: expected 'retro' or 'product'"):
+        _ = Result("CCO", predictions).reactions
+
+
+def test_a_model_says_what_it_is() -> None:
+    retro = load("retro")
+    assert repr(retro) == "<Model retro: 5.3 million parameters, float32, cpu>"
+    assert round(retro.parameter_count / 1e6, 1) == 5.3
+    assert "of no said task" in repr(tiny.model())
+    (result,) = retro.predict(["CC(=O)Nc1ccccc1"])
+    assert str(result.reactions[0]).endswith(">>CC(=O)Nc1ccccc1")
+
+
+def test_wrong_use_is_refused(model: Model) -> None:
+    with pytest.raises(ValueError, match="drop_invalid is 1: expected True or False"):
+        PredictOptions(drop_invalid=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="widen is 0"):
+        PredictOptions(widen=0)
+    with pytest.raises(ValueError, match="drafter is 'windows': beam 'exact' takes"):
+        PredictOptions(drop_invalid=True, drafter="windows")
+    assert PredictOptions(drop_invalid=True, drafter="windows", widen=1).drops

@@ -1,0 +1,58 @@
+"""Spellings of a target that read along with a query."""
+
+from __future__ import annotations
+
+import pytest
+
+from molspec import load
+from molspec.text import aligned_spellings, canonicalise
+from tests import tiny
+
+
+def test_of_one_molecule_all_are_given() -> None:
+    assert aligned_spellings("C", "OCC") == ["CCO", "C(C)O", "OCC"]
+    assert aligned_spellings("CCO", "junk") == []
+
+
+def test_molecules_stand_in_the_order_of_the_query() -> None:
+    query = "CC(=O)Nc1ccccc1"
+    spellings = aligned_spellings(query, "Nc1ccccc1.CC(=O)Cl")
+    assert spellings[0] == "CC(=O)Cl.Nc1ccccc1"
+    assert len(spellings) == len(set(spellings)) <= 64
+    assert {canonicalise(text) for text in spellings} == {spellings[0]}
+    assert "CC(=O)Cl.c1ccccc1N" in spellings
+    other = aligned_spellings("c1(NC(C)=O)ccccc1", spellings[0])
+    assert other[1] == "c1(N)ccccc1.C(C)(=O)Cl"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "CC(=O)Nc1ccccc1",
+        "CCCCCCOc1ccc(C(=O)Nc2ccccc2Oc2cccc(OC(C)c3nnn[nH]3)c2)cc1",
+        "CC(C)(C)[C@@H](CS(C)(=O)=O)Nc1nc(-c2c[nH]c3ncc(F)cc23)ncc1F",
+    ],
+)
+def test_the_models_own_spelling_is_found(query: str) -> None:
+    """What a model writes, made canonical, gets the log-prob of what it wrote, to the bit."""
+    retro = load("retro")
+    (result,) = retro.predict([query])
+    (written,) = result.predictions
+    asked = [query], [str(written.canonical)]
+    (found,) = retro.log_probs(*asked, aligned=True)
+    assert found.predictions == (written,)
+    (canonical,) = retro.log_probs(*asked)
+    assert canonical.predictions[0].log_prob <= written.log_prob
+
+
+def test_it_is_the_likeliest_of_the_spellings() -> None:
+    model = tiny.model()
+    query, target = "CC(=O)Oc1ccc2c(c1)CCN2", "Oc1ccc2c(c1)CCN2"
+    spellings = [target, *aligned_spellings(query, target)]
+    each = model.log_probs([query] * len(spellings), spellings)
+    readable = [result.predictions for result in each if not result.error]
+    best = max(readable, key=lambda found: found[0].log_prob)
+    for batch_size in (1, 4, 32):
+        (found,) = model.log_probs([query], [target], aligned=True, batch_size=batch_size)
+        assert found.predictions == best
+    assert "target" in str(model.log_probs(["C"], ["junk"], aligned=True)[0].error)
