@@ -136,6 +136,38 @@ void bind_lists(py::module_& module) {
       .def_readonly("drafter", &SpeculativeBeamSpec::drafter);
 }
 
+void bind_sampling(py::module_& module) {
+  py::class_<Sampling>(module, "Sampling")
+      .def(py::init([](double temperature, std::optional<int32_t> top_k,
+                       std::optional<double> top_p, uint64_t seed) {
+             Sampling sampling{temperature, top_k, top_p, seed};
+             sampling.check();
+             return sampling;
+           }),
+           py::kw_only(), py::arg("temperature") = 1.0, py::arg("top_k") = py::none(),
+           py::arg("top_p") = py::none(), py::arg("seed") = 0);
+  py::class_<Sampler>(module, "Sampler")
+      .def(py::init<const Sampling&, uint64_t, uint32_t>(), py::kw_only(), py::arg("sampling"),
+           py::arg("query_key"), py::arg("sample"))
+      .def(
+          "token",
+          [](const Sampler& self, const py::array_t<float, py::array::c_style>& log_probs,
+             uint32_t position) {
+            if (log_probs.ndim() != 1 || log_probs.size() == 0)
+              throw std::invalid_argument("log_probs: expected [vocab]");
+            return self.at(log_probs.data(), static_cast<int32_t>(log_probs.size()), position)
+                .token_id;
+          },
+          py::arg("log_probs"), py::arg("position"));
+  module.def("philox", [](std::array<uint32_t, 4> counter, uint64_t key) {
+    const PhiloxBits bits =
+        philox({{counter[0], counter[1], counter[2], counter[3]}}, key);
+    return std::array<uint32_t, 4>{bits.word[0], bits.word[1], bits.word[2], bits.word[3]};
+  });
+  module.def("fixed_log", &fixed_log);
+  module.def("fixed_exp", &fixed_exp);
+}
+
 void bind_specs(py::module_& module) {
   py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
   py::class_<GreedySpec, SearchSpec, std::shared_ptr<GreedySpec>>(module, "GreedySpec")
@@ -149,6 +181,18 @@ void bind_specs(py::module_& module) {
       .def_readonly("max_length", &GreedySpec::max_length)
       .def_readonly("drafter", &GreedySpec::drafter);
   bind_lists(module);
+  py::class_<SampleSpec, SearchSpec, std::shared_ptr<SampleSpec>>(module, "SampleSpec")
+      .def(py::init([](int32_t samples, int32_t max_length, const Sampling& sampling,
+                       const DrafterOptions& drafter) {
+             SampleSpec spec;
+             spec.samples = samples;
+             spec.max_length = max_length;
+             spec.sampling = sampling;
+             spec.drafter = drafter;
+             return checked(spec);
+           }),
+           py::kw_only(), py::arg("samples"), py::arg("max_length"), py::arg("sampling"),
+           py::arg("drafter"));
   py::class_<ForcedSpec, SearchSpec, std::shared_ptr<ForcedSpec>>(module, "ForcedSpec")
       .def(py::init([] { return checked(ForcedSpec{}); }));
 }
@@ -157,7 +201,8 @@ void bind_batch(py::module_& module) {
   py::class_<Path>(module, "Path")
       .def_readonly("row", &Path::row)
       .def_readonly("token_ids", &Path::token_ids)
-      .def_readonly("log_prob", &Path::log_prob);
+      .def_readonly("log_prob", &Path::log_prob)
+      .def_readonly("sampler", &Path::sampler);
   py::class_<Batch>(module, "Batch")
       .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
              return std::make_unique<Batch>(row_count, std::move(model));
@@ -166,8 +211,11 @@ void bind_batch(py::module_& module) {
       .def(
           "start",
           [](Batch& batch, int32_t row, std::shared_ptr<SearchSpec> spec,
-             const std::vector<int32_t>& ids) { batch.start(row, std::move(spec), ids); },
-          py::arg("row"), py::arg("spec").none(false), py::arg("source_ids"))
+             const std::vector<int32_t>& ids, uint64_t query_key) {
+            batch.start(row, std::move(spec), ids, query_key);
+          },
+          py::arg("row"), py::arg("spec").none(false), py::arg("source_ids"),
+          py::arg("query_key") = 0)
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
@@ -184,6 +232,7 @@ void bind_batch(py::module_& module) {
 
 void bind_search(py::module_& module) {
   bind_decoded(module);
+  bind_sampling(module);
   bind_specs(module);
   bind_batch(module);
 }

@@ -51,7 +51,7 @@ void GreedySearch::start(const std::vector<int32_t>& source_ids) {
 }
 
 void GreedySearch::paths(std::vector<Path>& out) const {
-  if (!drafter_) out.push_back({row_.index, token_ids_, answer_.log_prob});
+  if (!drafter_) out.push_back({row_.index, token_ids_, answer_.log_prob, std::nullopt});
 }
 
 void GreedySearch::plan(const DraftTree* proposed) {

@@ -7,6 +7,7 @@
 #include "search/beam.h"
 #include "search/forced.h"
 #include "search/greedy.h"
+#include "search/sample.h"
 #include "search/speculative_beam.h"
 
 namespace molspec {
@@ -48,6 +49,13 @@ void SpeculativeBeamSpec::check() const {
   molspec::check(drafter);
 }
 
+void SampleSpec::check() const {
+  require(samples >= 1, "samples", samples, "at least 1");
+  require(max_length >= 1, "max_length", max_length, "at least 1");
+  sampling.check();
+  molspec::check(drafter);
+}
+
 std::unique_ptr<Search> GreedySpec::search(const Row& row) const {
   return std::make_unique<GreedySearch>(*this, row);
 }
@@ -58,6 +66,10 @@ std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
 
 std::unique_ptr<Search> SpeculativeBeamSpec::search(const Row& row) const {
   return std::make_unique<SpeculativeBeamSearch>(*this, row);
+}
+
+std::unique_ptr<Search> SampleSpec::search(const Row& row) const {
+  return std::make_unique<SampleSearch>(*this, row);
 }
 
 std::unique_ptr<Search> ForcedSpec::search(const Row& row) const {

@@ -18,7 +18,7 @@ from molspec.drafting import check_count
 from molspec.engine.devices import Engine
 from molspec.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
 from molspec.queries import QueryReader
-from molspec.results import Prediction, Result, merge_duplicates
+from molspec.results import Prediction, Result, count_duplicates, merge_duplicates
 from molspec.strategy import search_spec
 
 #: Options that are kept with their searches, for other requests.
@@ -208,7 +208,9 @@ class Decoder:
             return request.ticket, Result(request.query, error=error, statistics=statistics)
         lists = [[self._prediction(each) for each in decoded.hypotheses] for decoded in parts]
         options = request.options
-        if options.merge_duplicates or options.views > 1:
+        if options.merge_duplicates and options.samples is not None:
+            predictions = count_duplicates(lists[0])
+        elif options.merge_duplicates or options.views > 1:
             predictions = merge_duplicates(lists)[: options.n_best]
         else:
             (predictions,) = map(tuple, lists)

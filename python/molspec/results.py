@@ -23,6 +23,10 @@ class Prediction:
     log_prob: float
     #: False where max_length came before EOS.
     finished: bool = True
+    #: Samples that it stands for, where equal ones are one.
+    count: int = 1
+    #: Of a sample without replacement, the probability of its being among the samples.
+    inclusion: float | None = None
 
     @cached_property
     def canonical(self) -> str | None:
@@ -71,6 +75,28 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
         for group in groups.values()
     ]
     return tuple(sorted(merged, key=_rarity))
+
+
+def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
+    """Samples with one canonical SMILES become one, with their count; the most frequent first.
+
+    It is spelt as the likeliest of them and has the probability of all their spellings together.
+    """
+    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
+    for sample in samples:
+        key = sample.canonical or (sample.smiles, sample.finished)
+        groups.setdefault(key, []).append(sample)
+    counted = []
+    for group in groups.values():
+        spellings = {sample.smiles: sample.log_prob for sample in group}
+        counted.append(
+            replace(
+                min(group, key=_rarity),
+                log_prob=_log_sum(spellings.values()),
+                count=sum(sample.count for sample in group),
+            )
+        )
+    return tuple(sorted(counted, key=lambda each: (-each.count, _rarity(each))))
 
 
 def _rarity(prediction: Prediction) -> float:

@@ -42,6 +42,20 @@ def search_spec(
     if options.is_greedy:
         native, outside = _native_drafter(drafting, guess)
         return SearchSpec(_native.GreedySpec(max_length=max_length, drafter=native), outside)
+    if options.samples is not None:
+        native, outside = _native_drafter(drafting, guess)
+        sampling = _native.Sampling(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            seed=options.seed,
+        )
+        return SearchSpec(
+            _native.SampleSpec(
+                samples=options.samples, max_length=max_length, sampling=sampling, drafter=native
+            ),
+            outside,
+        )
     lists: dict[str, Any] = {
         "beam_size": options.width,
         "n_best": options.n_best,
@@ -87,6 +101,10 @@ def chosen_drafter(options: PredictOptions, device: str | None = None) -> _Chose
     if options.is_greedy:
         if open_choice and options.drafter in (None, "tree"):
             return paying_tree(options.batch_size) if device == "cpu" else _DEVICE_TREE
+        return options.drafter_or("tree")
+    if options.samples is not None and options.replacement:
+        if open_choice and options.drafter in (None, "tree"):
+            return paying_tree(options.batch_size * options.samples)
         return options.drafter_or("tree")
     if options.beam in ("sbs", "standard"):
         return options.drafter_or({"sbs": "windows", "standard": "none"}[options.beam])

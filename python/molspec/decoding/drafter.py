@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from molspec._native import DraftTree
+from molspec._native import DraftTree, Sampler
 
 __all__ = ["DraftTree", "Drafter", "Path"]
 
@@ -21,6 +21,9 @@ class Path:
     token_ids: list[int]
     #: Natural log of the model's probability of them.
     log_prob: float
+    #: Of a sample, what draws its next tokens: `sampler.token(log_probs, position)` is the token
+    #: that these log-probs would give it. A drafter that asks it agrees with the model more often.
+    sampler: Sampler | None = None
 
 
 @runtime_checkable

@@ -85,13 +85,15 @@ class HostRounds:
         """Queries that are not done."""
         return self._batch.live_count
 
-    def start(self, row: int, spec: SearchSpec, source_ids: Sequence[int]) -> None:
-        """Begin the query of an encoded row."""
+    def start(
+        self, row: int, spec: SearchSpec, source_ids: Sequence[int], query_key: int = 0
+    ) -> None:
+        """Begin the query of an encoded row; query_key tells it from others where it draws."""
         if spec.drafter is not None:
             name = next(_names)
             spec.drafter.start(name, source_ids)
             self._drafters[row] = spec.drafter, name
-        self._batch.start(row, spec.search, source_ids)
+        self._batch.start(row, spec.search, source_ids, query_key)
 
     def run(self) -> list[Decoded]:
         """Draft, step, accept."""
@@ -130,7 +132,7 @@ class HostRounds:
         for place, path in enumerate(waiting):
             drafter, name = self._drafters[path.row]
             places.setdefault(id(drafter), (drafter, []))[1].append(place)
-            paths.append(Path(name, path.token_ids, path.log_prob))
+            paths.append(Path(name, path.token_ids, path.log_prob, path.sampler))
         proposed = [DraftTree()] * len(paths)
         for drafter, mine in places.values():
             trees = drafter.propose([paths[place] for place in mine])

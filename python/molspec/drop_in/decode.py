@@ -146,7 +146,7 @@ def decode(
         spec = search_spec(strategy, guess, max_length, device_name)
         requests = Requests(session, guess, strategy.batch_size)
         decoded = _answered(requests, sources, spec)
-    found = _hypotheses(decoded, strategy.n_best, special_ids, requests.statistics)
+    found = _hypotheses(decoded, strategy.answer_count, special_ids, requests.statistics)
     return found.to(device)
 
 
