@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "search/batch.h"
+#include "search/continuations.h"
 
 namespace py = pybind11;
 
@@ -26,7 +27,8 @@ py::array_t<int32_t> path_slots(const TokenTree& tree) {
   return py::array_t<int32_t>(static_cast<py::ssize_t>(slots.size()), slots.data());
 }
 
-std::vector<Decoded> advance(Batch& batch, const LogProbs& log_probs) {
+template <typename Searches>
+auto advance(Searches& batch, const LogProbs& log_probs) {
   const auto staged = static_cast<py::ssize_t>(batch.tree().staged().size());
   const int32_t vocab_size = batch.model().roles().vocab_size();
   if (log_probs.ndim() != 2 || log_probs.shape(0) < staged || log_probs.shape(1) != vocab_size)
@@ -197,13 +199,51 @@ void bind_specs(py::module_& module) {
       .def(py::init([] { return checked(ForcedSpec{}); }));
 }
 
+// What a step of the decoder is asked for.
+template <typename Searches>
+void bind_step(py::class_<Searches>& bound) {
+  bound
+      .def_property_readonly("block_count",
+                             [](const Searches& self) { return self.tree().block_count(); })
+      .def_property_readonly("nodes",
+                             [](const Searches& self) { return staged_nodes(self.tree()); })
+      .def_property_readonly("path_slots",
+                             [](const Searches& self) { return path_slots(self.tree()); });
+}
+
+void bind_continuations(py::module_& module) {
+  py::class_<Continuations> bound(module, "Continuations");
+  bound
+      .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model,
+                       const DrafterOptions& drafts, int32_t width) {
+             return std::make_unique<Continuations>(row_count, std::move(model), drafts, width);
+           }),
+           py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
+           py::arg("drafts"), py::arg("width") = 1)
+      .def("start", &Continuations::start, py::arg("row"), py::arg("source_ids"))
+      .def("release", &Continuations::release, py::arg("row"))
+      .def("ask", &Continuations::ask, py::arg("paths"), py::arg("counts"))
+      .def("paths", &Continuations::paths)
+      .def("plan", &Continuations::plan, py::arg("proposed") = std::vector<DraftTree>())
+      .def("advance", &advance<Continuations>, py::arg("log_probs"))
+      .def_property_readonly("trees", &Continuations::trees);
+  bind_step(bound);
+}
+
 void bind_batch(py::module_& module) {
   py::class_<Path>(module, "Path")
+      .def(py::init([](int32_t row, std::vector<int32_t> token_ids, double log_prob,
+                       std::optional<Sampler> sampler) {
+             return Path{row, std::move(token_ids), log_prob, sampler};
+           }),
+           py::arg("row"), py::arg("token_ids"), py::arg("log_prob"),
+           py::arg("sampler") = py::none())
       .def_readonly("row", &Path::row)
       .def_readonly("token_ids", &Path::token_ids)
       .def_readonly("log_prob", &Path::log_prob)
       .def_readonly("sampler", &Path::sampler);
-  py::class_<Batch>(module, "Batch")
+  py::class_<Batch> bound(module, "Batch");
+  bound
       .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
              return std::make_unique<Batch>(row_count, std::move(model));
            }),
@@ -219,13 +259,9 @@ void bind_batch(py::module_& module) {
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
-      .def("advance", &advance, py::arg("log_probs"))
-      .def_property_readonly("live_count", &Batch::live_count)
-      .def_property_readonly("block_count",
-                             [](const Batch& self) { return self.tree().block_count(); })
-      .def_property_readonly("nodes", [](const Batch& self) { return staged_nodes(self.tree()); })
-      .def_property_readonly("path_slots",
-                             [](const Batch& self) { return path_slots(self.tree()); });
+      .def("advance", &advance<Batch>, py::arg("log_probs"))
+      .def_property_readonly("live_count", &Batch::live_count);
+  bind_step(bound);
 }
 
 }  // namespace
@@ -235,6 +271,7 @@ void bind_search(py::module_& module) {
   bind_sampling(module);
   bind_specs(module);
   bind_batch(module);
+  bind_continuations(module);
 }
 
 }  // namespace molspec

@@ -7,7 +7,15 @@ from typing import Any
 
 from molspec import _native
 from molspec.decoding import SearchSpec
-from molspec.drafting import Drafter, DrafterMaker, Drafting, LookAhead, NoDraft, TreeDraft
+from molspec.drafting import (
+    Drafter,
+    DrafterMaker,
+    Drafting,
+    LookAhead,
+    ModelDraft,
+    NoDraft,
+    TreeDraft,
+)
 from molspec.options import PredictOptions
 
 #: Of SBS: a draft token is accepted while the likelier ones have less probability than this
@@ -83,6 +91,8 @@ def _beam(
         ahead = drafting
     else:
         ahead = replace(lookahead(options.width), drafter=_own(drafting))
+    if isinstance(ahead.drafter, ModelDraft) and ahead.drafter.width is None:
+        ahead = replace(ahead, drafter=replace(ahead.drafter, width=options.width))
     outside = None if ahead.drafter is None else _opened(ahead.drafter, guess)
     spec = _native.BeamSpec(
         **lists,

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from molspec._native import DraftTree, Sampler
 
-__all__ = ["DraftTree", "Drafter", "Path"]
+__all__ = ["DraftTree", "Drafter", "EncoderDrafter", "Path"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,11 @@ class Drafter(Protocol):
 
     def release(self, row: int) -> None:
         """End a query: it is done or cancelled."""
+
+
+@runtime_checkable
+class EncoderDrafter(Drafter, Protocol):
+    """A drafter that encodes what the model does."""
+
+    def read(self, row: int, source_ids: Sequence[int], encoder_ids: Sequence[int]) -> None:
+        """Take what the model encodes of a query that has begun."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from molspec._native import Decoded, GuessModel
 from molspec.decoding.rounds import HostRounds, Rounds, RoundsMaker, Session
@@ -118,7 +115,7 @@ class Requests:
                 if own not in self._rounds:
                     self._rounds.append(own)
                 return own
-        self._host.start(row, spec, source.token_ids, _key(source.encoder_ids))
+        self._host.start(row, spec, source.token_ids, source.encoder_ids)
         return self._host
 
     def _free(self, row: int) -> int:
@@ -126,9 +123,3 @@ class Requests:
         self._session.release(row)
         self._free_rows.append(row)
         return request
-
-
-def _key(encoder_ids: Sequence[int]) -> int:
-    """What tells a query from others, by what the model reads, on every machine alike."""
-    content = np.asarray(encoder_ids, dtype="<i4").tobytes()
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from itertools import count
 from typing import Protocol, runtime_checkable
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from molspec import _native
 from molspec._native import Batch, Decoded, GuessModel
-from molspec.decoding.drafter import Drafter, DraftTree, Path
+from molspec.decoding.drafter import Drafter, DraftTree, EncoderDrafter, Path
 from molspec.decoding.spec import SearchSpec
 from molspec.decoding.statistics import Stopwatch
 
@@ -86,14 +87,20 @@ class HostRounds:
         return self._batch.live_count
 
     def start(
-        self, row: int, spec: SearchSpec, source_ids: Sequence[int], query_key: int = 0
+        self,
+        row: int,
+        spec: SearchSpec,
+        source_ids: Sequence[int],
+        encoder_ids: Sequence[int] = (),
     ) -> None:
-        """Begin the query of an encoded row; query_key tells it from others where it draws."""
+        """Begin the query of an encoded row. What is drawn depends on encoder_ids."""
         if spec.drafter is not None:
             name = next(_names)
             spec.drafter.start(name, source_ids)
+            if isinstance(spec.drafter, EncoderDrafter):
+                spec.drafter.read(name, source_ids, encoder_ids)
             self._drafters[row] = spec.drafter, name
-        self._batch.start(row, spec.search, source_ids, query_key)
+        self._batch.start(row, spec.search, source_ids, _key(encoder_ids))
 
     def run(self) -> list[Decoded]:
         """Draft, step, accept."""
@@ -143,3 +150,9 @@ class HostRounds:
             for place, tree in zip(mine, trees, strict=True):
                 proposed[place] = tree
         return proposed
+
+
+def _key(encoder_ids: Sequence[int]) -> int:
+    """What tells a query from others, by what the model reads, on every machine alike."""
+    content = np.asarray(encoder_ids, dtype="<i4").tobytes()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

@@ -16,6 +16,7 @@ from molspec.drafting.configurations import (
     resolve,
 )
 from molspec.drafting.merging import merged
+from molspec.drafting.model_draft import ModelDraft
 from molspec.drafting.ngram import build_ngram, guess_model
 from molspec.drafting.simulation import DraftStatistics, simulate
 
@@ -27,6 +28,7 @@ __all__ = [
     "DrafterMaker",
     "Drafting",
     "LookAhead",
+    "ModelDraft",
     "NoDraft",
     "Path",
     "TreeDraft",
