@@ -24,7 +24,8 @@ void Lanes::stage(int32_t node) {
   staged_.push_back(node);
 }
 
-void Lanes::stage(int32_t node, const DraftTree& drafts, int32_t max_position) {
+int32_t Lanes::stage(int32_t node, const DraftTree& drafts, int32_t max_position) {
+  int32_t count = 0;
   placed_.assign(static_cast<size_t>(drafts.size()), TokenTree::kNone);
   for (size_t i = 0; i < placed_.size(); ++i) {
     const int32_t behind = drafts.parents[i];
@@ -32,7 +33,9 @@ void Lanes::stage(int32_t node, const DraftTree& drafts, int32_t max_position) {
     if (parent == TokenTree::kNone || row_.tree->position(parent) + 1 >= max_position) continue;
     placed_[i] = child_or_new(parent, drafts.token_ids[i]);
     stage(placed_[i]);
+    ++count;
   }
+  return count;
 }
 
 void Lanes::submit() const {

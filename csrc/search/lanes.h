@@ -35,10 +35,10 @@ class Lanes {
   int32_t child_or_new(int32_t parent, int32_t token_id);
 
   // The next step: a node whose parent is evaluated or staged, once however often it is asked for.
-  // Then drafts behind it, but none behind which no token may follow.
+  // Then drafts behind it, but none behind which no token may follow; gives how many.
   void unstage();
   void stage(int32_t node);
-  void stage(int32_t node, const DraftTree& drafts, int32_t max_position);
+  int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position);
   size_t staged_count() const { return staged_.size(); }
   // Puts what is staged before the decoder.
   void submit() const;

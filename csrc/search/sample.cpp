@@ -1,7 +1,5 @@
 #include "search/sample.h"
 
-#include <algorithm>
-
 namespace molspec {
 
 SampleSearch::SampleSearch(const SampleSpec& spec, Row row)
@@ -34,22 +32,24 @@ void SampleSearch::plan(const DraftTree* proposed) {
   nodes_.unstage();
   for (const Lane& lane : lanes_)
     if (lane.live) nodes_.stage(lane.node);
-  const size_t needed = nodes_.staged_count();
-  live_.clear();
-  for (const Lane& lane : lanes_) {
-    if (!lane.live) continue;
-    const bool seen = std::find(live_.begin(), live_.end(), lane.node) != live_.end();
-    live_.push_back(lane.node);
-    if (!drafter_) {
-      nodes_.stage(lane.node, *proposed++, spec_.max_length);
-    } else if (!seen) {
-      const auto& token_ids = lane.token_ids;
-      drafter_->propose(token_ids.data(), static_cast<int>(token_ids.size()), drafts_);
-      nodes_.stage(lane.node, drafts_, spec_.max_length);
-    }
-  }
+  size_t drafted = 0;
+  drafted_.clear();
+  for (const Lane& lane : lanes_)
+    if (lane.live) drafted += static_cast<size_t>(draft(lane, proposed));
   nodes_.submit();
-  count_staged(nodes_.staged_count(), nodes_.staged_count() - needed);
+  count_staged(nodes_.staged_count(), drafted);
+}
+
+// Each sample's drafts count, though they may be shared.
+int32_t SampleSearch::draft(const Lane& lane, const DraftTree*& proposed) {
+  if (!drafter_) return nodes_.stage(lane.node, *proposed++, spec_.max_length);
+  const auto [found, is_new] = drafted_.emplace(lane.node, 0);
+  if (is_new) {
+    const auto& token_ids = lane.token_ids;
+    drafter_->propose(token_ids.data(), static_cast<int>(token_ids.size()), drafts_);
+    found->second = nodes_.stage(lane.node, drafts_, spec_.max_length);
+  }
+  return found->second;
 }
 
 bool SampleSearch::advance(const float* log_probs, int32_t vocab_size) {

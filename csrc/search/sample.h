@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "search/lanes.h"
@@ -23,6 +24,7 @@ class SampleSearch final : public Search {
   bool advance(const float* log_probs, int32_t vocab_size) override;
 
  private:
+  int32_t draft(const Lane& lane, const DraftTree*& proposed);
   void finish();
 
   SampleSpec spec_;
@@ -31,6 +33,7 @@ class SampleSearch final : public Search {
   std::vector<Lane> lanes_;        // a sample each
   std::vector<Sampler> samplers_;  // of the lanes
   std::vector<int32_t> live_;      // scratch
+  std::unordered_map<int32_t, int32_t> drafted_;  // drafts behind a node, where it has its own
   DraftTree drafts_;
 };
 
