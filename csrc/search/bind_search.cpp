@@ -61,6 +61,7 @@ void bind_decoded(py::module_& module) {
              return Hypothesis{std::move(token_ids), log_prob, finished};
            }),
            py::kw_only(), py::arg("token_ids"), py::arg("log_prob"), py::arg("finished"))
+      .def_readonly("inclusion", &Hypothesis::inclusion)
       .def_readonly("token_ids", &Hypothesis::token_ids)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("finished", &Hypothesis::finished);
@@ -123,6 +124,21 @@ void bind_lists(py::module_& module) {
                              [](const BeamSpec& spec) { return spec.look_ahead.min_confidence; })
       .def_property_readonly("drafts",
                              [](const BeamSpec& spec) { return spec.look_ahead.drafts(); });
+  // No BeamSpec to Python: where a device has rounds for those, this one's are the host's.
+  py::class_<StochasticBeamSpec, ListSpec, std::shared_ptr<StochasticBeamSpec>>(
+      module, "StochasticBeamSpec")
+      .def(py::init([](int32_t samples, int32_t max_length, const Sampling& sampling, int32_t steps,
+                       int32_t node_budget, float min_confidence, bool proposed) {
+             auto spec = lists<StochasticBeamSpec>(samples + 1, samples, max_length, 0.0);
+             spec.finished_apart = false;
+             spec.look_ahead = {steps, node_budget, min_confidence};
+             spec.proposed = proposed;
+             spec.sampling = sampling;
+             return checked(spec);
+           }),
+           py::kw_only(), py::arg("samples"), py::arg("max_length"), py::arg("sampling"),
+           py::arg("steps") = 0, py::arg("node_budget") = 0, py::arg("min_confidence") = 1.0F,
+           py::arg("proposed") = false);
   py::class_<SpeculativeBeamSpec, ListSpec, std::shared_ptr<SpeculativeBeamSpec>>(
       module, "SpeculativeBeamSpec")
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,

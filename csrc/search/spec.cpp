@@ -9,6 +9,7 @@
 #include "search/greedy.h"
 #include "search/sample.h"
 #include "search/speculative_beam.h"
+#include "search/stochastic_beam.h"
 
 namespace molspec {
 namespace {
@@ -43,6 +44,11 @@ void BeamSpec::check() const {
           look_ahead.min_confidence, "0 to 1");
 }
 
+void StochasticBeamSpec::check() const {
+  BeamSpec::check();
+  sampling.check();
+}
+
 void SpeculativeBeamSpec::check() const {
   ListSpec::check();
   require(nucleus > 0 && nucleus <= 1, "nucleus", nucleus, "more than 0, at most 1");
@@ -62,6 +68,10 @@ std::unique_ptr<Search> GreedySpec::search(const Row& row) const {
 
 std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
   return std::make_unique<BeamSearch>(*this, row);
+}
+
+std::unique_ptr<Search> StochasticBeamSpec::search(const Row& row) const {
+  return std::make_unique<StochasticBeamSearch>(*this, row);
 }
 
 std::unique_ptr<Search> SpeculativeBeamSpec::search(const Row& row) const {

@@ -59,6 +59,14 @@ struct BeamSpec : ListSpec {
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
+// So many samples that all differ: a beam of noisy scores, one wider than they are many.
+struct StochasticBeamSpec : BeamSpec {
+  Sampling sampling;
+
+  void check() const override;
+  std::unique_ptr<Search> search(const Row& row) const override;
+};
+
 struct SpeculativeBeamSpec : ListSpec {
   float nucleus;
   DrafterOptions drafter;

@@ -119,6 +119,8 @@ class Hypothesis:
     def log_prob(self) -> float: ...
     @property
     def finished(self) -> bool: ...
+    @property
+    def inclusion(self) -> float | None: ...
 
 class SearchStatistics:
     def __init__(
@@ -233,6 +235,19 @@ class BeamSpec(ListSpec):
     def drafts(self) -> bool: ...
     @property
     def proposed(self) -> bool: ...
+
+class StochasticBeamSpec(ListSpec):
+    def __init__(
+        self,
+        *,
+        samples: int,
+        max_length: int,
+        sampling: Sampling,
+        steps: int = 0,
+        node_budget: int = 0,
+        min_confidence: float = 1.0,
+        proposed: bool = False,
+    ) -> None: ...
 
 class SpeculativeBeamSpec(ListSpec):
     def __init__(

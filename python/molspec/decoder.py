@@ -218,7 +218,7 @@ class Decoder:
 
     def _prediction(self, found: Hypothesis) -> Prediction:
         text = self._model.reader.vocabulary.decode(found.token_ids)
-        return Prediction(text, found.log_prob, found.finished)
+        return Prediction(text, found.log_prob, found.finished, inclusion=found.inclusion)
 
 
 _DEFAULTS = PredictOptions()
