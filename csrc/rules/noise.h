@@ -27,10 +27,9 @@ MOLSPEC_ANYWHERE inline PhiloxBits philox(PhiloxBits counter, uint64_t key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t left = uint64_t{0xD2511F53} * counter.word[0];
     const uint64_t right = uint64_t{0xCD9E8D57} * counter.word[2];
-    counter = {{static_cast<uint32_t>(right >> 32) ^ counter.word[1] ^ low,
-                static_cast<uint32_t>(right),
-                static_cast<uint32_t>(left >> 32) ^ counter.word[3] ^ high,
-                static_cast<uint32_t>(left)}};
+    counter = {
+        {static_cast<uint32_t>(right >> 32) ^ counter.word[1] ^ low, static_cast<uint32_t>(right),
+         static_cast<uint32_t>(left >> 32) ^ counter.word[3] ^ high, static_cast<uint32_t>(left)}};
     low += 0x9E3779B9;
     high += 0xBB67AE85;
   }

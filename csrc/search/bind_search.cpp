@@ -178,8 +178,7 @@ void bind_sampling(py::module_& module) {
           },
           py::arg("log_probs"), py::arg("position"));
   module.def("philox", [](std::array<uint32_t, 4> counter, uint64_t key) {
-    const PhiloxBits bits =
-        philox({{counter[0], counter[1], counter[2], counter[3]}}, key);
+    const PhiloxBits bits = philox({{counter[0], counter[1], counter[2], counter[3]}}, key);
     return std::array<uint32_t, 4>{bits.word[0], bits.word[1], bits.word[2], bits.word[3]};
   });
   module.def("fixed_log", &fixed_log);
@@ -267,9 +266,8 @@ void bind_batch(py::module_& module) {
       .def(
           "start",
           [](Batch& batch, int32_t row, std::shared_ptr<SearchSpec> spec,
-             const std::vector<int32_t>& ids, uint64_t query_key) {
-            batch.start(row, std::move(spec), ids, query_key);
-          },
+             const std::vector<int32_t>& ids,
+             uint64_t query_key) { batch.start(row, std::move(spec), ids, query_key); },
           py::arg("row"), py::arg("spec").none(false), py::arg("source_ids"),
           py::arg("query_key") = 0)
       .def("cancel", &Batch::cancel, py::arg("row"))

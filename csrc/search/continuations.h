@@ -1,6 +1,6 @@
-// Continues paths of many queries by a few tokens: a model that drafts for another one, with a cache
-// of its own. A query's row stays as long as the query does: what was evaluated of its paths is
-// kept, and a path that the other model took elsewhere goes on from where the two part.
+// Continues paths of many queries by a few tokens: a model that drafts for another one, with a
+// cache of its own. A query's row stays as long as the query does: what was evaluated of its paths
+// is kept, and a path that the other model took elsewhere goes on from where the two part.
 //
 // A call is ask() and then rounds, as those of Batch: paths(), plan(), a step of the decoder,
 // advance(), until it says that all are done; then trees().
@@ -69,7 +69,7 @@ class Continuations {
   TokenTree tree_;
   std::vector<Query> rows_;
   std::vector<Asked> asked_;
-  std::vector<DraftTree> trees_;     // by path that was asked
+  std::vector<DraftTree> trees_;      // by path that was asked
   std::vector<Candidate> likeliest_;  // scratch
 };
 

@@ -8,14 +8,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "search/sampling.h"
 #include "search/beam_nodes.h"
+#include "search/sampling.h"
 #include "search/search.h"
 
 namespace molspec {
 
 struct Lane {
-  std::vector<int32_t> token_ids;  // behind BOS
+  std::vector<int32_t> token_ids;   // behind BOS
   int32_t node = TokenTree::kNone;  // of the last token
   bool live = true;
   std::vector<int32_t> rows;  // of this round: the staged nodes that the lane went over
@@ -106,8 +106,7 @@ Verdict Lanes::advance(Lane& lane, const float* log_probs, int32_t vocab_size, i
   const Verdict verdict = accept_argmax(team, row_.eos(), max_length, lane);
   lane.live = verdict == Verdict::kGoesOn;
   if (lane.live)
-    lane.node =
-        child_or_new(staged_[static_cast<size_t>(lane.rows.back())], lane.token_ids.back());
+    lane.node = child_or_new(staged_[static_cast<size_t>(lane.rows.back())], lane.token_ids.back());
   return verdict;
 }
 

@@ -79,8 +79,7 @@ void SampleSearch::finish() {
   for (Lane& lane : lanes_) {
     decoded_.statistics.accepted_tokens += lane.accepted_tokens;
     decoded_.statistics.emitted_tokens += lane.emitted_tokens;
-    decoded_.hypotheses.push_back(
-        {std::move(lane.token_ids), lane.log_prob, lane.finished != 0});
+    decoded_.hypotheses.push_back({std::move(lane.token_ids), lane.log_prob, lane.finished != 0});
   }
 }
 

@@ -30,9 +30,9 @@ class SampleSearch final : public Search {
   SampleSpec spec_;
   std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
   Lanes nodes_;
-  std::vector<Lane> lanes_;        // a sample each
-  std::vector<Sampler> samplers_;  // of the lanes
-  std::vector<int32_t> live_;      // scratch
+  std::vector<Lane> lanes_;                       // a sample each
+  std::vector<Sampler> samplers_;                 // of the lanes
+  std::vector<int32_t> live_;                     // scratch
   std::unordered_map<int32_t, int32_t> drafted_;  // drafts behind a node, where it has its own
   DraftTree drafts_;
 };

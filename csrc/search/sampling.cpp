@@ -83,8 +83,8 @@ Drawn Sampler::at(const float* log_probs, int32_t vocab_size, uint32_t position)
   double best = -std::numeric_limits<double>::infinity();
   for (const Tempered& token : tokens) {
     const auto id = static_cast<uint32_t>(token.token_id);
-    const double noisy = static_cast<double>(token.log_prob) / sampling_.temperature +
-                         noise_.gumbel(position, id);
+    const double noisy =
+        static_cast<double>(token.log_prob) / sampling_.temperature + noise_.gumbel(position, id);
     if (noisy < best || (noisy == best && token.token_id > drawn.token_id)) continue;
     best = noisy;
     drawn = {token.token_id, token.log_prob};

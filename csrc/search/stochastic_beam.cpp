@@ -13,7 +13,8 @@ double log_1p_exp(double value) {
   return odds < 1e-5 ? odds * (1 - odds / 2) : fixed_log(1 + odds);
 }
 
-// Noise `noisy`, of which `greatest` is the greatest, on the condition that `given` is (appendix B).
+// Noise `noisy`, of which `greatest` is the greatest, on the condition that `given` is (appendix
+// B).
 double conditional(double noisy, double greatest, double given) {
   if (noisy == greatest) return given;
   const double v = given - noisy + fixed_log_1m_exp(noisy - greatest);
@@ -49,8 +50,8 @@ void StochasticBeamSearch::remember(int32_t slot, const float* log_probs, int32_
   Note& node = note(slot);
   node.noise = noise(slot);
   const int32_t parent = row_.tree->parent(slot);
-  node.log_probs = parent == TokenTree::kNone ? PathLogProbs{}
-                                              : behind(parent, row_.tree->token_id(slot));
+  node.log_probs =
+      parent == TokenTree::kNone ? PathLogProbs{} : behind(parent, row_.tree->token_id(slot));
   tempered(log_probs, vocab_size, sampling_, tempered_);
   node.noisy.clear();
   for (const Tempered& token : tempered_) {
@@ -97,8 +98,8 @@ void StochasticBeamSearch::guess(int32_t slot) {
   const double norm = total > 0 ? fixed_log(total) : 0;
   for (const Candidate& token : tokens) {
     const double log_prob = static_cast<double>(token.log_prob) / sampling_.temperature - norm;
-    node.noisy.push_back({token.token, log_prob,
-                          log_prob + own.gumbel(0, static_cast<uint32_t>(token.token))});
+    node.noisy.push_back(
+        {token.token, log_prob, log_prob + own.gumbel(0, static_cast<uint32_t>(token.token))});
   }
   std::sort(node.noisy.begin(), node.noisy.end(), noisier);
 }
@@ -114,8 +115,7 @@ void StochasticBeamSearch::add_choices(BeamLists& lists, int32_t rank, bool gues
   const float sure = guessed ? std::exp(guesses(entry.node).front().log_prob) : 1;
   for (const NoisyToken& token : tokens) {
     const double noisy = conditional(before + token.noisy, greatest, entry.log_prob);
-    lists.choices.push_back(
-        {{noisy, rank, token.token_id}, noisy, entry.confidence * sure});
+    lists.choices.push_back({{noisy, rank, token.token_id}, noisy, entry.confidence * sure});
   }
 }
 
@@ -128,17 +128,16 @@ double StochasticBeamSearch::own_log_prob(const BeamEntry& entry) const {
 
 void StochasticBeamSearch::finish() {
   const int32_t count = std::min(lists_.count, spec_.n_best);
-  const double threshold = lists_.count > count
-                               ? lists_.beam[static_cast<size_t>(count)].log_prob
-                               : -std::numeric_limits<double>::infinity();
+  const double threshold = lists_.count > count ? lists_.beam[static_cast<size_t>(count)].log_prob
+                                                : -std::numeric_limits<double>::infinity();
   for (int32_t rank = 0; rank < count; ++rank) {
     const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
     const int32_t last = entry.node;
     const PathLogProbs path = entry.finished
                                   ? behind(last, row_.eos())
                                   : behind(row_.tree->parent(last), row_.tree->token_id(last));
-    decoded_.hypotheses.push_back({row_.tree->path(last), path.own, entry.finished != 0,
-                                   inclusion(path.drawn, threshold)});
+    decoded_.hypotheses.push_back(
+        {row_.tree->path(last), path.own, entry.finished != 0, inclusion(path.drawn, threshold)});
   }
 }
 

@@ -1,6 +1,6 @@
-// Stochastic beam search: Kool, van Hoof and Welling, ICML 2019, "Stochastic beams and where to find
-// them". Beam search whose scores are log-probs with Gumbel noise gives samples that all differ, as
-// if they were drawn one after the other without replacement.
+// Stochastic beam search: Kool, van Hoof and Welling, ICML 2019, "Stochastic beams and where to
+// find them". Beam search whose scores are log-probs with Gumbel noise gives samples that all
+// differ, as if they were drawn one after the other without replacement.
 //
 // A hypothesis' noise is the greatest of all sequences that begin with it: the noise of its
 // extensions is drawn on the condition that their greatest is the hypothesis' own. So an extension

@@ -204,7 +204,7 @@ class PredictOptions:
             return
         default = {"sbs": "windows", "standard": "none"}.get(self.beam or "", "tree")
         drafter = self.drafter_or(default)
-        kind = "" if self.is_greedy else self.beam or "exact"
+        kind: str = "" if self.is_greedy else self.beam or "exact"
         if self.samples is not None and self.replacement:
             kind = "sampling"
         names, allowed = _DRAFTERS[kind]

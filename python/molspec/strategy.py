@@ -74,9 +74,7 @@ def _beam(
 ) -> SearchSpec:
     finished_apart = options.finished == "apart"
     ahead, outside = _ahead(drafting, guess, options.width)
-    return SearchSpec(
-        _native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside
-    )
+    return SearchSpec(_native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside)
 
 
 def _samples(

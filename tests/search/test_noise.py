@@ -62,9 +62,7 @@ def test_draws_are_independent_in_all_that_they_depend_on(varied: str) -> None:
     def token(number: int) -> int:
         at = {"seed": 1, "query_key": 2, "sample": 3, "position": 4, varied: number}
         sampling = _native.Sampling(seed=at["seed"])
-        sampler = _native.Sampler(
-            sampling=sampling, query_key=at["query_key"], sample=at["sample"]
-        )
+        sampler = _native.Sampler(sampling=sampling, query_key=at["query_key"], sample=at["sample"])
         return sampler.token(row, at["position"])
 
     tokens = [token(number) for number in range(20_000)]

@@ -68,10 +68,7 @@ def test_the_first_is_a_sample_and_the_second_one_of_the_rest(
     pairs: list[Drawn], true: dict[chance.Sequence_, float]
 ) -> None:
     expected = {
-        (a, b): share * true[b] / (1 - share)
-        for a, share in true.items()
-        for b in true
-        if a != b
+        (a, b): share * true[b] / (1 - share) for a, share in true.items() for b in true if a != b
     }
     assert math.fsum(expected.values()) == pytest.approx(1)
     seen = [tuple(sequence for sequence, _, _ in drawn) for drawn in pairs]
@@ -107,7 +104,7 @@ def test_all_there_are_is_certain(model: Model, true: dict[chance.Sequence_, flo
     requests.submit(source, search_spec(options, model.guess, MAX_LENGTH, "cpu"))
     found = [decoded for _ in range(5) for _, decoded in requests.step()]
     hypotheses = found[0].hypotheses
-    assert len({tuple(h.token_ids) + (h.finished,) for h in hypotheses}) == len(true)
+    assert len({(*h.token_ids, h.finished) for h in hypotheses}) == len(true)
     assert [h.inclusion for h in hypotheses] == [1.0] * len(true)
 
 
@@ -119,7 +116,10 @@ def test_drafts_change_nothing(
     write(tiny.checkpoint(1), tmp_path / "same")
     write(tiny.checkpoint(2), tmp_path / "small")
     options: dict[str, Any] = {
-        "samples": 3, "replacement": False, "temperature": temperature, "max_length": 25
+        "samples": 3,
+        "replacement": False,
+        "temperature": temperature,
+        "max_length": 25,
     }
     reference = model.predict(SHORT, drafter="none", batch_size=batch_size, **options)
     for result in reference:
@@ -144,4 +144,3 @@ def test_samples_bear_the_models_own_log_probs(model: Model) -> None:
     own = model.log_probs([query for query, _ in asked], [p.smiles for _, p in asked])
     assert [each.predictions[0].log_prob for each in own] == [p.log_prob for _, p in asked]
     assert len(asked) > 5
-

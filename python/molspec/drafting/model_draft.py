@@ -73,7 +73,11 @@ class ModelDraft:
         if not isinstance(self.model, str | FilePath):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
-        checkpoint = checkpoints.read(locate(self.model))
+        try:
+            path = locate(self.model)
+        except ValueError as error:
+            raise checkpoints.CheckpointError(str(error)) from error
+        checkpoint = checkpoints.read(path)
         own = list(checkpoint.vocabulary.tokens)
         check_vocabulary(str(self.model), own, guess.tokens)
         engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", self.dtype)
