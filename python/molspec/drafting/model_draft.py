@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from molspec.drafting.configurations import (
 )
 from molspec.drafting.gamma import AdaptiveGamma, FixedGamma
 from molspec.drafting.model_drafter import ModelDrafter
-from molspec.engine.devices import make_engine
+from molspec.engine.devices import Engine, make_engine
 from molspec.model.spec import ModelSpec
 from molspec.models import locate
 
@@ -70,6 +71,20 @@ class ModelDraft:
         Raises ValueError, naming both, where the vocabularies differ, CheckpointError where there
         is no such model.
         """
+        checkpoint, engine = self._loaded
+        own = list(checkpoint.vocabulary.tokens)
+        check_vocabulary(str(self.model), own, guess.tokens)
+        return self.drafting_with(
+            engine.session(_MOST_ROWS),
+            guess,
+            Framing(checkpoint.spec, checkpoint.vocabulary.bos_id, checkpoint.vocabulary.eos_id),
+            checkpoint.spec.max_positions,
+            _MOST_ROWS,
+        )
+
+    @cached_property
+    def _loaded(self) -> tuple[checkpoints.Checkpoint, Engine]:
+        """What is read once for all calls that the drafter is given to."""
         if not isinstance(self.model, str | FilePath):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
@@ -78,16 +93,7 @@ class ModelDraft:
         except ValueError as error:
             raise checkpoints.CheckpointError(str(error)) from error
         checkpoint = checkpoints.read(path)
-        own = list(checkpoint.vocabulary.tokens)
-        check_vocabulary(str(self.model), own, guess.tokens)
-        engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", self.dtype)
-        return self.drafting_with(
-            engine.session(_MOST_ROWS),
-            guess,
-            Framing(checkpoint.spec, checkpoint.vocabulary.bos_id, checkpoint.vocabulary.eos_id),
-            checkpoint.spec.max_positions,
-            _MOST_ROWS,
-        )
+        return checkpoint, make_engine(checkpoint.spec, checkpoint.weights, "cpu", self.dtype)
 
     def drafting_with(
         self,
