@@ -69,11 +69,12 @@ def speed(
         for name, results in found.items():
             statistics = results.statistics
             own = median(seconds[name])
+            of_none = zip(seconds["none"], seconds[name], strict=True)
             yield (
                 f"| {search} | {name} | {statistics.query_calls / len(queries):.1f} "
                 f"| {statistics.accepted_per_drafted:.1%} | {statistics.accepted_per_emitted:.1%} "
                 f"| {1e3 * own / len(queries):.1f} "
-                f"| {median(a / b for a, b in zip(seconds['none'], seconds[name], strict=True)):.2f} |"
+                f"| {median(none / own for none, own in of_none):.2f} |"
             )
 
 
@@ -81,7 +82,7 @@ def diversity(
     model: Model, queries: Sequence[str], targets: Sequence[str], counts: Sequence[int]
 ) -> Iterator[str]:
     """Distinct molecules, and whether what is recorded is among them."""
-    yield "| answers | how | distinct valid molecules | recall | decoder calls a query | ms a query |"
+    yield "| answers | how | distinct molecules | recall | decoder calls a query | ms a query |"
     yield "|---:|---|" + "---:|" * 4
     recorded = [canonicalise(target) for target in targets]
     for count in counts:
@@ -96,10 +97,11 @@ def diversity(
             results = model.predict(queries, **options)
             seconds = process_time() - begin
             kinds = [{p.canonical for p in r.predictions} - {None} for r in results]
+            calls = results.statistics.query_calls / len(queries)
             hits = sum(target in kind for target, kind in zip(recorded, kinds, strict=True))
             yield (
                 f"| {count} | {name} | {sum(map(len, kinds)) / len(queries):.1f} "
-                f"| {hits / len(queries):.1%} | {results.statistics.query_calls / len(queries):.1f} "
+                f"| {hits / len(queries):.1%} | {calls:.1f} "
                 f"| {1e3 * seconds / len(queries):.0f} |"
             )
 

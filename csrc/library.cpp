@@ -12,7 +12,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   library.def(
       "decoder_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
       "Tensor memories, Tensor memory_cache, Tensor(a!) kv_cache, Tensor(b!) workspace, "
-      "Tensor(c!) log_probs) -> ()");
+      "Tensor(c!) log_probs, Tensor(d!) hidden_states) -> ()");
   // On a device values are checked there; this waits and raises what the last call found.
   library.def("refuse_fault(Tensor workspace) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");

@@ -80,6 +80,10 @@ class DecoderRows {
 
   void end() const {
     if (model_.final_norm) layers_.norm(model_.decoder.norm, rows_, work_.hidden, work_.hidden);
+    if (problem_.hidden_states != nullptr)
+      for (int row = 0; row < rows_; ++row)
+        std::copy_n(work_.hidden + row * model_.d_stride(), model_.d_model,
+                    problem_.hidden_states + work_.slots[row] * model_.d_model);
     layers_.log_probs(rows_, log_probs_);
   }
 
@@ -135,10 +139,11 @@ void values_check(const DecoderStepProblem& problem) {
 
 void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& nodes,
                      const Tensor& path_slots, const Tensor& memories, const Tensor& memory_cache,
-                     const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs) {
+                     const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs,
+                     const Tensor& hidden_states) {
   const DecoderStepProblem problem =
       decoder_step_check(read_cpu_model(weights, table), nodes, path_slots, memories, memory_cache,
-                         kv_cache, workspace, log_probs);
+                         kv_cache, workspace, log_probs, hidden_states);
   values_check(problem);
   decoder_step(problem);
 }

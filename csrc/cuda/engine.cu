@@ -79,6 +79,7 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
     memory.base += model.block_size();
   }
   layers.end(model.decoder);
+  if (problem.hidden_states) layers.keep_hidden(problem.hidden_states);
   layers.log_probs(problem.log_probs);
 }
 

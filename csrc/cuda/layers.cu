@@ -204,6 +204,11 @@ void Layers::store_memory(const Attention& cross_attention, const LayerCache& ca
   launch_linear(project);
 }
 
+void Layers::keep_hidden(float* out) const {
+  launch("keep_hidden", keep_hidden_kernel, row_blocks(rows_), kRowThreads, stream_, work_.status,
+         work_.rows, work_.hidden, model_.d_stride(), static_cast<int>(model_.d_model), out);
+}
+
 void Layers::log_probs(float* out) {
   const int64_t stride = model_.logits_stride();
   launch_linear(

@@ -33,6 +33,8 @@ class Layers {
   void end(const Stack& stack);
   // Keys and values of the finished encoder's rows, for one layer of the decoder.
   void store_memory(const Attention& cross_attention, const LayerCache& cache);
+  // hidden, in rows of the slots; [slot, d_model]
+  void keep_hidden(float* out) const;
   // [rows, target_vocab_size]
   void log_probs(float* out);
 

@@ -119,6 +119,15 @@ inline __global__ void norm_kernel(NormProblem problem) {
   write_columns(problem.stride, to, [&](int i) { return normalise(in, moments, from[0][i], i); });
 }
 
+// A warp a row of `in` [rows, stride], which goes to row `slot` of `out` [slot, size].
+inline __global__ void keep_hidden_kernel(const Status* status, const Row* rows, const float* in,
+                                          int64_t stride, int size, float* out) {
+  const int64_t row = blockIdx.x * kRowsOfBlock + warp_index();
+  if (row >= status->row_count || rows[row].node.memory == kAbsent) return;
+  const float* from = in + row * stride;
+  write_columns(size, out + int64_t{rows[row].slot} * size, [&](int i) { return from[i]; });
+}
+
 struct LogSoftmaxProblem {
   const Status* status;
   const Row* rows;

@@ -14,7 +14,8 @@ Node* nodes_check(const Tensor& nodes) {
 DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& path_slots, const Tensor& memories,
                                       const Tensor& memory_cache, const Tensor& kv_cache,
-                                      const Tensor& workspace, const Tensor& log_probs) {
+                                      const Tensor& workspace, const Tensor& log_probs,
+                                      const Tensor& hidden_states) {
   DecoderStepProblem problem{};
   problem.model = &model;
   problem.nodes = reinterpret_cast<const Node*>(
@@ -36,6 +37,13 @@ DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
 
   problem.memory_blocks = cache_check(model, memory_cache, "memory_cache");
   problem.kv_blocks = cache_check(model, kv_cache, "kv_cache");
+  float* hidden = checked_data<float>(hidden_states, "hidden_states", ScalarType::Float, 2);
+  const int64_t slots = problem.kv_blocks * kBlockPositions;
+  check(hidden_states.size(0) == 0 ||
+            (hidden_states.size(0) >= slots && hidden_states.size(1) == model.d_model),
+        "hidden_states has shape [", hidden_states.size(0), ", ", hidden_states.size(1),
+        "]: expected no rows or [at least ", slots, ", ", model.d_model, "]");
+  problem.hidden_states = hidden_states.size(0) == 0 ? nullptr : hidden;
   return problem;
 }
 

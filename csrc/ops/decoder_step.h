@@ -2,7 +2,8 @@
 //
 // A node is a token behind a path of earlier nodes. Its keys and values are stored in the slot of
 // the cache that ends its path; it attends to the slots of its path, in that order, and to the
-// memory of its query. Parents stand before their children.
+// memory of its query. Parents stand before their children. Where drafters ask for it, the last
+// hidden state of a node, of which its log-probabilities are made, is kept by its slot too.
 
 #pragma once
 
@@ -34,7 +35,8 @@ struct DecoderStepProblem {
   int64_t kv_blocks;
   uint8_t* workspace;
   int64_t workspace_size;
-  float* log_probs;  // [node, target_vocab_size]
+  float* log_probs;      // [node, target_vocab_size]
+  float* hidden_states;  // [slot, d_model], or null
 };
 
 // A tensor of nodes int32 [at least 1 node, 4] that an operator writes or reads.
@@ -44,7 +46,8 @@ Node* nodes_check(const Tensor& nodes);
 DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& path_slots, const Tensor& memories,
                                       const Tensor& memory_cache, const Tensor& kv_cache,
-                                      const Tensor& workspace, const Tensor& log_probs);
+                                      const Tensor& workspace, const Tensor& log_probs,
+                                      const Tensor& hidden_states);
 
 // What the values of a node are held against: a problem's sizes, without its model.
 struct NodeLimits {

@@ -249,13 +249,14 @@ void bind_batch(py::module_& module) {
   py::class_<Path>(module, "Path")
       .def(py::init([](int32_t row, std::vector<int32_t> token_ids, double log_prob,
                        std::optional<Sampler> sampler) {
-             return Path{row, std::move(token_ids), log_prob, sampler};
+             return Path{row, std::move(token_ids), log_prob, TokenTree::kNone, sampler};
            }),
            py::arg("row"), py::arg("token_ids"), py::arg("log_prob"),
            py::arg("sampler") = py::none())
       .def_readonly("row", &Path::row)
       .def_readonly("token_ids", &Path::token_ids)
       .def_readonly("log_prob", &Path::log_prob)
+      .def_readonly("slot", &Path::slot)
       .def_readonly("sampler", &Path::sampler);
   py::class_<Batch> bound(module, "Batch");
   bound

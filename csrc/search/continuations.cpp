@@ -103,7 +103,8 @@ std::vector<Path> Continuations::paths() const {
   std::vector<Path> out;
   for (const Asked& asked : asked_)
     if (asked.lane.live && !rows_[static_cast<size_t>(asked.row)].drafter)
-      out.push_back({asked.row, asked.lane.token_ids, asked.lane.log_prob, asked.sampler});
+      out.push_back({asked.row, asked.lane.token_ids, asked.lane.log_prob,
+                     tree_.parent(asked.lane.node), asked.sampler});
   return out;
 }
 

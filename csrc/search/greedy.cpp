@@ -51,7 +51,9 @@ void GreedySearch::start(const std::vector<int32_t>& source_ids) {
 }
 
 void GreedySearch::paths(std::vector<Path>& out) const {
-  if (!drafter_) out.push_back({row_.index, token_ids_, answer_.log_prob, std::nullopt});
+  if (drafter_) return;
+  const int32_t before = row_.tree->parent(slots_.front());
+  out.push_back({row_.index, token_ids_, answer_.log_prob, before});
 }
 
 void GreedySearch::plan(const DraftTree* proposed) {

@@ -25,7 +25,8 @@ void SampleSearch::paths(std::vector<Path>& out) const {
   if (drafter_) return;
   for (size_t i = 0; i < lanes_.size(); ++i)
     if (lanes_[i].live)
-      out.push_back({row_.index, lanes_[i].token_ids, lanes_[i].log_prob, samplers_[i]});
+      out.push_back({row_.index, lanes_[i].token_ids, lanes_[i].log_prob,
+                     row_.tree->parent(lanes_[i].node), samplers_[i]});
 }
 
 void SampleSearch::plan(const DraftTree* proposed) {

@@ -3,7 +3,7 @@
 namespace molspec {
 
 Path Search::path(int32_t node, double log_prob) const {
-  return {row_.index, row_.tree->path(node), log_prob, std::nullopt};
+  return {row_.index, row_.tree->path(node), log_prob, row_.tree->parent(node)};
 }
 
 void Search::place(const DraftTree& drafts, int32_t max_length, std::vector<int32_t>& slots,

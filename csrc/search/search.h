@@ -22,7 +22,11 @@ struct Path {
   int32_t row;
   std::vector<int32_t> token_ids;  // behind BOS
   double log_prob;                 // of them, natural log
-  std::optional<Sampler> sampler;  // of a sample: what draws its next tokens
+  // Behind which the last of them was chosen: its hidden state is the newest there is. kNone at
+  // BOS.
+  int32_t slot;
+  // Of a sample: what draws its next tokens.
+  std::optional<Sampler> sampler = std::nullopt;
 };
 
 class BeamNotes;  // beam.h

@@ -84,6 +84,7 @@ def decoder_step(
     kv_cache: Tensor,
     workspace: Tensor,
     log_probs: Tensor,
+    hidden_states: Tensor | None = None,
 ) -> None:
     """One pass of the decoder over new nodes of the token tree.
 
@@ -94,11 +95,25 @@ def decoder_step(
     [block, decoder layer, block size] and log_probs float32 [at least node, vocab] are written:
     row i of log_probs holds the natural log-probabilities of the token behind node i.
 
+    hidden_states float32 [slot, d_model], where given, is written too: the row of a node's slot is
+    what its log-probabilities are made of, the last layer's output behind the final norm.
+
     A row of log_probs depends on the node's path and memory alone, bit for bit.
     Raises RuntimeError where a shape, a type, an id or a slot is out of range.
     """
+    if hidden_states is None:
+        hidden_states = log_probs.new_empty(0, 0)
     _library.decoder_step(
-        weights, table, nodes, path_slots, memories, memory_cache, kv_cache, workspace, log_probs
+        weights,
+        table,
+        nodes,
+        path_slots,
+        memories,
+        memory_cache,
+        kv_cache,
+        workspace,
+        log_probs,
+        hidden_states,
     )
 
 

@@ -114,6 +114,7 @@ def decoder_step(
     kv_cache: Tensor,
     workspace: Tensor,
     log_probs: Tensor,
+    hidden_states: Tensor | None = None,
 ) -> None:
     """One node after the other through the decoder; see `ops.decoder_step`."""
     model = Unpacked.read(weights, table, kv_cache.dtype)
@@ -132,7 +133,10 @@ def decoder_step(
             cached = _load(memory_cache[:, index], memory_slots, model)
             hidden = model.attend(hidden, cached, layer.cross_attention)
             hidden = model.feed_forward(hidden, layer)
-        logits = model.linear(model.final(hidden, model.decoder), model.output)
+        hidden = model.final(hidden, model.decoder)
+        if hidden_states is not None and len(hidden_states):
+            hidden_states[path[-1]] = hidden[0, : hidden_states.shape[1]]
+        logits = model.linear(hidden, model.output)
         log_probs[row] = logits[0, : log_probs.shape[1]].log_softmax(dim=-1)
 
 

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensor
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 14}
 SOURCES = [[4, 5, 6, 7, 8], [9, 4, 5], [7, 7, 8, 9, 10, 11, 12, 4]]
 OPTIONS: dict[str, Any] = {"samples": 4, "temperature": 0.8, "seed": 5}
-#: Models of PyTorch round alike only in batches of one shape: samples are compared in float64, where
-#: a tie is as good as impossible.
+#: Models of PyTorch round alike only in batches of one shape: samples are compared in float64,
+#: where a tie is as good as impossible.
 
 
 def module(seed: int) -> PlainTransformer:

@@ -232,6 +232,31 @@ def test_operators_pass_opcheck() -> None:
             kv_cache,
             workspace,
             log_probs,
+            log_probs.new_empty(0, 0),
         ),
         test_utils=tests,
     )
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), list(zip(DTYPES, (2e-5, 0.06, 0.2), strict=True)))
+@pytest.mark.parametrize("convention", ["post-norm", "pre-norm", "t5 v1.1"])
+def test_hidden_states_are_kept_by_slot(
+    convention: str, dtype: torch.dtype, tolerance: float
+) -> None:
+    batch = batch_of(convention, "ragged", dtype)
+    slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
+    others = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
+    kept = []
+    for library in (ops, reference):
+        hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
+        log_probs = batch.run(library, hidden_states=hidden_states)
+        assert torch.equal(log_probs, batch.run(library))
+        assert hidden_states[others].isnan().all()
+        kept.append(hidden_states[slots])
+    torch.testing.assert_close(*kept, rtol=0, atol=tolerance)
+
+
+def test_hidden_states_without_room_are_refused() -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    with pytest.raises(RuntimeError, match=r"hidden_states has shape \[3, \d+\]: expected no rows"):
+        batch.run(ops, hidden_states=torch.zeros(3, batch.packed.spec.d_model))

@@ -46,6 +46,7 @@ class Batch:
         library: Any,
         dtype: torch.dtype = torch.float32,
         workspace: Tensor | None = None,
+        hidden_states: Tensor | None = None,
     ) -> Tensor:
         """Log-probs [node, vocab] by the operators of `library` (ops or reference)."""
         memory_cache, kv_cache = self.caches(dtype)
@@ -67,6 +68,7 @@ class Batch:
             kv_cache,
             workspace,
             log_probs,
+            hidden_states,
         )
         return log_probs
 

@@ -69,6 +69,20 @@ def _records(output: Path) -> Contents:
     return {"lines": lines}
 
 
+def _ready_to_predict(inputs: Path) -> None:
+    checkpoints.write(tiny.checkpoint(), inputs / "model")
+    lines = [f"{query} number {i}" for i, query in enumerate([*tiny.QUERIES, "not SMILES"] * 3)]
+    (inputs / "queries.smi").write_text("\n".join(lines) + "\n")
+
+
+def _predict(inputs: Path, output: Path) -> list[str]:
+    return [
+        *("predict", "--input", str(inputs / "queries.smi"), "--model", str(inputs / "model")),
+        *("--output", str(output / "answers.csv"), "-n", "2", "--max-length", "20"),
+        *("--batch-size", "4"),
+    ]
+
+
 def _ready_to_prepare(inputs: Path) -> None:
     reactions = _reactions(14)
     for name, part in (("a", reactions[:9]), ("b", reactions[8:12]), ("c", reactions[11:])):
@@ -119,6 +133,7 @@ def _trained(output: Path) -> Contents:
 
 JOBS = {
     "evaluate": Job(_ready_to_evaluate, _evaluate, _records),
+    "predict": Job(_ready_to_predict, _predict, _files),
     "prepare": Job(_ready_to_prepare, _prepare, _files),
     "train": Job(_ready_to_train, _train, _trained),
 }

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 #: Only every so many-th change: a prime, so that other ones of each step are taken.
-EVERY = {"evaluate": 5, "prepare": 14, "train": 149, "memory": 1}
+EVERY = {"evaluate": 5, "predict": 7, "prepare": 14, "train": 149, "memory": 1}
 
 
 @pytest.mark.parametrize("job", EVERY)

@@ -77,9 +77,8 @@ def predict_command(
                 answers = files.ask(
                     loaded, chain(ahead, rest), options, done=done, strip_salts=source.strip_salts
                 )
-            if ahead or not target.is_whole:
-                _work_off(target.write(answers), output.output_name, opened.count, done)
-            else:
+            _work_off(target.write(answers), output.output_name, opened.count, done)
+            if not ahead:
                 say(f"{output.output_name} has the answers to all {done} queries")
     raise typer.Exit(1 if target.progress.failed else 0)
 

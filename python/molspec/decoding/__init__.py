@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from molspec.decoding.drafter import Drafter, DraftTree, Path
+from molspec.decoding.drafter import Drafter, DraftTree, Path, wants_hidden_states
 from molspec.decoding.requests import Requests, Source
 from molspec.decoding.rounds import Session
 from molspec.decoding.spec import SearchSpec
@@ -18,4 +18,5 @@ __all__ = [
     "Session",
     "Source",
     "Statistics",
+    "wants_hidden_states",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from torch import Tensor
+
 from molspec._native import DraftTree, Sampler
 
 __all__ = ["DraftTree", "Drafter", "EncoderDrafter", "Path"]
@@ -21,9 +23,17 @@ class Path:
     token_ids: list[int]
     #: Natural log of the model's probability of them.
     log_prob: float
+    #: float32 [d_model]: what the model chose the last token by, its last hidden state. None before
+    #: there is a token, and for drafters that do not say `wants_hidden_states`.
+    hidden_state: Tensor | None = None
     #: Of a sample, what draws its next tokens: `sampler.token(log_probs, position)` is the token
     #: that these log-probs would give it. A drafter that asks it agrees with the model more often.
     sampler: Sampler | None = None
+
+
+def wants_hidden_states(drafter: object) -> bool:
+    """Whether a drafter asks for the model's last hidden states, which engines of molspec keep."""
+    return bool(getattr(drafter, "wants_hidden_states", False))
 
 
 @runtime_checkable
@@ -33,6 +43,8 @@ class Drafter(Protocol):
     What it proposes changes the time of greedy decoding and exact beams, never an answer; of SBS it
     is part of the search. It is called by one thread at a time for each decode loop; loops that run
     at once in several threads may share it where its methods bear that.
+
+    One with an attribute `wants_hidden_states` that is true gets them with its paths.
     """
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:

@@ -9,10 +9,17 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from molspec import _native
 from molspec._native import Batch, Decoded, GuessModel
-from molspec.decoding.drafter import Drafter, DraftTree, EncoderDrafter, Path
+from molspec.decoding.drafter import (
+    Drafter,
+    DraftTree,
+    EncoderDrafter,
+    Path,
+    wants_hidden_states,
+)
 from molspec.decoding.spec import SearchSpec
 from molspec.decoding.statistics import Stopwatch
 
@@ -33,6 +40,17 @@ class Session(Protocol):
 
     def release(self, row: int) -> None:
         """Free a row."""
+
+
+@runtime_checkable
+class KeepsHiddenStates(Protocol):
+    """A session that can keep what drafters may read: the model's last hidden states."""
+
+    def keep_hidden_states(self) -> None:
+        """Keep the last hidden state of every node from the next step on."""
+
+    def hidden_states(self, slots: Sequence[int]) -> Tensor:
+        """Last hidden states float32 [slot, d_model] of nodes that were kept."""
 
 
 class Rounds(Protocol):
@@ -95,6 +113,8 @@ class HostRounds:
     ) -> None:
         """Begin the query of an encoded row. What is drawn depends on encoder_ids."""
         if spec.drafter is not None:
+            if wants_hidden_states(spec.drafter):
+                self._keeper(spec.drafter).keep_hidden_states()
             name = next(_names)
             spec.drafter.start(name, source_ids)
             if isinstance(spec.drafter, EncoderDrafter):
@@ -121,6 +141,15 @@ class HostRounds:
         self._batch.cancel(row)
         self._release(row)
 
+    def _keeper(self, drafter: Drafter) -> KeepsHiddenStates:
+        """The session, which the drafter wants hidden states of. Raises ValueError without any."""
+        if not isinstance(self._session, KeepsHiddenStates):
+            raise ValueError(
+                f"drafter is {drafter!r}, which reads hidden states: expected a model of molspec's "
+                "own engine"
+            )
+        return self._session
+
     def _release(self, row: int) -> None:
         drafter, name = self._drafters.pop(row, (None, 0))
         if drafter is not None:
@@ -135,14 +164,12 @@ class HostRounds:
             return []
         waiting = self._batch.paths()
         places: dict[int, tuple[Drafter, list[int]]] = {}
-        paths = []
         for place, path in enumerate(waiting):
-            drafter, name = self._drafters[path.row]
+            drafter, _ = self._drafters[path.row]
             places.setdefault(id(drafter), (drafter, []))[1].append(place)
-            paths.append(Path(name, path.token_ids, path.log_prob, path.sampler))
-        proposed = [DraftTree()] * len(paths)
+        proposed = [DraftTree()] * len(waiting)
         for drafter, mine in places.values():
-            trees = drafter.propose([paths[place] for place in mine])
+            trees = drafter.propose(self._shown(drafter, [waiting[place] for place in mine]))
             if len(trees) != len(mine):
                 raise ValueError(
                     f"{drafter!r} proposed {len(trees)} trees: expected {len(mine)}, one a path"
@@ -150,6 +177,23 @@ class HostRounds:
             for place, tree in zip(mine, trees, strict=True):
                 proposed[place] = tree
         return proposed
+
+    def _shown(self, drafter: Drafter, paths: Sequence[_native.Path]) -> list[Path]:
+        """Paths as the drafter sees them."""
+        hidden: dict[int, Tensor] = {}
+        if wants_hidden_states(drafter):
+            slots = [path.slot for path in paths if path.token_ids]
+            hidden = dict(zip(slots, self._keeper(drafter).hidden_states(slots), strict=True))
+        return [
+            Path(
+                self._drafters[path.row][1],
+                path.token_ids,
+                path.log_prob,
+                hidden.get(path.slot),
+                path.sampler,
+            )
+            for path in paths
+        ]
 
 
 def _key(encoder_ids: Sequence[int]) -> int:

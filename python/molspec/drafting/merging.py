@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, Path
+from molspec.decoding import Drafter, DraftTree, Path, wants_hidden_states
 from molspec.drafting.configurations import (
     AnyDrafter,
     DrafterMaker,
@@ -53,6 +53,7 @@ class MergedDrafter:
 
     def __init__(self, drafters: Sequence[Drafter], node_budget: int) -> None:
         self._drafters = drafters
+        self.wants_hidden_states = any(map(wants_hidden_states, drafters))
         self._node_budget = node_budget
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:

@@ -149,7 +149,12 @@ class ModelDrafter:
         paths = self._native.paths()
         return self._inner.propose(
             [
-                Path(self._names[path.row], path.token_ids, path.log_prob, path.sampler)
+                Path(
+                    self._names[path.row],
+                    path.token_ids,
+                    path.log_prob,
+                    sampler=path.sampler,
+                )
                 for path in paths
             ]
         )

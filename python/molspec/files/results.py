@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,14 @@ class ResultFile:
 
         Raises OSError, naming the file, where one cannot be written.
         """
+        answers = iter(answers)
+        ahead = list(islice(answers, 1))
+        if ahead or not self.is_whole:
+            yield from self._write(chain(ahead, answers))
+        self._journal.shorten(self.progress)
+        self._remove_parts_behind()
+
+    def _write(self, answers: Iterable[Answer]) -> Iterator[Answer]:
         with ExitStack() as opened, self._journal.appending() as append:
             part = self._reopened(opened)
             for answer in answers:
@@ -141,8 +149,6 @@ class ResultFile:
                 yield answer
             if part:
                 part.finish(self._foot)
-        self._journal.shorten(self.progress)
-        self._remove_parts_behind()
 
     @property
     def _is_full(self) -> bool:
@@ -223,8 +229,6 @@ class ResultStream:
 
     A file that was there is replaced. `progress` is what is done.
     """
-
-    is_whole = False
 
     def __init__(self, name: str, form: Form, sheet: Sheet) -> None:
         self._name, self._form, self._sheet = name, form, sheet

@@ -60,6 +60,8 @@ class Session:
         self._memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
         self._log_probs = host.empty(0, spec.target_vocab_size)
+        self._no_hidden_states = host.empty(0, spec.d_model)
+        self._keeps_hidden_states = False
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -101,6 +103,14 @@ class Session:
         self._free_blocks += self._memories[row, 1 : 1 + blocks].tolist()
         self._memories[row, 0] = 0
 
+    def keep_hidden_states(self) -> None:
+        """Keep the last hidden state of every node from the next step on."""
+        self._keeps_hidden_states = True
+
+    def hidden_states(self, slots: Sequence[int]) -> Tensor:
+        """Last hidden states float32 [slot, d_model] of nodes that were kept."""
+        return self._buffers.hidden_states[list(slots)]
+
     def step(
         self,
         nodes: npt.NDArray[np.int32],
@@ -113,6 +123,10 @@ class Session:
         result is overwritten by the next call.
         """
         self._buffers.grow_kv_cache(block_count)
+        hidden_states = self._no_hidden_states
+        if self._keeps_hidden_states:
+            self._buffers.grow_hidden_states(len(self._buffers.kv_cache) * BLOCK_POSITIONS)
+            hidden_states = self._buffers.hidden_states
         if len(nodes) > len(self._log_probs):
             size = self._packed.spec.target_vocab_size
             self._log_probs = host.empty(max(2 * len(self._log_probs), len(nodes)), size)
@@ -127,6 +141,7 @@ class Session:
             self._buffers.kv_cache,
             self._buffers.workspace,
             self._log_probs,
+            hidden_states,
         )
         log_probs: npt.NDArray[np.float32] = self._log_probs.numpy()
         return log_probs

@@ -27,13 +27,15 @@ class Buffers:
             self.memory_cache = host.empty(0, packed.spec.decoder_layers, packed.block_size)
             self.kv_cache = torch.empty_like(self.memory_cache)
             self.workspace = host.empty(0, dtype=torch.uint8)
+            self.hidden_states = host.empty(0, packed.spec.d_model)
         #: What the workspace has room for, see `ops.workspace_size`.
         self.workspace_rows = self.workspace_positions = 0
 
     @property
     def nbytes(self) -> int:
         """Memory that they take."""
-        return self.memory_cache.nbytes + self.kv_cache.nbytes + self.workspace.nbytes
+        parts = (self.memory_cache, self.kv_cache, self.workspace, self.hidden_states)
+        return sum(part.nbytes for part in parts)
 
     def grow_memory_cache(self, blocks: int) -> None:
         """Make room for so many blocks; what is there stays."""
@@ -46,6 +48,12 @@ class Buffers:
         if blocks > len(self.kv_cache):
             with torch.inference_mode(False):
                 self.kv_cache = grown(self.kv_cache, blocks)
+
+    def grow_hidden_states(self, slots: int) -> None:
+        """Make room for so many slots; what is there stays."""
+        if slots > len(self.hidden_states):
+            with torch.inference_mode(False):
+                self.hidden_states = grown(self.hidden_states, slots)
 
     def grow_workspace(self, size: int, rows: int, positions: int) -> None:
         """Make room for so many bytes, which are enough for so many rows and positions."""

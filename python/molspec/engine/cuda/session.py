@@ -44,6 +44,7 @@ class CudaSession:
         graphs: Graphs | None = None,
     ) -> None:
         self._packed = packed
+        self._keeps_hidden_states = False
         self._model = (packed.weights, packed.table)
         self.query_count = query_count
         self.spec = packed.spec
@@ -67,6 +68,7 @@ class CudaSession:
             self._source = torch.zeros(3 + blocks + longest, dtype=torch.int32, device=self.device)
             self._nodes = Staged((4,), torch.int32, self.device)
             self._path_slots = Staged((), torch.int32, self.device)
+            self._hidden_states = torch.zeros(0, packed.spec.d_model, device=self.device)
             self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
 
     def on_stream(self) -> AbstractContextManager[object]:
@@ -160,6 +162,15 @@ class CudaSession:
         self._free_blocks += self._host_memories[row, 1 : 1 + count].tolist()
         self._host_memories[row, 0] = 0
 
+    def keep_hidden_states(self) -> None:
+        """Keep the last hidden state of every node from the next step on."""
+        self._keeps_hidden_states = True
+
+    def hidden_states(self, slots: Sequence[int]) -> Tensor:
+        """Last hidden states float32 [slot, d_model] of nodes that were kept, on the device."""
+        with self.on_stream():
+            return self._hidden_states[self.send(host.integers(slots)).long()]
+
     def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
         """Log-probabilities [at least node, vocab] behind nodes int32 [node, 4].
 
@@ -185,7 +196,12 @@ class CudaSession:
         return _power_of_two(max(node_count, _FEWEST_NODES))
 
     def launch(
-        self, nodes: Tensor, path_slots: Tensor, kv_cache: Tensor, log_probs: Tensor
+        self,
+        nodes: Tensor,
+        path_slots: Tensor,
+        kv_cache: Tensor,
+        log_probs: Tensor,
+        hidden_states: Tensor | None = None,
     ) -> None:
         """Queue one pass of the decoder over nodes on the device."""
         self.library.decoder_step(
@@ -197,17 +213,22 @@ class CudaSession:
             kv_cache,
             self._workspace,
             log_probs,
+            self._hidden_states[:0] if hidden_states is None else hidden_states,
         )
 
     def _launch(self, size: int) -> None:
         nodes, log_probs = self._nodes.device[:size], self._log_probs.device[:size]
-        self.launch(nodes, self._path_slots.device, self._kv_cache, log_probs)
+        self.launch(nodes, self._path_slots.device, self._kv_cache, log_probs, self._hidden_states)
 
     def _grow(self, size: int, path_slot_count: int, block_count: int) -> None:
         moved = self._nodes.grow(size) | self._log_probs.grow(size)
         moved |= self._path_slots.grow(_power_of_two(path_slot_count))
         if block_count > len(self._kv_cache):
             self._kv_cache = grown(self._kv_cache, block_count)
+            moved = True
+        slots = len(self._kv_cache) * BLOCK_POSITIONS
+        if self._keeps_hidden_states and slots > len(self._hidden_states):
+            self._hidden_states = grown(self._hidden_states, slots)
             moved = True
         if self.reserve(size) or moved:
             self.graphs.clear()
