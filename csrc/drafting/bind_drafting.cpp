@@ -148,6 +148,8 @@ void bind_drafting(py::module_& module) {
                              })
       .def_property_readonly("vocab_size",
                              [](const GuessModel& model) { return model.roles().vocab_size(); })
+      .def_property_readonly("tokens",
+                             [](const GuessModel& model) { return model.roles().tokens(); })
       .def_property_readonly("bos",
                              [](const GuessModel& model) { return model.roles().special().bos; })
       .def_property_readonly("eos",

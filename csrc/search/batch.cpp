@@ -23,7 +23,7 @@ Batch::Query& Batch::row(int32_t index) {
 }
 
 void Batch::start(int32_t index, std::shared_ptr<const SearchSpec> spec,
-                  const std::vector<int32_t>& source_ids) {
+                  const std::vector<int32_t>& source_ids, uint64_t query_key) {
   Query& query = row(index);
   if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
   if (query.spec != spec) {
@@ -32,6 +32,7 @@ void Batch::start(int32_t index, std::shared_ptr<const SearchSpec> spec,
     query.spec = std::move(spec);
   }
   tree_.clear_staged();
+  query.search->know(query_key);
   query.search->start(source_ids);
   query.live = true;
   ++live_count_;

@@ -19,10 +19,10 @@ class Batch {
   Batch(int32_t row_count, std::shared_ptr<const GuessModel> model);
 
   // Begins a query in a free row. source_ids in the target's vocabulary, without BOS and EOS; of a
-  // ForcedSpec its target. Throws std::invalid_argument for a row that is taken and for ids outside
-  // of the vocabulary.
+  // ForcedSpec its target. query_key tells it from others where something is drawn. Throws
+  // std::invalid_argument for a row that is taken and for ids outside of the vocabulary.
   void start(int32_t row, std::shared_ptr<const SearchSpec> spec,
-             const std::vector<int32_t>& source_ids);
+             const std::vector<int32_t>& source_ids, uint64_t query_key = 0);
   // Frees the row of a query that is not done. Throws std::invalid_argument where there is none.
   void cancel(int32_t row);
 

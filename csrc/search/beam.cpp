@@ -61,7 +61,7 @@ void BeamSearch::paths(std::vector<Path>& out) const {
   if (!spec_.proposed) return;
   for (int32_t rank = 0; rank < lists_.count; ++rank) {
     const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
-    if (entry.goes_on(spec_.max_length)) out.push_back(path(entry.node, entry.log_prob));
+    if (entry.goes_on(spec_.max_length)) out.push_back(path(entry.node, own_log_prob(entry)));
   }
 }
 
@@ -204,9 +204,8 @@ void BeamSearch::blend_drafts(int32_t slot) {
 
 bool BeamSearch::advance(const float* log_probs, int32_t vocab_size) {
   for (const int32_t slot : staged_) {
-    Note& node = note(slot);
-    best_tokens(log_probs, vocab_size, width(), node.best);
-    node.evaluated = true;
+    remember(slot, log_probs, vocab_size);
+    note(slot).evaluated = true;
     log_probs += vocab_size;
   }
   const Stepper stepper(*this, lists_);
@@ -228,6 +227,10 @@ bool BeamSearch::advance(const float* log_probs, int32_t vocab_size) {
     finish();
   }
   return !live;
+}
+
+void BeamSearch::remember(int32_t slot, const float* log_probs, int32_t vocab_size) {
+  best_tokens(log_probs, vocab_size, width(), note(slot).best);
 }
 
 int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {

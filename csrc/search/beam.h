@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "rules/noise.h"
 #include "search/beam_nodes.h"
 #include "search/search.h"
 
@@ -39,6 +40,17 @@ struct BeamLists {
   }
 };
 
+// How probable a path is: as it is drawn, and to the model itself.
+struct PathLogProbs {
+  double drawn = 0, own = 0;
+};
+
+// The same of a token behind a path, and with its noise.
+struct NoisyToken {
+  int32_t token_id;
+  double drawn_log_prob, noisy;
+};
+
 // What is known of nodes beside their places in the tree, by slot, for all beam searches of a
 // batch; and their scratch memory.
 class BeamNotes {
@@ -54,6 +66,10 @@ class BeamNotes {
     std::vector<Candidate> best;     // the model's likeliest tokens; none where it has no numbers
     std::vector<Candidate> guesses;  // a guess's
     GuessState guess_state;
+    // Of stochastic beams: what the path draws with, how probable it is, and the noise of `best`.
+    Noise noise{0};
+    PathLogProbs log_probs;
+    std::vector<NoisyToken> noisy;
   };
 
   Note& operator[](int32_t slot) { return notes_[static_cast<size_t>(slot)]; }
@@ -73,7 +89,7 @@ class BeamNotes {
   std::vector<Note> notes_;
 };
 
-class BeamSearch final : public Search {
+class BeamSearch : public Search {
  public:
   BeamSearch(const BeamSpec& spec, Row row);
 
@@ -82,8 +98,7 @@ class BeamSearch final : public Search {
   void plan(const DraftTree* proposed) override;
   bool advance(const float* log_probs, int32_t vocab_size) override;
 
- private:
-  class Stepper;
+ protected:
   using Note = BeamNotes::Note;
 
   Note& note(int32_t slot) const { return (*row_.notes)[slot]; }
@@ -91,27 +106,36 @@ class BeamSearch final : public Search {
     return beam_score(log_prob, length, spec_.length_penalty);
   }
   int32_t width() const { return candidate_count(spec_.beam_size, spec_.finished_apart); }
-  int32_t child_or_new(int32_t parent, int32_t token_id);
+  const std::vector<Candidate>& guesses(int32_t slot);
 
+  // The model's log-probs behind a node have come; those behind its parent had before.
+  virtual void remember(int32_t slot, const float* log_probs, int32_t vocab_size);
+  virtual void add_choices(BeamLists& lists, int32_t rank, bool guessed);
+  // Of a live hypothesis, to the model.
+  virtual double own_log_prob(const BeamEntry& entry) const { return entry.log_prob; }
+  virtual void finish();
+
+  BeamSpec spec_;
+  BeamLists lists_;
+
+ private:
+  class Stepper;
+
+  int32_t child_or_new(int32_t parent, int32_t token_id);
   void look_ahead();
   void stage_planned();
   void stage(int32_t slot);
-  const std::vector<Candidate>& guesses(int32_t slot);
   void follow(int32_t slot);
   void find_draft(int32_t slot);
   void blend_drafts(int32_t slot);
 
   // The best extensions of the beam into choices; how many.
   int32_t choose(BeamLists& lists, bool guessing);
-  void add_choices(BeamLists& lists, int32_t rank, bool guessed);
   // Gives the next beam its nodes and makes it the beam.
   void settle(BeamLists& lists);
   void collect();
-  void finish();
 
-  BeamSpec spec_;
   Guess guess_;
-  BeamLists lists_;
   BeamNodes nodes_;
   std::vector<int32_t> staged_;  // slots
   int64_t round_ = 1;            // of guesses: one for all where none come from outside

@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "search/batch.h"
+#include "search/continuations.h"
 
 namespace py = pybind11;
 
@@ -26,7 +27,8 @@ py::array_t<int32_t> path_slots(const TokenTree& tree) {
   return py::array_t<int32_t>(static_cast<py::ssize_t>(slots.size()), slots.data());
 }
 
-std::vector<Decoded> advance(Batch& batch, const LogProbs& log_probs) {
+template <typename Searches>
+auto advance(Searches& batch, const LogProbs& log_probs) {
   const auto staged = static_cast<py::ssize_t>(batch.tree().staged().size());
   const int32_t vocab_size = batch.model().roles().vocab_size();
   if (log_probs.ndim() != 2 || log_probs.shape(0) < staged || log_probs.shape(1) != vocab_size)
@@ -59,6 +61,7 @@ void bind_decoded(py::module_& module) {
              return Hypothesis{std::move(token_ids), log_prob, finished};
            }),
            py::kw_only(), py::arg("token_ids"), py::arg("log_prob"), py::arg("finished"))
+      .def_readonly("inclusion", &Hypothesis::inclusion)
       .def_readonly("token_ids", &Hypothesis::token_ids)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("finished", &Hypothesis::finished);
@@ -121,6 +124,21 @@ void bind_lists(py::module_& module) {
                              [](const BeamSpec& spec) { return spec.look_ahead.min_confidence; })
       .def_property_readonly("drafts",
                              [](const BeamSpec& spec) { return spec.look_ahead.drafts(); });
+  // No BeamSpec to Python: where a device has rounds for those, this one's are the host's.
+  py::class_<StochasticBeamSpec, ListSpec, std::shared_ptr<StochasticBeamSpec>>(
+      module, "StochasticBeamSpec")
+      .def(py::init([](int32_t samples, int32_t max_length, const Sampling& sampling, int32_t steps,
+                       int32_t node_budget, float min_confidence, bool proposed) {
+             auto spec = lists<StochasticBeamSpec>(samples + 1, samples, max_length, 0.0);
+             spec.finished_apart = false;
+             spec.look_ahead = {steps, node_budget, min_confidence};
+             spec.proposed = proposed;
+             spec.sampling = sampling;
+             return checked(spec);
+           }),
+           py::kw_only(), py::arg("samples"), py::arg("max_length"), py::arg("sampling"),
+           py::arg("steps") = 0, py::arg("node_budget") = 0, py::arg("min_confidence") = 1.0F,
+           py::arg("proposed") = false);
   py::class_<SpeculativeBeamSpec, ListSpec, std::shared_ptr<SpeculativeBeamSpec>>(
       module, "SpeculativeBeamSpec")
       .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
@@ -136,6 +154,37 @@ void bind_lists(py::module_& module) {
       .def_readonly("drafter", &SpeculativeBeamSpec::drafter);
 }
 
+void bind_sampling(py::module_& module) {
+  py::class_<Sampling>(module, "Sampling")
+      .def(py::init([](double temperature, std::optional<int32_t> top_k,
+                       std::optional<double> top_p, uint64_t seed) {
+             Sampling sampling{temperature, top_k, top_p, seed};
+             sampling.check();
+             return sampling;
+           }),
+           py::kw_only(), py::arg("temperature") = 1.0, py::arg("top_k") = py::none(),
+           py::arg("top_p") = py::none(), py::arg("seed") = 0);
+  py::class_<Sampler>(module, "Sampler")
+      .def(py::init<const Sampling&, uint64_t, uint32_t>(), py::kw_only(), py::arg("sampling"),
+           py::arg("query_key"), py::arg("sample"))
+      .def(
+          "token",
+          [](const Sampler& self, const py::array_t<float, py::array::c_style>& log_probs,
+             uint32_t position) {
+            if (log_probs.ndim() != 1 || log_probs.size() == 0)
+              throw std::invalid_argument("log_probs: expected [vocab]");
+            return self.at(log_probs.data(), static_cast<int32_t>(log_probs.size()), position)
+                .token_id;
+          },
+          py::arg("log_probs"), py::arg("position"));
+  module.def("philox", [](std::array<uint32_t, 4> counter, uint64_t key) {
+    const PhiloxBits bits = philox({{counter[0], counter[1], counter[2], counter[3]}}, key);
+    return std::array<uint32_t, 4>{bits.word[0], bits.word[1], bits.word[2], bits.word[3]};
+  });
+  module.def("fixed_log", &fixed_log);
+  module.def("fixed_exp", &fixed_exp);
+}
+
 void bind_specs(py::module_& module) {
   py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
   py::class_<GreedySpec, SearchSpec, std::shared_ptr<GreedySpec>>(module, "GreedySpec")
@@ -149,17 +198,68 @@ void bind_specs(py::module_& module) {
       .def_readonly("max_length", &GreedySpec::max_length)
       .def_readonly("drafter", &GreedySpec::drafter);
   bind_lists(module);
+  py::class_<SampleSpec, SearchSpec, std::shared_ptr<SampleSpec>>(module, "SampleSpec")
+      .def(py::init([](int32_t samples, int32_t max_length, const Sampling& sampling,
+                       const DrafterOptions& drafter) {
+             SampleSpec spec;
+             spec.samples = samples;
+             spec.max_length = max_length;
+             spec.sampling = sampling;
+             spec.drafter = drafter;
+             return checked(spec);
+           }),
+           py::kw_only(), py::arg("samples"), py::arg("max_length"), py::arg("sampling"),
+           py::arg("drafter"));
   py::class_<ForcedSpec, SearchSpec, std::shared_ptr<ForcedSpec>>(module, "ForcedSpec")
       .def(py::init([] { return checked(ForcedSpec{}); }));
 }
 
+// What a step of the decoder is asked for.
+template <typename Searches>
+void bind_step(py::class_<Searches>& bound) {
+  bound
+      .def_property_readonly("block_count",
+                             [](const Searches& self) { return self.tree().block_count(); })
+      .def_property_readonly("nodes",
+                             [](const Searches& self) { return staged_nodes(self.tree()); })
+      .def_property_readonly("path_slots",
+                             [](const Searches& self) { return path_slots(self.tree()); });
+}
+
+void bind_continuations(py::module_& module) {
+  py::class_<Continuations> bound(module, "Continuations");
+  bound
+      .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model,
+                       const DrafterOptions& drafts, int32_t width) {
+             return std::make_unique<Continuations>(row_count, std::move(model), drafts, width);
+           }),
+           py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
+           py::arg("drafts"), py::arg("width") = 1)
+      .def("start", &Continuations::start, py::arg("row"), py::arg("source_ids"))
+      .def("release", &Continuations::release, py::arg("row"))
+      .def("ask", &Continuations::ask, py::arg("paths"), py::arg("counts"))
+      .def("paths", &Continuations::paths)
+      .def("plan", &Continuations::plan, py::arg("proposed") = std::vector<DraftTree>())
+      .def("advance", &advance<Continuations>, py::arg("log_probs"))
+      .def_property_readonly("trees", &Continuations::trees);
+  bind_step(bound);
+}
+
 void bind_batch(py::module_& module) {
   py::class_<Path>(module, "Path")
+      .def(py::init([](int32_t row, std::vector<int32_t> token_ids, double log_prob,
+                       std::optional<Sampler> sampler) {
+             return Path{row, std::move(token_ids), log_prob, TokenTree::kNone, sampler};
+           }),
+           py::arg("row"), py::arg("token_ids"), py::arg("log_prob"),
+           py::arg("sampler") = py::none())
       .def_readonly("row", &Path::row)
       .def_readonly("token_ids", &Path::token_ids)
       .def_readonly("log_prob", &Path::log_prob)
-      .def_readonly("slot", &Path::slot);
-  py::class_<Batch>(module, "Batch")
+      .def_readonly("slot", &Path::slot)
+      .def_readonly("sampler", &Path::sampler);
+  py::class_<Batch> bound(module, "Batch");
+  bound
       .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
              return std::make_unique<Batch>(row_count, std::move(model));
            }),
@@ -167,26 +267,26 @@ void bind_batch(py::module_& module) {
       .def(
           "start",
           [](Batch& batch, int32_t row, std::shared_ptr<SearchSpec> spec,
-             const std::vector<int32_t>& ids) { batch.start(row, std::move(spec), ids); },
-          py::arg("row"), py::arg("spec").none(false), py::arg("source_ids"))
+             const std::vector<int32_t>& ids,
+             uint64_t query_key) { batch.start(row, std::move(spec), ids, query_key); },
+          py::arg("row"), py::arg("spec").none(false), py::arg("source_ids"),
+          py::arg("query_key") = 0)
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
-      .def("advance", &advance, py::arg("log_probs"))
-      .def_property_readonly("live_count", &Batch::live_count)
-      .def_property_readonly("block_count",
-                             [](const Batch& self) { return self.tree().block_count(); })
-      .def_property_readonly("nodes", [](const Batch& self) { return staged_nodes(self.tree()); })
-      .def_property_readonly("path_slots",
-                             [](const Batch& self) { return path_slots(self.tree()); });
+      .def("advance", &advance<Batch>, py::arg("log_probs"))
+      .def_property_readonly("live_count", &Batch::live_count);
+  bind_step(bound);
 }
 
 }  // namespace
 
 void bind_search(py::module_& module) {
   bind_decoded(module);
+  bind_sampling(module);
   bind_specs(module);
   bind_batch(module);
+  bind_continuations(module);
 }
 
 }  // namespace molspec

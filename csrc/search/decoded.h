@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ struct Hypothesis {
   std::vector<int32_t> token_ids;  // behind BOS; EOS, where there is one, is not among them
   double log_prob = 0.0;           // natural log, sum over the tokens and EOS
   bool finished = false;           // EOS was reached
+  // Of samples that all differ: how probably it is among so many of them.
+  std::optional<double> inclusion = std::nullopt;
 };
 
 struct SearchStatistics {

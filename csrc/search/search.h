@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "drafting/draft_tree.h"
@@ -21,8 +22,11 @@ struct Path {
   int32_t row;
   std::vector<int32_t> token_ids;  // behind BOS
   double log_prob;                 // of them, natural log
-  // Behind which the last of them was chosen: its hidden state is the newest there is. kNone at BOS.
+  // Behind which the last of them was chosen: its hidden state is the newest there is. kNone at
+  // BOS.
   int32_t slot;
+  // Of a sample: what draws its next tokens.
+  std::optional<Sampler> sampler = std::nullopt;
 };
 
 class BeamNotes;  // beam.h
@@ -46,6 +50,8 @@ class Search {
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
+  // What tells the query to begin from others, for searches that draw.
+  void know(uint64_t query_key) { query_key_ = query_key; }
   // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called
   // again. Throws std::invalid_argument for ids outside of the vocabulary.
   virtual void start(const std::vector<int32_t>& source_ids) = 0;
@@ -78,6 +84,7 @@ class Search {
 
   Row row_;
   Decoded decoded_;
+  uint64_t query_key_ = 0;
 
  private:
   std::vector<int32_t> placed_;  // by draft

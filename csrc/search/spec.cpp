@@ -7,7 +7,9 @@
 #include "search/beam.h"
 #include "search/forced.h"
 #include "search/greedy.h"
+#include "search/sample.h"
 #include "search/speculative_beam.h"
+#include "search/stochastic_beam.h"
 
 namespace molspec {
 namespace {
@@ -42,9 +44,21 @@ void BeamSpec::check() const {
           look_ahead.min_confidence, "0 to 1");
 }
 
+void StochasticBeamSpec::check() const {
+  BeamSpec::check();
+  sampling.check();
+}
+
 void SpeculativeBeamSpec::check() const {
   ListSpec::check();
   require(nucleus > 0 && nucleus <= 1, "nucleus", nucleus, "more than 0, at most 1");
+  molspec::check(drafter);
+}
+
+void SampleSpec::check() const {
+  require(samples >= 1, "samples", samples, "at least 1");
+  require(max_length >= 1, "max_length", max_length, "at least 1");
+  sampling.check();
   molspec::check(drafter);
 }
 
@@ -56,8 +70,16 @@ std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
   return std::make_unique<BeamSearch>(*this, row);
 }
 
+std::unique_ptr<Search> StochasticBeamSpec::search(const Row& row) const {
+  return std::make_unique<StochasticBeamSearch>(*this, row);
+}
+
 std::unique_ptr<Search> SpeculativeBeamSpec::search(const Row& row) const {
   return std::make_unique<SpeculativeBeamSearch>(*this, row);
+}
+
+std::unique_ptr<Search> SampleSpec::search(const Row& row) const {
+  return std::make_unique<SampleSearch>(*this, row);
 }
 
 std::unique_ptr<Search> ForcedSpec::search(const Row& row) const {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "drafting/drafter.h"
+#include "search/sampling.h"
 
 namespace molspec {
 
@@ -58,8 +59,27 @@ struct BeamSpec : ListSpec {
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
+// So many samples that all differ: a beam of noisy scores, one wider than they are many.
+struct StochasticBeamSpec : BeamSpec {
+  Sampling sampling;
+
+  void check() const override;
+  std::unique_ptr<Search> search(const Row& row) const override;
+};
+
 struct SpeculativeBeamSpec : ListSpec {
   float nucleus;
+  DrafterOptions drafter;
+
+  void check() const override;
+  std::unique_ptr<Search> search(const Row& row) const override;
+};
+
+// So many samples, with replacement.
+struct SampleSpec : SearchSpec {
+  int32_t samples;
+  int32_t max_length;  // tokens of a sample, EOS counted
+  Sampling sampling;
   DrafterOptions drafter;
 
   void check() const override;

@@ -18,6 +18,7 @@ class TokenRoles {
   // tokens[id] is the text of id. Throws std::invalid_argument where a special id is outside.
   TokenRoles(const std::vector<std::string>& tokens, const SpecialIds& special);
 
+  const std::vector<std::string>& tokens() const { return tokens_; }
   int vocab_size() const { return static_cast<int>(roles_.size()); }
   const SpecialIds& special() const { return special_; }
   TokenKind kind(int32_t token) const { return role(token).kind; }

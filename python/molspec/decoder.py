@@ -18,7 +18,13 @@ from molspec.drafting import check_count
 from molspec.engine.devices import Engine
 from molspec.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
 from molspec.queries import QueryReader
-from molspec.results import Prediction, Result, merge_duplicates, without_unchanged
+from molspec.results import (
+    Prediction,
+    Result,
+    count_duplicates,
+    merge_duplicates,
+    without_unchanged,
+)
 from molspec.strategy import search_spec
 from molspec.task import Task
 
@@ -238,7 +244,9 @@ class Decoder:
         if request.target is not None:
             return max(map(tuple, lists), key=lambda spelling: spelling[0].log_prob)
         options = request.options
-        if options.merge_duplicates or options.views > 1:
+        if options.merge_duplicates and options.samples is not None:
+            predictions = count_duplicates(lists[0])
+        elif options.merge_duplicates or options.views > 1:
             predictions = merge_duplicates(lists)
         else:
             (predictions,) = map(tuple, lists)
@@ -246,7 +254,7 @@ class Decoder:
             predictions = tuple(filter(_is_valid, predictions))
         if options.drop_unchanged:
             predictions = without_unchanged(predictions, request.query)
-        return predictions[: options.n_best]
+        return predictions[: options.answer_count]
 
     def _ask_again(self, request: _Request, factor: int, parts: list[Decoded]) -> None:
         """Let a query wait for a wider beam, before those that have not been asked."""
@@ -258,7 +266,7 @@ class Decoder:
 
     def _prediction(self, found: Hypothesis) -> Prediction:
         text = self._model.reader.vocabulary.decode(found.token_ids)
-        return Prediction(text, found.log_prob, found.finished)
+        return Prediction(text, found.log_prob, found.finished, inclusion=found.inclusion)
 
 
 def _is_valid(prediction: Prediction) -> bool:

@@ -36,14 +36,29 @@ LARGEST = {
     "max_length": 1_000_000,
     "views": 1000,
     "widen": 1000,
+    "samples": 1000,
+    "top_k": 1_000_000,
+}
+#: What belongs to sampling and has no meaning elsewhere, with what it is where not given.
+_OF_SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 0, "replacement": True}
+#: What sampling has no use for.
+_NOT_OF_SAMPLING = {
+    "n_best": 1,
+    "beam_size": None,
+    "beam": None,
+    "length_penalty": 0.0,
+    "drop_invalid": False,
+    "drop_unchanged": False,
 }
 _OWN = (HeadsDraft, Drafter, DrafterMaker)
+_CHAINS = (
+    "'tree', 'windows', 'heads', 'none' or a Drafter",
+    (TreeDraft, WindowDrafts, NoDraft, *_OWN),
+)
 #: What each search takes as its drafter; greedy decoding has no name.
 _DRAFTERS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "": (
-        "'tree', 'windows', 'heads', 'none' or a Drafter",
-        (TreeDraft, WindowDrafts, NoDraft, *_OWN),
-    ),
+    "": _CHAINS,
+    "sampling": _CHAINS,
     "exact": ("'tree', 'heads', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN)),
     "standard": ("'none'", (NoDraft,)),
     "sbs": ("'windows', 'heads', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
@@ -85,6 +100,16 @@ class PredictOptions:
         among their molecules, for `product` those that are among the query's.
     widen: how many times as wide a beam may get where fewer than n_best answers are left: the query
         is asked again, by a beam twice as wide each time. With 1 it is asked once.
+    samples: answers that are drawn at random, in the order drawn, in place of the best ones. Given
+        the seed, a query's samples are one list, whatever drafts, batch, order or threads. With
+        merge_duplicates equal ones become one with their `count`, the most frequent first.
+    temperature: what log-probabilities are divided by before a token is drawn: below 1 likely
+        tokens become likelier. Predictions bear the model's own log_prob, at temperature 1.
+    top_k, top_p: draw among the top_k likeliest tokens alone, among the fewest that have the
+        probability top_p together; of both, top_k first.
+    seed: whole number from 0 below 2**64. Other seeds give other samples.
+    replacement: False draws samples that all differ (stochastic beam search, Kool et al. 2019), the
+        first as if it were alone, each with its `inclusion`, the probability of being among them.
 
     Raises ValueError, naming the option, where a value or a combination makes no sense.
     """
@@ -106,11 +131,17 @@ class PredictOptions:
     drop_invalid: bool = False
     drop_unchanged: bool = False
     widen: int = 4
+    samples: int | None = None
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+    replacement: bool = True
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():
             value = getattr(self, name)
-            if value is not None or name not in ("beam_size", "max_length"):
+            if value is not None or name not in ("beam_size", "max_length", "samples", "top_k"):
                 object.__setattr__(self, name, check_count(name, value, most))
         for name, known in (
             ("beam", (None, *get_args(BeamKind))),
@@ -139,6 +170,7 @@ class PredictOptions:
             raise ValueError(
                 f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
             )
+        self._check_sampling()
         self._check_drafter()
         if self.drops and self.widen > 1:
             self.searched(2)  # a drafter of greedy decoding is none of a beam
@@ -158,27 +190,62 @@ class PredictOptions:
         width = min(factor * self.width, LARGEST["beam_size"])
         return replace(self, n_best=width, beam_size=None, widen=1)
 
+    def _check_sampling(self) -> None:
+        if self.samples is None:
+            for name, default in _OF_SAMPLING.items():
+                if getattr(self, name) != default:
+                    raise ValueError(f"{name} is {getattr(self, name)!r}: expected samples with it")
+            return
+        for name, default in _NOT_OF_SAMPLING.items():
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}: expected {default}, as {self.samples} "
+                    "samples are drawn"
+                )
+        if self.finished != "beam" or self.views != 1:
+            name = "views" if self.views != 1 else "finished"
+            raise ValueError(
+                f"{name} is {getattr(self, name)!r}: expected it not to be given with samples"
+            )
+        check_number("temperature", self.temperature)
+        if not self.temperature > 0:
+            raise ValueError(f"temperature is {self.temperature}: expected a number above 0")
+        if self.top_p is not None:
+            check_number("top_p", self.top_p, 1)
+            if not self.top_p > 0:
+                raise ValueError(f"top_p is {self.top_p}: expected more than 0, at most 1")
+        object.__setattr__(self, "seed", check_count("seed", self.seed, 2**64 - 1, least=0))
+        if not isinstance(self.replacement, bool):
+            raise ValueError(f"replacement is {self.replacement!r}: expected True or False")
+
     @property
     def width(self) -> int:
         """Hypotheses kept."""
         return self.n_best if self.beam_size is None else self.beam_size
 
     @property
+    def answer_count(self) -> int:
+        """Answers of a query."""
+        return self.n_best if self.samples is None else self.samples
+
+    @property
     def is_greedy(self) -> bool:
         """One hypothesis and no beam asked for."""
-        return self.width == 1 and self.beam is None
+        return self.width == 1 and self.beam is None and self.samples is None
 
     def _check_drafter(self) -> None:
         if self.drafter is None and not self._counts:
             return
         default = {"sbs": "windows", "standard": "none"}.get(self.beam or "", "tree")
         drafter = self.drafter_or(default)
-        kind = "" if self.is_greedy else self.beam or "exact"
+        kind: str = "" if self.is_greedy else self.beam or "exact"
+        if self.samples is not None and self.replacement:
+            kind = "sampling"
         names, allowed = _DRAFTERS[kind]
         if isinstance(drafter, TreeDraft) and kind == "exact" and self.drafter in (None, "tree"):
             return  # by its name, looking ahead
         if not isinstance(drafter, allowed):
-            search = f"beam {kind!r}" if kind else "greedy decoding"
+            search = {"": "greedy decoding", "sampling": kind}.get(kind, f"beam {kind!r}")
             raise ValueError(f"drafter is {self.drafter!r}: {search} takes {names}")
 
     @property

@@ -29,10 +29,16 @@ def decoded_with(
         "device": device,
         "dtype": dtype,
         **values,
-        "beam": "greedy" if options.is_greedy else options.beam or "exact",
+        "beam": _search(options),
         "beam_size": options.width,
         "drafter": {
             "kind": type(drafter).__name__,
             **(asdict(drafter) if is_dataclass(drafter) else {}),
         },
     }
+
+
+def _search(options: PredictOptions) -> str:
+    if options.samples is not None:
+        return "sampling" if options.replacement else "stochastic"
+    return "greedy" if options.is_greedy else options.beam or "exact"

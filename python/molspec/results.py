@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
@@ -24,6 +24,10 @@ class Prediction:
     log_prob: float
     #: False where max_length came before EOS.
     finished: bool = True
+    #: Samples that it stands for, where equal ones are one.
+    count: int = 1
+    #: Of a sample without replacement, the probability of its being among the samples.
+    inclusion: float | None = None
 
     @cached_property
     def canonical(self) -> str | None:
@@ -129,6 +133,28 @@ def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Pr
 
 def _molecules(canonical: str | None) -> set[str]:
     return set() if canonical is None else set(canonical.split("."))
+
+
+def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
+    """Samples with one canonical SMILES become one, with their count; the most frequent first.
+
+    It is spelt as the likeliest of them and has the probability of all their spellings together.
+    """
+    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
+    for sample in samples:
+        key = sample.canonical or (sample.smiles, sample.finished)
+        groups.setdefault(key, []).append(sample)
+    counted = []
+    for group in groups.values():
+        spellings = {sample.smiles: sample.log_prob for sample in group}
+        counted.append(
+            replace(
+                min(group, key=_rarity),
+                log_prob=_log_sum(spellings.values()),
+                count=sum(sample.count for sample in group),
+            )
+        )
+    return tuple(sorted(counted, key=lambda each: (-each.count, _rarity(each))))
 
 
 def _rarity(prediction: Prediction) -> float:

@@ -7,7 +7,15 @@ from typing import Any
 
 from molspec import _native
 from molspec.decoding import Drafter, SearchSpec
-from molspec.drafting import AnyConfiguration, Drafting, LookAhead, NoDraft, TreeDraft, opened
+from molspec.drafting import (
+    AnyConfiguration,
+    Drafting,
+    LookAhead,
+    ModelDraft,
+    NoDraft,
+    TreeDraft,
+    opened,
+)
 from molspec.options import PredictOptions
 
 #: Of SBS: a draft token is accepted while the likelier ones have less probability than this
@@ -40,6 +48,8 @@ def search_spec(
     if options.is_greedy:
         native, outside = _native_drafter(drafting, guess)
         return SearchSpec(_native.GreedySpec(max_length=max_length, drafter=native), outside)
+    if options.samples is not None:
+        return _samples(drafting, guess, max_length, options, options.samples)
     lists: dict[str, Any] = {
         "beam_size": options.width,
         "n_best": options.n_best,
@@ -61,22 +71,52 @@ def _beam(
     options: PredictOptions,
 ) -> SearchSpec:
     finished_apart = options.finished == "apart"
+    ahead, outside = _ahead(drafting, guess, options.width)
+    return SearchSpec(_native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside)
+
+
+def _samples(
+    drafting: AnyConfiguration,
+    guess: _native.GuessModel,
+    max_length: int,
+    options: PredictOptions,
+    samples: int,
+) -> SearchSpec:
+    asked: dict[str, Any] = {
+        "samples": samples,
+        "max_length": max_length,
+        "sampling": _native.Sampling(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            seed=options.seed,
+        ),
+    }
+    if options.replacement:
+        native, outside = _native_drafter(drafting, guess)
+        return SearchSpec(_native.SampleSpec(**asked, drafter=native), outside)
+    ahead, outside = _ahead(drafting, guess, samples + 1)
+    return SearchSpec(_native.StochasticBeamSpec(**asked, **ahead), outside)
+
+
+def _ahead(
+    drafting: AnyConfiguration, guess: _native.GuessModel, width: int
+) -> tuple[dict[str, Any], Drafter | None]:
+    """How far a beam of `width` looks ahead, and who drafts for it from outside."""
     if isinstance(drafting, NoDraft):
-        return SearchSpec(_native.BeamSpec(**lists, finished_apart=finished_apart))
-    if isinstance(drafting, LookAhead):
-        ahead = drafting
-    else:
-        ahead = replace(lookahead(options.width), drafter=drafting)
+        return {}, None
+    ahead = drafting
+    if not isinstance(ahead, LookAhead):
+        ahead = replace(lookahead(width), drafter=ahead)
+    if isinstance(ahead.drafter, ModelDraft) and ahead.drafter.width is None:
+        ahead = replace(ahead, drafter=replace(ahead.drafter, width=width))
     outside = None if ahead.drafter is None else opened(ahead.drafter, guess)
-    spec = _native.BeamSpec(
-        **lists,
-        finished_apart=finished_apart,
-        steps=ahead.steps,
-        node_budget=ahead.node_budget,
-        min_confidence=ahead.min_confidence,
-        proposed=outside is not None,
-    )
-    return SearchSpec(spec, outside)
+    return {
+        "steps": ahead.steps,
+        "node_budget": ahead.node_budget,
+        "min_confidence": ahead.min_confidence,
+        "proposed": outside is not None,
+    }, outside
 
 
 def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyConfiguration:
@@ -86,20 +126,25 @@ def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyCon
         if open_choice and options.drafter in (None, "tree"):
             return paying_tree(options.batch_size) if device == "cpu" else _DEVICE_TREE
         return options.drafter_or("tree")
+    if options.samples is not None and options.replacement:
+        if open_choice and options.drafter in (None, "tree"):
+            return paying_tree(options.batch_size * options.samples)
+        return options.drafter_or("tree")
     if options.beam in ("sbs", "standard"):
         return options.drafter_or({"sbs": "windows", "standard": "none"}[options.beam])
-    if open_choice and options.drafter is None and not _drafts_pay(options, device):
+    width = options.width if options.samples is None else options.samples + 1
+    if open_choice and options.drafter is None and not _drafts_pay(options, width, device):
         return NoDraft()
     if options.drafter in (None, "tree"):
-        return lookahead(options.width, options.node_budget)
+        return lookahead(width, options.node_budget)
     return options.drafter_or("tree")
 
 
-def _drafts_pay(options: PredictOptions, device: str | None) -> bool:
+def _drafts_pay(options: PredictOptions, width: int, device: str | None) -> bool:
     if device == "cpu":
-        return options.width <= _WIDEST_DRAFTED
-    few = options.width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
-    return few and options.width <= _WIDEST_DRAFTED_ON_DEVICE
+        return width <= _WIDEST_DRAFTED
+    few = width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
+    return few and width <= _WIDEST_DRAFTED_ON_DEVICE
 
 
 def paying_tree(batch_size: int) -> TreeDraft:

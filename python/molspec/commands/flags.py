@@ -104,6 +104,21 @@ class DecodingFlags:
         int,
         typer.Option(help="Times as wide a beam may get where dropping leaves too few answers."),
     ] = 4
+    samples: Annotated[
+        int | None, typer.Option(help="Draw so many answers at random in place of the best.")
+    ] = None
+    temperature: Annotated[
+        float, typer.Option(help="Of samples: below 1 the likelier answers come more often.")
+    ] = 1.0
+    top_k: Annotated[int | None, typer.Option(help="Draw among so many likeliest tokens.")] = None
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw among tokens of so much probability together.")
+    ] = None
+    seed: Annotated[int, typer.Option(help="Of samples: the same seed, the same samples.")] = 0
+    replacement: Annotated[
+        bool,
+        typer.Option("--replacement/--no-replacement", help="Whether samples may be the same."),
+    ] = True
 
     def options(self) -> PredictOptions:
         """Raises ValueError, naming the option, where a value or a combination makes no sense."""

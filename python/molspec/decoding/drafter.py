@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from molspec._native import DraftTree
+from molspec._native import DraftTree, Sampler
 
-__all__ = ["DraftTree", "Drafter", "Path"]
+__all__ = ["DraftTree", "Drafter", "EncoderDrafter", "Path"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,9 @@ class Path:
     #: float32 [d_model]: what the model chose the last token by, its last hidden state. None before
     #: there is a token, and for drafters that do not say `wants_hidden_states`.
     hidden_state: Tensor | None = None
+    #: Of a sample, what draws its next tokens: `sampler.token(log_probs, position)` is the token
+    #: that these log-probs would give it. A drafter that asks it agrees with the model more often.
+    sampler: Sampler | None = None
 
 
 def wants_hidden_states(drafter: object) -> bool:
@@ -61,3 +64,11 @@ class Drafter(Protocol):
 
     def release(self, row: int) -> None:
         """End a query: it is done or cancelled."""
+
+
+@runtime_checkable
+class EncoderDrafter(Drafter, Protocol):
+    """A drafter that encodes what the model does."""
+
+    def read(self, row: int, source_ids: Sequence[int], encoder_ids: Sequence[int]) -> None:
+        """Take what the model encodes of a query that has begun."""

@@ -115,7 +115,7 @@ class Requests:
                 if own not in self._rounds:
                     self._rounds.append(own)
                 return own
-        self._host.start(row, spec, source.token_ids)
+        self._host.start(row, spec, source.token_ids, source.encoder_ids)
         return self._host
 
     def _free(self, row: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from itertools import count
 from typing import Protocol, runtime_checkable
@@ -12,7 +13,13 @@ from torch import Tensor
 
 from molspec import _native
 from molspec._native import Batch, Decoded, GuessModel
-from molspec.decoding.drafter import Drafter, DraftTree, Path, wants_hidden_states
+from molspec.decoding.drafter import (
+    Drafter,
+    DraftTree,
+    EncoderDrafter,
+    Path,
+    wants_hidden_states,
+)
 from molspec.decoding.spec import SearchSpec
 from molspec.decoding.statistics import Stopwatch
 
@@ -97,15 +104,23 @@ class HostRounds:
         """Queries that are not done."""
         return self._batch.live_count
 
-    def start(self, row: int, spec: SearchSpec, source_ids: Sequence[int]) -> None:
-        """Begin the query of an encoded row."""
+    def start(
+        self,
+        row: int,
+        spec: SearchSpec,
+        source_ids: Sequence[int],
+        encoder_ids: Sequence[int] = (),
+    ) -> None:
+        """Begin the query of an encoded row. What is drawn depends on encoder_ids."""
         if spec.drafter is not None:
             if wants_hidden_states(spec.drafter):
                 self._keeper(spec.drafter).keep_hidden_states()
             name = next(_names)
             spec.drafter.start(name, source_ids)
+            if isinstance(spec.drafter, EncoderDrafter):
+                spec.drafter.read(name, source_ids, encoder_ids)
             self._drafters[row] = spec.drafter, name
-        self._batch.start(row, spec.search, source_ids)
+        self._batch.start(row, spec.search, source_ids, _key(encoder_ids))
 
     def run(self) -> list[Decoded]:
         """Draft, step, accept."""
@@ -170,6 +185,18 @@ class HostRounds:
             slots = [path.slot for path in paths if path.token_ids]
             hidden = dict(zip(slots, self._keeper(drafter).hidden_states(slots), strict=True))
         return [
-            Path(self._drafters[path.row][1], path.token_ids, path.log_prob, hidden.get(path.slot))
+            Path(
+                self._drafters[path.row][1],
+                path.token_ids,
+                path.log_prob,
+                hidden.get(path.slot),
+                path.sampler,
+            )
             for path in paths
         ]
+
+
+def _key(encoder_ids: Sequence[int]) -> int:
+    """What tells a query from others, by what the model reads, on every machine alike."""
+    content = np.asarray(encoder_ids, dtype="<i4").tobytes()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

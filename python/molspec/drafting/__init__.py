@@ -19,6 +19,7 @@ from molspec.drafting.configurations import (
 )
 from molspec.drafting.heads import bound
 from molspec.drafting.merging import merged, opened
+from molspec.drafting.model_draft import ModelDraft
 from molspec.drafting.ngram import build_ngram, guess_model
 from molspec.drafting.simulation import DraftStatistics, simulate
 
@@ -32,6 +33,7 @@ __all__ = [
     "Drafting",
     "HeadsDraft",
     "LookAhead",
+    "ModelDraft",
     "NoDraft",
     "Path",
     "TreeDraft",

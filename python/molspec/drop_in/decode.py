@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from molspec._native import Decoded, GuessModel
 from molspec.decoding import Requests, SearchSpec, Session, Source, Statistics
 from molspec.drafting import NoDraft, TreeDraft, check_count
+from molspec.drop_in.drafting_models import with_models
 from molspec.engine.devices import Engine
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.torch.module import ModuleSession
@@ -109,7 +111,9 @@ def decode(
     source_to_target: target id of every source id that has one, where the vocabularies differ.
     options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
         drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
-        draft_length, draft_count, node_budget, length_penalty, finished, batch_size.
+        draft_length, draft_count, node_budget, length_penalty, finished, batch_size; samples,
+        temperature, top_k, top_p, seed and replacement. `ModelDraft(module)` of
+        `molspec.drafting` lets another module draft, as any that `model` may be.
 
     Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
     differ by less than that, a batch of another shape may prefer the other one.
@@ -131,24 +135,37 @@ def decode(
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
     sequences = _sequences(source_ids, special_ids.pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
-    with evaluating(model):
-        session = _open(model, special_ids, strategy.batch_size, device)
-        _check_lengths(model, session, sequences, max_length)
-        if isinstance(session, ModuleSession):
-            vocab_size = probe(_owner(model), session.model, sequences, max_length)
-        else:
-            source_vocab_size, vocab_size = _vocab_sizes(model, session)
-            _check_ids(sequences, source_vocab_size)
+    with ExitStack() as evaluation:
+
+        def opened(model: Any) -> tuple[Session, int]:
+            evaluation.enter_context(evaluating(model))
+            session = _open(model, special_ids, strategy.batch_size, device)
+            return session, _measured(model, session, sequences, max_length)
+
+        session, vocab_size = opened(model)
         copies = _Copies(special_ids, vocab_size, source_to_target, drafts)
         sources = [
             Source(copies.of(index, sequence), sequence) for index, sequence in enumerate(sequences)
         ]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
+        strategy = with_models(strategy, guess, vocab_size, opened)
         spec = search_spec(strategy, guess, max_length, device_name)
         requests = Requests(session, guess, strategy.batch_size)
         decoded = _answered(requests, sources, spec)
-    found = _hypotheses(decoded, strategy.n_best, special_ids, requests.statistics)
+    found = _hypotheses(decoded, strategy.answer_count, special_ids, requests.statistics)
     return found.to(device)
+
+
+def _measured(
+    model: Any, session: Session, sequences: Sequence[Sequence[int]], max_length: int
+) -> int:
+    """Ids that a model's targets have. Raises ValueError where it cannot read what it is given."""
+    _check_lengths(model, session, sequences, max_length)
+    if isinstance(session, ModuleSession):
+        return probe(_owner(model), session.model, sequences, max_length)
+    source_vocab_size, vocab_size = _vocab_sizes(model, session)
+    _check_ids(sequences, source_vocab_size)
+    return vocab_size
 
 
 def _answered(
@@ -172,7 +189,8 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     strategy = PredictOptions(max_length=max_length, **options)
     if isinstance(model, Engine):
         return strategy
-    if strategy.drafter is not None or strategy.node_budget is not None or not strategy.is_greedy:
+    chain = strategy.is_greedy or (strategy.samples is not None and strategy.replacement)
+    if strategy.drafter is not None or strategy.node_budget is not None or not chain:
         return strategy
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
     return replace(strategy, drafter=_CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS)

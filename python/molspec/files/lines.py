@@ -36,6 +36,7 @@ def jsonl(answer: Answer, sheet: Sheet) -> str:
                 "canonical": prediction.canonical,
                 "log_prob": prediction.log_prob,
                 "finished": prediction.finished,
+                **_of_samples(prediction),
             }
             for prediction in result.predictions
         ],
@@ -43,6 +44,16 @@ def jsonl(answer: Answer, sheet: Sheet) -> str:
         "error": result.error,
     }
     return json.dumps(values) + "\n"
+
+
+def _of_samples(prediction: Prediction) -> dict[str, int | float]:
+    """What samples have beside other predictions."""
+    values: dict[str, int | float] = {}
+    if prediction.count > 1:
+        values["count"] = prediction.count
+    if prediction.inclusion is not None:
+        values["inclusion"] = prediction.inclusion
+    return values
 
 
 def comma_separated(answer: Answer, sheet: Sheet) -> str:

@@ -1,0 +1,132 @@
+"""Small models as drafters, and how diverse samples are: the tables of docs/sampling.md.
+
+    python bench/sampling.py uspto50k/test.tsv.xz --model retro --small SMALL
+
+Every drafter answers the same queries in turns; the answers must be equal to the bit, which is
+checked. Times are of the processor, one thread: medians of rounds. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+import torch
+
+import machine
+from molspec import Model, Results, load
+from molspec.drafting import AnyDrafter, ModelDraft
+from molspec.evaluation import PairTable
+from molspec.text import canonicalise
+
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "10 samples, temperature 1": {"samples": 10},
+    "beam of 3": {"n_best": 3},
+    "beam of 5": {"n_best": 5},
+}
+_HEAD = (
+    "| search | drafter | decoder calls a query | accepted of drafted | accepted of emitted "
+    "| ms a query | speed-up |"
+)
+
+
+def drafters(small: str) -> dict[str, AnyDrafter]:
+    return {
+        "none": "none",
+        "tree": "tree",
+        "small, gamma 3": ModelDraft(small, gamma=3),
+        "small, gamma 7": ModelDraft(small, gamma=7),
+        "small, adaptive": ModelDraft(small),
+        "small with a tree, adaptive": ModelDraft(small, drafter="tree"),
+    }
+
+
+def speed(
+    model: Model, small: str, queries: Sequence[str], rounds: int, batch_size: int
+) -> Iterator[str]:
+    """What every drafter takes, a row each."""
+    yield _HEAD
+    yield "|---|---|" + "---:|" * 5
+    for search, options in SEARCHES.items():
+        seconds: dict[str, list[float]] = {}
+        found: dict[str, Results] = {}
+        for _ in range(rounds):
+            for name, drafter in drafters(small).items():
+                begin = process_time()
+                found[name] = model.predict(
+                    queries, drafter=drafter, batch_size=batch_size, **options
+                )
+                seconds.setdefault(name, []).append(process_time() - begin)
+                if found[name] != found["none"]:
+                    raise SystemExit(f"{search}: {name} has other answers than none")
+        for name, results in found.items():
+            statistics = results.statistics
+            own = median(seconds[name])
+            of_none = zip(seconds["none"], seconds[name], strict=True)
+            yield (
+                f"| {search} | {name} | {statistics.query_calls / len(queries):.1f} "
+                f"| {statistics.accepted_per_drafted:.1%} | {statistics.accepted_per_emitted:.1%} "
+                f"| {1e3 * own / len(queries):.1f} "
+                f"| {median(none / own for none, own in of_none):.2f} |"
+            )
+
+
+def diversity(
+    model: Model, queries: Sequence[str], targets: Sequence[str], counts: Sequence[int]
+) -> Iterator[str]:
+    """Distinct molecules, and whether what is recorded is among them."""
+    yield "| answers | how | distinct molecules | recall | decoder calls a query | ms a query |"
+    yield "|---:|---|" + "---:|" * 4
+    recorded = [canonicalise(target) for target in targets]
+    for count in counts:
+        ways: dict[str, dict[str, Any]] = {
+            "beam": {"n_best": count},
+            "with replacement, temperature 1": {"samples": count},
+            "with replacement, temperature 1.5": {"samples": count, "temperature": 1.5},
+            "without replacement, temperature 1": {"samples": count, "replacement": False},
+        }
+        for name, options in ways.items():
+            begin = process_time()
+            results = model.predict(queries, **options)
+            seconds = process_time() - begin
+            kinds = [{p.canonical for p in r.predictions} - {None} for r in results]
+            calls = results.statistics.query_calls / len(queries)
+            hits = sum(target in kind for target, kind in zip(recorded, kinds, strict=True))
+            yield (
+                f"| {count} | {name} | {sum(map(len, kinds)) / len(queries):.1f} "
+                f"| {hits / len(queries):.1%} | {calls:.1f} "
+                f"| {1e3 * seconds / len(queries):.0f} |"
+            )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Small models as drafters; diversity of samples.")
+    parser.add_argument("pairs", type=Path)
+    parser.add_argument("--model", default="retro")
+    parser.add_argument("--small", required=True, help="a small model of the same vocabulary")
+    parser.add_argument("--limit", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=1)
+    parser.add_argument("--answers", type=int, nargs="*", default=[10, 100])
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    model = load(options.model)
+    rows = list(islice(PairTable(options.pairs, None, None, model.task), options.limit))
+    queries, targets = [row.query for row in rows], [row.target for row in rows]
+    print(json.dumps(machine.describe()))
+    small, rounds = options.small, options.rounds
+    for line in speed(model, small, queries, rounds, options.batch_size) if rounds else ():
+        print(line, flush=True)
+    for line in diversity(model, queries, targets, options.answers) if options.answers else ():
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+// Noise instead of a die, for host and device: the Gumbel noise of a token is a function of what is
+// drawn and of nothing else. The token whose noisy log-prob is greatest is a sample (Gumbel 1954;
+// Maddison et al., NeurIPS 2014), so sampling is greedy decoding with another argmax, and drafts
+// are verified against it alike.
+//
+// The bits come from Philox 4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as
+// 1, 2, 3"): counters in, bits out, no state. Logarithms and exponentials are made here of single
+// additions, multiplications and divisions of double, which IEEE 754 rounds alike everywhere:
+// those of a machine's library differ in their last bit, and a sample would with it. Nothing here
+// may be fused (-ffp-contract=off; for a device -fmad=false).
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "common/anywhere.h"
+
+namespace molspec {
+
+struct PhiloxBits {
+  uint32_t word[4];
+};
+
+MOLSPEC_ANYWHERE inline PhiloxBits philox(PhiloxBits counter, uint64_t key) {
+  auto low = static_cast<uint32_t>(key), high = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t left = uint64_t{0xD2511F53} * counter.word[0];
+    const uint64_t right = uint64_t{0xCD9E8D57} * counter.word[2];
+    counter = {
+        {static_cast<uint32_t>(right >> 32) ^ counter.word[1] ^ low, static_cast<uint32_t>(right),
+         static_cast<uint32_t>(left >> 32) ^ counter.word[3] ^ high, static_cast<uint32_t>(left)}};
+    low += 0x9E3779B9;
+    high += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// Natural logarithm of a positive, normal number, to about 1e-16 of its value.
+MOLSPEC_ANYWHERE inline double fixed_log(double value) {
+  constexpr double kLn2 = 0.6931471805599453;
+  constexpr uint64_t kMantissa = (uint64_t{1} << 52) - 1, kOne = uint64_t{1023} << 52;
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  auto exponent = static_cast<int32_t>(bits >> 52) - 1023;
+  bits = (bits & kMantissa) | kOne;
+  double mantissa;
+  std::memcpy(&mantissa, &bits, sizeof(bits));
+  if (mantissa > 1.4142135623730951) {
+    mantissa *= 0.5;
+    ++exponent;
+  }
+  // log m = 2 artanh s, whose series in s * s <= 0.0295 ends below the last bit.
+  const double s = (mantissa - 1) / (mantissa + 1), z = s * s;
+  double sum = 0;
+  for (int32_t n = 23; n >= 1; n -= 2) sum = sum * z + 1.0 / n;
+  return static_cast<double>(exponent) * kLn2 + 2 * s * sum;
+}
+
+// e to the power of a number of at most 700; 0 below -700.
+MOLSPEC_ANYWHERE inline double fixed_exp(double value) {
+  constexpr double kPerLn2 = 1.4426950408889634;
+  constexpr double kLn2High = 0.693147180369123816490, kLn2Low = 1.90821492927058770002e-10;
+  if (!(value > -700)) return 0;
+  const double halves = value * kPerLn2 + (value < 0 ? -0.5 : 0.5);
+  const auto power = static_cast<int32_t>(halves);
+  const double rest = (value - power * kLn2High) - power * kLn2Low;
+  double sum = 1;
+  for (int32_t n = 14; n >= 1; --n) sum = 1 + sum * rest / n;
+  const uint64_t bits = static_cast<uint64_t>(power + 1023) << 52;
+  double scale;
+  std::memcpy(&scale, &bits, sizeof(bits));
+  return sum * scale;
+}
+
+// log(1 - exp(value)) for a negative value.
+MOLSPEC_ANYWHERE inline double fixed_log_1m_exp(double value) {
+  if (value > -1e-5) return fixed_log(-value * (1 + value / 2));
+  const double left = 1 - fixed_exp(value);
+  return left > 0.5 && value < -36 ? -fixed_exp(value) : fixed_log(left);
+}
+
+// What is drawn: of a seed and a query, of a sample of them, of a path.
+class Noise {
+ public:
+  MOLSPEC_ANYWHERE explicit Noise(uint64_t key) : key_(key) {}
+
+  // Of (seed, query), neither of which tells anything of the other.
+  MOLSPEC_ANYWHERE static Noise of(uint64_t seed, uint64_t query) {
+    return Noise(seed).behind(static_cast<uint32_t>(query), static_cast<uint32_t>(query >> 32));
+  }
+  // Another one, for each pair of numbers.
+  MOLSPEC_ANYWHERE Noise behind(uint32_t a, uint32_t b = 0) const {
+    const PhiloxBits bits = philox({{a, b, 0, kKeys}}, key_);
+    return Noise(uint64_t{bits.word[1]} << 32 | bits.word[0]);
+  }
+  // Evenly between 0 and 1, neither of which it is: the odd multiples of 2^-53.
+  MOLSPEC_ANYWHERE double even(uint32_t position, uint32_t token) const {
+    const PhiloxBits bits = philox({{token >> 1, position, 0, kDraws}}, key_);
+    const uint32_t low = bits.word[2 * (token & 1)], high = bits.word[2 * (token & 1) + 1];
+    const uint64_t whole = (uint64_t{high} << 20) | (low >> 12);
+    return (static_cast<double>(whole) + 0.5) * (1.0 / 4503599627370496.0);
+  }
+  // As the greatest of many is distributed.
+  MOLSPEC_ANYWHERE double gumbel(uint32_t position, uint32_t token) const {
+    return -fixed_log(-fixed_log(even(position, token)));
+  }
+
+ private:
+  static constexpr uint32_t kDraws = 0, kKeys = 1;
+
+  uint64_t key_;
+};
+
+}  // namespace molspec

@@ -1,0 +1,111 @@
+#include "search/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+namespace molspec {
+namespace {
+
+template <typename Value>
+void require(bool holds, const char* name, Value value, const char* expected) {
+  if (holds) return;
+  std::ostringstream text;
+  text << name << " is " << value << ": expected " << expected;
+  throw std::invalid_argument(text.str());
+}
+
+// The greatest log-prob; -infinity where there is none.
+float greatest(const float* log_probs, int32_t vocab_size) {
+  float most = -std::numeric_limits<float>::infinity();
+  for (int32_t i = 0; i < vocab_size; ++i) most = log_probs[i] > most ? log_probs[i] : most;
+  return most;
+}
+
+void rank(const Sampling& sampling, std::vector<Tempered>& tokens) {
+  const auto before = [](const Tempered& left, const Tempered& right) {
+    return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
+                                           : left.token_id < right.token_id;
+  };
+  const auto size = static_cast<int32_t>(tokens.size());
+  const int32_t count = std::min(sampling.top_k.value_or(size), size);
+  std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(), before);
+  tokens.resize(static_cast<size_t>(count));
+}
+
+// Sums of probabilities, in the order of the tokens, in units of the likeliest's.
+double weight(const Tempered& token) { return fixed_exp(token.drawn_log_prob); }
+
+void cut(double top_p, std::vector<Tempered>& tokens) {
+  double total = 0, above = 0;
+  for (const Tempered& token : tokens) total += weight(token);
+  size_t count = 0;
+  while (count < tokens.size() && (count == 0 || above < top_p * total))
+    above += weight(tokens[count++]);
+  tokens.resize(count);
+}
+
+}  // namespace
+
+void Sampling::check() const {
+  require(std::isfinite(temperature) && temperature > 0, "temperature", temperature,
+          "a number above 0");
+  if (top_k) require(*top_k >= 1, "top_k", *top_k, "at least 1");
+  if (top_p) require(*top_p > 0 && *top_p <= 1, "top_p", *top_p, "more than 0, at most 1");
+}
+
+void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampling,
+              std::vector<Tempered>& out) {
+  out.clear();
+  const float most = greatest(log_probs, vocab_size);
+  if (!std::isfinite(most)) return;
+  for (int32_t token = 0; token < vocab_size; ++token) {
+    const float log_prob = log_probs[token];
+    if (!std::isfinite(log_prob)) continue;
+    const double below = static_cast<double>(log_prob) - static_cast<double>(most);
+    out.push_back({token, log_prob, below / sampling.temperature});
+  }
+  if (sampling.top_k || sampling.top_p) rank(sampling, out);
+  if (sampling.top_p) cut(*sampling.top_p, out);
+  double total = 0;
+  for (const Tempered& token : out) total += weight(token);
+  const double norm = fixed_log(total);
+  for (Tempered& token : out) token.drawn_log_prob -= norm;
+}
+
+Drawn Sampler::at(const float* log_probs, int32_t vocab_size, uint32_t position) const {
+  if (!sampling_.top_k && !sampling_.top_p) return unfiltered(log_probs, vocab_size, position);
+  thread_local std::vector<Tempered> tokens;
+  tempered(log_probs, vocab_size, sampling_, tokens);
+  Drawn drawn{0, std::numeric_limits<float>::quiet_NaN()};
+  double best = -std::numeric_limits<double>::infinity();
+  for (const Tempered& token : tokens) {
+    const auto id = static_cast<uint32_t>(token.token_id);
+    const double noisy =
+        static_cast<double>(token.log_prob) / sampling_.temperature + noise_.gumbel(position, id);
+    if (noisy < best || (noisy == best && token.token_id > drawn.token_id)) continue;
+    best = noisy;
+    drawn = {token.token_id, token.log_prob};
+  }
+  return drawn;
+}
+
+// The same without knowing the sum of the probabilities, which changes no order.
+Drawn Sampler::unfiltered(const float* log_probs, int32_t vocab_size, uint32_t position) const {
+  Drawn drawn{0, std::numeric_limits<float>::quiet_NaN()};
+  if (!std::isfinite(greatest(log_probs, vocab_size))) return drawn;
+  double best = -std::numeric_limits<double>::infinity();
+  for (int32_t token = 0; token < vocab_size; ++token) {
+    const double log_prob = static_cast<double>(log_probs[token]);
+    const double noisy =
+        log_prob / sampling_.temperature + noise_.gumbel(position, static_cast<uint32_t>(token));
+    if (!(noisy > best)) continue;
+    best = noisy;
+    drawn = {token, log_probs[token]};
+  }
+  return drawn;
+}
+
+}  // namespace molspec

@@ -1,0 +1,150 @@
+"""Models that draft for others: in greedy decoding and exact beams, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.checkpoints.folder import write
+from molspec.drafting import LookAhead, ModelDraft, merged
+from molspec.model.spec import ModelSpec
+from molspec.predictor import Model
+from molspec.text import Vocabulary
+from tests import tiny
+from tests.engine.models import random_weights
+from tests.test_decoder import drafting_model
+
+SHORT = tiny.QUERIES[:-1]
+MAX_LENGTH = 30
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return drafting_model()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for name, seed in (("same", 1), ("small", 2)):
+        write(tiny.checkpoint(seed), folder / name)
+    return folder
+
+
+def drafters(folder: Path) -> dict[str, Any]:
+    same, small = str(folder / "same"), str(folder / "small")
+    return {
+        "same": ModelDraft(same, gamma=4),
+        "small": ModelDraft(folder / "small", gamma=3),
+        "adaptive": ModelDraft(same),
+        "with a tree": ModelDraft(same, gamma=4, drafter="tree"),
+        "hierarchy": ModelDraft(same, gamma=6, drafter=ModelDraft(small, gamma=2)),
+        "merged": merged(ModelDraft(same, gamma=3), "tree", node_budget=9),
+    }
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize(
+    "name", ["same", "small", "adaptive", "with a tree", "hierarchy", "merged"]
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"n_best": 3}, {"n_best": 3, "finished": "apart"}], ids=str
+)
+def test_answers_stay_what_they_are(
+    model: Model, folder: Path, name: str, batch_size: int, options: dict[str, Any]
+) -> None:
+    asked = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
+    plain = model.predict(SHORT, drafter="none", **asked)
+    drafted = model.predict(SHORT, drafter=drafters(folder)[name], **asked)
+    assert drafted == plain
+    if name != "small" and not (name == "merged" and options):
+        assert drafted.statistics.query_calls < 0.75 * plain.statistics.query_calls
+
+
+def test_a_drafter_that_is_the_model_is_always_right(model: Model, folder: Path) -> None:
+    drafter = ModelDraft(str(folder / "same"), gamma=4)
+    results = model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH)
+    plain = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
+    calls = sum(-(-result.statistics.emitted_tokens // 5) for result in plain)
+    assert results.statistics.query_calls == calls
+    wrong = results.statistics.drafted_tokens - results.statistics.accepted_tokens
+    assert wrong <= len(SHORT)  # at most what EOS or max_length cuts off
+
+
+def test_it_keeps_what_it_has_evaluated(model: Model, folder: Path) -> None:
+    """One query, gamma 4: four steps of the drafter a round, whatever the path's length."""
+    drafter = ModelDraft(str(folder / "same"), gamma=4).open(model.guess)
+    rows = []
+    step = drafter._session.step
+
+    def counted(nodes: Any, *arguments: Any) -> Any:
+        rows.append(len(nodes))
+        return step(nodes, *arguments)
+
+    drafter._session.step = counted  # type: ignore[method-assign]
+    (result,) = model.predict(SHORT[:1], drafter=drafter, max_length=MAX_LENGTH)
+    assert drafter.calls == len(rows)
+    # BOS once; then what the model added beside the last drafted token, which is not evaluated yet.
+    assert max(rows) <= 2
+    assert drafter._rows == {}
+    assert result.statistics.decoder_calls < MAX_LENGTH
+
+
+def test_drafts_of_a_beam_look_ahead(model: Model, folder: Path) -> None:
+    same = str(folder / "same")
+    ahead = LookAhead(node_budget=30, min_confidence=0.1, drafter=ModelDraft(same, gamma=6))
+    plain = model.predict(SHORT, n_best=4, drafter="none", max_length=MAX_LENGTH)
+    drafted = model.predict(SHORT, n_best=4, drafter=ahead, max_length=MAX_LENGTH)
+    assert drafted == plain
+    assert drafted.statistics.query_calls < 0.6 * plain.statistics.query_calls
+
+
+def test_a_source_that_is_too_long_for_it_has_no_drafts(model: Model, folder: Path) -> None:
+    spec = ModelSpec(**{**vars(tiny.SPEC), "max_positions": 12})
+    write(Checkpoint(spec, random_weights(spec, 3), tiny.VOCABULARY), folder / "short")
+    drafter = ModelDraft(str(folder / "short"), gamma=4)
+    asked = {"max_length": MAX_LENGTH}
+    assert model.predict(SHORT, drafter=drafter, **asked) == model.predict(SHORT, **asked)
+
+
+def test_another_vocabulary_is_refused_naming_both(model: Model, folder: Path) -> None:
+    tokens = (*tiny.TOKENS[:6], "S", *tiny.TOKENS[7:])
+    path = folder / "other"
+    weights = tiny.checkpoint().weights
+    write(Checkpoint(tiny.SPEC, weights, Vocabulary(tokens, unk_id=3)), path)
+    message = (
+        r"^drafter '.*other' has another vocabulary than the model that it drafts for: "
+        r"token 6 is 'S' of 13 there and 'N' of 13 here; expected the same tokens"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.predict(SHORT, drafter=ModelDraft(str(path)))
+    with pytest.raises(ValueError, match=message):
+        ModelDraft(folder / "same", drafter=ModelDraft(path)).open(model.guess)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 0}, "gamma is 0: expected a whole number of at least 1"),
+        ({"gamma": "some"}, "gamma is 'some': expected 'adaptive' or a whole number"),
+        ({"gamma": 1.5}, "gamma is 1.5: expected a whole number of at least 1"),
+        ({"width": 0}, "width is 0: expected a whole number of at least 1"),
+        ({"drafter": "fast"}, "drafter is 'fast': expected one of none, windows, tree"),
+        ({"drafter": LookAhead(3)}, "drafter is LookAhead"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        ModelDraft("product", **options)
+
+
+def test_what_is_no_model_is_named(model: Model) -> None:
+    with pytest.raises(CheckpointError, match="nowhere"):
+        model.predict(SHORT, drafter=ModelDraft("nowhere"))
+    with pytest.raises(ValueError, match=r"^model is a int: expected the name or the path"):
+        model.predict(SHORT, drafter=ModelDraft(3))
+    with pytest.raises(ValueError, match="'windows', 'none' or a Drafter"):
+        model.predict(SHORT, beam="sbs", n_best=2, drafter="tree")

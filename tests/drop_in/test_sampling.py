@@ -1,0 +1,85 @@
+"""Samples of somebody's own models, and one of them drafting for another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from molspec import decode
+from molspec.drafting import ModelDraft
+from tests.drop_in.hugging_face_models import bart, ids_of, t5
+from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
+from tests.drop_in.test_hugging_face import sources
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 14}
+SOURCES = [[4, 5, 6, 7, 8], [9, 4, 5], [7, 7, 8, 9, 10, 11, 12, 4]]
+OPTIONS: dict[str, Any] = {"samples": 4, "temperature": 0.8, "seed": 5}
+#: Models of PyTorch round alike only in batches of one shape: samples are compared in float64,
+#: where a tie is as good as impossible.
+
+
+def module(seed: int) -> PlainTransformer:
+    return PlainTransformer(seed=seed).double().eval()
+
+
+def drafters(target: Any, other: Any) -> dict[str, Any]:
+    return {
+        "tree": "tree",
+        "itself": ModelDraft(target, gamma=3),
+        "other": ModelDraft(other, gamma=2),
+        "hierarchy": ModelDraft(target, gamma=4, drafter=ModelDraft(other, gamma=2)),
+    }
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("drafter", ["tree", "itself", "other", "hierarchy"])
+def test_samples_of_modules(drafter: str, replacement: bool) -> None:
+    target, other = module(14), module(3)
+    options = {**OPTIONS, "replacement": replacement, **IDS}
+    plain = decode(target, SOURCES, drafter="none", **options)
+    assert plain.sequences.shape[:2] == (3, 4)
+    drafted = decode(target, SOURCES, drafter=drafters(target, other)[drafter], **options)
+    assert torch.equal(drafted.sequences, plain.sequences)
+    if drafter == "itself":
+        assert drafted.statistics.query_calls < plain.statistics.query_calls
+    if not replacement:
+        for rows in plain.sequences.tolist():
+            assert len({tuple(row) for row in rows}) == 4
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_modules_draft_for_greedy_decoding_and_beams(n_best: int) -> None:
+    target, other = module(14), module(3)
+    plain = decode(target, SOURCES, drafter="none", n_best=n_best, **IDS)
+    for drafter in drafters(target, other).values():
+        drafted = decode(target, SOURCES, drafter=drafter, n_best=n_best, **IDS)
+        assert torch.equal(drafted.sequences, plain.sequences)
+
+
+@pytest.mark.parametrize("make", [t5, bart], ids=["T5", "BART"])
+def test_models_of_transformers(make: Any) -> None:
+    target, other = make().double(), make(d_model=16).double()
+    ids = {**ids_of(target), "max_length": 12}
+    asked = sources(target, 4)
+    plain = decode(target, asked, drafter="none", **OPTIONS, **ids)
+    for drafter in (ModelDraft(target, gamma=3), ModelDraft(other, gamma=2)):
+        drafted = decode(target, asked, drafter=drafter, **OPTIONS, **ids)
+        assert torch.equal(drafted.sequences, plain.sequences)
+    greedy = decode(target, asked, drafter="none", **ids)
+    drafted = decode(target, asked, drafter=ModelDraft(target, gamma=3), **ids)
+    assert torch.equal(drafted.sequences, greedy.sequences)
+    assert drafted.statistics.query_calls < greedy.statistics.query_calls
+
+
+def test_a_drafter_of_another_vocabulary_is_named() -> None:
+    target, other = module(14), PlainTransformer(vocab_size=17).double().eval()
+    message = (
+        "^the drafter, a PlainTransformer, has 17 target ids: expected 15, as the model that it "
+        "drafts for$"
+    )
+    with pytest.raises(ValueError, match=message):
+        decode(target, SOURCES, drafter=ModelDraft(other), **IDS)

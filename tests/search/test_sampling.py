@@ -1,0 +1,242 @@
+"""Samples: distributed as the model says, and one list whatever is drafted and decoded beside."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+import molspec
+from molspec import _native
+from molspec.checkpoints.folder import write
+from molspec.decoding import Requests, Source
+from molspec.drafting import ModelDraft, NoDraft, TreeDraft, WindowDrafts, merged
+from molspec.options import PredictOptions
+from molspec.predictor import Model
+from molspec.results import Prediction, Results
+from molspec.strategy import search_spec
+from tests import tiny
+from tests.search import chance, plain
+from tests.test_decoder import drafting_model
+
+QUERY = "CC(=O)O"
+SHORT = tiny.QUERIES[:-1]
+SEEDS, SAMPLES, MAX_LENGTH = 4, 1000, 3
+#: Standard deviations that a statistic of these very seeds stays below.
+LIMIT = 3.0
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return drafting_model()
+
+
+@pytest.fixture(scope="module")
+def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """By name: what molspec has, a model that agrees now and then, and three models in a row."""
+    folder = tmp_path_factory.mktemp("drafters")
+    for name, seed in (("small", 2), ("same", 1)):
+        write(tiny.checkpoint(seed), folder / name)
+    small, same = str(folder / "small"), str(folder / "same")
+    return {
+        "none": NoDraft(),
+        "windows": WindowDrafts(draft_length=4, draft_count=5),
+        "tree": TreeDraft(node_budget=8),
+        "small model": ModelDraft(small, gamma=3),
+        "adaptive": ModelDraft(same),
+        "small model and tree": ModelDraft(small, gamma=2, drafter="tree"),
+        "hierarchy": ModelDraft(same, gamma=4, drafter=ModelDraft(small, gamma=2)),
+        "merged": merged(ModelDraft(same, gamma=3), "tree", node_budget=9),
+    }
+
+
+NAMES = (
+    *("none", "windows", "tree", "small model", "adaptive"),
+    *("small model and tree", "hierarchy", "merged"),
+)
+
+
+def drawn(model: Model, **options: Any) -> list[chance.Sequence_]:
+    """The samples of some seeds, as token ids."""
+    source_ids = tiny.VOCABULARY.encode(QUERY)
+    source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
+    requests = Requests(model.engine.session(SEEDS), model.guess, SEEDS)
+    for seed in range(SEEDS):
+        asked = PredictOptions(samples=SAMPLES, seed=seed, **options)
+        requests.submit(source, search_spec(asked, model.guess, MAX_LENGTH, "cpu"))
+    found = [decoded for _ in range(9) for _, decoded in requests.step()]
+    assert len(found) == SEEDS
+    return [
+        (*sample.token_ids, *([plain.EOS] if sample.finished else []))
+        for decoded in found
+        for sample in decoded.hypotheses
+    ]
+
+
+def true(model: Model, temperature: float, **filters: Any) -> dict[chance.Sequence_, float]:
+    next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(QUERY))
+    return chance.sequences(next_log_probs, MAX_LENGTH, temperature, **filters)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "filters", [{}, {"top_k": 3}, {"top_p": 0.95}, {"top_k": 6, "top_p": 0.98}], ids=str
+)
+def test_samples_are_distributed_as_the_model_says(
+    model: Model, temperature: float, filters: dict[str, Any]
+) -> None:
+    samples = drawn(model, temperature=temperature, **filters)
+    assert chance.chi_square(samples, true(model, temperature, **filters)) < LIMIT
+    other = true(model, 1.25 * temperature, **filters)
+    assert chance.chi_square(samples, other) > LIMIT  # the test can fail
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_of_every_drafter_are_distributed_as_the_model_says(
+    model: Model, drafters: dict[str, Any], name: str
+) -> None:
+    options: dict[str, Any] = {"temperature": 0.8, "top_k": 5}
+    samples = drawn(model, drafter=drafters[name], **options)
+    assert chance.chi_square(samples, true(model, **options)) < LIMIT
+
+
+@pytest.fixture(scope="module")
+def reference(model: Model) -> Results:
+    return model.predict(SHORT, drafter="none", batch_size=1, **OPTIONS)
+
+
+OPTIONS: dict[str, Any] = {"samples": 5, "temperature": 0.9, "seed": 7, "max_length": 30}
+
+
+@pytest.mark.parametrize("batch_size", [1, 16])
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_are_one_list_whatever_is_drafted(
+    model: Model, drafters: dict[str, Any], reference: Results, name: str, batch_size: int
+) -> None:
+    results = model.predict(SHORT, drafter=drafters[name], batch_size=batch_size, **OPTIONS)
+    assert results == reference
+    if name in ("adaptive", "hierarchy", "merged"):
+        assert 0 < results.statistics.accepted_tokens < results.statistics.emitted_tokens
+        assert results.statistics.query_calls < reference.statistics.query_calls
+
+
+def test_a_drafter_that_is_the_model_itself_draws_what_it_draws(
+    model: Model, drafters: dict[str, Any], reference: Results
+) -> None:
+    same = ModelDraft(drafters["adaptive"].model, gamma=4)
+    results = model.predict(SHORT, drafter=same, **OPTIONS)
+    assert results == reference
+    statistics = results.statistics
+    # All but what was drafted behind an end that max_length or EOS made.
+    assert statistics.accepted_per_emitted > 0.7
+
+
+def test_samples_do_not_depend_on_order_and_threads(model: Model, reference: Results) -> None:
+    order = list(range(len(SHORT)))
+    random.Random(3).shuffle(order)
+    molspec.set_num_threads(2)
+    try:
+        results = model.predict([SHORT[i] for i in order], batch_size=3, **OPTIONS)
+    finally:
+        molspec.set_num_threads(1)
+    assert results == [reference[i] for i in order]
+
+
+def test_more_samples_begin_with_the_same_ones(model: Model, reference: Results) -> None:
+    more = model.predict(SHORT, **{**OPTIONS, "samples": 9})
+    assert [each.predictions[:5] for each in more] == [each.predictions for each in reference]
+    others = model.predict(SHORT, **{**OPTIONS, "seed": 8})
+    assert sum(a != b for a, b in zip(others, reference, strict=True)) > len(SHORT) // 2
+
+
+def test_samples_bear_the_models_own_log_probs(model: Model, reference: Results) -> None:
+    pairs = [
+        (result.query, sample)
+        for result in reference
+        for sample in result.predictions
+        if sample.finished and sample.smiles
+    ]
+    assert len(pairs) > 5
+    own = model.log_probs([query for query, _ in pairs], [sample.smiles for _, sample in pairs])
+    assert [each.predictions[0].log_prob for each in own] == [s.log_prob for _, s in pairs]
+
+
+def test_top_k_of_one_is_greedy_decoding(model: Model) -> None:
+    greedy = model.predict(SHORT, max_length=30)
+    samples = model.predict(SHORT, samples=2, top_k=1, max_length=30)
+    for best, result in zip(greedy, samples, strict=True):
+        assert result.predictions == best.predictions * 2
+
+
+def test_equal_samples_become_one_with_their_count(model: Model) -> None:
+    options: dict[str, Any] = {**OPTIONS, "samples": 40, "max_length": 4, "temperature": 0.4}
+    one_by_one = model.predict(SHORT, **options)
+    merged_ones = model.predict(SHORT, merge_duplicates=True, **options)
+    for result, merged_result in zip(one_by_one, merged_ones, strict=True):
+
+        def kind(sample: Prediction) -> object:
+            return sample.canonical or (sample.smiles, sample.finished)
+
+        kinds = [kind(sample) for sample in result.predictions]
+        counts = [each.count for each in merged_result.predictions]
+        assert sum(counts) == 40
+        assert counts == sorted(counts, reverse=True)
+        for each in merged_result.predictions:
+            assert each.count == kinds.count(kind(each))
+            spellings = {s.smiles: s.log_prob for s in result.predictions if kind(s) == kind(each)}
+            together = math.log(math.fsum(map(math.exp, spellings.values())))
+            assert each.log_prob == pytest.approx(together, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0}, "temperature is 0: expected a number above 0"),
+        ({"temperature": -1.0}, "temperature is -1.0: expected a number of at least 0"),
+        ({"temperature": math.nan}, "temperature is nan: expected a number of at least 0"),
+        ({"temperature": math.inf}, "temperature is inf: expected a number of at least 0"),
+        ({"temperature": "1"}, "temperature is '1': expected a number of at least 0"),
+        ({"top_p": 0.0}, "top_p is 0.0: expected more than 0, at most 1"),
+        ({"top_p": 1.5}, "top_p is 1.5: expected a number from 0 to 1"),
+        ({"top_p": math.nan}, "top_p is nan: expected a number from 0 to 1"),
+        ({"top_k": 0}, "top_k is 0: expected a whole number of at least 1"),
+        ({"samples": 0}, "samples is 0: expected a whole number of at least 1"),
+        ({"samples": 2.0}, "samples is 2.0: expected a whole number of at least 1"),
+        ({"samples": 10**6}, "samples is 1000000: expected at most 1000"),
+        ({"seed": -1}, "seed is -1: expected a whole number of at least 0"),
+        ({"seed": 2**64}, "seed is 18446744073709551616: expected at most"),
+        ({"replacement": 0}, "replacement is 0: expected True or False"),
+        ({"n_best": 2}, "n_best is 2: expected 1, as 3 samples are drawn"),
+        ({"beam_size": 3}, "beam_size is 3: expected None, as 3 samples are drawn"),
+        ({"beam": "exact"}, "beam is 'exact': expected None, as 3 samples are drawn"),
+        ({"length_penalty": 1.0}, "length_penalty is 1.0: expected 0.0, as 3 samples are drawn"),
+        ({"finished": "apart"}, "finished is 'apart': expected it not to be given with samples"),
+        ({"views": 2}, "views is 2: expected it not to be given with samples"),
+        ({"samples": None, "temperature": 0.5}, "temperature is 0.5: expected samples with it"),
+        ({"samples": None, "seed": 1}, "seed is 1: expected samples with it"),
+        ({"samples": None, "top_p": 0.5}, "top_p is 0.5: expected samples with it"),
+    ],
+)
+def test_what_makes_no_sense_is_named(model: Model, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        model.predict([QUERY], **{"samples": 3, **options})
+
+
+def test_native_options_are_checked_too() -> None:
+    for options, message in (
+        ({"temperature": 0.0}, "temperature is 0: expected a number above 0"),
+        ({"top_k": 0}, "top_k is 0: expected at least 1"),
+        ({"top_p": 0.0}, "top_p is 0: expected more than 0, at most 1"),
+        ({"top_p": 1.1}, "top_p is 1.1: expected more than 0, at most 1"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            _native.Sampling(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^samples is 0: expected at least 1$"):
+        _native.SampleSpec(
+            samples=0,
+            max_length=9,
+            sampling=_native.Sampling(),
+            drafter=_native.NoDraftOptions(),
+        )
