@@ -32,10 +32,14 @@ void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
                      const Tensor& path_slots, const Tensor& memories, const Tensor& memory_cache,
                      const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs,
                      const Tensor& hidden_states) {
-  const Stream stream{{weights, "weights"},           {nodes, "nodes"},
-                      {path_slots, "path_slots"},     {memories, "memories"},
-                      {memory_cache, "memory_cache"}, {kv_cache, "kv_cache"},
-                      {workspace, "workspace"},       {log_probs, "log_probs"},
+  const Stream stream{{weights, "weights"},
+                      {nodes, "nodes"},
+                      {path_slots, "path_slots"},
+                      {memories, "memories"},
+                      {memory_cache, "memory_cache"},
+                      {kv_cache, "kv_cache"},
+                      {workspace, "workspace"},
+                      {log_probs, "log_probs"},
                       {hidden_states, "hidden_states"}};
   decoder_step(decoder_step_check(read_cuda_model(weights, table), nodes, path_slots, memories,
                                   memory_cache, kv_cache, workspace, log_probs, hidden_states),

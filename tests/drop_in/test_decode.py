@@ -261,5 +261,5 @@ def test_what_is_no_number_is_an_error() -> None:
 
 
 def test_unknown_options_are_no_options() -> None:
-    with pytest.raises(TypeError, match="temperature"):
-        decode(PlainTransformer(), SOURCES, temperature=2.0, **IDS)
+    with pytest.raises(TypeError, match="patience"):
+        decode(PlainTransformer(), SOURCES, patience=2.0, **IDS)

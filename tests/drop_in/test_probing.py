@@ -96,8 +96,8 @@ def test_an_id_of_callables_that_is_out_of_range() -> None:
 
 
 def test_an_unknown_option_names_the_known_ones() -> None:
-    with pytest.raises(TypeError, match=r"^decode has no option 'temperature': expected n_best"):
-        decode(PlainTransformer(), SOURCES, temperature=2.0, **IDS)
+    with pytest.raises(TypeError, match=r"^decode has no option 'patience': expected n_best"):
+        decode(PlainTransformer(), SOURCES, patience=2.0, **IDS)
     with pytest.raises(TypeError, match=r"has no option 'beam_width': did you mean beam_size\?"):
         decode(PlainTransformer(), SOURCES, beam_width=2, **IDS)
 
