@@ -8,6 +8,8 @@ single  one request after the other, each beside the bare `predict` call: what t
 load    clients at once; of their requests a tenth each is malformed, cancelled or over a limit
 beside  short requests alone, then beside long beams: how long they take
 stop    SIGTERM under load: is all that was accepted answered? Then a new server, killed, and anew
+peer    with --peer FOLDER: the same load without the bad requests, ours in int8 and CTranslate2's
+        int8 behind the same server, in turns (peering/serving.py; FOLDER is kept for the next time)
 
 Figures are printed as JSON, with the machine.
 """
@@ -65,12 +67,14 @@ class Server:
     seconds: float
 
     @classmethod
-    def start(cls, port: int = 0) -> Server:
+    def start(cls, port: int = 0, *flags: str) -> Server:
+        limits = f"--max-n-best {_LIMIT} --max-queries {_LIMIT}".split()
+        return cls.run("-m", "molspec", "serve", "--port", str(port), *limits, *flags)
+
+    @classmethod
+    def run(cls, *arguments: str) -> Server:
         begin = perf_counter()
-        flags = f"serve --port {port} --max-n-best {_LIMIT} --max-queries {_LIMIT}".split()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "molspec", *flags], stderr=subprocess.PIPE, text=True
-        )
+        process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
         said = process.stderr.readline()
         found = re.search(r"http://\S+", said)
@@ -142,15 +146,19 @@ async def _ask(
     tally.good.append((body, response.json()["results"]))
 
 
-async def _load(url: str, tables: Tables, count: int, clients: int) -> Tally:
+_MIXED = ("malformed", "cancelled", "over", *["good"] * 7)
+
+
+async def _load(
+    url: str, tables: Tables, count: int, clients: int, kinds: Sequence[str] = _MIXED
+) -> Tally:
     tally, left = Tally(), iter(range(count))
 
     async def user() -> None:
         async with httpx.AsyncClient(base_url=url, timeout=600) as client:
             for number in left:
                 draw = random.Random(number)
-                kind = ("malformed", "cancelled", "over", *["good"] * 7)[number % 10]
-                await _ask(client, kind, draw, tables, tally)
+                await _ask(client, kinds[number % len(kinds)], draw, tables, tally)
 
     await asyncio.gather(*(user() for _ in range(clients)))
     return tally
@@ -298,12 +306,44 @@ def stop(server: Server, tables: Tables) -> Any:
     }
 
 
+def peer(tables: Tables, flags: argparse.Namespace) -> Any:
+    """Good requests alone, to each server in its turn, twice."""
+    from peering.convert import convert
+
+    for name in tables:
+        convert(name, flags.peer / name)
+    folders = [f"{name}={flags.peer / name}" for name in tables]
+    script = str(Path(__file__).parent / "peering" / "serving.py")
+    told: dict[str, list[Any]] = {"molspec int8": [], "CTranslate2 int8": []}
+    for _ in range(2):
+        for name, measured in told.items():
+            ours = name.startswith("molspec")
+            server = (
+                Server.start(0, "--dtype", "int8")
+                if ours
+                else Server.run(script, "CTranslate2", "int8", *folders)
+            )
+            try:
+                asyncio.run(_load(server.url, tables, 100, flags.clients, ("good",)))
+                begin = perf_counter()
+                count = flags.requests // 10
+                tally = asyncio.run(_load(server.url, tables, count, flags.clients, ("good",)))
+                seconds = perf_counter() - begin
+                figures = {**_latency(tally.seconds), "a_second": round(count / seconds, 1)}
+                measured.append(figures)
+            finally:
+                server.process.kill()
+    return told
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("tables", nargs=2, metavar="NAME=FILE", help="product and retro")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--singles", type=int, default=100, help="requests of single and beside")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="of converted models")
+    parser.add_argument("--parts", nargs="+", default=["single", "load", "beside", "stop"])
     flags = parser.parse_args(arguments)
     named = dict(text.split("=", 1) for text in flags.tables)
     tables = {
@@ -323,10 +363,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ("beside", lambda: beside(server, tables, flags.singles)),
             ("stop", lambda: stop(server, tables)),
         ):
-            told[part] = measured()
-            print(part, json.dumps(told[part]), flush=True)
+            if part in flags.parts:
+                told[part] = measured()
+                print(part, json.dumps(told[part]), flush=True)
     finally:
         server.process.kill()
+    if flags.peer is not None:
+        told["peer"] = peer(tables, flags)
     print(json.dumps(told, indent=1))
 
 

@@ -1,0 +1,105 @@
+"""A peer behind molspec's own server: the same contracts and the same process, another engine.
+
+python bench/peering/serving.py PEER SETTING NAME=FOLDER ...
+
+A thread a model takes what waits, at most 32 queries that ask for as many answers, and answers them
+as one batch to its end: what a peer offers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import uvicorn
+
+import molspec
+from molspec.predictor import Model
+from molspec.results import Prediction, Result
+from molspec.server.app import make_app
+from molspec.server.asking import Asking
+from molspec.server.limits import Limits
+from molspec.server.processes import listen, url_of
+from molspec.server.service import Service
+from peering.engines import ENGINES, Peer
+
+_BATCH = 32
+
+
+class PeerWorker:
+    """As `molspec.server.worker.Worker`, but for withdrawn requests, which are answered."""
+
+    is_alive = True
+
+    def __init__(self, name: str, model: Model, peer: Peer) -> None:
+        self.name, self.model, self._peer = name, model, peer
+        self._waiting: deque[tuple[Asking, int]] = deque()
+        self._changed = Condition()
+        Thread(target=self._work, daemon=True).start()
+
+    def ask(self, asking: Asking) -> None:
+        """Accept a request."""
+        with self._changed:
+            self._waiting.extend((asking, index) for index in range(asking.count))
+            self._changed.notify()
+
+    def withdraw(self, asking: Asking) -> None:
+        """Let go of what is not under way."""
+        with self._changed:
+            self._waiting = deque(each for each in self._waiting if each[0] is not asking)
+
+    def stop(self) -> None:
+        """Nothing is promised."""
+
+    def _work(self) -> None:
+        while True:
+            batch = self._batch()
+            read: list[tuple[Asking, int, str]] = []
+            for asking, index in batch:
+                try:
+                    source = self.model.reader.source(asking.queries[index], canonical=True)
+                except ValueError as error:
+                    asking.deliver([(index, Result(asking.queries[index], error=str(error)))])
+                    continue
+                read.append((asking, index, self.model.vocabulary.decode(source.token_ids)))
+            if read:
+                self._answer(read)
+
+    def _batch(self) -> list[tuple[Asking, int]]:
+        with self._changed:
+            while not self._waiting:
+                self._changed.wait()
+            n_best = self._waiting[0][0].options.n_best
+            alike = [each for each in self._waiting if each[0].options.n_best == n_best][:_BATCH]
+            self._waiting = deque(each for each in self._waiting if each not in alike)
+            return alike
+
+    def _answer(self, read: list[tuple[Asking, int, str]]) -> None:
+        n_best = read[0][0].options.n_best
+        answers = self._peer.answer([text for _, _, text in read], n_best)
+        for (asking, index, _), texts in zip(read, answers, strict=True):
+            found = tuple(Prediction(text, 0.0) for text in texts)
+            asking.deliver([(index, Result(asking.queries[index], found))])
+
+
+def main() -> None:
+    """Serve until the process is killed."""
+    peer, setting, *pairs = sys.argv[1:]
+    workers: dict[str, Any] = {}
+    for pair in pairs:
+        name, _, folder = pair.partition("=")
+        engine = ENGINES[peer](Path(folder), setting, 1)
+        workers[name] = PeerWorker(name, molspec.load(name), engine)
+    app = make_app(Service(workers, Limits(queries=20, n_best=20)))
+    with listen("127.0.0.1", 0) as taken:
+        print(f"serving at {url_of(taken)}", file=sys.stderr, flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([taken])
+
+
+if __name__ == "__main__":
+    main()
