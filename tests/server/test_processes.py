@@ -169,5 +169,5 @@ def test_the_process_is_the_one_that_serves(checkpoint: Path) -> None:
         if children.exists():
             assert children.read_text() == ""
         os.kill(process.pid, signal.SIGINT)
-        # 0 where whoever started the tests ignores SIGINT, as a shell does for what it leaves behind.
+        # 0 where who started the tests ignores SIGINT, as a shell does for what it leaves behind.
         assert process.wait(_WAIT) in (-signal.SIGINT, 130, 0)
