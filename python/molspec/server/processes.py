@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -21,6 +22,8 @@ from molspec.server.settings import Settings
 #: Seconds between looks at the processes, and before one that ended is started again.
 _LOOK = 0.2
 _PAUSE = 1.0
+#: Seconds in which requests of connections that were taken may still arrive at a stop.
+_LAST_READ = 0.2
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 #: Is told where the server listens, when it does.
@@ -58,6 +61,13 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, and read what those that are there have begun to ask."""
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_LAST_READ)
+        await super().shutdown(sockets)
 
 
 def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
