@@ -32,9 +32,7 @@ class QueryReader:
     def source(self, query: str, canonical: bool = False) -> Source:
         """A query as it is decoded: its canonical SMILES, or the text as it is."""
         text = check_text(query)
-        bos_id = self.vocabulary.bos_id if self.spec.source_bos else None
-        begin = [] if bos_id is None else [bos_id]
-        end = [self.vocabulary.eos_id] if self.spec.source_eos else []
+        begin, end = self.spec.source_frame(self.vocabulary.bos_id, self.vocabulary.eos_id)
         longest = self.spec.max_positions - len(begin) - len(end)
         # RDKit comes after the length: deeply nested branches take it the square of their depth.
         if canonical:

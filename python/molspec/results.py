@@ -99,10 +99,6 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
     a list has not counts nothing there. Sorted by the new log-probs, best first; answers that are
     no molecules are one where they are one text.
     """
-    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
-    for prediction in sorted(chain.from_iterable(lists), key=_rarity):
-        key = prediction.canonical or (prediction.smiles, prediction.finished)
-        groups.setdefault(key, []).append(prediction)
     every = math.log(len(lists))
     merged = [
         Prediction.known(
@@ -111,7 +107,7 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
             group[0].finished,
             group[0].canonical,
         )
-        for group in groups.values()
+        for group in _equal_ones(sorted(chain.from_iterable(lists), key=_rarity))
     ]
     return tuple(sorted(merged, key=_rarity))
 
@@ -140,12 +136,8 @@ def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
 
     It is spelt as the likeliest of them and has the probability of all their spellings together.
     """
-    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
-    for sample in samples:
-        key = sample.canonical or (sample.smiles, sample.finished)
-        groups.setdefault(key, []).append(sample)
     counted = []
-    for group in groups.values():
+    for group in _equal_ones(samples):
         spellings = {sample.smiles: sample.log_prob for sample in group}
         counted.append(
             replace(
@@ -155,6 +147,15 @@ def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
             )
         )
     return tuple(sorted(counted, key=lambda each: (-each.count, _rarity(each))))
+
+
+def _equal_ones(predictions: Iterable[Prediction]) -> Iterable[list[Prediction]]:
+    """Answers that are one molecule, or one text where they are none, in their order."""
+    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
+    for prediction in predictions:
+        key = prediction.canonical or (prediction.smiles, prediction.finished)
+        groups.setdefault(key, []).append(prediction)
+    return groups.values()
 
 
 def _rarity(prediction: Prediction) -> float:

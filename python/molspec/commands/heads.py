@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,8 +105,6 @@ def _try(checkpoint: Checkpoint, sources: list[str]) -> None:
     model = Model(checkpoint)
     for drafter in ("none", "tree", "heads", "tree+heads"):
         nodes = {} if drafter == "none" else {"node_budget": _TRIED_NODES}
-        results = model.predict(
-            islice(sources, _TRIED), drafter=drafter, canonical_queries=False, **nodes
-        )
+        results = model.predict(sources, drafter=drafter, canonical_queries=False, **nodes)
         sums = results.statistics
         tell(f"{drafter}: {sums.query_calls / max(sums.queries, 1):.2f} decoder calls a query")

@@ -21,7 +21,6 @@ from molspec.drafting.configurations import (
 from molspec.drafting.gamma import AdaptiveGamma, FixedGamma
 from molspec.drafting.model_drafter import ModelDrafter
 from molspec.engine.devices import Engine, make_engine
-from molspec.model.spec import ModelSpec
 from molspec.models import locate
 
 #: Queries under way together at most.
@@ -33,7 +32,7 @@ class ModelDraft:
     """A small model drafts for the one that is asked (Leviathan et al. 2023), on the CPU.
 
     What it drafts is verified as all drafts are: answers stay those of the model that is asked. Of
-    samples it draws with the same noise, and so agrees more often than one that draws on its own.
+    samples it draws with the same noise.
 
     model: the name or path of a model with the vocabulary of the one that it drafts for; for
         `molspec.decode` a module as it takes them.
@@ -73,12 +72,12 @@ class ModelDraft:
         is no such model.
         """
         checkpoint, engine = self._loaded
-        own = list(checkpoint.vocabulary.tokens)
-        check_vocabulary(str(self.model), own, guess.tokens)
+        vocabulary = checkpoint.vocabulary
+        check_vocabulary(str(self.model), list(vocabulary.tokens), guess.tokens)
         return self.drafting_with(
             engine.session(_MOST_ROWS),
             guess,
-            Framing(checkpoint.spec, checkpoint.vocabulary.bos_id, checkpoint.vocabulary.eos_id),
+            checkpoint.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id),
             checkpoint.spec.max_positions,
             _MOST_ROWS,
         )
@@ -100,7 +99,7 @@ class ModelDraft:
         self,
         session: Any,
         guess: _native.GuessModel,
-        framing: Framing | None,
+        frame: tuple[list[int], list[int]] | None,
         max_positions: int | None,
         row_count: int,
     ) -> ModelDrafter:
@@ -111,22 +110,8 @@ class ModelDraft:
         assert isinstance(inner, Drafting | Drafter)
         gamma = AdaptiveGamma() if self.gamma == "adaptive" else FixedGamma(self.gamma)
         return ModelDrafter(
-            session, guess, gamma, inner, framing, max_positions, row_count, self.width or 1
+            session, guess, gamma, inner, frame, max_positions, row_count, self.width or 1
         )
-
-
-@dataclass(frozen=True)
-class Framing:
-    """How a model reads a source: BOS and EOS around it, where it wants them."""
-
-    spec: ModelSpec
-    bos_id: int | None
-    eos_id: int
-
-    def __call__(self, source_ids: list[int]) -> list[int]:
-        """Ids to encode."""
-        begin = [self.bos_id] if self.spec.source_bos and self.bos_id is not None else []
-        return [*begin, *source_ids, *([self.eos_id] if self.spec.source_eos else [])]
 
 
 def check_vocabulary(name: str, own: list[str], other: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from molspec import _native
@@ -31,8 +31,9 @@ class Gamma(Protocol):
 class ModelDrafter:
     """Drafts with a session of its own for one decode loop, of at most row_count queries.
 
-    framing makes what is encoded of a source's ids; without one the encoder's ids of the other
-    model are read as they are (`read`). A source that is too long for the model gets no drafts.
+    frame is what stands before and behind a source's ids where they are encoded; without one the
+    encoder's ids of the other model are read as they are (`read`). A source that is too long for
+    the model gets no drafts.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class ModelDrafter:
         guess: _native.GuessModel,
         gamma: Gamma,
         inner: Drafting | Drafter,
-        framing: Callable[[list[int]], list[int]] | None,
+        frame: tuple[list[int], list[int]] | None,
         max_positions: int | None,
         row_count: int,
         width: int,
@@ -53,7 +54,7 @@ class ModelDrafter:
         self._native = _native.Continuations(
             row_count=row_count, guess_model=guess, drafts=drafts, width=width
         )
-        self._framing = framing
+        self._frame = frame
         self._longest = max_positions
         self._free = list(reversed(range(row_count)))
         #: Rows of the session by the queries' names, and of those that it cannot read none.
@@ -68,12 +69,13 @@ class ModelDrafter:
 
     def start(self, row: int, source_ids: Ids) -> None:
         """Begin a query. Raises ValueError where there are too many."""
-        if self._framing is not None:
-            self._start(row, source_ids, self._framing(list(source_ids)))
+        if self._frame is not None:
+            begin, end = self._frame
+            self._start(row, source_ids, [*begin, *source_ids, *end])
 
     def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
         """Begin a query whose encoder ids are those of the other model."""
-        if self._framing is None:
+        if self._frame is None:
             self._start(row, source_ids, encoder_ids)
         if isinstance(self._inner, ModelDrafter):
             self._inner.read(row, source_ids, encoder_ids)

@@ -103,10 +103,12 @@ def drawn(smiles: str, size: tuple[int, int]) -> Iterator[str]:
 
 def _drawing(smiles: str, size: tuple[int, int]) -> str | None:
     """An SVG element; None where RDKit has no molecule of it, as of `reactants>reagents`."""
-    from rdkit import Chem, rdBase
+    from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    with rdBase.BlockLogs():
+    from molspec.text import quiet
+
+    with quiet():
         molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
         if molecule is None or molecule.GetNumAtoms() == 0:
             return None

@@ -37,11 +37,13 @@ def read_records(lines: Iterator[str], name_field: str | None = None) -> Iterato
 
 
 def _query(record: list[str], name_field: str | None) -> Query:
-    from rdkit import Chem, rdBase
+    from rdkit import Chem
+
+    from molspec.text import quiet
 
     title = record[0].strip() if record else ""
     supplier = Chem.SDMolSupplier()
-    with rdBase.BlockLogs():
+    with quiet():
         supplier.SetData("".join(record))
         molecule = next(iter(supplier), None)
         if molecule is None:

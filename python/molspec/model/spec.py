@@ -149,6 +149,11 @@ class ModelSpec:
             raise ValueError("start_id is None: expected an id, as the vocabulary has no BOS")
         return start
 
+    def source_frame(self, bos_id: int | None, eos_id: int) -> tuple[list[int], list[int]]:
+        """What a source has before and behind its ids, where the encoder wants BOS and EOS."""
+        begin = [bos_id] if self.source_bos and bos_id is not None else []
+        return begin, [eos_id] if self.source_eos else []
+
     @property
     def head_dim(self) -> int:
         """Columns of one attention head."""

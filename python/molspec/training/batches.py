@@ -59,7 +59,7 @@ class Batches:
         self._pad_id = vocabulary.pad_id
         eos = vocabulary.eos_id
         bos = [] if vocabulary.bos_id is None else [vocabulary.bos_id]
-        before, after = bos * spec.source_bos, [eos] * spec.source_eos
+        before, after = spec.source_frame(vocabulary.bos_id, eos)
         source = _wrap(table.source_ids, table.source_lengths, before, after)
         start = [spec.decoder_start(vocabulary.bos_id), *bos * spec.target_bos]
         target = _wrap(table.target_ids, table.target_lengths, start, [eos])

@@ -17,7 +17,14 @@ from molspec.training.prepared import PairTable
 #: Sources -> the best answer of each, None where there is none; SMILES, as they come.
 Answer = Callable[[Iterable[str]], Iterator[str | None]]
 
-_ANSWERS: Kind[str | None] = Kind("answers", lambda value: _text(value), lambda value: value)
+
+def _text(value: object) -> str | None:
+    if not isinstance(value, str | None):
+        raise TypeError(value)
+    return value
+
+
+_ANSWERS: Kind[str | None] = Kind("answers", _text, _text)
 
 
 def distilled(
@@ -50,9 +57,3 @@ def _encoded(
     for source, text in zip(sources, answers, strict=True):
         if text is not None:
             yield source, vocabulary.encode(text)
-
-
-def _text(value: object) -> str | None:
-    if not isinstance(value, str | None):
-        raise TypeError(value)
-    return value

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from rdkit import Chem, rdBase
+from rdkit import Chem
+
+from molspec.text import quiet
 
 Pair = tuple[str, str]
 
@@ -34,7 +36,7 @@ class Molecule:
     @classmethod
     def parse(cls, text: str) -> Molecule:
         """Read SMILES with or without atom maps. Raises UnfitReactionError."""
-        with rdBase.BlockLogs():
+        with quiet():
             rdkit = Chem.MolFromSmiles(text)
             if rdkit is None or rdkit.GetNumAtoms() == 0:
                 raise UnfitReactionError("not a molecule to RDKit")
