@@ -1,3 +1,4 @@
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <utility>
@@ -15,6 +16,7 @@ namespace molspec {
 namespace {
 
 using Ids = std::vector<int32_t>;
+using Probabilities = py::array_t<double, py::array::c_style>;
 
 std::shared_ptr<GuessModel> make_guess_model(const std::vector<std::string>& tokens, int32_t pad,
                                              int32_t bos, int32_t eos, int32_t unk,
@@ -101,14 +103,25 @@ void bind_options(py::module_& module) {
 
 void bind_tree(py::module_& module) {
   py::class_<DraftTree>(module, "DraftTree")
-      .def(py::init([](Ids token_ids, Ids parents, std::vector<float> log_probs) {
-             return DraftTree{std::move(token_ids), std::move(parents), std::move(log_probs)};
+      .def(py::init([](Ids token_ids, Ids parents, std::vector<float> log_probs,
+                       const std::optional<Probabilities>& drawn_from) {
+             DraftTree tree{std::move(token_ids), std::move(parents), std::move(log_probs), {}};
+             if (drawn_from)
+               tree.drawn_from.assign(drawn_from->data(), drawn_from->data() + drawn_from->size());
+             return tree;
            }),
            py::arg("token_ids") = Ids(), py::arg("parents") = Ids(),
-           py::arg("log_probs") = std::vector<float>())
+           py::arg("log_probs") = std::vector<float>(), py::arg("drawn_from") = py::none())
       .def_readonly("token_ids", &DraftTree::token_ids)
       .def_readonly("parents", &DraftTree::parents)
       .def_readonly("log_probs", &DraftTree::log_probs)
+      .def_property_readonly("drawn_from",
+                             [](const DraftTree& tree) -> std::optional<Probabilities> {
+                               if (tree.drawn_from.empty()) return std::nullopt;
+                               const auto rows = static_cast<py::ssize_t>(tree.size());
+                               const auto count = static_cast<py::ssize_t>(tree.drawn_from.size());
+                               return Probabilities({rows, count / rows}, tree.drawn_from.data());
+                             })
       .def("__len__", &DraftTree::size)
       .def("__repr__", [](const DraftTree& tree) {
         return py::str("DraftTree(token_ids={}, parents={}, log_probs={})")

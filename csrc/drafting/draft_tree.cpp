@@ -12,6 +12,7 @@ void DraftTree::clear() {
   token_ids.clear();
   parents.clear();
   log_probs.clear();
+  drawn_from.clear();
 }
 
 int32_t DraftTree::add(int32_t token, int32_t parent, float log_prob) {
@@ -39,6 +40,28 @@ void require(bool holds, const char* array, size_t at, double value, const std::
   throw std::invalid_argument(text.str());
 }
 
+void check_drawn_from(const DraftTree& tree, const TokenRoles& roles) {
+  const auto vocab_size = static_cast<size_t>(roles.vocab_size());
+  const auto count = tree.token_ids.size();
+  if (tree.drawn_from.size() != count * vocab_size)
+    throw std::invalid_argument("a proposed tree's drawn_from: expected [" + std::to_string(count) +
+                                ", " + std::to_string(vocab_size) + "]");
+  for (size_t i = 0; i < count; ++i) {
+    const auto before = static_cast<int64_t>(i) - 1;
+    require(tree.parents[i] == before, "parents", i, tree.parents[i],
+            std::to_string(before) + ", a chain, as it has drawn_from");
+    const double* row = tree.drawn_from.data() + i * vocab_size;
+    double total = 0;
+    for (size_t token = 0; token < vocab_size; ++token) {
+      const bool may = !roles.special().holds(static_cast<int32_t>(token));
+      require(may ? row[token] >= 0 : row[token] == 0, "drawn_from", i, row[token],
+              "a probability, 0 of BOS, EOS, PAD and UNK");
+      total += row[token];
+    }
+    require(std::abs(total - 1) < 1e-6, "drawn_from", i, total, "a sum of 1");
+  }
+}
+
 }  // namespace
 
 DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
@@ -49,6 +72,7 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
                                 std::to_string(proposed.log_probs.size()) +
                                 " log_probs: expected as many of each");
   constexpr float kSlack = 1e-4F;  // of rounding
+  if (!proposed.drawn_from.empty()) check_drawn_from(proposed, roles);
   DraftTree tree;
   std::vector<int32_t> places(count, DraftTree::kNone);
   for (size_t i = 0; i < count; ++i) {
@@ -71,6 +95,10 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
       known = std::max(known, log_prob);
     }
   }
+  // What is left of a chain is its beginning.
+  const auto rows = static_cast<std::ptrdiff_t>(tree.token_ids.size()) * roles.vocab_size();
+  if (!proposed.drawn_from.empty())
+    tree.drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
   return tree;
 }
 

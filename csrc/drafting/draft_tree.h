@@ -19,11 +19,18 @@ struct DraftTree {
   std::vector<int32_t> token_ids;
   std::vector<int32_t> parents;
   std::vector<float> log_probs;  // that the model confirms the path up to the node, as guessed
+  // Of a chain that was drawn at random, the probabilities that each node's token was drawn with:
+  // [node, vocab]. Else empty.
+  std::vector<double> drawn_from;
 
   int size() const { return static_cast<int>(token_ids.size()); }
   // Of a node or of kRoot, which is certain.
   float log_prob(int32_t node) const {
     return node == kRoot ? 0 : log_probs[static_cast<size_t>(node)];
+  }
+  // Of a node; nullptr where it was not drawn at random.
+  const double* distribution(int32_t node, int32_t vocab_size) const {
+    return drawn_from.empty() ? nullptr : drawn_from.data() + int64_t{node} * vocab_size;
   }
   // The node of a token behind a node or kRoot, or kNone.
   int32_t child(int32_t node, int32_t token) const;
@@ -36,7 +43,8 @@ struct DraftTree {
 // left out with it, and a token that stands twice behind a node stands there once, with the greater
 // of its probabilities. Throws std::invalid_argument, naming the entry, for arrays of different
 // sizes, an id outside of the vocabulary, a parent that does not stand before its child, a log-prob
-// that is positive, no number or greater than its parent's.
+// that is positive, no number or greater than its parent's; and for drawn_from of another size, of
+// anything but a chain, or with probabilities that are none or of tokens that cannot be drafted.
 DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles);
 
 struct TreeOptions {

@@ -62,6 +62,7 @@ void bind_decoded(py::module_& module) {
            }),
            py::kw_only(), py::arg("token_ids"), py::arg("log_prob"), py::arg("finished"))
       .def_readonly("inclusion", &Hypothesis::inclusion)
+      .def_readonly("tolerated", &Hypothesis::tolerated)
       .def_readonly("token_ids", &Hypothesis::token_ids)
       .def_readonly("log_prob", &Hypothesis::log_prob)
       .def_readonly("finished", &Hypothesis::finished);
@@ -165,8 +166,9 @@ void bind_sampling(py::module_& module) {
            py::kw_only(), py::arg("temperature") = 1.0, py::arg("top_k") = py::none(),
            py::arg("top_p") = py::none(), py::arg("seed") = 0);
   py::class_<Sampler>(module, "Sampler")
-      .def(py::init<const Sampling&, uint64_t, uint32_t>(), py::kw_only(), py::arg("sampling"),
-           py::arg("query_key"), py::arg("sample"))
+      .def(py::init<const Sampling&, uint64_t, uint32_t, bool>(), py::kw_only(),
+           py::arg("sampling"), py::arg("query_key"), py::arg("sample"), py::arg("rejects") = false)
+      .def_property_readonly("rejects", &Sampler::rejects)
       .def(
           "token",
           [](const Sampler& self, const py::array_t<float, py::array::c_style>& log_probs,
@@ -187,29 +189,40 @@ void bind_sampling(py::module_& module) {
 
 void bind_specs(py::module_& module) {
   py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
+  py::class_<Relaxed>(module, "Relaxed")
+      .def(py::init([](int32_t beta, double tau, bool judged_by_drafter) {
+             return Relaxed{beta, tau, judged_by_drafter};
+           }),
+           py::kw_only(), py::arg("beta"), py::arg("tau"), py::arg("judged_by_drafter"));
   py::class_<GreedySpec, SearchSpec, std::shared_ptr<GreedySpec>>(module, "GreedySpec")
-      .def(py::init([](int32_t max_length, const DrafterOptions& drafter) {
+      .def(py::init([](int32_t max_length, const DrafterOptions& drafter,
+                       const std::optional<Relaxed>& relaxed) {
              GreedySpec spec;
              spec.max_length = max_length;
              spec.drafter = drafter;
+             spec.relaxed = relaxed;
              return checked(spec);
            }),
-           py::kw_only(), py::arg("max_length"), py::arg("drafter"))
+           py::kw_only(), py::arg("max_length"), py::arg("drafter"),
+           py::arg("relaxed") = py::none())
+      .def_property_readonly("is_relaxed",
+                             [](const GreedySpec& spec) { return spec.relaxed.has_value(); })
       .def_readonly("max_length", &GreedySpec::max_length)
       .def_readonly("drafter", &GreedySpec::drafter);
   bind_lists(module);
   py::class_<SampleSpec, SearchSpec, std::shared_ptr<SampleSpec>>(module, "SampleSpec")
       .def(py::init([](int32_t samples, int32_t max_length, const Sampling& sampling,
-                       const DrafterOptions& drafter) {
+                       const DrafterOptions& drafter, bool rejection) {
              SampleSpec spec;
              spec.samples = samples;
              spec.max_length = max_length;
              spec.sampling = sampling;
+             spec.rejection = rejection;
              spec.drafter = drafter;
              return checked(spec);
            }),
            py::kw_only(), py::arg("samples"), py::arg("max_length"), py::arg("sampling"),
-           py::arg("drafter"));
+           py::arg("drafter"), py::arg("rejection") = false);
   py::class_<ForcedSpec, SearchSpec, std::shared_ptr<ForcedSpec>>(module, "ForcedSpec")
       .def(py::init([] { return checked(ForcedSpec{}); }));
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "search/rejection.h"
+
 namespace molspec {
 namespace {
 
@@ -58,7 +60,11 @@ void Continuations::ask(const std::vector<Path>& paths, const std::vector<int32_
     Query& query = live_row(paths[i].row);
     const std::vector<int32_t>& token_ids = paths[i].token_ids;
     model_->roles().check_tokens(token_ids.data(), static_cast<int>(token_ids.size()));
-    Asked asked{{}, paths[i].row, counts[i], token_ids.size(), {}, paths[i].sampler};
+    Asked asked;
+    asked.row = paths[i].row;
+    asked.count = counts[i];
+    asked.begin = token_ids.size();
+    asked.sampler = paths[i].sampler;
     asked.lane.live = counts[i] > 0;
     asked.lane.token_ids = token_ids;
     asked.lane.node = known(query, token_ids);
@@ -101,10 +107,12 @@ void Continuations::add_rest(Query& query, Asked& asked, int32_t node) {
 
 std::vector<Path> Continuations::paths() const {
   std::vector<Path> out;
-  for (const Asked& asked : asked_)
-    if (asked.lane.live && !rows_[static_cast<size_t>(asked.row)].drafter)
-      out.push_back({asked.row, asked.lane.token_ids, asked.lane.log_prob,
-                     tree_.parent(asked.lane.node), asked.sampler});
+  for (const Asked& asked : asked_) {
+    if (!asked.lane.live || rows_[static_cast<size_t>(asked.row)].drafter) continue;
+    out.push_back(
+        {asked.row, asked.lane.token_ids, asked.lane.log_prob, tree_.parent(asked.lane.node)});
+    if (asked.sampler) out.back().sampler = asked.sampler->of_drafter();
+  }
   return out;
 }
 
@@ -124,18 +132,17 @@ void Continuations::plan(const std::vector<DraftTree>& proposed) {
     nodes.stage(asked.lane.node);
   }
   size_t next = 0;
-  DraftTree drafts;
-  for (const Asked& asked : asked_) {
+  for (Asked& asked : asked_) {
     if (!asked.lane.live) continue;
     Query& query = rows_[static_cast<size_t>(asked.row)];
     const auto& token_ids = asked.lane.token_ids;
     if (query.drafter) {
-      query.drafter->propose(token_ids.data(), static_cast<int>(token_ids.size()), drafts);
+      query.drafter->propose(token_ids.data(), static_cast<int>(token_ids.size()), asked.drafts);
     } else {
-      drafts = admitted(proposed[next++], model_->roles());
+      asked.drafts = admitted(proposed[next++], model_->roles());
     }
     const auto end = static_cast<int32_t>(asked.begin) + asked.count;
-    query.nodes->stage(asked.lane.node, drafts, end);
+    query.nodes->stage(asked.lane.node, asked.drafts, end);
   }
   for (Query& query : rows_) {
     if (!query.live || !query.nodes) continue;
@@ -151,9 +158,19 @@ bool Continuations::advance(const float* log_probs, int32_t vocab_size) {
     if (!asked.lane.live) continue;
     const Query& query = rows_[static_cast<size_t>(asked.row)];
     const float* rows = log_probs + int64_t{query.begin} * vocab_size;
+    std::optional<Rejection> rejection;
+    if (asked.sampler && asked.sampler->rejects())
+      rejection.emplace(*asked.sampler, asked.drafts, &model_->roles().special());
     const auto choose = [&](const Lane& lane, const float* row) {
-      if (asked.sampler)
-        return asked.sampler->at(row, vocab_size, static_cast<uint32_t>(lane.token_ids.size()));
+      const auto position = static_cast<uint32_t>(lane.token_ids.size());
+      if (rejection) {
+        const Drawn drawn = rejection->at(row, vocab_size, position);
+        if (drawn.log_prob == drawn.log_prob)
+          trees_[i].drawn_from.insert(trees_[i].drawn_from.end(), rejection->drawn_from().begin(),
+                                      rejection->drawn_from().end());
+        return drawn;
+      }
+      if (asked.sampler) return asked.sampler->at(row, vocab_size, position);
       const float* best = std::max_element(row, row + vocab_size);
       return Drawn{static_cast<int32_t>(best - row), *best};
     };
@@ -179,7 +196,7 @@ void Continuations::note(Asked& asked, DraftTree& tree, const float* log_probs,
       return tree.add(token_id, parent, before + std::min(row[token_id], 0.0F));
     };
     if (chosen != eos) asked.last = add(chosen);
-    if (width_ == 1) continue;
+    if (width_ == 1 || !tree.drawn_from.empty()) continue;
     best_tokens(row, vocab_size, width_, likeliest_);
     for (const Candidate& other : likeliest_)
       if (other.token != chosen && other.token != eos) add(other.token);

@@ -51,10 +51,11 @@ class Continuations {
   };
   struct Asked {
     Lane lane;
-    int32_t row, count;
-    size_t begin;                  // tokens that were given
+    int32_t row = 0, count = 0;
+    size_t begin = 0;              // tokens that were given
     std::vector<int32_t> pending;  // of them: nodes to evaluate
     std::optional<Sampler> sampler;
+    DraftTree drafts;                 // by the drafting model's own drafter, in this round
     int32_t last = DraftTree::kRoot;  // of the tree's chain
   };
   Query& live_row(int32_t row);

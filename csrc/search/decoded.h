@@ -15,6 +15,8 @@ struct Hypothesis {
   bool finished = false;           // EOS was reached
   // Of samples that all differ: how probably it is among so many of them.
   std::optional<double> inclusion = std::nullopt;
+  // Of relaxed verification: its tokens that are not the model's argmax.
+  std::optional<int32_t> tolerated = std::nullopt;
 };
 
 struct SearchStatistics {

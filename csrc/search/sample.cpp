@@ -1,5 +1,7 @@
 #include "search/sample.h"
 
+#include "search/rejection.h"
+
 namespace molspec {
 
 SampleSearch::SampleSearch(const SampleSpec& spec, Row row)
@@ -18,7 +20,8 @@ void SampleSearch::start(const std::vector<int32_t>& source_ids) {
   lanes_.assign(static_cast<size_t>(spec_.samples), first);
   samplers_.clear();
   for (int32_t i = 0; i < spec_.samples; ++i)
-    samplers_.emplace_back(spec_.sampling, query_key_, static_cast<uint32_t>(i));
+    samplers_.emplace_back(spec_.sampling, query_key_, static_cast<uint32_t>(i), spec_.rejection);
+  drafts_.assign(lanes_.size(), nullptr);
 }
 
 void SampleSearch::paths(std::vector<Path>& out) const {
@@ -26,30 +29,30 @@ void SampleSearch::paths(std::vector<Path>& out) const {
   for (size_t i = 0; i < lanes_.size(); ++i)
     if (lanes_[i].live)
       out.push_back({row_.index, lanes_[i].token_ids, lanes_[i].log_prob,
-                     row_.tree->parent(lanes_[i].node), samplers_[i]});
+                     row_.tree->parent(lanes_[i].node), samplers_[i].of_drafter()});
 }
 
 void SampleSearch::plan(const DraftTree* proposed) {
   nodes_.unstage();
   for (const Lane& lane : lanes_)
     if (lane.live) nodes_.stage(lane.node);
-  size_t drafted = 0;
+  size_t drafted = 0;  // each sample's count, though they may be shared
   drafted_.clear();
-  for (const Lane& lane : lanes_)
-    if (lane.live) drafted += static_cast<size_t>(draft(lane, proposed));
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (!lanes_[i].live) continue;
+    drafts_[i] = &drafts_behind(lanes_[i], proposed);
+    drafted += static_cast<size_t>(nodes_.stage(lanes_[i].node, *drafts_[i], spec_.max_length));
+  }
   nodes_.submit();
   count_staged(nodes_.staged_count(), drafted);
 }
 
-// Each sample's drafts count, though they may be shared.
-int32_t SampleSearch::draft(const Lane& lane, const DraftTree*& proposed) {
-  if (!drafter_) return nodes_.stage(lane.node, *proposed++, spec_.max_length);
-  const auto [found, is_new] = drafted_.emplace(lane.node, 0);
-  if (is_new) {
-    const auto& token_ids = lane.token_ids;
-    drafter_->propose(token_ids.data(), static_cast<int>(token_ids.size()), drafts_);
-    found->second = nodes_.stage(lane.node, drafts_, spec_.max_length);
-  }
+const DraftTree& SampleSearch::drafts_behind(const Lane& lane, const DraftTree*& proposed) {
+  if (!drafter_) return *proposed++;
+  const auto [found, is_new] = drafted_.try_emplace(lane.node);
+  const auto& token_ids = lane.token_ids;
+  if (is_new)
+    drafter_->propose(token_ids.data(), static_cast<int>(token_ids.size()), found->second);
   return found->second;
 }
 
@@ -58,8 +61,11 @@ bool SampleSearch::advance(const float* log_probs, int32_t vocab_size) {
   for (size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
     if (!lane.live) continue;
+    Rejection rejection(samplers_[i], *drafts_[i]);
     const auto choose = [&](const Lane& at, const float* row) {
-      return samplers_[i].at(row, vocab_size, static_cast<uint32_t>(at.token_ids.size()));
+      const auto position = static_cast<uint32_t>(at.token_ids.size());
+      return spec_.rejection ? rejection.at(row, vocab_size, position)
+                             : samplers_[i].at(row, vocab_size, position);
     };
     if (nodes_.advance(lane, log_probs, vocab_size, spec_.max_length, choose) ==
         Verdict::kNoNumbers) {

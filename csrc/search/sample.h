@@ -24,17 +24,17 @@ class SampleSearch final : public Search {
   bool advance(const float* log_probs, int32_t vocab_size) override;
 
  private:
-  int32_t draft(const Lane& lane, const DraftTree*& proposed);
+  const DraftTree& drafts_behind(const Lane& lane, const DraftTree*& proposed);
   void finish();
 
   SampleSpec spec_;
   std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
   Lanes nodes_;
-  std::vector<Lane> lanes_;                       // a sample each
-  std::vector<Sampler> samplers_;                 // of the lanes
-  std::vector<int32_t> live_;                     // scratch
-  std::unordered_map<int32_t, int32_t> drafted_;  // drafts behind a node, where it has its own
-  DraftTree drafts_;
+  std::vector<Lane> lanes_;                         // a sample each
+  std::vector<Sampler> samplers_;                   // of the lanes
+  std::vector<int32_t> live_;                       // scratch
+  std::vector<const DraftTree*> drafts_;            // of the lanes, in this round
+  std::unordered_map<int32_t, DraftTree> drafted_;  // own drafts behind a node
 };
 
 }  // namespace molspec

@@ -75,6 +75,12 @@ void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampli
   for (Tempered& token : out) token.drawn_log_prob -= norm;
 }
 
+Sampler Sampler::of_drafter() const {
+  Sampler sampler = *this;
+  if (rejects_) sampler.noise_ = noise_.of_drafter();
+  return sampler;
+}
+
 Drawn Sampler::at(const float* log_probs, int32_t vocab_size, uint32_t position) const {
   if (!sampling_.top_k && !sampling_.top_p) return unfiltered(log_probs, vocab_size, position);
   thread_local std::vector<Tempered> tokens;

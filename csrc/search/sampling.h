@@ -42,17 +42,29 @@ void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampli
 // Draws the tokens of one sample.
 class Sampler {
  public:
-  Sampler(const Sampling& sampling, uint64_t query, uint32_t sample)
-      : sampling_(sampling), noise_(Noise::of(sampling.seed, query).behind(sample)) {}
+  // rejects: drafts are kept or refused by their probability (rejection.h).
+  Sampler(const Sampling& sampling, uint64_t query, uint32_t sample, bool rejects = false)
+      : sampling_(sampling),
+        noise_(Noise::of(sampling.seed, query).behind(sample)),
+        rejects_(rejects) {}
 
   // The token behind a path of `position` tokens.
   Drawn at(const float* log_probs, int32_t vocab_size, uint32_t position) const;
+
+  // What draws for a model that drafts: with the same noise it agrees most often; drafts that may
+  // be refused are drawn by another.
+  Sampler of_drafter() const;
+
+  const Sampling& sampling() const { return sampling_; }
+  const Noise& noise() const { return noise_; }
+  bool rejects() const { return rejects_; }
 
  private:
   Drawn unfiltered(const float* log_probs, int32_t vocab_size, uint32_t position) const;
 
   Sampling sampling_;
   Noise noise_;
+  bool rejects_;
 };
 
 }  // namespace molspec

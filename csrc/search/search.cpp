@@ -8,7 +8,6 @@ Path Search::path(int32_t node, double log_prob) const {
 
 void Search::place(const DraftTree& drafts, int32_t max_length, std::vector<int32_t>& slots,
                    std::vector<int32_t>& parents) {
-  constexpr int32_t kLeftOut = -1;
   const auto last = static_cast<int32_t>(slots.size()) - 1;
   placed_.assign(static_cast<size_t>(drafts.size()), kLeftOut);
   for (size_t i = 0; i < placed_.size(); ++i) {

@@ -81,6 +81,9 @@ class Search {
   // behind one that is left out is left out too.
   void place(const DraftTree& drafts, int32_t max_length, std::vector<int32_t>& slots,
              std::vector<int32_t>& parents);
+  // By draft: where the last place() put it in `slots`, or kLeftOut.
+  static constexpr int32_t kLeftOut = -1;
+  const std::vector<int32_t>& placed() const { return placed_; }
 
   Row row_;
   Decoded decoded_;

@@ -26,6 +26,9 @@ void require(bool holds, const char* name, double value, const char* expected) {
 void GreedySpec::check() const {
   require(max_length >= 1, "max_length", max_length, "at least 1");
   molspec::check(drafter);
+  if (!relaxed) return;
+  require(relaxed->beta >= 1, "beta", relaxed->beta, "at least 1");
+  require(std::isfinite(relaxed->tau) && relaxed->tau >= 0, "tau", relaxed->tau, "at least 0");
 }
 
 void ListSpec::check() const {

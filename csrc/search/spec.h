@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "drafting/drafter.h"
+#include "rules/relaxed.h"
 #include "search/sampling.h"
 
 namespace molspec {
@@ -24,6 +26,7 @@ struct SearchSpec {
 struct GreedySpec : SearchSpec {
   int32_t max_length;  // tokens emitted, EOS counted
   DrafterOptions drafter;
+  std::optional<Relaxed> relaxed;  // where not every token must be the argmax
 
   void check() const override;
   std::unique_ptr<Search> search(const Row& row) const override;
@@ -80,6 +83,7 @@ struct SampleSpec : SearchSpec {
   int32_t samples;
   int32_t max_length;  // tokens of a sample, EOS counted
   Sampling sampling;
+  bool rejection;  // drafts are kept by chance (rejection.h), not where the noise says so
   DrafterOptions drafter;
 
   void check() const override;

@@ -86,6 +86,7 @@ class DraftTree:
     """Nodes behind the end of a path, parents before children; a parent of -1 is that end.
 
     log_probs: natural logs of the probability of the path up to the node.
+    drawn_from: [node, vocab], of a chain that was drawn at random: what each node was drawn from.
     """
 
     def __init__(
@@ -93,7 +94,10 @@ class DraftTree:
         token_ids: Sequence[int] = (),
         parents: Sequence[int] = (),
         log_probs: Sequence[float] = (),
+        drawn_from: npt.NDArray[np.float64] | None = None,
     ) -> None: ...
+    @property
+    def drawn_from(self) -> npt.NDArray[np.float64] | None: ...
     @property
     def token_ids(self) -> list[int]: ...
     @property
@@ -121,6 +125,8 @@ class Hypothesis:
     def finished(self) -> bool: ...
     @property
     def inclusion(self) -> float | None: ...
+    @property
+    def tolerated(self) -> int | None: ...
 
 class SearchStatistics:
     def __init__(
@@ -169,11 +175,15 @@ DrafterOptions = NoDraftOptions | WindowOptions | TreeOptions | OutsideOptions
 class SearchSpec: ...
 
 class GreedySpec(SearchSpec):
-    def __init__(self, *, max_length: int, drafter: DrafterOptions) -> None: ...
+    def __init__(
+        self, *, max_length: int, drafter: DrafterOptions, relaxed: Relaxed | None = None
+    ) -> None: ...
     @property
     def max_length(self) -> int: ...
     @property
     def drafter(self) -> DrafterOptions: ...
+    @property
+    def is_relaxed(self) -> bool: ...
 
 class Sampling:
     def __init__(
@@ -188,16 +198,31 @@ class Sampling:
 class Sampler:
     """What draws the tokens of one sample of a query."""
 
-    def __init__(self, *, sampling: Sampling, query_key: int, sample: int) -> None: ...
+    def __init__(
+        self, *, sampling: Sampling, query_key: int, sample: int, rejects: bool = False
+    ) -> None: ...
+    @property
+    def rejects(self) -> bool: ...
     def token(self, log_probs: npt.NDArray[np.float32], position: int) -> int: ...
 
 def philox(counter: Sequence[int], key: int) -> list[int]: ...
 def fixed_log(value: float) -> float: ...
 def fixed_exp(value: float) -> float: ...
 
+class Relaxed:
+    """A draft is kept among the beta likeliest tokens, at most tau nats below the likeliest."""
+
+    def __init__(self, *, beta: int, tau: float, judged_by_drafter: bool) -> None: ...
+
 class SampleSpec(SearchSpec):
     def __init__(
-        self, *, samples: int, max_length: int, sampling: Sampling, drafter: DrafterOptions
+        self,
+        *,
+        samples: int,
+        max_length: int,
+        sampling: Sampling,
+        drafter: DrafterOptions,
+        rejection: bool = False,
     ) -> None: ...
 
 class ListSpec(SearchSpec):

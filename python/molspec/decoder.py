@@ -266,7 +266,13 @@ class Decoder:
 
     def _prediction(self, found: Hypothesis) -> Prediction:
         text = self._model.reader.vocabulary.decode(found.token_ids)
-        return Prediction(text, found.log_prob, found.finished, inclusion=found.inclusion)
+        return Prediction(
+            text,
+            found.log_prob,
+            found.finished,
+            inclusion=found.inclusion,
+            tolerated=found.tolerated,
+        )
 
 
 def _is_valid(prediction: Prediction) -> bool:

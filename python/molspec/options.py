@@ -24,6 +24,8 @@ from molspec.drafting import (
 
 BeamKind = Literal["exact", "standard", "sbs"]
 FinishedPlace = Literal["beam", "apart"]
+Verification = Literal["strict", "relaxed", "rejection"]
+Judge = Literal["model", "drafter"]
 
 #: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
 DEFAULT_MAX_LENGTH = 200
@@ -50,6 +52,8 @@ _NOT_OF_SAMPLING = {
     "drop_invalid": False,
     "drop_unchanged": False,
 }
+#: What belongs to relaxed verification, with what it is where not given: the published values.
+_OF_RELAXED = {"beta": 3, "tau": 1.0, "judge": "model"}
 _OWN = (HeadsDraft, Drafter, DrafterMaker)
 _CHAINS = (
     "'tree', 'windows', 'heads', 'none' or a Drafter",
@@ -110,6 +114,15 @@ class PredictOptions:
     seed: whole number from 0 below 2**64. Other seeds give other samples.
     replacement: False draws samples that all differ (stochastic beam search, Kool et al. 2019), the
         first as if it were alone, each with its `inclusion`, the probability of being among them.
+    verification: which drafts are kept. "strict" keeps what the model says itself, so that drafts
+        change no answer. "relaxed" lets greedy decoding keep a draft that is nearly as probable
+        (Xia et al. 2023): faster, and no more the model's own answer; predictions say how many of
+        their tokens were `tolerated`. "rejection" draws samples as Leviathan et al. (2023) do: with
+        the same distribution, but dependent on the drafter.
+    beta, tau: of relaxed verification: a draft must be among the beta likeliest tokens, and at most
+        tau nats below the likeliest one.
+    judge: whose probability of the draft that is: the "model"'s, or the "drafter"'s, as in the
+        earlier paper.
 
     Raises ValueError, naming the option, where a value or a combination makes no sense.
     """
@@ -137,6 +150,10 @@ class PredictOptions:
     top_p: float | None = None
     seed: int = 0
     replacement: bool = True
+    verification: Verification = "strict"
+    beta: int = 3
+    tau: float = 1.0
+    judge: Judge = "model"
 
     def __post_init__(self) -> None:
         for name, most in LARGEST.items():
@@ -146,6 +163,8 @@ class PredictOptions:
         for name, known in (
             ("beam", (None, *get_args(BeamKind))),
             ("finished", get_args(FinishedPlace)),
+            ("verification", get_args(Verification)),
+            ("judge", get_args(Judge)),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(
@@ -171,6 +190,7 @@ class PredictOptions:
                 f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
             )
         self._check_sampling()
+        self._check_verification()
         self._check_drafter()
         if self.drops and self.widen > 1:
             self.searched(2)  # a drafter of greedy decoding is none of a beam
@@ -217,6 +237,29 @@ class PredictOptions:
         object.__setattr__(self, "seed", check_count("seed", self.seed, 2**64 - 1, least=0))
         if not isinstance(self.replacement, bool):
             raise ValueError(f"replacement is {self.replacement!r}: expected True or False")
+
+    def _check_verification(self) -> None:
+        if self.verification != "relaxed":
+            for name, default in _OF_RELAXED.items():
+                if getattr(self, name) != default:
+                    raise ValueError(
+                        f"{name} is {getattr(self, name)!r}: expected verification='relaxed' with "
+                        "it"
+                    )
+        drawn = self.samples is not None and self.replacement
+        for name, holds, search in (
+            ("relaxed", self.is_greedy, "greedy decoding"),
+            ("rejection", drawn, "samples with replacement"),
+        ):
+            if self.verification == name and not holds:
+                raise ValueError(f"verification is {name!r}: expected it with {search}")
+        object.__setattr__(self, "beta", check_count("beta", self.beta))
+        check_number("tau", self.tau)
+        if self.judge == "drafter" and isinstance(self.drafter_or("tree"), WindowDrafts | NoDraft):
+            raise ValueError(
+                f"judge is 'drafter': expected a drafter that knows probabilities, not "
+                f"{self.drafter!r}"
+            )
 
     @property
     def width(self) -> int:

@@ -28,6 +28,8 @@ class Prediction:
     count: int = 1
     #: Of a sample without replacement, the probability of its being among the samples.
     inclusion: float | None = None
+    #: Of relaxed verification, how many of its tokens the model itself would not have written.
+    tolerated: int | None = None
 
     @cached_property
     def canonical(self) -> str | None:

@@ -47,7 +47,16 @@ def search_spec(
     drafting = chosen_drafter(options, device)
     if options.is_greedy:
         native, outside = _native_drafter(drafting, guess)
-        return SearchSpec(_native.GreedySpec(max_length=max_length, drafter=native), outside)
+        relaxed = None
+        if options.verification == "relaxed":
+            relaxed = _native.Relaxed(
+                beta=options.beta,
+                tau=options.tau,
+                judged_by_drafter=options.judge == "drafter",
+            )
+        return SearchSpec(
+            _native.GreedySpec(max_length=max_length, drafter=native, relaxed=relaxed), outside
+        )
     if options.samples is not None:
         return _samples(drafting, guess, max_length, options, options.samples)
     lists: dict[str, Any] = {
@@ -94,7 +103,10 @@ def _samples(
     }
     if options.replacement:
         native, outside = _native_drafter(drafting, guess)
-        return SearchSpec(_native.SampleSpec(**asked, drafter=native), outside)
+        rejection = options.verification == "rejection"
+        return SearchSpec(
+            _native.SampleSpec(**asked, drafter=native, rejection=rejection), outside
+        )
     ahead, outside = _ahead(drafting, guess, samples + 1)
     return SearchSpec(_native.StochasticBeamSpec(**asked, **ahead), outside)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,6 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.heads import HeadsSpec
 from molspec.predictor import load
 from molspec.training import prepared
-from molspec.training.distillation import distilled
 from molspec.training.heads import HeadsConfig, HeadsTraining
 from molspec.training.prepared import PairTable
 from tests import tiny
@@ -56,37 +55,6 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=f"holds a training of heads with the {name}"):
             HeadsTraining(checkpoint, answers(), config, tmp_path / "state.pt")
-
-
-def test_answers_go_on_where_they_stopped(tmp_path: Path) -> None:
-    table = answers()
-    asked: list[str] = []
-
-    def answer(texts: Iterable[str]) -> Iterator[str | None]:
-        for text in texts:
-            asked.append(text)
-            yield None if text == "N" else text[::-1]
-
-    def all_of(texts: Iterator[str | None], total: int, done: int) -> Iterator[str | None]:
-        assert (total, done) == (len(table), len(asked))
-        return texts
-
-    def four(texts: Iterator[str | None], total: int, done: int) -> Iterator[str | None]:
-        return islice(texts, 4)
-
-    def ask(progress: Callable[..., Iterator[str | None]], settings: int = 1) -> PairTable:
-        path = tmp_path / "answers.jsonl"
-        given = {"settings": settings}
-        return distilled(table, tiny.VOCABULARY, answer, path, given, progress)
-
-    with pytest.raises(ValueError, match="zip"):
-        ask(four)
-    found = ask(all_of)
-    assert len(asked) == len(table)  # none twice
-    assert len(found) == len(table) - 1
-    assert found.target(0) == table.source(0)[::-1]
-    with pytest.raises(ValueError, match="settings is 2"):
-        ask(all_of, settings=2)
 
 
 def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:

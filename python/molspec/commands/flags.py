@@ -119,6 +119,15 @@ class DecodingFlags:
         bool,
         typer.Option("--replacement/--no-replacement", help="Whether samples may be the same."),
     ] = True
+    verification: Annotated[
+        str,
+        typer.Option(help="strict; relaxed: keep drafts nearly as likely; rejection: of samples."),
+    ] = "strict"
+    beta: Annotated[int, typer.Option(help="Relaxed: a draft is among so many likeliest.")] = 3
+    tau: Annotated[float, typer.Option(help="Relaxed: nats below the likeliest at most.")] = 1.0
+    judge: Annotated[
+        str, typer.Option(help="Relaxed: whose probability counts, the model's or the drafter's.")
+    ] = "model"
 
     def options(self) -> PredictOptions:
         """Raises ValueError, naming the option, where a value or a combination makes no sense."""

@@ -1,4 +1,4 @@
-"""The command `train-heads`, for the command line to register."""
+"""The commands `distil` and `train-heads`, for the command line to register."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from molspec.console.usage import tell
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
-    from molspec.predictor import Model
+    from molspec.training.prepared import Prepared
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -25,8 +25,24 @@ _TRIED_NODES = 16
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
+    """Add the commands to `app`."""
+    app.command("distil")(distil_command)
     app.command("train-heads")(train_heads_command)
+
+
+def distil_command(
+    model: Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")],
+    data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Answer at most so many, evenly spread.")
+    ] = 100_000,
+    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
+) -> None:
+    """Write prepared data whose targets are a model's own answers, to train a smaller one on."""
+    with failures(), stopped_at_will():
+        made = _distilled(read_model(model), model, data, output, pairs, threads)
+    tell(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 
 def train_heads_command(
@@ -53,32 +69,14 @@ def train_heads_command(
 
         from molspec import checkpoints
         from molspec.model.heads import HeadsSpec
-        from molspec.ops import set_num_threads
-        from molspec.predictor import Model
-        from molspec.training import prepared
-        from molspec.training.distillation import distilled
         from molspec.training.heads import HeadsConfig, HeadsTraining
 
         form = HeadsSpec(kind, head_count, width)  # type: ignore[arg-type]  # checked there
         config = HeadsConfig(form, steps, batch_tokens, learning_rate, seed=seed)
-        checkpoint, made = read_model(model), prepared.read(data)
-        if checkpoint.vocabulary != made.vocabulary:
-            raise ValueError(f"{model} has another vocabulary than the data of {data}")
+        checkpoint = read_model(model)
+        made = _distilled(checkpoint, model, data, output / "data", pairs, threads)
         torch.set_num_threads(threads)
-        set_num_threads(threads)
-        output.mkdir(parents=True, exist_ok=True)
-        loaded = Model(checkpoint)
-
-        def answered(texts: Iterable[str]) -> Iterator[str | None]:
-            return _answers(loaded, texts)
-
-        table = made.train.spread(pairs)
-        settings = {"model": checkpoint.fingerprint(), "data": made.fingerprint, "pairs": pairs}
-        answers = distilled(
-            *(table, made.vocabulary, answered, output / "answers.jsonl", settings),
-            lambda texts, total, done: counted(texts, "answers", total, done),
-        )
-        training = HeadsTraining(checkpoint, answers, config, output / "state.pt")
+        training = HeadsTraining(checkpoint, made.train, config, output / "state.pt")
         for _ in counted(training.run(), "steps", steps, training.step_count):
             pass
         grown = replace(checkpoint, heads=training.weights())
@@ -90,12 +88,28 @@ def train_heads_command(
     tell(f"the model with its heads is {output / 'model'}")
 
 
-def _answers(model: Model, texts: Iterable[str]) -> Iterator[str | None]:
+def _distilled(
+    checkpoint: Checkpoint, name: str, data: Path, output: Path, pairs: int, threads: int
+) -> Prepared:
     from molspec.options import PredictOptions
+    from molspec.ops import set_num_threads
+    from molspec.predictor import Model
+    from molspec.training import prepared
+    from molspec.training.distillation import Teacher, distil
 
-    options = PredictOptions(canonical_queries=False)
-    for result in model.predict_stream(texts, options):
-        yield result.predictions[0].smiles if result.predictions else None
+    made = prepared.read(data)
+    set_num_threads(threads)
+    loaded, options = Model(checkpoint), PredictOptions(canonical_queries=False)
+
+    def answer(texts: Iterable[str]) -> Iterator[str | None]:
+        for result in loaded.predict_stream(texts, options):
+            yield result.predictions[0].smiles if result.predictions else None
+
+    teacher = Teacher(name, checkpoint.fingerprint(), checkpoint.vocabulary, answer)
+    return distil(
+        *(made, teacher, output, pairs),
+        lambda texts, total, done: counted(texts, "answers", total, done),
+    )
 
 
 def _try(checkpoint: Checkpoint, sources: list[str]) -> None:

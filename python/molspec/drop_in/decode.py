@@ -40,7 +40,8 @@ class Hypotheses:
     sequences int64 [batch, n_best, length] without BOS, with EOS where it was reached, padded on
     the right with pad_id; log_probs float64 [batch, n_best], the sum over a sequence's tokens;
     lengths int64 [batch, n_best], EOS counted; finished bool [batch, n_best], False where
-    max_length came before EOS. Where a beam found fewer than n_best, the rest has length 0 and
+    max_length came before EOS; tolerated int64 [batch, n_best], tokens that relaxed verification
+    kept in place of the model's own. Where a beam found fewer than n_best, the rest has length 0 and
     log-probability -inf. The tensors are on the device of the source ids.
     """
 
@@ -48,6 +49,7 @@ class Hypotheses:
     log_probs: Tensor
     lengths: Tensor
     finished: Tensor
+    tolerated: Tensor
     statistics: Statistics
 
     def to(self, device: torch.device) -> Hypotheses:
@@ -58,6 +60,7 @@ class Hypotheses:
             log_probs=self.log_probs.to(device),
             lengths=self.lengths.to(device),
             finished=self.finished.to(device),
+            tolerated=self.tolerated.to(device),
         )
 
 
@@ -112,8 +115,9 @@ def decode(
     options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
         drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
         draft_length, draft_count, node_budget, length_penalty, finished, batch_size; samples,
-        temperature, top_k, top_p, seed and replacement. `ModelDraft(module)` of
-        `molspec.drafting` lets another module draft, as any that `model` may be.
+        temperature, top_k, top_p, seed and replacement; verification, beta, tau and judge.
+        `ModelDraft(module)` of `molspec.drafting` lets another module draft, as any that `model`
+        may be.
 
     Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
     differ by less than that, a batch of another shape may prefer the other one.
@@ -367,6 +371,7 @@ def _hypotheses(
     shape = len(decoded), n_best
     log_probs = torch.full(shape, -torch.inf, dtype=torch.float64, device="cpu")
     lengths = torch.zeros(shape, dtype=torch.int64, device="cpu")
+    tolerated = torch.zeros_like(lengths)
     finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
     sequences: dict[tuple[int, int], list[int]] = {}
     for index, answer in decoded.items():
@@ -378,7 +383,8 @@ def _hypotheses(
             log_probs[index, rank] = hypothesis.log_prob
             lengths[index, rank] = len(sequences[index, rank])
             finished[index, rank] = hypothesis.finished
+            tolerated[index, rank] = hypothesis.tolerated or 0
     padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id, device="cpu")
     for place, sequence in sequences.items():
         padded[place][: len(sequence)] = torch.tensor(sequence, device="cpu")
-    return Hypotheses(padded, log_probs, lengths, finished, statistics)
+    return Hypotheses(padded, log_probs, lengths, finished, tolerated, statistics)

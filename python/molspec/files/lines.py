@@ -53,6 +53,8 @@ def _of_samples(prediction: Prediction) -> dict[str, int | float]:
         values["count"] = prediction.count
     if prediction.inclusion is not None:
         values["inclusion"] = prediction.inclusion
+    if prediction.tolerated is not None:
+        values["tolerated"] = prediction.tolerated
     return values
 
 
@@ -122,6 +124,8 @@ def for_people(answer: Answer, sheet: Sheet) -> str:
         percent = 100 * math.exp(prediction.log_prob)
         shown = sheet.shown(prediction)
         what = shown or f"{prediction.smiles} ({fault(prediction)})"
+        if prediction.tolerated is not None:
+            what += f"  ({prediction.tolerated} tokens tolerated)"
         lines.append(f"{rank:4}.  {percent:5.1f} %  {what}")
     return "\n".join(lines) + "\n"
 

@@ -6,16 +6,31 @@ drafter has to guess the model's own answers, not what is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from molspec.journal import Journal, Kind
 from molspec.text import Vocabulary
-from molspec.training.prepared import PairTable
+from molspec.training import prepared
+from molspec.training.prepared import PairTable, Prepared
 
-#: Sources -> the best answer of each, None where there is none; SMILES, as they come.
-Answer = Callable[[Iterable[str]], Iterator[str | None]]
+
+@dataclass(frozen=True)
+class Teacher:
+    """A model whose answers are learned."""
+
+    #: How the outcome names it.
+    name: str
+    fingerprint: str
+    vocabulary: Vocabulary
+    #: Sources -> the best answer of each, None where there is none; SMILES, as they come.
+    answer: Callable[[Iterable[str]], Iterator[str | None]]
+
+
+#: Answers to come, how many there are in all and how many are done -> the same answers.
+Progress = Callable[[Iterator[str | None], int, int], Iterator[str | None]]
 
 
 def _text(value: object) -> str | None:
@@ -25,30 +40,44 @@ def _text(value: object) -> str | None:
 
 
 _ANSWERS: Kind[str | None] = Kind("answers", _text, _text)
+_JOURNAL = "answers.jsonl"
 
 
-def distilled(
-    table: PairTable,
-    vocabulary: Vocabulary,
-    answer: Answer,
-    path: Path,
-    settings: Mapping[str, Any],
-    progress: Callable[[Iterator[str | None], int, int], Iterator[str | None]],
-) -> PairTable:
-    """Pairs of a table's sources and their answers; a journal at `path` keeps what is done.
+def distil(
+    data: Prepared, teacher: Teacher, folder: Path, pairs: int, progress: Progress
+) -> Prepared:
+    """Write to `folder` the data with the teacher's answers as targets, at most `pairs` of them.
 
-    settings: what decides the answers; a journal of others is refused with a ValueError.
-    progress: is given the answers to come, how many there are in all and how many are done.
+    What is done is kept in a journal there: a killed one goes on. Validation pairs are the
+    teacher's answers too. Raises ValueError where the vocabularies differ or where the folder's
+    journal is of another model or of other data.
     """
-    journal = Journal(path, settings, _ANSWERS)
-    known = list(journal.records())
-    sources = [ids for ids, _ in table.pairs()]
-    rest = answer(vocabulary.decode(ids) for ids in sources[len(known) :])
+    if teacher.vocabulary != data.vocabulary:
+        raise ValueError(f"{teacher.name} has another vocabulary than the data")
+    tables = data.train.spread(pairs), data.validation
+    sources = [[ids for ids, _ in table.pairs()] for table in tables]
+    asked = [ids for rows in sources for ids in rows]
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {"teacher": teacher.fingerprint, "data": data.fingerprint, "pairs": pairs}
+    journal = Journal(folder / _JOURNAL, settings, _ANSWERS)
+    answers = list(journal.records())
+    rest = teacher.answer(data.vocabulary.decode(ids) for ids in asked[len(answers) :])
     with journal.appending() as append:
-        for text in progress(rest, len(sources), len(known)):
+        for text in progress(rest, len(asked), len(answers)):
             append(text)
-            known.append(text)
-    return PairTable.pack(_encoded(vocabulary, sources, known))
+            answers.append(text)
+    cut = len(sources[0])
+    train, validation = (
+        PairTable.pack(_encoded(data.vocabulary, rows, texts))
+        for rows, texts in zip(sources, (answers[:cut], answers[cut:]), strict=True)
+    )
+    told: dict[str, Any] = {"teacher": f"{teacher.name}, {teacher.fingerprint}"}
+    for split, table in zip(prepared.SPLITS, (train, validation), strict=True):
+        tokens = sum(len(source) + len(target) for source, target in table.pairs())
+        told[split] = {**data.description[split], "pairs": len(table), "tokens": tokens}
+    made = Prepared(data.vocabulary, train, validation, {**data.description, **told})
+    prepared.write(made, folder)
+    return made
 
 
 def _encoded(

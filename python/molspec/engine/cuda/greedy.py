@@ -27,7 +27,9 @@ class GreedyRounds(DeviceRounds[GreedySpec]):
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is greedy search whose drafts can be made on the device."""
         del session
-        return isinstance(spec, GreedySpec) and drafts.takes(spec.drafter, guess)
+        if not isinstance(spec, GreedySpec) or spec.is_relaxed:
+            return False
+        return drafts.takes(spec.drafter, guess)
 
     def __init__(
         self,

@@ -1,0 +1,65 @@
+// Relaxed acceptance: a draft is kept where it is nearly as probable as what the model prefers. Xia
+// et al., Findings of EMNLP 2023, "Speculative Decoding", section 3.3 (Spec-Verification). Not
+// lossless: answers are no more the model's argmax, and say so.
+//
+// A *team* as rules/argmax.h wants it offers besides
+//
+//   nth_log_prob(node, n)     the n-th greatest log-prob behind a staged node, from 1
+//   drafts(node, take)        calls take(draft, log_prob, own) for each draft behind a node: the
+//                             model's log-prob of its token, and the drafter's
+
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "rules/argmax.h"
+
+namespace molspec {
+
+struct Relaxed {
+  int32_t beta;            // a draft must be among so many likeliest
+  double tau;              // and at most so many nats below the likeliest
+  bool judged_by_drafter;  // by the probability that its drafter gave it (the paper's earlier form)
+
+  // `judged`: log-prob of a draft; of the model's tokens, the likeliest and the beta-th.
+  bool tolerates(double judged, double best, double nth) const {
+    return judged >= nth && best - judged <= tau;
+  }
+};
+
+// `answer` has tolerated_tokens besides: those that are not the argmax.
+template <typename Team, typename Answer>
+Verdict accept_relaxed(const Team& team, const Relaxed& rule, int32_t eos_id, int32_t max_length,
+                       Answer& answer) {
+  int32_t node = kLastToken;
+  for (int32_t accepted = 0;; ++accepted) {
+    auto next = team.likeliest(node);
+    if (!(next.log_prob - next.log_prob == 0)) return Verdict::kNoNumbers;
+    team.keep(node, accepted);
+    int32_t draft = team.drafted(node, next.token_id);
+    if (draft == kLastToken) {
+      const double best = next.log_prob, nth = team.nth_log_prob(node, rule.beta);
+      team.drafts(node, [&](int32_t at, int32_t token_id, float log_prob, double own) {
+        const bool better = draft == kLastToken || log_prob > next.log_prob;
+        if (!better || !rule.tolerates(rule.judged_by_drafter ? own : log_prob, best, nth)) return;
+        draft = at;
+        next = {token_id, log_prob};
+      });
+      answer.tolerated_tokens += draft != kLastToken;
+    }
+    answer.log_prob += static_cast<double>(next.log_prob);
+    ++answer.emitted_tokens;
+    if (next.token_id == eos_id) {
+      answer.finished = 1;
+      return Verdict::kDone;
+    }
+    team.write(answer.token_count++, next.token_id);
+    if (answer.emitted_tokens >= max_length) return Verdict::kDone;
+    if (draft == kLastToken) return Verdict::kGoesOn;
+    ++answer.accepted_tokens;
+    node = draft;
+  }
+}
+
+}  // namespace molspec

@@ -1,0 +1,118 @@
+"""Rejection sampling: distributed as the model says, whoever drafts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from molspec import _native
+from molspec.drafting import ModelDraft
+from molspec.predictor import Model
+from tests import tiny
+from tests.search import chance
+from tests.search.test_sampling import (
+    LIMIT,
+    NAMES,
+    QUERY,
+    SHORT,
+    drafters,
+    drawn,
+    model,
+    true,
+)
+
+__all__ = ["drafters", "model"]  # fixtures
+
+REJECTION: dict[str, Any] = {"verification": "rejection"}
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "filters", [{}, {"top_k": 3}, {"top_p": 0.95}, {"top_k": 6, "top_p": 0.98}], ids=str
+)
+def test_samples_are_distributed_as_the_model_says(
+    model: Model, drafters: dict[str, Any], temperature: float, filters: dict[str, Any]
+) -> None:
+    options = {"temperature": temperature, **filters}
+    samples = drawn(model, drafter=drafters["small model"], **REJECTION, **options)
+    assert chance.chi_square(samples, true(model, **options)) < LIMIT
+    other = true(model, **{**options, "temperature": 1.25 * temperature})
+    assert chance.chi_square(samples, other) > LIMIT  # the test can fail
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_every_drafter(model: Model, drafters: dict[str, Any], name: str) -> None:
+    options: dict[str, Any] = {"temperature": 1.2, "top_k": 5}
+    samples = drawn(model, drafter=drafters[name], **REJECTION, **options)
+    assert chance.chi_square(samples, true(model, **options)) < LIMIT
+
+
+@pytest.mark.parametrize("name", ["tree", "small model", "hierarchy"])
+def test_a_sample_is_one_of_its_drafter(model: Model, drafters: dict[str, Any], name: str) -> None:
+    options: dict[str, Any] = {"samples": 5, "max_length": 30, "seed": 3, **REJECTION}
+    options["drafter"] = drafters[name]
+    alone = model.predict(SHORT, batch_size=1, **options)
+    assert model.predict(SHORT, batch_size=16, **options) == alone
+    assert 0 < alone.statistics.accepted_tokens < alone.statistics.drafted_tokens
+    assert model.predict(SHORT, **{**options, "drafter": "none"}) != alone
+
+
+def test_a_drafter_with_the_models_own_distribution_is_never_refused(
+    model: Model, drafters: dict[str, Any]
+) -> None:
+    same = ModelDraft(drafters["adaptive"].model, gamma=1)
+    options: dict[str, Any] = {"samples": 50, "max_length": 9, "top_k": 4, **REJECTION}
+    results = model.predict([QUERY], drafter=same, **options)
+    tokens = [tiny.VOCABULARY.encode(p.smiles) for p in results[0].predictions]
+    # What is refused is an end, which is never drafted.
+    ends = sum(prediction.finished for prediction in results[0].predictions)
+    statistics = results.statistics
+    assert statistics.accepted_tokens >= statistics.drafted_tokens - ends
+    assert statistics.accepted_tokens > sum(map(len, tokens)) // 4
+
+
+VOCAB = tiny.VOCABULARY.size
+C = tiny.VOCABULARY.encode("C")[0]
+
+
+def chain(rows: np.ndarray[Any, Any], parents: tuple[int, ...] = (-1, 0)) -> _native.DraftTree:
+    return _native.DraftTree([C] * 2, parents, [-1.0, -2.0], rows)
+
+
+def certain(token_id: int = C) -> np.ndarray[Any, Any]:
+    rows = np.zeros((2, VOCAB))
+    rows[:, token_id] = 1
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (chain(certain()[:1]), rf"drawn_from: expected \[2, {VOCAB}\]"),
+        (chain(certain(), (-1, -1)), r"parents\[1\] is -1: expected 0, a chain"),
+        (chain(certain() / 2), r"drawn_from\[0\] is 0.5: expected a sum of 1"),
+        (chain(-certain()), r"drawn_from\[0\] is -1: expected a probability"),
+        (chain(certain(tiny.VOCABULARY.eos_id)), r"drawn_from\[0\] is 1: .* 0 of BOS, EOS"),
+    ],
+)
+def test_what_a_drafter_says_is_checked(
+    model: Model, tree: _native.DraftTree, message: str
+) -> None:
+    class Own:
+        def start(self, row: int, source_ids: object) -> None: ...
+        def release(self, row: int) -> None: ...
+        def propose(self, paths: Any) -> list[_native.DraftTree]:
+            return [tree] * len(paths)
+
+    with pytest.raises(ValueError, match=f"a proposed tree's {message}"):
+        model.predict([QUERY], samples=2, drafter=Own(), **REJECTION)
+
+
+def test_what_makes_no_sense_is_named(model: Model) -> None:
+    for options in ({}, {"n_best": 3}, {"samples": 3, "replacement": False}):
+        with pytest.raises(ValueError, match="^verification is 'rejection': expected it with samp"):
+            model.predict([QUERY], **options, **REJECTION)
+    with pytest.raises(ValueError, match="^verification is 'other': expected one of strict, rel"):
+        model.predict([QUERY], verification="other")  # type: ignore[arg-type]

@@ -1,0 +1,147 @@
+"""Relaxed verification: what is kept is what the rule allows, and answers say so."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import molspec
+from molspec.checkpoints.folder import write
+from molspec.decoding import DraftTree
+from molspec.drafting import ModelDraft, TreeDraft
+from molspec.predictor import Model
+from tests import tiny
+from tests.search import plain
+from tests.test_decoder import drafting_model
+
+SHORT = tiny.QUERIES[:-1]
+EOS = tiny.VOCABULARY.eos_id
+RELAXED: dict[str, Any] = {"verification": "relaxed", "max_length": 30}
+PUBLISHED: list[dict[str, Any]] = [{}, {"beta": 5, "tau": 3.0}, {"beta": 2, "tau": 6.0}]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return drafting_model()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> ModelDraft:
+    folder = tmp_path_factory.mktemp("drafters") / "small"
+    write(tiny.checkpoint(2), folder)
+    return ModelDraft(str(folder), gamma=4)
+
+
+def rows(model: Model, query: str, answer: str, finished: bool) -> list[tuple[int, list[float]]]:
+    """An answer's tokens and the model's log-probs that each was chosen of."""
+    tokens = tiny.VOCABULARY.encode(answer) + [EOS] * finished
+    next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(query))
+    bos = tiny.VOCABULARY.bos_id
+    return [(token, list(next_log_probs([bos, *tokens[:i]]))) for i, token in enumerate(tokens)]
+
+
+@pytest.mark.parametrize("limits", PUBLISHED, ids=str)
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_every_token_is_allowed(
+    model: Model, small: ModelDraft, limits: dict[str, Any], batch_size: int
+) -> None:
+    beta, tau = limits.get("beta", 3), limits.get("tau", 1.0)
+    tolerated = 0
+    for drafter in (small, TreeDraft(node_budget=8)):
+        results = model.predict(
+            SHORT, drafter=drafter, batch_size=batch_size, **RELAXED, **limits
+        )
+        for result in results:
+            (answer,) = result.predictions
+            others = 0
+            total = 0.0
+            for token, row in rows(model, result.query, answer.smiles, answer.finished):
+                best = sorted(row, reverse=True)
+                total += row[token]
+                if row[token] == best[0]:
+                    continue
+                others += 1
+                assert row[token] >= best[beta - 1]
+                assert best[0] - row[token] <= tau
+            assert answer.tolerated == others
+            assert answer.log_prob == pytest.approx(total, abs=1e-4)
+            tolerated += others
+    assert tolerated > 0  # the rule was asked
+
+
+def test_without_room_it_is_strict(model: Model, small: ModelDraft) -> None:
+    strict = model.predict(SHORT, max_length=30)
+    for limits in ({"beta": 1}, {"tau": 0.0}):
+        results = model.predict(SHORT, drafter=small, **RELAXED, **limits)
+        for result, own in zip(results, strict, strict=True):
+            (answer,), (expected,) = result.predictions, own.predictions
+            assert (answer.smiles, answer.log_prob) == (expected.smiles, expected.log_prob)
+            assert answer.tolerated == 0
+            assert expected.tolerated is None
+
+
+class Scripted:
+    """Drafts the second likeliest token, and says how probable it is."""
+
+    def __init__(self, model: Model, own: float) -> None:
+        self._model, self._own = model, own
+        self._rows: dict[int, Any] = {}
+
+    def start(self, row: int, source_ids: Any) -> None:
+        self._rows[row] = plain.model_of(self._model.engine, list(source_ids))
+
+    def release(self, row: int) -> None:
+        del self._rows[row]
+
+    def propose(self, paths: Any) -> list[DraftTree]:
+        trees = []
+        for path in paths:
+            row = list(self._rows[path.row]([tiny.VOCABULARY.bos_id, *path.token_ids]))
+            ranked = sorted(range(len(row)), key=lambda token: -row[token])
+            usable = [token for token in ranked[1:] if token >= 4]
+            trees.append(DraftTree(usable[:1], [-1], [self._own]))
+        return trees
+
+
+def test_the_judge_decides(model: Model) -> None:
+    # Its drafts are never the model's own; it says that they are certain, or that they are not.
+    for own, judge, kept in (
+        *((math.log(1e-9), "model", True), (math.log(1e-9), "drafter", False)),
+        (0.0, "drafter", True),
+    ):
+        results = model.predict(
+            ["CC(=O)O"], drafter=Scripted(model, own), judge=judge, beta=9, tau=15.0, **RELAXED
+        )
+        assert ((results[0].predictions[0].tolerated or 0) > 0) == kept
+
+
+def test_what_makes_no_sense_is_named(model: Model) -> None:
+    for options, message in (
+        ({"n_best": 2}, "verification is 'relaxed': expected it with greedy decoding"),
+        ({"samples": 2}, "verification is 'relaxed': expected it with greedy decoding"),
+        ({"beta": 0}, "beta is 0: expected a whole number of at least 1"),
+        ({"tau": -1.0}, "tau is -1.0: expected a number of at least 0"),
+        ({"tau": math.nan}, "tau is nan"),
+        ({"judge": "me"}, "judge is 'me': expected one of model, drafter"),
+        (
+            {"judge": "drafter", "drafter": "windows"},
+            "judge is 'drafter': expected a drafter that knows probabilities, not 'windows'",
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            model.predict(["CC"], **{**RELAXED, **options})  # type: ignore[arg-type]
+    for name, value in (("beta", 5), ("tau", 2.0), ("judge", "drafter")):
+        with pytest.raises(ValueError, match=f"^{name} is .*: expected verification='relaxed'"):
+            model.predict(["CC"], **{name: value})
+
+
+def test_a_models_hypotheses_say_it_too(model: Model, small: ModelDraft) -> None:
+    ids = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC(=O)O"), EOS]
+    special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
+    found = molspec.decode(
+        model, [ids], **special, drafter=small, beta=5, tau=3.0, **RELAXED
+    )
+    answer = model.predict(["CC(=O)O"], drafter=small, beta=5, tau=3.0, **RELAXED)[0]
+    assert int(found.tolerated[0, 0]) == answer.predictions[0].tolerated

@@ -1,0 +1,77 @@
+"""Distilled data: a model's answers as targets; what is stopped goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint
+from molspec.training import prepared
+from molspec.training.distillation import Progress, Teacher, distil
+from molspec.training.prepared import Prepared
+from tests import tiny
+from tests.engine.models import random_weights
+from tests.training.test_heads import answers
+
+
+def test_answers_go_on_where_they_stopped(tmp_path: Path) -> None:
+    table = answers()
+    described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**described, "validation": {}})
+    total = len(table) + 2
+    asked: list[str] = []
+
+    def answer(texts: Iterable[str]) -> Iterator[str | None]:
+        for text in texts:
+            asked.append(text)
+            yield None if text == "N" else text[::-1]
+
+    def all_of(texts: Iterator[str | None], count: int, done: int) -> Iterator[str | None]:
+        assert (count, done) == (total, len(asked))
+        return texts
+
+    def four(texts: Iterator[str | None], count: int, done: int) -> Iterator[str | None]:
+        return islice(texts, 4)
+
+    teacher = Teacher("reverse", "1", tiny.VOCABULARY, answer)
+
+    def ask(progress: Progress, teacher: Teacher = teacher) -> Prepared:
+        return distil(data, teacher, tmp_path, 10**6, progress)
+
+    with pytest.raises(ValueError, match="zip"):
+        ask(four)
+    assert not (tmp_path / "prepared.json").exists()
+    found = ask(all_of)
+    assert len(asked) == total  # none twice
+    assert len(found.train) == len(table) - 1
+    assert found.train.target(0) == table.source(0)[::-1]
+    read = prepared.read(tmp_path)
+    assert read.fingerprint == found.fingerprint
+    assert read.description["teacher"] == "reverse, 1"
+    with pytest.raises(ValueError, match="teacher is '2', but"):
+        ask(all_of, replace(teacher, fingerprint="2"))
+    other = replace(tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens, "Xx"))
+    with pytest.raises(ValueError, match="reverse has another vocabulary than the data"):
+        ask(all_of, replace(teacher, vocabulary=other))
+
+
+def test_the_command_writes_what_train_reads(
+    data: Path, tmp_path: Path, run: Callable[..., int]
+) -> None:
+    vocabulary = prepared.read(data).vocabulary
+    spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
+    checkpoint = Checkpoint(spec, random_weights(spec, 1), vocabulary, task="retro")
+    checkpoints.write(checkpoint, tmp_path / "teacher")
+    out = tmp_path / "distilled"
+    arguments = ["distil", str(tmp_path / "teacher"), "--data", str(data), "--output", str(out)]
+    assert run(*arguments, "--pairs", "6") == 0
+    made = prepared.read(out)
+    assert 0 < len(made.train) <= 6
+    assert run(*arguments, "--pairs", "5") == 2  # holds others
+    assert run("distil", "product", *arguments[2:4], "--output", str(tmp_path / "none")) == 2
+    assert run("train", "--data", str(out), "--output", str(tmp_path / "run"), "--steps", "1") == 0
