@@ -104,9 +104,7 @@ def _samples(
     if options.replacement:
         native, outside = _native_drafter(drafting, guess)
         rejection = options.verification == "rejection"
-        return SearchSpec(
-            _native.SampleSpec(**asked, drafter=native, rejection=rejection), outside
-        )
+        return SearchSpec(_native.SampleSpec(**asked, drafter=native, rejection=rejection), outside)
     ahead, outside = _ahead(drafting, guess, samples + 1)
     return SearchSpec(_native.StochasticBeamSpec(**asked, **ahead), outside)
 

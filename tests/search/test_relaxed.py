@@ -50,9 +50,7 @@ def test_every_token_is_allowed(
     beta, tau = limits.get("beta", 3), limits.get("tau", 1.0)
     tolerated = 0
     for drafter in (small, TreeDraft(node_budget=8)):
-        results = model.predict(
-            SHORT, drafter=drafter, batch_size=batch_size, **RELAXED, **limits
-        )
+        results = model.predict(SHORT, drafter=drafter, batch_size=batch_size, **RELAXED, **limits)
         for result in results:
             (answer,) = result.predictions
             others = 0
@@ -140,8 +138,6 @@ def test_what_makes_no_sense_is_named(model: Model) -> None:
 def test_a_models_hypotheses_say_it_too(model: Model, small: ModelDraft) -> None:
     ids = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC(=O)O"), EOS]
     special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
-    found = molspec.decode(
-        model, [ids], **special, drafter=small, beta=5, tau=3.0, **RELAXED
-    )
+    found = molspec.decode(model, [ids], **special, drafter=small, beta=5, tau=3.0, **RELAXED)
     answer = model.predict(["CC(=O)O"], drafter=small, beta=5, tau=3.0, **RELAXED)[0]
     assert int(found.tolerated[0, 0]) == answer.predictions[0].tolerated

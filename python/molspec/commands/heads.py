@@ -91,8 +91,8 @@ def train_heads_command(
 def _distilled(
     checkpoint: Checkpoint, name: str, data: Path, output: Path, pairs: int, threads: int
 ) -> Prepared:
-    from molspec.options import PredictOptions
     from molspec.ops import set_num_threads
+    from molspec.options import PredictOptions
     from molspec.predictor import Model
     from molspec.training import prepared
     from molspec.training.distillation import Teacher, distil

@@ -41,8 +41,8 @@ class Hypotheses:
     the right with pad_id; log_probs float64 [batch, n_best], the sum over a sequence's tokens;
     lengths int64 [batch, n_best], EOS counted; finished bool [batch, n_best], False where
     max_length came before EOS; tolerated int64 [batch, n_best], tokens that relaxed verification
-    kept in place of the model's own. Where a beam found fewer than n_best, the rest has length 0 and
-    log-probability -inf. The tensors are on the device of the source ids.
+    kept in place of the model's own. Where a beam found fewer than n_best, the rest has length 0
+    and log-probability -inf. The tensors are on the device of the source ids.
     """
 
     sequences: Tensor
