@@ -112,7 +112,7 @@ def test_what_a_drafter_says_is_checked(
 
 def test_what_makes_no_sense_is_named(model: Model) -> None:
     for options in ({}, {"n_best": 3}, {"samples": 3, "replacement": False}):
-        with pytest.raises(ValueError, match="^verification is 'rejection'"):
+        with pytest.raises(ValueError, match=r"^verification is 'rejection'"):
             model.predict([QUERY], **options, **REJECTION)
-    with pytest.raises(ValueError, match="^verification is 'other'"):
+    with pytest.raises(ValueError, match=r"^verification is 'other'"):
         model.predict([QUERY], verification="other")  # type: ignore[arg-type]
