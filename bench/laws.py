@@ -4,7 +4,9 @@
 
 1. Drafting changes nothing. For every dtype, `windows` and `tree` answer every query as `none`
    does alone: the same tokens and the same log-prob, to the bit, at batch sizes 1, 7 and 32, in
-   another order each time.
+   another order each time, with two threads at batch size 7. With --small so does a model that
+   drafts, alone and drafted for by the tree or by --smallest; with --samples so many samples are
+   drawn in place of greedy answers.
 2. Native float32 is PyTorch's float32: behind every prefix of the native answer, the likeliest
    token of the training twin is the answer's next token. By induction that is equality with the
    twin's greedy decoding, for one pass instead of one a token. Where a token differs, the twin's
@@ -22,7 +24,7 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
@@ -33,21 +35,25 @@ from torch import Tensor
 
 from molspec import checkpoints
 from molspec.decoding import Requests, Source
-from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, guess_model
+from molspec.drafting import (
+    AnyDrafter,
+    ModelDraft,
+    NoDraft,
+    TreeDraft,
+    WindowDrafts,
+    guess_model,
+)
 from molspec.evaluation import PairTable
 from molspec.model.transformer import Transformer
 from molspec.models import locate
+from molspec.ops import set_num_threads
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.strategy import search_spec
 
 DTYPES = ("float32", "bfloat16", "int8")
 BATCH_SIZES = (1, 7, 32)
-DRAFTERS: dict[str, Drafting] = {
-    "none": NoDraft(),
-    "windows": WindowDrafts(draft_length=10, draft_count=10),
-    "tree": TreeDraft(),
-}
+
 _TORCH_BATCH = 32
 
 
@@ -104,10 +110,10 @@ class Subject:
         return queries
 
     def answers(
-        self, dtype: str, queries: Iterable[Query], drafter: Drafting, batch_size: int
-    ) -> dict[int, Answer]:
-        """Greedy answers by the queries' indices."""
-        options = PredictOptions(drafter=drafter, batch_size=batch_size)
+        self, dtype: str, queries: Iterable[Query], options: PredictOptions
+    ) -> dict[int, list[Answer]]:
+        """Answers by the queries' indices."""
+        batch_size = options.batch_size
         model = self.models[dtype]
         max_length = options.length_limit(model.spec.max_positions)
         spec = search_spec(options, self._guess, max_length)
@@ -116,27 +122,51 @@ class Subject:
         found = {}
         while requests.live_count:
             for number, decoded in requests.step():
-                best = decoded.hypotheses[0]
-                answer = Answer(tuple(best.token_ids), best.log_prob, best.finished)
-                found[indices[number]] = answer
+                found[indices[number]] = [
+                    Answer(tuple(each.token_ids), each.log_prob, each.finished)
+                    for each in decoded.hypotheses
+                ]
         return found
 
 
 # ------------------------------------------------------------------------------- drafting's law
 
 
-def check_drafting(subject: Subject, sources: Sequence[Query], findings: Findings) -> None:
+def drafters(small: str | None, smallest: str | None) -> dict[str, AnyDrafter]:
+    found: dict[str, AnyDrafter] = {
+        "none": NoDraft(),
+        "windows": WindowDrafts(draft_length=10, draft_count=10),
+        "tree": TreeDraft(),
+    }
+    if small is not None:
+        found["small"] = ModelDraft(small)
+        found["small and tree"] = ModelDraft(small, gamma=7, drafter="tree")
+    if small is not None and smallest is not None:
+        found["hierarchy"] = ModelDraft(small, gamma=7, drafter=ModelDraft(smallest, gamma=3))
+    return found
+
+
+def check_drafting(
+    subject: Subject,
+    sources: Sequence[Query],
+    drafted: Mapping[str, AnyDrafter],
+    samples: int | None,
+    findings: Findings,
+) -> None:
     """Compare every drafter, batch size and order with `none` alone, in every dtype."""
     for dtype in subject.models:
-        plain = subject.answers(dtype, sources, NoDraft(), batch_size=1)
-        for name, drafter in DRAFTERS.items():
+        alone = PredictOptions(samples=samples, drafter=NoDraft(), batch_size=1)
+        plain = subject.answers(dtype, sources, alone)
+        for name, drafter in drafted.items():
             for batch_size in BATCH_SIZES:
                 if (name, batch_size) == ("none", 1):
                     continue
                 label = f"{subject.name} {dtype} {name} batch {batch_size}"
                 shuffled = random.Random(batch_size).sample(sources, len(sources))
-                found = subject.answers(dtype, shuffled, drafter, batch_size)
-                findings.checked[label] += len(sources)
+                asked = PredictOptions(samples=samples, drafter=drafter, batch_size=batch_size)
+                set_num_threads(2 if batch_size == 7 else 1)
+                found = subject.answers(dtype, shuffled, asked)
+                findings.checked[label] += sum(map(len, plain.values()))
                 findings.violations += [
                     f"{label}: {subject.vocabulary.decode(source.source.token_ids)}: "
                     f"{plain[source.index]} but {found.get(source.index)}"
@@ -153,7 +183,8 @@ def check_torch(
 ) -> None:
     """Compare native float32 with the twin, token by token."""
     label = f"{subject.name} float32 against torch"
-    answers = subject.answers("float32", sources, NoDraft(), batch_size=32)
+    found = subject.answers("float32", sources, PredictOptions(drafter=NoDraft()))
+    answers = {index: best for index, (best,) in found.items()}
     findings.checked[label] += len(sources)
     for batch in _batches(sources):
         scored = _score(subject, batch, [answers[source.index] for source in batch])
@@ -220,6 +251,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES)
     parser.add_argument("--limit", type=int, help="queries of a set; all where not given")
     parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--samples", type=int, help="draw so many in place of greedy answers")
+    parser.add_argument("--small", help="a model that drafts")
+    parser.add_argument("--smallest", help="one that drafts for the small one")
     parser.add_argument("--chunk", type=int, default=100)
     parser.add_argument("--margin", type=float, default=1e-4, help="natural log; default 1e-4")
     options = parser.parse_args(arguments)
@@ -240,12 +274,13 @@ def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Fin
     stop = None if options.limit is None else options.offset + options.limit
     rows = PairTable(path, task=subject.task)
     queries = [row.query for row in islice(rows, options.offset, stop)]
+    drafted = drafters(options.small, options.smallest)
     begin = monotonic()
     for first in range(0, len(queries), options.chunk):
         chunk = queries[first : first + options.chunk]
         sources = subject.queries(chunk, findings)
-        check_drafting(subject, sources, findings)
-        if "float32" in options.dtypes:
+        check_drafting(subject, sources, drafted, options.samples, findings)
+        if "float32" in options.dtypes and options.samples is None:
             check_torch(subject, sources, options.margin, findings)
         print(
             f"{subject.name}: {first + len(chunk)} of {len(queries)} from {options.offset}, "

@@ -1,9 +1,10 @@
 """Small models as drafters, and how diverse samples are: the tables of docs/sampling.md.
 
-    python bench/sampling.py uspto50k/test.tsv.xz --model retro --small SMALL
+    python bench/sampling.py uspto50k/test.tsv.xz --model retro --small SMALL --smallest SMALLEST
 
-Every drafter answers the same queries in turns; the answers must be equal to the bit, which is
-checked. Times are of the processor, one thread: medians of rounds. Prints Markdown.
+Every drafter answers the same queries in turns. Where drafts change no answer all must be equal to
+the bit, which is checked. Times are of the processor, one thread: medians of rounds. Prints
+Markdown.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -25,20 +27,37 @@ from molspec.drafting import AnyDrafter, ModelDraft
 from molspec.evaluation import PairTable
 from molspec.text import canonicalise
 
-SEARCHES: dict[str, dict[str, Any]] = {
-    "greedy": {},
-    "10 samples, temperature 1": {"samples": 10},
-    "beam of 3": {"n_best": 3},
-    "beam of 5": {"n_best": 5},
-}
 _HEAD = (
     "| search | drafter | decoder calls a query | accepted of drafted | accepted of emitted "
     "| ms a query | speed-up |"
 )
 
 
-def drafters(small: str) -> dict[str, AnyDrafter]:
-    return {
+@dataclass(frozen=True)
+class Search:
+    """A search, and what it is compared with: itself without drafts, where nothing else is said."""
+
+    name: str
+    options: dict[str, Any]
+    plain: dict[str, Any] = field(default_factory=dict)
+    strict: bool = True
+
+
+SEARCHES = (
+    Search("greedy", {}),
+    Search("10 samples", {"samples": 10}),
+    Search("10 samples by rejection", {"samples": 10, "verification": "rejection"}, strict=False),
+    Search("beam of 3", {"n_best": 3}),
+    Search("beam of 5", {"n_best": 5}),
+    *(
+        Search(f"published beam of {n}", {"n_best": n, "beam": "sbs"}, {"beam": "exact"}, False)
+        for n in (3, 5)
+    ),
+)
+
+
+def drafters(small: str, smallest: str | None) -> dict[str, AnyDrafter]:
+    found: dict[str, AnyDrafter] = {
         "none": "none",
         "tree": "tree",
         "small, gamma 3": ModelDraft(small, gamma=3),
@@ -46,32 +65,43 @@ def drafters(small: str) -> dict[str, AnyDrafter]:
         "small, adaptive": ModelDraft(small),
         "small with a tree, adaptive": ModelDraft(small, drafter="tree"),
     }
+    if smallest is not None:
+        found["smallest, adaptive"] = ModelDraft(smallest)
+        found["hierarchy of three, adaptive"] = ModelDraft(small, drafter=ModelDraft(smallest))
+    return found
 
 
 def speed(
-    model: Model, small: str, queries: Sequence[str], rounds: int, batch_size: int
+    model: Model,
+    searches: Sequence[Search],
+    drafted: dict[str, AnyDrafter],
+    queries: Sequence[str],
+    rounds: int,
+    batch_size: int,
 ) -> Iterator[str]:
     """What every drafter takes, a row each."""
     yield _HEAD
     yield "|---|---|" + "---:|" * 5
-    for search, options in SEARCHES.items():
+    for search in searches:
         seconds: dict[str, list[float]] = {}
         found: dict[str, Results] = {}
         for _ in range(rounds):
-            for name, drafter in drafters(small).items():
+            for name, drafter in drafted.items():
+                if search.options.get("beam") == "sbs" and name == "tree":
+                    continue
+                more = search.plain if name == "none" else {}
+                options = {**search.options, **more, "drafter": drafter, "batch_size": batch_size}
                 begin = process_time()
-                found[name] = model.predict(
-                    queries, drafter=drafter, batch_size=batch_size, **options
-                )
+                found[name] = model.predict(queries, **options)
                 seconds.setdefault(name, []).append(process_time() - begin)
-                if found[name] != found["none"]:
-                    raise SystemExit(f"{search}: {name} has other answers than none")
+                if search.strict and found[name] != found["none"]:
+                    raise SystemExit(f"{search.name}: {name} has other answers than none")
         for name, results in found.items():
             statistics = results.statistics
             own = median(seconds[name])
             of_none = zip(seconds["none"], seconds[name], strict=True)
             yield (
-                f"| {search} | {name} | {statistics.query_calls / len(queries):.1f} "
+                f"| {search.name} | {name} | {statistics.query_calls / len(queries):.1f} "
                 f"| {statistics.accepted_per_drafted:.1%} | {statistics.accepted_per_emitted:.1%} "
                 f"| {1e3 * own / len(queries):.1f} "
                 f"| {median(none / own for none, own in of_none):.2f} |"
@@ -111,6 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("--model", default="retro")
     parser.add_argument("--small", required=True, help="a small model of the same vocabulary")
+    parser.add_argument("--smallest", help="one that drafts for the small one")
+    parser.add_argument("--searches", nargs="*", default=[search.name for search in SEARCHES])
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=1)
@@ -121,8 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = list(islice(PairTable(options.pairs, None, None, model.task), options.limit))
     queries, targets = [row.query for row in rows], [row.target for row in rows]
     print(json.dumps(machine.describe()))
-    small, rounds = options.small, options.rounds
-    for line in speed(model, small, queries, rounds, options.batch_size) if rounds else ():
+    asked = [search for search in SEARCHES if search.name in options.searches]
+    named = drafters(options.small, options.smallest)
+    for line in speed(model, asked, named, queries, options.rounds, options.batch_size):
         print(line, flush=True)
     for line in diversity(model, queries, targets, options.answers) if options.answers else ():
         print(line, flush=True)

@@ -33,15 +33,27 @@ def test_laws_hold(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert "150 answers checked, 0 violations, 0 ties that rounding decides, 1 queries" in text
 
 
+def test_samples_are_checked_with_models_that_draft(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints.write(tiny.checkpoint(2), tmp_path / "small")
+    small = str(tmp_path / "small")
+    more = ["--samples", "2", "--small", small, "--smallest", small, "--dtypes", "float32"]
+    assert laws.main([*arguments, "--limit", "3", *more]) == 0
+    text = capsys.readouterr().out
+    assert "model float32 hierarchy batch 32: 6 answers" in text
+    assert "102 answers checked, 0 violations" in text
+
+
 def test_a_drafter_that_changes_an_answer_is_seen(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers = laws.Subject.answers
 
-    def wrong(self, dtype, sources, drafter, batch_size):  # type: ignore[no-untyped-def]
-        found = answers(self, dtype, sources, drafter, batch_size)
-        if isinstance(drafter, TreeDraft) and batch_size == 7:
-            found[0] = replace(found[0], log_prob=found[0].log_prob + 1e-12)
+    def wrong(self, dtype, sources, options):  # type: ignore[no-untyped-def]
+        found = answers(self, dtype, sources, options)
+        if isinstance(options.drafter, TreeDraft) and options.batch_size == 7:
+            found[0] = [replace(found[0][0], log_prob=found[0][0].log_prob + 1e-12)]
         return found
 
     monkeypatch.setattr(laws.Subject, "answers", wrong)

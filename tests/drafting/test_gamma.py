@@ -30,16 +30,26 @@ def test_likelier_and_cheaper_drafts_are_longer() -> None:
     assert best_gamma(1.0, 0.0) == 16
 
 
-def test_it_follows_acceptance_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("row", [0.0, 0.1])
+def test_it_follows_acceptance_and_cost(monkeypatch: pytest.MonkeyPatch, row: float) -> None:
     now = 0.0
     monkeypatch.setattr(gamma, "perf_counter", lambda: now)
     adaptive = AdaptiveGamma()
-    for _ in range(300):  # four tokens drafted in 0.2 s, one of them accepted; the rest takes 1 s
+    asked = set()
+    for _ in range(300):  # a drafted token takes 0.05 s and `row`, all else 1 s
+        count = adaptive.count()
+        asked.add(count)
         adaptive.begin()
-        adaptive.verified(1, 4)
-        now += 0.2
-        adaptive.end(4)
-        now += 1.0
-    assert adaptive.acceptance == pytest.approx(0.5, abs=0.01)
-    assert adaptive.cost == pytest.approx(0.05, abs=0.005)
-    assert adaptive.count() == best_gamma(0.5, 0.05)
+        adaptive.verified(count // 2, count)
+        now += 0.05 * count
+        adaptive.end(count)
+        now += 1.0 + row * count
+    assert adaptive.cost == pytest.approx(0.05 + row, rel=0.01)
+    best = best_gamma(adaptive.acceptance, adaptive.cost)
+    assert {best, max(1, best // 2)} <= asked
+    assert [adaptive.count() for _ in range(3)] == [adaptive.count()] * 3
+
+
+def test_nothing_is_known_at_first() -> None:
+    adaptive = AdaptiveGamma()
+    assert (adaptive.cost, adaptive.acceptance) == (0.0, 0.8)

@@ -9,6 +9,12 @@ _KEPT = 0.98
 #: Taken for the acceptance until drafts have been verified, and what observations it is worth.
 _FIRST_ACCEPTANCE, _FIRST_WEIGHT = 0.8, 4.0
 _MOST_TOKENS = 16
+#: One round in so many drafts half as many.
+_COMPARED = 8
+#: Rounds before a row's cost is asked for: one that was slow by chance would pass for it.
+_FIRST_ROUNDS = 8
+#: Of x, as a share of its mean square, below which a line's slope is not known.
+_LEAST_SPREAD = 1e-3
 
 
 def best_gamma(acceptance: float, cost: float, most: int = _MOST_TOKENS) -> int:
@@ -29,15 +35,20 @@ def best_gamma(acceptance: float, cost: float, most: int = _MOST_TOKENS) -> int:
 class AdaptiveGamma:
     """Follows how many drafted tokens are accepted and what they cost, and says how many to draft.
 
-    What it measures is time, so the number of calls differs from run to run; answers do not.
+    A drafted token costs a step of the drafter, and a row of the model's pass, which is not free
+    where many paths are drafted for: both are measured, the row by fitting a line to the passes'
+    times. So one round in so many drafts half as much, to have something to compare with. As time
+    is measured, the number of calls differs from run to run; answers do not.
     """
 
     def __init__(self) -> None:
         self._accepted = _FIRST_ACCEPTANCE * _FIRST_WEIGHT
         self._verified = _FIRST_WEIGHT
-        self._seconds = {"own": 0.0, "other": 0.0}
-        self._counts = {"own": 0.0, "other": 0.0}
+        self._own = _Line()
+        self._other = _Line()
         self._last: float | None = None
+        self._drafted = 0
+        self._rounds = 0
 
     @property
     def acceptance(self) -> float:
@@ -46,15 +57,15 @@ class AdaptiveGamma:
 
     @property
     def cost(self) -> float:
-        """Time of a drafted token over that of all else in a round; 0 where nothing is known."""
-        if not (self._counts["own"] and self._seconds["other"]):
-            return 0.0
-        own = self._seconds["own"] / self._counts["own"]
-        return own * self._counts["other"] / self._seconds["other"]
+        """What a drafted token costs in passes that verify none; 0 where nothing is known."""
+        own = self._own.through_origin()
+        row, alone = self._other.fitted()
+        return (own + row) / alone if alone > 0 else 0.0
 
     def count(self) -> int:
         """Tokens to draft."""
-        return best_gamma(self.acceptance, self.cost)
+        best = best_gamma(self.acceptance, self.cost)
+        return max(1, best // 2) if self._rounds % _COMPARED == 0 else best
 
     def verified(self, accepted: int, drafted: int) -> None:
         """Note that so many of the tokens drafted behind a path were accepted."""
@@ -65,21 +76,46 @@ class AdaptiveGamma:
         """A round's drafting begins: what came before was the other model's time."""
         self._accepted *= _KEPT
         self._verified *= _KEPT
-        now = perf_counter()
-        if self._last is not None:
-            self._add("other", now - self._last, 1)
-        self._last = now
+        self._rounds += 1
+        self._measured(self._other, self._drafted)
 
     def end(self, drafted: int) -> None:
         """So many tokens have been drafted behind each path."""
+        self._drafted = drafted
+        self._measured(self._own, drafted)
+
+    def _measured(self, line: _Line, drafted: int) -> None:
         now = perf_counter()
-        if self._last is not None and drafted:
-            self._add("own", now - self._last, drafted)
+        if self._last is not None:
+            line.add(drafted, now - self._last)
         self._last = now
 
-    def _add(self, who: str, seconds: float, count: float) -> None:
-        self._seconds[who] = _KEPT * self._seconds[who] + seconds
-        self._counts[who] = _KEPT * self._counts[who] + count
+
+class _Line:
+    """Seconds by drafted tokens; what was seen long ago counts less."""
+
+    def __init__(self) -> None:
+        self._sums = [0.0] * 5  # of 1, x, y, x * x, x * y
+
+    def add(self, x: float, y: float) -> None:
+        new = (1.0, x, y, x * x, x * y)
+        self._sums = [_KEPT * old + value for old, value in zip(self._sums, new, strict=True)]
+
+    def through_origin(self) -> float:
+        """Return the slope of the line through the origin: a mean, weighted by x."""
+        _, x, y, _, _ = self._sums
+        return y / x if x else 0.0
+
+    def fitted(self) -> tuple[float, float]:
+        """Return the slope, at least 0, and the value at 0 of the line of least squares."""
+        count, x, y, xx, xy = self._sums
+        if not count:
+            return 0.0, 0.0
+        spread = xx * count - x * x
+        known = count >= _FIRST_ROUNDS and spread > _LEAST_SPREAD * xx * count
+        slope = (xy * count - x * y) / spread if known else 0.0
+        slope = min(max(slope, 0.0), y / x if x else 0.0)
+        return slope, (y - slope * x) / count
 
 
 class FixedGamma:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Protocol
 
 from molspec import _native
@@ -164,33 +165,32 @@ class ModelDrafter:
     def _remember(self, paths: Sequence[Path], trees: Sequence[DraftTree]) -> None:
         self._drafted = {}
         for path, tree in zip(paths, trees, strict=True):
-            if chain := _chain(tree):
+            if drafted := _chain(tree):
                 key = path.row, tuple(path.token_ids)
-                self._drafted.setdefault(key, []).append(chain)
+                self._drafted.setdefault(key, []).append(drafted)
 
     def _look_back(self, paths: Sequence[Path]) -> None:
         """Tell gamma what became of the last drafts, where their paths went on."""
+        longest = max(map(len, chain.from_iterable(self._drafted.values())), default=-1)
         for path in paths:
             token_ids = tuple(path.token_ids)
-            for begin in range(len(token_ids) - 1, -1, -1):
+            for begin in range(len(token_ids) - 1, max(-1, len(token_ids) - 2 - longest), -1):
                 chains = self._drafted.get((path.row, token_ids[:begin]))
                 if chains is not None:
                     going = token_ids[begin:-1]
-                    best = max(chains, key=lambda chain: _common(chain, going))
+                    best = max(chains, key=lambda drafted: _common(drafted, going))
                     self._gamma.verified(_common(best, going), len(best))
-                    break
-                if begin < len(token_ids) - 1 - self._gamma.count() - 16:
                     break
 
 
 def _chain(tree: DraftTree) -> list[int]:
     """The tokens of the tree's longest path that begins with its first node."""
-    chain, last = [], -1
+    drafted, last = [], -1
     for node, (token_id, parent) in enumerate(zip(tree.token_ids, tree.parents, strict=True)):
         if parent == last:
-            chain.append(token_id)
+            drafted.append(token_id)
             last = node
-    return chain
+    return drafted
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:
