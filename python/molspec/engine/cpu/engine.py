@@ -59,7 +59,10 @@ class Session:
         #: Row: length, then blocks of the memory cache.
         self._memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
+        # What does not change from step to step is made once: a step takes some tenths of a millisecond.
+        self._memories_tensor = torch.from_numpy(self._memories)
         self._log_probs = host.empty(0, spec.target_vocab_size)
+        self._log_probs_array: npt.NDArray[np.float32] = self._log_probs.numpy()
         self._no_hidden_states = host.empty(0, spec.d_model)
         self._keeps_hidden_states = False
 
@@ -127,24 +130,24 @@ class Session:
         if self._keeps_hidden_states:
             self._buffers.grow_hidden_states(len(self._buffers.kv_cache) * BLOCK_POSITIONS)
             hidden_states = self._buffers.hidden_states
-        if len(nodes) > len(self._log_probs):
-            size = self._packed.spec.target_vocab_size
-            self._log_probs = host.empty(max(2 * len(self._log_probs), len(nodes)), size)
+        room = len(self._log_probs_array)
+        if len(nodes) > room:
+            self._log_probs = host.empty(max(2 * room, len(nodes)), self._log_probs.shape[1])
+            self._log_probs_array = self._log_probs.numpy()
         self._reserve(min(len(nodes), LIMITS["chunk_rows"]), self._packed.spec.max_positions)
         ops.decoder_step(
             self._packed.weights,
             self._packed.table,
             torch.from_numpy(nodes),
             torch.from_numpy(path_slots),
-            torch.from_numpy(self._memories),
+            self._memories_tensor,
             self._buffers.memory_cache,
             self._buffers.kv_cache,
             self._buffers.workspace,
             self._log_probs,
             hidden_states,
         )
-        log_probs: npt.NDArray[np.float32] = self._log_probs.numpy()
-        return log_probs
+        return self._log_probs_array
 
     def _reserve(self, rows: int, positions: int) -> None:
         buffers = self._buffers

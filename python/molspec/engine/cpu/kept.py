@@ -28,6 +28,7 @@ class Buffers:
             self.kv_cache = torch.empty_like(self.memory_cache)
             self.workspace = host.empty(0, dtype=torch.uint8)
             self.hidden_states = host.empty(0, packed.spec.d_model)
+        self._kv_blocks = 0
         #: What the workspace has room for, see `ops.workspace_size`.
         self.workspace_rows = self.workspace_positions = 0
 
@@ -45,9 +46,10 @@ class Buffers:
 
     def grow_kv_cache(self, blocks: int) -> None:
         """Make room for so many blocks; what is there stays."""
-        if blocks > len(self.kv_cache):
+        if blocks > self._kv_blocks:
             with torch.inference_mode(False):
                 self.kv_cache = grown(self.kv_cache, blocks)
+            self._kv_blocks = len(self.kv_cache)
 
     def grow_hidden_states(self, slots: int) -> None:
         """Make room for so many slots; what is there stays."""
