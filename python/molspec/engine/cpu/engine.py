@@ -59,7 +59,7 @@ class Session:
         #: Row: length, then blocks of the memory cache.
         self._memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
-        # What does not change from step to step is made once: a step takes some tenths of a millisecond.
+        # Made once: a step takes some tenths of a millisecond.
         self._memories_tensor = torch.from_numpy(self._memories)
         self._log_probs = host.empty(0, spec.target_vocab_size)
         self._log_probs_array: npt.NDArray[np.float32] = self._log_probs.numpy()
