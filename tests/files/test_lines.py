@@ -24,6 +24,19 @@ def render(form: str, answer: Answer, sheet: Sheet = SHEET) -> str:
     return FORMS[form].render(answer, sheet)
 
 
+def test_samples_have_their_count_or_inclusion_beside() -> None:
+    samples = (Prediction("OC", -0.125, count=3), Prediction("C", -2.0, inclusion=0.1 + 0.2))
+    sampled = replace(ANSWERED, result=Result("CCO", samples))
+    sheet = replace(SHEET, sample_columns=("count", "inclusion"))
+    for form, delimiter in (("csv", ","), ("tsv", "\t")):
+        text = FORMS[form].head(sheet) + render(form, sampled, sheet) + render(form, FAILED, sheet)
+        rows = list(csv.DictReader(StringIO(text), delimiter=delimiter))
+        assert [row["count"] for row in rows] == ["3", "1", ""]
+        assert [row["inclusion"] for row in rows] == ["None", repr(0.1 + 0.2), ""]
+    first, second = json.loads(render("jsonl", sampled))["predictions"]
+    assert (first["count"], second["inclusion"]) == (3, 0.1 + 0.2)
+
+
 def test_jsonl_is_one_object_a_line() -> None:
     assert render("jsonl", ANSWERED) == (
         '{"id": "m 1", "query": "CCO", "predictions": ['

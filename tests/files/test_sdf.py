@@ -56,8 +56,8 @@ def test_a_file_without_records(tmp_path: Path, text: str) -> None:
 
 def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     predictions = (
-        *(Prediction("OCC", -0.125), Prediction("C(", -1.0)),
-        Prediction("CC", -2.0, finished=False),
+        *(Prediction("OCC", -0.125), Prediction("C(", -1.0, inclusion=0.25)),
+        Prediction("CC", -2.0, finished=False, count=3),
     )
     answers = [
         Answer(1, Query("CO", "m 1"), Result("CO", predictions)),
@@ -80,7 +80,8 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
         "log_prob": -0.125,
     }
     assert (second["smiles"], second["error"]) == ("C(", "not a molecule to RDKit")
-    assert third["error"] == "unfinished"
+    assert (third["error"], third["count"]) == ("unfinished", 3)
+    assert second["inclusion"] == 0.25
     assert (failed["query"], failed["error"]) == ("X", "it has an X")
     assert noted["note"] == "asked without [Na+]"
     assert molecules[0].GetNumConformers() == 1

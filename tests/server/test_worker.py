@@ -15,6 +15,10 @@ from tests import tiny
 
 SHORT = PredictOptions(max_length=12)
 BEAM = PredictOptions(n_best=3, max_length=12)
+SAMPLES = PredictOptions(samples=3, temperature=0.8, seed=7, max_length=12)
+DIFFERENT_SAMPLES = PredictOptions(samples=3, replacement=False, max_length=12)
+VALID = PredictOptions(n_best=2, drop_invalid=True, max_length=12)
+MIXED = [SHORT, BEAM, SAMPLES, DIFFERENT_SAMPLES, VALID]
 QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 
 
@@ -33,7 +37,7 @@ async def answered(asking: Asking, seconds: float = 60) -> list[Result]:
 def test_requests_of_many_are_answered_as_predict_answers(worker: Worker) -> None:
     draw = random.Random(1)
     asked = [
-        (draw.sample(QUERIES, draw.randrange(1, 6)), draw.choice([SHORT, BEAM])) for _ in range(20)
+        (draw.sample(QUERIES, draw.randrange(1, 6)), options) for options in MIXED for _ in range(5)
     ]
 
     async def ask(queries: list[str], options: PredictOptions) -> list[Result]:

@@ -161,9 +161,12 @@ def _target(
     if form == "rsmi" and loaded.task is None:
         raise UsageError("format is 'rsmi': the model does not say which side it answers")
     FORMS[form].check()
-    width = "greedily" if options.is_greedy else f"by a beam of {options.width}"
-    about = f"Answered by {model.model_name}, {model.dtype}, {width}; molspec {__version__}."
-    sheet = Sheet(model.model_name, loaded.task, output.as_written, about)
+    about = (
+        f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
+    )
+    sheet = Sheet(
+        *(model.model_name, loaded.task, output.as_written, about), _sample_columns(options)
+    )
     if files.is_stream(output.output_name):
         return ResultStream(output.output_name, FORMS[form], sheet)
     settings = {
@@ -175,6 +178,18 @@ def _target(
     }
     path = Path(output.output_name)
     return ResultFile(path, FORMS[form], sheet, settings, output.part_size, output.overwrite)
+
+
+def _how(options: PredictOptions) -> str:
+    if options.samples is not None:
+        return f"by {options.samples} samples"
+    return "greedily" if options.is_greedy else f"by a beam of {options.width}"
+
+
+def _sample_columns(options: PredictOptions) -> tuple[str, ...]:
+    """What a table has of samples beside other predictions."""
+    counted = options.samples is not None and options.merge_duplicates
+    return ("count",) * counted + ("inclusion",) * (not options.replacement)
 
 
 def _decoded_with(loaded: Model, model: ModelFlags, options: PredictOptions) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def jsonl(answer: Answer, sheet: Sheet) -> str:
                 "canonical": prediction.canonical,
                 "log_prob": prediction.log_prob,
                 "finished": prediction.finished,
-                **_of_samples(prediction),
+                **of_samples(prediction),
             }
             for prediction in result.predictions
         ],
@@ -46,7 +46,7 @@ def jsonl(answer: Answer, sheet: Sheet) -> str:
     return json.dumps(values) + "\n"
 
 
-def _of_samples(prediction: Prediction) -> dict[str, int | float]:
+def of_samples(prediction: Prediction) -> dict[str, int | float]:
     """What samples have beside other predictions."""
     values: dict[str, int | float] = {}
     if prediction.count > 1:
@@ -62,28 +62,30 @@ def comma_separated(answer: Answer, sheet: Sheet) -> str:
     """Quoted where csv asks for it."""
     stream = StringIO()
     csv.writer(stream, lineterminator="\n").writerows(
-        [one_line(cell) for cell in row] for row in _rows(answer)
+        [one_line(cell) for cell in row] for row in _rows(answer, sheet)
     )
     return stream.getvalue()
 
 
 def tab_separated(answer: Answer, sheet: Sheet) -> str:
     """Never quoted: no cell holds a tab."""
-    return "".join("\t".join(map(one_line, row)) + "\n" for row in _rows(answer))
+    return "".join("\t".join(map(one_line, row)) + "\n" for row in _rows(answer, sheet))
 
 
-def _rows(answer: Answer) -> Iterator[tuple[str, ...]]:
+def _rows(answer: Answer, sheet: Sheet) -> Iterator[tuple[str, ...]]:
     result = answer.result
     for rank, prediction in enumerate(result.predictions, start=1):
         yield (
             *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
             *(_probability(prediction), repr(prediction.log_prob)),
             *(str(prediction.finished).lower(), prediction.smiles, answer.note, ""),
+            *(repr(getattr(prediction, name)) for name in sheet.sample_columns),
         )
     if not result.predictions:
         yield (
             *(answer.identifier, result.query, "", "", "", "", "", ""),
             *(answer.note, result.error or ""),
+            *("" for _ in sheet.sample_columns),
         )
 
 

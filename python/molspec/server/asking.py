@@ -47,8 +47,9 @@ class Asking:
 
     @property
     def hypotheses(self) -> int:
-        """Hypotheses that a query keeps, in all its views."""
-        return 1 if self.targets is not None else self.options.views * self.options.width
+        """Hypotheses that a query keeps, in all its views, or samples that it draws."""
+        options = self.options
+        return 1 if self.targets is not None else options.views * (options.samples or options.width)
 
     def target(self, index: int) -> str | None:
         """The target of a query, where its log-prob is asked for."""
@@ -71,18 +72,18 @@ class Asking:
 
         Raises what `fail` was told.
         """
-        deadline = self._loop.time() + seconds
-        while len(self.answered) < self.count:
-            try:
-                coming = await asyncio.wait_for(
-                    self._coming.get(), max(0.0, deadline - self._loop.time())
-                )
-            except (TimeoutError, asyncio.TimeoutError):  # one class from Python 3.11 on
-                break
-            if isinstance(coming, BaseException):
-                raise coming
-            for index, result in coming:
-                self.answered.add(index)
-                yield index, result
+        alarm = self._loop.call_later(seconds, self._coming.put_nowait, TimeoutError())
+        try:
+            while len(self.answered) < self.count:
+                coming = await self._coming.get()
+                if isinstance(coming, TimeoutError):
+                    break
+                if isinstance(coming, BaseException):
+                    raise coming
+                for index, result in coming:
+                    self.answered.add(index)
+                    yield index, result
+        finally:
+            alarm.cancel()
         for index in sorted(set(range(self.count)) - self.answered):
             yield index, Result(self.queries[index], error=f"not answered within {seconds:g} s")

@@ -13,7 +13,7 @@ class Limits:
     """The most of each. What is beyond is refused, by name, before any work is done.
 
     queries: of a request.
-    n_best, beam_size, views: of a query.
+    n_best, beam_size, views: of a query; n_best of its samples too.
     body_bytes: of a request's body.
     seconds: until a request is answered; what is not answered then is an error of its query.
     waiting: queries of one model that are accepted and not answered; beyond, clients are asked to
@@ -41,17 +41,25 @@ class Limits:
                 f"{self.queries}"
             )
 
-    def check(self, queries: Sequence[str], options: PredictOptions) -> None:
-        """Raise ValueError, naming the option, for a request that asks for more."""
+    def check_count(self, queries: Sequence[str]) -> None:
+        """Raise ValueError for a request of more queries."""
         if len(queries) > self.queries:
             raise ValueError(
                 f"queries has {len(queries)} items: expected at most {self.queries} a request"
             )
-        for name, value in (
-            ("n_best", options.n_best),
-            ("beam_size", options.width),
-            ("views", options.views),
+
+    def check(self, options: PredictOptions) -> None:
+        """Raise ValueError, naming the option, for a query that asks for more."""
+        for name, value, most in (
+            ("n_best", options.n_best, self.n_best),
+            ("samples", options.samples or 0, self.n_best),
+            ("beam_size", options.width, self.beam_size),
+            ("views", options.views, self.views),
         ):
-            most = getattr(self, name)
             if value > most:
                 raise ValueError(f"{name} is {value}: expected at most {most} on this server")
+        if options.drops and options.searched(options.widen).width > self.beam_size:
+            raise ValueError(
+                f"widen is {options.widen}: expected a beam of at most {self.beam_size} hypotheses "
+                f"on this server, of {options.width}"
+            )

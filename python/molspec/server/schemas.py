@@ -28,7 +28,7 @@ class PredictBody(_Body):
     n_best: Annotated[int, Field(description="Answers a query.")] = 1
     beam_size: Annotated[int | None, Field(description="Hypotheses kept; n_best.")] = None
     beam: Annotated[BeamKind | None, Field(description="Greedy for one answer, or exact.")] = None
-    drafter: Literal["tree", "windows", "none"] | None = None
+    drafter: Literal["tree", "windows", "heads", "none"] | None = None
     draft_length: Annotated[int | None, Field(description="Tokens of a window.")] = None
     draft_count: Annotated[int | None, Field(description="Windows a query.")] = None
     node_budget: Annotated[int | None, Field(description="Nodes of a tree.")] = None
@@ -42,6 +42,21 @@ class PredictBody(_Body):
         bool | None, Field(description="As the model was trained if not said.")
     ] = None
     views: Annotated[int, Field(description="Spellings of a query to ask.")] = 1
+    drop_invalid: Annotated[bool, Field(description="Only answers that are molecules.")] = False
+    drop_unchanged: Annotated[bool, Field(description="Only answers that are reactions.")] = False
+    widen: Annotated[int, Field(description="Times as wide a beam as that may take.")] = 4
+    samples: Annotated[
+        int | None, Field(description="Answers drawn at random, in place of the best ones.")
+    ] = None
+    temperature: Annotated[
+        float, Field(description="Log-probs are divided by it.", allow_inf_nan=False)
+    ] = 1.0
+    top_k: Annotated[int | None, Field(description="Draw among so many tokens.")] = None
+    top_p: Annotated[
+        float | None, Field(description="Among those of this probability.", allow_inf_nan=False)
+    ] = None
+    seed: Annotated[int, Field(description="Other seeds, other samples.")] = 0
+    replacement: Annotated[bool, Field(description="False: samples that all differ.")] = True
     strip_salts: Annotated[bool, Field(description="Ask without counter-ions.")] = False
     stream: Annotated[
         bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
@@ -67,6 +82,10 @@ class PredictionItem(BaseModel):
     canonical: Annotated[str | None, Field(description="None where it is no molecule.")]
     log_prob: Annotated[float, Field(description="Natural log of its probability.")]
     finished: Annotated[bool, Field(description="False where max_length came first.")]
+    count: Annotated[int, Field(description="Equal samples; left out where 1.")] = 1
+    inclusion: Annotated[
+        float | None, Field(description="Of samples that all differ: how probably it is one.")
+    ] = None
 
 
 class ResultItem(BaseModel):

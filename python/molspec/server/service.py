@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator
 
 from molspec.options import PredictOptions
+from molspec.predictor import Model
 from molspec.results import Result
 from molspec.server.asking import Answered, Asking
 from molspec.server.limits import Limits
@@ -44,8 +45,11 @@ def wrong_use(error: ValueError, *place: str | int) -> RequestValidationError:
 
 
 @lru_cache(maxsize=64)
-def _one_of_equals(options: PredictOptions) -> PredictOptions:
-    """One object for equal options: a decoder keeps their search by it."""
+def _options(model: Model, limits: Limits, **values: Any) -> PredictOptions:
+    """One object for equal values, checked once: a decoder keeps its search by it."""
+    options = PredictOptions(**values)
+    limits.check(options)
+    model.resolved(options)
     return options
 
 
@@ -69,10 +73,8 @@ class Service:
 
     def options(self, worker: Worker, queries: Sequence[str], **values: Any) -> PredictOptions:
         """Raise ValueError, naming the option, for what makes no sense or is beyond a limit."""
-        options = PredictOptions(**values)
-        self.limits.check(queries, options)
-        worker.model.resolved(options)
-        return _one_of_equals(options)
+        self.limits.check_count(queries)
+        return _options(worker.model, self.limits, **values)
 
     def ask(
         self,
