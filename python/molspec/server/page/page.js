@@ -129,11 +129,11 @@ function drawing(svg) {
 function show() {
   const focused = document.activeElement?.dataset?.name;
   $("route").hidden = root === null;
-  $("tree").replaceChildren(...(root ? [stepView(root, 1)] : []));
+  $("tree").replaceChildren(...(root ? [stepView(root)] : []));
   if (focused) document.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus();
 }
 
-function stepView(step, depth) {
+function stepView(step) {
   const chosen = step.answers?.[step.chosen];
   const queried = h("figure", { class: "asked" });
   const point = (answer) =>
@@ -153,7 +153,7 @@ function stepView(step, depth) {
   const view = h("section", { class: "step", "aria-labelledby": step.id }, ...parts);
   const behind = (chosen?.molecules ?? []).filter((molecule) => molecule.step);
   if (!behind.length) return view;
-  return h("div", {}, view, h("div", { class: "children" }, ...behind.map((molecule) => stepView(molecule.step, depth + 1))));
+  return h("div", {}, view, h("div", { class: "children" }, ...behind.map((molecule) => stepView(molecule.step))));
 }
 
 function reopen(step) {
