@@ -67,6 +67,24 @@ def test_the_output_says_its_form(run: Run, loaded: dict[str, Any], tmp_path: Pa
     assert (tmp_path / "any.name").read_text().startswith("id,")
 
 
+@pytest.mark.parametrize(
+    ("flags", "columns"),
+    [
+        ("", []),
+        ("--samples 2", []),
+        ("--samples 2 --merge-duplicates", ["count"]),
+        ("--samples 2 --no-replacement", ["inclusion"]),
+        ("--merge-duplicates", []),
+    ],
+)
+def test_tables_of_samples_say_how_many_they_are(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, flags: str, columns: list[str]
+) -> None:
+    assert run("predict", "CO", "-o", str(tmp_path / "out.csv"), *flags.split()) == 0
+    header, _ = (tmp_path / "out.csv").read_text().splitlines()
+    assert header.split(",")[-1 - len(columns) :] == ["error", *columns]
+
+
 def test_100_000_lines_come_out_in_order_with_their_identifiers(
     run: Run, loaded: dict[str, Any], tmp_path: Path
 ) -> None:
