@@ -63,7 +63,8 @@ def make_app(service: Service, keys: Collection[str] = ()) -> FastAPI:
     _add_page(app)
     _add_errors(app)
     app.add_middleware(BodyGuard, most_bytes=service.limits.body_bytes)
-    app.add_middleware(KeyGuard, keys=keys)
+    if keys:
+        app.add_middleware(KeyGuard, keys=keys)
     app.add_middleware(Timer)
     return app
 

@@ -19,10 +19,7 @@ _OPEN_FOLDER = "/page/"
 
 
 class KeyGuard:
-    """Lets in who has one of the keys: as a bearer token, X-API-Key, or password of basic access.
-
-    Without keys everybody is let in.
-    """
+    """Lets in who has a key: as a bearer token, as X-API-Key, or as password of basic access."""
 
     def __init__(self, app: ASGIApp, keys: Collection[str]) -> None:
         self._app = app
@@ -30,7 +27,7 @@ class KeyGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it with 401."""
-        if scope["type"] != "http" or not self._keys or self._is_open(scope["path"]):
+        if scope["type"] != "http" or self._is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         given = _given_keys(scope)

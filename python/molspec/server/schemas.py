@@ -118,4 +118,4 @@ class Models(BaseModel):
     """The models that are served, and what a request may ask of them."""
 
     models: list[ModelItem]
-    limits: dict[str, float]
+    limits: dict[str, int | float]

@@ -147,8 +147,9 @@ def _read(smiles: object) -> tuple[str, list[tuple[str, Chem.Mol]]]:
 def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:
     if molecule.GetNumAtoms() == 0:
         return None
-    for atom in molecule.GetAtoms():
-        atom.SetAtomMapNum(0)
+    if ":" in smiles:  # otherwise it has no maps
+        for atom in molecule.GetAtoms():
+            atom.SetAtomMapNum(0)
     written = str(Chem.MolToSmiles(molecule))
     if written == smiles:
         return written
