@@ -147,13 +147,12 @@ def _read(smiles: object) -> tuple[str, list[tuple[str, Chem.Mol]]]:
 def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:
     if molecule.GetNumAtoms() == 0:
         return None
-    if ":" in smiles:  # otherwise it has no maps
-        for atom in molecule.GetAtoms():
-            atom.SetAtomMapNum(0)
-    written = str(Chem.MolToSmiles(molecule))
-    if written == smiles:
-        return written
-    again, _ = _parse(written)  # taking the maps away can change which stereo marks are needed
+    if ":" not in smiles:  # nor maps
+        return str(Chem.MolToSmiles(molecule))
+    for atom in molecule.GetAtoms():
+        atom.SetAtomMapNum(0)
+    # Taking the maps away can change which stereo marks are needed.
+    again, _ = _parse(str(Chem.MolToSmiles(molecule)))
     return None if again is None else str(Chem.MolToSmiles(again))
 
 
