@@ -74,10 +74,11 @@ def test_the_output_says_its_form(run: Run, loaded: dict[str, Any], tmp_path: Pa
         ("--samples 2", []),
         ("--samples 2 --merge-duplicates", ["count"]),
         ("--samples 2 --no-replacement", ["inclusion"]),
+        ("--verification relaxed", ["tolerated"]),
         ("--merge-duplicates", []),
     ],
 )
-def test_tables_of_samples_say_how_many_they_are(
+def test_tables_further_fields_say_how_many_they_are(
     run: Run, loaded: dict[str, Any], tmp_path: Path, flags: str, columns: list[str]
 ) -> None:
     assert run("predict", "CO", "-o", str(tmp_path / "out.csv"), *flags.split()) == 0

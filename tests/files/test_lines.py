@@ -27,7 +27,7 @@ def render(form: str, answer: Answer, sheet: Sheet = SHEET) -> str:
 def test_samples_have_their_count_or_inclusion_beside() -> None:
     samples = (Prediction("OC", -0.125, count=3), Prediction("C", -2.0, inclusion=0.1 + 0.2))
     sampled = replace(ANSWERED, result=Result("CCO", samples))
-    sheet = replace(SHEET, sample_columns=("count", "inclusion"))
+    sheet = replace(SHEET, further_columns=("count", "inclusion"))
     for form, delimiter in (("csv", ","), ("tsv", "\t")):
         text = FORMS[form].head(sheet) + render(form, sampled, sheet) + render(form, FAILED, sheet)
         rows = list(csv.DictReader(StringIO(text), delimiter=delimiter))

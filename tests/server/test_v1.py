@@ -40,6 +40,8 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
         {"samples": 5, "temperature": 0.8, "top_k": 9, "top_p": 0.9, "seed": 2**64 - 1},
         {"samples": 6, "merge_duplicates": True, "drafter": "none", "temperature": 0.1},
         {"samples": 4, "replacement": False},
+        {"verification": "relaxed", "beta": 9, "tau": 9.0, "drafter": "windows"},
+        {"samples": 2, "verification": "rejection", "drafter": "tree"},
     ],
 )
 def test_results_are_the_command_lines_own(
@@ -112,6 +114,7 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"samples": 2, "seed": -1}, "seed", "seed is -1"),
         ({"samples": 2, "seed": 0.5}, "seed", "integer"),
         ({"replacement": False}, "replacement", "expected samples with it"),
+        ({"beta": 2}, "beta", "expected verification='relaxed' with it"),
         ({"seconds": 0}, "seconds", "greater than 0"),
         ({"nbest": 3}, "nbest", "not permitted"),
     ],

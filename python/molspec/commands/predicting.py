@@ -165,7 +165,7 @@ def _target(
         f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
     )
     sheet = Sheet(
-        *(model.model_name, loaded.task, output.as_written, about), _sample_columns(options)
+        *(model.model_name, loaded.task, output.as_written, about), _further_columns(options)
     )
     if files.is_stream(output.output_name):
         return ResultStream(output.output_name, FORMS[form], sheet)
@@ -183,13 +183,19 @@ def _target(
 def _how(options: PredictOptions) -> str:
     if options.samples is not None:
         return f"by {options.samples} samples"
+    if options.verification == "relaxed":
+        return "greedily, with tokens tolerated that the model would not write"
     return "greedily" if options.is_greedy else f"by a beam of {options.width}"
 
 
-def _sample_columns(options: PredictOptions) -> tuple[str, ...]:
-    """What a table has of samples beside other predictions."""
-    counted = options.samples is not None and options.merge_duplicates
-    return ("count",) * counted + ("inclusion",) * (not options.replacement)
+def _further_columns(options: PredictOptions) -> tuple[str, ...]:
+    """What a table has beside its usual columns, of samples and of relaxed answers."""
+    has = {
+        "count": options.samples is not None and options.merge_duplicates,
+        "inclusion": not options.replacement,
+        "tolerated": options.verification == "relaxed",
+    }
+    return tuple(name for name, there in has.items() if there)
 
 
 def _decoded_with(loaded: Model, model: ModelFlags, options: PredictOptions) -> dict[str, Any]:

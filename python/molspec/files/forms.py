@@ -17,7 +17,7 @@ def _nothing(sheet: Sheet) -> str:
 
 
 def _columns(separator: str) -> Callable[[Sheet], str]:
-    return lambda sheet: separator.join((*lines.COLUMNS, *sheet.sample_columns)) + "\n"
+    return lambda sheet: separator.join((*lines.COLUMNS, *sheet.further_columns)) + "\n"
 
 
 @dataclass(frozen=True)

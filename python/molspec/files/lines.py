@@ -36,7 +36,7 @@ def jsonl(answer: Answer, sheet: Sheet) -> str:
                 "canonical": prediction.canonical,
                 "log_prob": prediction.log_prob,
                 "finished": prediction.finished,
-                **of_samples(prediction),
+                **further_fields(prediction),
             }
             for prediction in result.predictions
         ],
@@ -46,8 +46,8 @@ def jsonl(answer: Answer, sheet: Sheet) -> str:
     return json.dumps(values) + "\n"
 
 
-def of_samples(prediction: Prediction) -> dict[str, int | float]:
-    """What samples have beside other predictions."""
+def further_fields(prediction: Prediction) -> dict[str, int | float]:
+    """What samples and relaxed answers have beside other predictions."""
     values: dict[str, int | float] = {}
     if prediction.count > 1:
         values["count"] = prediction.count
@@ -79,13 +79,13 @@ def _rows(answer: Answer, sheet: Sheet) -> Iterator[tuple[str, ...]]:
             *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
             *(_probability(prediction), repr(prediction.log_prob)),
             *(str(prediction.finished).lower(), prediction.smiles, answer.note, ""),
-            *(repr(getattr(prediction, name)) for name in sheet.sample_columns),
+            *(repr(getattr(prediction, name)) for name in sheet.further_columns),
         )
     if not result.predictions:
         yield (
             *(answer.identifier, result.query, "", "", "", "", "", ""),
             *(answer.note, result.error or ""),
-            *("" for _ in sheet.sample_columns),
+            *("" for _ in sheet.further_columns),
         )
 
 

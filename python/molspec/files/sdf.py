@@ -8,7 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer, Query
-from molspec.files.lines import of_samples
+from molspec.files.lines import further_fields
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -93,7 +93,7 @@ def _molecules(answer: Answer) -> Iterator[Chem.Mol]:
             "smiles": prediction.canonical or prediction.smiles,
             "probability": f"{math.exp(prediction.log_prob):.6g}",
             "log_prob": repr(prediction.log_prob),
-            **{name: repr(value) for name, value in of_samples(prediction).items()},
+            **{name: repr(value) for name, value in further_fields(prediction).items()},
         }
         if prediction.canonical is None:
             fields["error"] = "not a molecule to RDKit" if prediction.finished else "unfinished"

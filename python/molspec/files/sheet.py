@@ -18,15 +18,15 @@ class Sheet:
     as_written: answers stand as the model wrote them, otherwise as canonical SMILES. Forms for
         programs have both.
     about: how they were decoded, for people.
-    sample_columns: what samples have beside other predictions, as columns of a table: "count" where
-        equal ones are one, "inclusion" where all differ.
+    further_columns: what a table has beside its usual columns: "count" where equal samples are one,
+        "inclusion" where all differ, "tolerated" of relaxed verification.
     """
 
     model: str
     task: Task | None = None
     as_written: bool = False
     about: str = ""
-    sample_columns: tuple[str, ...] = ()
+    further_columns: tuple[str, ...] = ()
 
     def shown(self, prediction: Prediction) -> str | None:
         """The answer as it is spelt here; None where it is no molecule and not asked for as is."""

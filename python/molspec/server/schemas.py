@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from molspec.options import BeamKind, FinishedPlace
+from molspec.options import BeamKind, FinishedPlace, Judge, Verification
 from molspec.task import Task
 
 Queries = Annotated[list[str], Field(min_length=1, description="SMILES.")]
@@ -57,6 +57,14 @@ class PredictBody(_Body):
     ] = None
     seed: Annotated[int, Field(description="Other seeds, other samples.")] = 0
     replacement: Annotated[bool, Field(description="False: samples that all differ.")] = True
+    verification: Annotated[
+        Verification, Field(description="relaxed: greedy, keeps drafts nearly as likely.")
+    ] = "strict"
+    beta: Annotated[int, Field(description="A relaxed draft is among so many likeliest.")] = 3
+    tau: Annotated[
+        float, Field(description="And at most so many nats below.", allow_inf_nan=False)
+    ] = 1.0
+    judge: Annotated[Judge, Field(description="By whose probability.")] = "model"
     strip_salts: Annotated[bool, Field(description="Ask without counter-ions.")] = False
     stream: Annotated[
         bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
@@ -85,6 +93,9 @@ class PredictionItem(BaseModel):
     count: Annotated[int, Field(description="Equal samples; left out where 1.")] = 1
     inclusion: Annotated[
         float | None, Field(description="Of samples that all differ: how probably it is one.")
+    ] = None
+    tolerated: Annotated[
+        int | None, Field(description="Relaxed: tokens that the model would not write.")
     ] = None
 
 
