@@ -97,30 +97,44 @@ class Transformer(nn.Module):
 
         Causal: padding on the right of a target cannot reach the positions before it.
         """
-        hidden = self.hidden_states(target_ids, memory, memory_padding_mask)
+        return self.logits(self.hidden_states(target_ids, memory, memory_padding_mask))
+
+    def hidden_states(
+        self,
+        target_ids: Tensor,
+        memory: Tensor,
+        memory_padding_mask: Tensor,
+        visible: Tensor | None = None,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        """What `decode` makes logits of, [batch, target_length, d_model].
+
+        Each position sees itself and those before it, or those where `visible` is True [batch, 1,
+        position, seen]. `places` [batch, target_length] says at which place of the sequence each
+        stands where that is another; relative positions have no such.
+        """
+        hidden = self._embed(target_ids, "target", places)
+        if visible is None:
+            length = target_ids.shape[1]
+            visible = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
+        memory_visible = ~memory_padding_mask[:, None, None, :]
+        states: Tensor = self.decoder(hidden, visible, memory, memory_visible)
+        return states
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits [..., target_vocab] of hidden states [..., d_model]."""
         tied = self._embedding("target") if self.spec.tied_output else None
         logits: Tensor = self.output(hidden, tied)
         return logits
-
-    def hidden_states(
-        self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor
-    ) -> Tensor:
-        """What `decode` makes logits of, [batch, target_length, d_model]."""
-        hidden = self._embed(target_ids, "target")
-        length = target_ids.shape[1]
-        causal = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
-        memory_visible = ~memory_padding_mask[:, None, None, :]
-        states: Tensor = self.decoder(hidden, causal, memory, memory_visible)
-        return states
 
     def _embedding(self, side: str) -> Tensor:
         name = "source" if self.spec.shared_embedding else side
         table: Tensor = getattr(self, f"{name}_embedding")
         return table
 
-    def _embed(self, ids: Tensor, side: str) -> Tensor:
+    def _embed(self, ids: Tensor, side: str, places: Tensor | None = None) -> Tensor:
         length = ids.shape[1]
-        if length > self.spec.max_positions:
+        if places is None and length > self.spec.max_positions:
             raise ValueError(
                 f"{side}_ids has length {length}: expected at most max_positions "
                 f"{self.spec.max_positions}"
@@ -131,7 +145,8 @@ class Transformer(nn.Module):
         if self.spec.positions != "relative":
             learned = self.spec.positions == "learned"
             positions: Tensor = getattr(self, f"{side}_positions" if learned else "_sinusoids")
-            hidden = hidden + positions[:length].to(hidden.dtype)
+            positions = positions[:length] if places is None else positions[places]
+            hidden = hidden + positions.to(hidden.dtype)
         stack = self.encoder if side == "source" else self.decoder
         if self.spec.embedding_norm:
             hidden = stack.embedding_norm(hidden)

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from molspec.model.transformer import Transformer
-from molspec.training.config import TrainConfig
 
 _BETAS = (0.9, 0.98)  # Vaswani et al. 2017
 
 
-def optimizers(model: Transformer, config: TrainConfig) -> list[Optimizer]:
+class Settings(Protocol):
+    """What a configuration says of optimisers."""
+
+    @property
+    def optimizer(self) -> str:
+        """"muon" or "adamw"."""
+
+    @property
+    def learning_rate(self) -> float:
+        """The peak."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Of matrices."""
+
+
+def optimizers(model: Transformer, config: Settings) -> list[Optimizer]:
     """One for all parameters, or Muon for the matrices of layers and AdamW for the others.
 
     Muon (Jordan et al. 2024) makes a step of a matrix's momentum with all singular values alike.

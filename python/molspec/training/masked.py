@@ -1,0 +1,172 @@
+"""Training a Spec-Drafter (Xia et al. 2023): a model that guesses k tokens of another one at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from molspec.checkpoints import Checkpoint
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+from molspec.training.batches import Batches
+from molspec.training.drafters import DrafterConfig, DrafterTraining
+from molspec.training.masked_layout import Lay, Layout, causal, published
+from molspec.training.optimizers import optimizers
+from molspec.training.prepared import PairTable
+from molspec.training.trainer import autocast
+
+#: Below it a glance reveals too little to be worth its pass of the decoder.
+_LEAST_SHARE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(DrafterConfig):
+    """What decides the weights of a Spec-Drafter, beside model and data.
+
+    It begins with those weights of the model whose names and shapes are its own too.
+    """
+
+    learning_rate: float = 1e-3
+    #: Tokens guessed at once.
+    k: int = 25
+    #: Prefixes of each answer in a batch.
+    prefixes: int = 3
+    #: Share of the mistakes at whose places the truth is revealed (Qian et al. 2021); it falls to 0.
+    glancing: float = 0.5
+    #: Prefix and MASKs see each other, as published: no cache, so no engine; to compare with.
+    published: bool = False
+    optimizer: str = "adamw"
+    precision: str = "float32"
+    #: Fields of ModelSpec that differ from the model's own.
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("k", "prefixes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: expected at least 1")
+        if not 0 <= self.glancing <= 1:
+            raise ValueError(f"glancing is {self.glancing}: expected a number from 0 to 1")
+
+    def lay(self) -> Lay:
+        """The layout that it is trained on."""
+        return published if self.published else causal
+
+
+def drafter_spec(checkpoint: Checkpoint, sizes: dict[str, int]) -> ModelSpec:
+    """The model's form with other sizes; absolute positions, for MASKs stand anywhere in a row."""
+    form = replace(checkpoint.spec, **sizes)  # type: ignore[arg-type]  # ModelSpec checks them
+    return form if form.positions != "relative" else replace(form, positions="sinusoidal")
+
+
+class MaskedTraining(DrafterTraining):
+    """Steps of training a Spec-Drafter on the answers of a model."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, answers: PairTable, config: MaskedConfig, path: Path
+    ) -> None:
+        torch.manual_seed(config.seed)
+        spec = drafter_spec(checkpoint, config.sizes)
+        self.model = Transformer(spec, 0.0, checkpoint.vocabulary.pad_id)
+        self.model.load_state_dict(_fitting(checkpoint, spec), strict=False)
+        self._masked = config
+        made = optimizers(self.model, config)
+        super().__init__(self.model, made, checkpoint, answers, config, path)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The drafter's weights."""
+        return {name: weight.detach().clone() for name, weight in self.model.state_dict().items()}
+
+    def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+        config, pad_id = self._masked, self.model.pad_id
+        chance = torch.Generator().manual_seed(config.seed * 1_000_003 + self.step_count)
+        prefixes = _prefixes((target_ids != pad_id).sum(1), config.prefixes, chance)
+        layout = config.lay()(target_ids, prefixes, config.k, pad_id)
+        with autocast(target_ids.device, config.precision):
+            padding = source_ids == pad_id
+            memory = self.model.encode(source_ids, padding)
+            if (share := config.glancing * (1 - self.progress)) > _LEAST_SHARE:
+                layout = self._glance(layout, memory, padding, share, chance)
+            logits = guesses(self.model, layout, memory, padding)
+        there = layout.wanted != pad_id
+        rows, wanted, ahead = logits[there].float(), layout.wanted[there], layout.ahead[there]
+        right = (rows.argmax(-1) == wanted).float()
+        zeros = torch.zeros(config.k)
+        hits = zeros.index_add(0, ahead, right) / zeros.index_add(
+            0, ahead, torch.ones_like(right)
+        ).clamp(min=1)
+        return F.cross_entropy(rows, wanted), hits
+
+    def _glance(
+        self, layout: Layout, memory: Tensor, padding: Tensor, share: float, chance: torch.Generator
+    ) -> Layout:
+        """Reveal the more, the more mistakes are made without."""
+        pad_id = self.model.pad_id
+        with torch.no_grad():
+            guessed = guesses(self.model, layout, memory, padding).argmax(-1)
+        there = layout.masks & (layout.wanted != pad_id)
+        wrong = (there & (guessed != layout.wanted)).sum(1) / there.sum(1).clamp(min=1)
+        drawn = torch.rand(layout.ids.shape, generator=chance) < share * wrong[:, None]
+        return layout.revealed(drawn & layout.masks & (layout.truth != pad_id), pad_id)
+
+
+def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor) -> Tensor:
+    """Logits [row, position, vocab] of a layout, of pairs with these memories."""
+    memory, padding = memory[layout.pairs], padding[layout.pairs]
+    places = layout.places.clamp(max=model.spec.max_positions - 1)
+    hidden = model.hidden_states(layout.ids, memory, padding, layout.visible, places)
+    return model.logits(hidden)
+
+
+@torch.inference_mode()
+def accepted(
+    model: Transformer, lay: Lay, checkpoint: Checkpoint, pairs: PairTable, k: int
+) -> tuple[int, int]:
+    """Tokens of some answers, EOS among them, and iterations of k guesses each that confirm them.
+
+    An iteration confirms the guesses up to the first wrong one, in whose place the model's own
+    token stands.
+    """
+    vocabulary, pad_id = checkpoint.vocabulary, model.pad_id
+    batches = Batches(pairs, checkpoint.spec, vocabulary, 8192, torch.device("cpu"))
+    epoch = batches.epoch(0, 0)
+    tokens = iterations = 0
+    for index in range(len(epoch)):
+        source_ids, targets = batches.take(epoch, index)
+        padding = source_ids == pad_id
+        memory = model.encode(source_ids, padding)
+        lengths = (targets != pad_id).sum(1)
+        tokens += int(lengths.sum()) - len(lengths)
+        prefixes = torch.ones_like(lengths)
+        while bool((live := prefixes < lengths).any()):
+            iterations += int(live.sum())
+            padding_of, memory_of = padding[live], memory[live]
+            layout = lay(targets[live], prefixes[live, None], k, pad_id)
+            guessed = guesses(model, layout, memory_of, padding_of).argmax(-1)
+            counted = layout.masks | (layout.places == prefixes[live, None] - 1)
+            wrong = counted & (guessed != layout.wanted)
+            first = torch.where(wrong, layout.ahead, k).amin(1)
+            prefixes[live] += first + 1
+    return tokens, iterations
+
+
+def _fitting(checkpoint: Checkpoint, spec: ModelSpec) -> dict[str, Tensor]:
+    shapes = spec.weight_shapes()
+    return {
+        name: weight.float()
+        for name, weight in checkpoint.weights.items()
+        if tuple(weight.shape) == shapes.get(name)
+    }
+
+
+def _prefixes(lengths: Tensor, count: int, chance: torch.Generator) -> Tensor:
+    """Lengths [pair, prefix] of random prefixes, with BOS and never the whole.
+
+    In a batch, whose targets are of like length, they are alike: little of it is padding.
+    """
+    shares = (torch.arange(count) + torch.rand(count, generator=chance)) / count
+    return 1 + (shares * (lengths[:, None] - 1)).long().clamp(max=lengths[:, None] - 2)
