@@ -12,6 +12,11 @@ int32_t BeamNodes::add(TokenTree& tree, int32_t query, int32_t parent, int32_t t
   return slots_.back();
 }
 
+void BeamNodes::remove(TokenTree& tree, int32_t slot) {
+  tree.remove(slot);
+  slots_.erase(std::find(slots_.rbegin(), slots_.rend(), slot).base() - 1);  // one of the last
+}
+
 void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
   enum : char { kDrop, kBefore, kBehind };
   marks_.resize(static_cast<size_t>(tree.block_count()) * kBlockPositions);

@@ -28,6 +28,8 @@ class BeamNodes {
   void add(Iterator begin, Iterator end) {
     slots_.insert(slots_.end(), begin, end);
   }
+  // Gives back one node: those behind it must go too, before the next one is added.
+  void remove(TokenTree& tree, int32_t slot);
   // Gives back the nodes that no hypothesis of the beam has before it or behind it.
   void collect(TokenTree& tree, const Beam& beam);
 

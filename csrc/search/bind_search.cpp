@@ -6,6 +6,8 @@
 #include "bindings.h"
 #include "search/batch.h"
 #include "search/continuations.h"
+#include "search/masked_places.h"
+#include "search/place_tree.h"
 
 namespace py = pybind11;
 
@@ -239,6 +241,17 @@ void bind_step(py::class_<Searches>& bound) {
                              [](const Searches& self) { return path_slots(self.tree()); });
 }
 
+// What models that draft for others share.
+template <typename Paths>
+void bind_paths(py::class_<Paths>& bound) {
+  bound.def("start", &Paths::start, py::arg("row"), py::arg("source_ids"))
+      .def("release", &Paths::release, py::arg("row"))
+      .def("ask", &Paths::ask, py::arg("paths"), py::arg("counts"))
+      .def("advance", &advance<Paths>, py::arg("log_probs"))
+      .def_property_readonly("trees", &Paths::trees);
+  bind_step(bound);
+}
+
 void bind_continuations(py::module_& module) {
   py::class_<Continuations> bound(module, "Continuations");
   bound
@@ -248,14 +261,46 @@ void bind_continuations(py::module_& module) {
            }),
            py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
            py::arg("drafts"), py::arg("width") = 1)
-      .def("start", &Continuations::start, py::arg("row"), py::arg("source_ids"))
-      .def("release", &Continuations::release, py::arg("row"))
-      .def("ask", &Continuations::ask, py::arg("paths"), py::arg("counts"))
       .def("paths", &Continuations::paths)
-      .def("plan", &Continuations::plan, py::arg("proposed") = std::vector<DraftTree>())
-      .def("advance", &advance<Continuations>, py::arg("log_probs"))
-      .def_property_readonly("trees", &Continuations::trees);
-  bind_step(bound);
+      .def("plan", &Continuations::plan, py::arg("proposed") = std::vector<DraftTree>());
+  bind_paths(bound);
+}
+
+// A tree for each of log_probs [row, place, vocab].
+std::vector<DraftTree> place_trees(const GuessModel& model, const LogProbs& log_probs,
+                                   int32_t node_budget, float min_log_prob) {
+  const int32_t vocab_size = model.roles().vocab_size();
+  if (log_probs.ndim() != 3 || log_probs.shape(2) != vocab_size)
+    throw std::invalid_argument("log_probs: expected [row, place, " + std::to_string(vocab_size) +
+                                "]");
+  PlaceTrees drafter({node_budget, min_log_prob});
+  std::vector<DraftTree> trees(static_cast<size_t>(log_probs.shape(0)));
+  std::vector<const float*> places(static_cast<size_t>(log_probs.shape(1)));
+  const float* row = log_probs.data();
+  for (DraftTree& tree : trees) {
+    for (const float*& place : places) {
+      place = row;
+      row += vocab_size;
+    }
+    drafter.draft(places, vocab_size, model.roles().special(), tree);
+  }
+  return trees;
+}
+
+void bind_masked(py::module_& module) {
+  module.def("place_trees", &place_trees, py::kw_only(), py::arg("guess_model"),
+             py::arg("log_probs"), py::arg("node_budget"), py::arg("min_log_prob"));
+  py::class_<MaskedPlaces> bound(module, "MaskedPlaces");
+  bound
+      .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model, int32_t node_budget,
+                       float min_log_prob) {
+             const PlaceTreeOptions options{node_budget, min_log_prob};
+             return std::make_unique<MaskedPlaces>(row_count, std::move(model), options);
+           }),
+           py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
+           py::arg("node_budget"), py::arg("min_log_prob"))
+      .def("plan", &MaskedPlaces::plan);
+  bind_paths(bound);
 }
 
 void bind_batch(py::module_& module) {
@@ -300,6 +345,7 @@ void bind_search(py::module_& module) {
   bind_specs(module);
   bind_batch(module);
   bind_continuations(module);
+  bind_masked(module);
 }
 
 }  // namespace molspec

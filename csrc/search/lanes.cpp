@@ -48,4 +48,13 @@ void Lanes::keep(const std::vector<int32_t>& nodes) {
   nodes_.collect(*row_.tree, kept_);
 }
 
+void Lanes::cut_behind(int32_t node, int32_t token_id) {
+  node = row_.tree->child(node, token_id);
+  while (node != TokenTree::kNone) {
+    const int32_t next = row_.tree->child(node, token_id);
+    nodes_.remove(*row_.tree, node);
+    node = next;
+  }
+}
+
 }  // namespace molspec

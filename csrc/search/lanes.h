@@ -39,6 +39,8 @@ class Lanes {
   void unstage();
   void stage(int32_t node);
   int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position);
+  // Of a staged node: its row of log-probs.
+  int32_t row_of(int32_t node) const { return rows_.at(node); }
   size_t staged_count() const { return staged_.size(); }
   // Puts what is staged before the decoder.
   void submit() const;
@@ -49,6 +51,8 @@ class Lanes {
                   const Choose& choose);
   // Gives back the nodes that none of these has before it.
   void keep(const std::vector<int32_t>& nodes);
+  // Gives back the chain of one token behind a node.
+  void cut_behind(int32_t node, int32_t token_id);
 
  private:
   template <typename Choose>

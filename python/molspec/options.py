@@ -15,6 +15,7 @@ from molspec.drafting import (
     HeadsDraft,
     LookAhead,
     NoDraft,
+    SpecDraft,
     TreeDraft,
     WindowDrafts,
     check_count,
@@ -54,18 +55,18 @@ _NOT_OF_SAMPLING = {
 }
 #: What belongs to relaxed verification, with what it is where not given: the published values.
 _OF_RELAXED = {"beta": 3, "tau": 1.0, "judge": "model"}
-_OWN = (HeadsDraft, Drafter, DrafterMaker)
+_OWN = (HeadsDraft, SpecDraft, Drafter, DrafterMaker)
 _CHAINS = (
-    "'tree', 'windows', 'heads', 'none' or a Drafter",
+    "'tree', 'windows', 'heads', 'spec', 'none' or a Drafter",
     (TreeDraft, WindowDrafts, NoDraft, *_OWN),
 )
 #: What each search takes as its drafter; greedy decoding has no name.
 _DRAFTERS: dict[str, tuple[str, tuple[type, ...]]] = {
     "": _CHAINS,
     "sampling": _CHAINS,
-    "exact": ("'tree', 'heads', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN)),
+    "exact": ("'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN)),
     "standard": ("'none'", (NoDraft,)),
-    "sbs": ("'windows', 'heads', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
+    "sbs": ("'windows', 'heads', 'spec', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
 }
 
 

@@ -16,7 +16,6 @@ from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoder import Decoder
 from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, check_device, make_engine
-from molspec.model.heads import DraftHeads
 from molspec.models import locate
 from molspec.options import DEFAULT_BATCH_SIZE, PredictOptions, check_names
 from molspec.queries import QueryReader
@@ -42,8 +41,8 @@ class Model:
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
-        #: Draft heads, where the checkpoint has some.
-        self.heads = self._draft_heads(checkpoint)
+        #: What the checkpoint carries to draft for the model.
+        self.drafters = self._own_drafters(checkpoint)
         #: What drafters know of the model.
         self.guess = self._guess_model()
 
@@ -54,10 +53,16 @@ class Model:
         about = f"{self.parameter_count / 1e6:.1f} million parameters, {self.dtype}, {self.device}"
         return f"<Model {self.task or 'of no said task'}: {about}>"
 
-    def _draft_heads(self, checkpoint: Checkpoint) -> DraftHeads | None:
-        if checkpoint.heads is None:
-            return None
-        return checkpoint.heads.open(checkpoint.spec, checkpoint.weights).to(self.device)
+    def _own_drafters(self, checkpoint: Checkpoint) -> drafting.OwnDrafters:
+        heads, spec = checkpoint.heads, checkpoint.spec_drafter
+        dtype = self.dtype if self.device == "cpu" else "float32"
+        return drafting.OwnDrafters(
+            checkpoint.fingerprint(with_drafters=False),
+            checkpoint.vocabulary,
+            dtype,
+            heads and heads.open(checkpoint.spec, checkpoint.weights).to(self.device),
+            spec and drafting.SpecModel(spec, checkpoint.vocabulary, dtype),
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()
@@ -174,17 +179,17 @@ class Model:
                 f"views is {options.views}: expected 1 where queries are asked as they stand"
             )
         options.length_limit(self.spec.max_positions)
-        return self.with_heads(options)
+        return self.with_drafters(options)
 
-    def with_heads(self, options: PredictOptions) -> PredictOptions:
-        """Options whose drafter has the model's heads, where it drafts with such.
+    def with_drafters(self, options: PredictOptions) -> PredictOptions:
+        """Options whose drafter has what the model carries, where it drafts with such.
 
         Raises ValueError where it does and the model has none.
         """
         if options.drafter is None:
             return options
         drafter = options.drafter_or("tree")
-        own = drafting.bound(drafter, self.heads)
+        own = drafting.bound(drafter, self.drafters)
         return options if own is drafter else replace(options, drafter=own, node_budget=None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import get_args
@@ -12,6 +12,7 @@ import torch
 
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import ModelSpec
+from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.task import Task
 from molspec.text import Vocabulary
 
@@ -28,8 +29,8 @@ class Checkpoint:
     """A model that is fit to run: who holds one need not check it again.
 
     `weights` have the names and shapes of `spec.weight_shapes()`. `ngram` is a token n-gram model
-    of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads; `card` is
-    Markdown for people.
+    of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads and `spec_drafter` a
+    Spec-Drafter of this model; `card` is Markdown for people.
     `canonical_queries` says that the model was trained on RDKit's canonical SMILES and is to be
     asked in them. `task` is what the model answers, None where the format does not say.
 
@@ -46,6 +47,7 @@ class Checkpoint:
     canonical_queries: bool = False
     task: Task | None = None
     heads: HeadsWeights | None = None
+    spec_drafter: SpecDrafterWeights | None = None
 
     def __post_init__(self) -> None:
         check_shapes(self.weights, self.spec.weight_shapes())
@@ -55,6 +57,11 @@ class Checkpoint:
                 check_shapes(self.heads.weights, shapes)
             except CheckpointError as error:
                 raise CheckpointError(f"draft heads: {error}") from error
+        if self.spec_drafter is not None:
+            try:
+                self.drafting(self.spec_drafter)
+            except CheckpointError as error:
+                raise CheckpointError(f"Spec-Drafter: {error}") from error
         for name, weight in self.weights.items():
             if not weight.is_floating_point():
                 raise CheckpointError(
@@ -83,18 +90,29 @@ class Checkpoint:
         """Name of the type that the weights are stored in."""
         return str(self.weights["source_embedding"].dtype).removeprefix("torch.")
 
+    def drafting(self, drafter: SpecDrafterWeights) -> Checkpoint:
+        """A Spec-Drafter of this model as a checkpoint of its own."""
+        return Checkpoint(drafter.spec, drafter.weights, self.vocabulary, task=self.task)
+
     def fingerprint(self, with_drafters: bool = True) -> str:
         """32 hexadecimal digits that no checkpoint shares that may answer otherwise.
 
-        with_drafters: nor one that drafts by another n-gram model.
+        with_drafters: nor one that drafts by another n-gram model or other drafters of its own.
         """
         digest = blake2b(digest_size=16)
         values = (self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries)
         digest.update(json.dumps([*values, self.dtype], sort_keys=True).encode())
-        for name in sorted(self.weights):
-            digest.update(self.weights[name].contiguous().view(torch.uint8).numpy().data)
+        for weights in self._weights_of_all() if with_drafters else [self.weights]:
+            for name in sorted(weights):
+                digest.update(weights[name].contiguous().view(torch.uint8).numpy().data)
         digest.update((self.ngram or b"") if with_drafters else b"")
         return digest.hexdigest()
+
+    def _weights_of_all(self) -> Iterator[Mapping[str, torch.Tensor]]:
+        yield self.weights
+        for drafter in (self.heads, self.spec_drafter):
+            if drafter is not None:
+                yield drafter.weights
 
     def to(self, dtype: str) -> Checkpoint:
         """Round every weight to `dtype`: float32, float16 or bfloat16.

@@ -9,6 +9,9 @@ model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shap
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
 heads.safetensors  optional: draft heads, see heads_file.py
+spec/              optional: a Spec-Drafter, a folder of this format with the same vocabulary, and
+                   drafter.json {"k": tokens that it guesses at once, "model": the fingerprint of
+                   the model that it is of}
 README.md          optional: the model card
 """
 
@@ -31,6 +34,7 @@ from molspec.checkpoints import heads_file
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.json_file import read_object, write_object
 from molspec.model.spec import ModelSpec
+from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import PieceVocabulary, Vocabulary
 
 LOOKS_FOR = "a folder with config.json and model.safetensors"
@@ -39,6 +43,7 @@ VERSION = 1
 _INDEX = "model.safetensors.index.json"
 _CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary.json"
 _NGRAM, _CARD = "ngram.bin", "README.md"
+_SPEC, _DRAFTER = "spec", "drafter.json"
 _HASH = "sha256"
 _MEBIBYTE = 2**20
 
@@ -91,10 +96,32 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         canonical_queries=config["canonical_queries"],
         task=config["task"],
     )
-    if not heads.exists():
-        return checkpoint
-    own = checkpoint.fingerprint(with_drafters=False)
-    return replace(checkpoint, heads=heads_file.read(heads, own))
+    if heads.exists():
+        own = checkpoint.fingerprint(with_drafters=False)
+        checkpoint = replace(checkpoint, heads=heads_file.read(heads, own))
+    if (path / _SPEC).exists():
+        checkpoint = replace(checkpoint, spec_drafter=_read_spec_drafter(path / _SPEC, checkpoint))
+    return checkpoint
+
+
+def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
+    """Read a nested folder. Raises CheckpointError, naming both, for the drafter of another model."""
+    try:
+        described = read_object(path / _DRAFTER)
+        stored = read(path)
+        drafter = SpecDrafterWeights(described.get("k", 0), stored.spec, stored.weights)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path.name} is damaged: {error}") from error
+    for what, its, own in (
+        ("vocabulary", list(stored.vocabulary.tokens), list(of.vocabulary.tokens)),
+        ("model", described.get("model"), of.fingerprint(with_drafters=False)),
+    ):
+        if its != own:
+            raise CheckpointError(
+                f"{path.name} has a Spec-Drafter of the {what} {its}: expected that of {own}, which "
+                "is here"
+            )
+    return drafter
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -226,8 +253,19 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
     if checkpoint.heads is not None:
         own = checkpoint.fingerprint(with_drafters=False)
         (folder / heads_file.NAME).write_bytes(heads_file.written(checkpoint.heads, own))
+    if checkpoint.spec_drafter is not None:
+        _write_spec_drafter(checkpoint, checkpoint.spec_drafter, folder / _SPEC)
     if checkpoint.card is not None:
         (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
+
+
+def _write_spec_drafter(
+    checkpoint: Checkpoint, drafter: SpecDrafterWeights, folder: Path
+) -> None:
+    folder.mkdir()
+    _write_files(checkpoint.drafting(drafter), folder, None)
+    own = checkpoint.fingerprint(with_drafters=False)
+    write_object(folder / _DRAFTER, {"k": drafter.k, "model": own})
 
 
 def _write_config(folder: Path, config: Mapping[str, Any]) -> None:

@@ -56,8 +56,14 @@ def _head(card: str) -> str:
 
 
 def _drafting(checkpoint: checkpoints.Checkpoint) -> str:
-    ngram = "n-gram model" if checkpoint.ngram is not None else "no n-gram model"
-    if checkpoint.heads is None:
-        return ngram
-    heads = checkpoint.heads.spec
-    return f"{ngram}, {heads.head_count} {heads.kind} heads"
+    parts = ["n-gram model" if checkpoint.ngram is not None else "no n-gram model"]
+    if checkpoint.heads is not None:
+        heads = checkpoint.heads.spec
+        parts.append(f"{heads.head_count} {heads.kind} heads")
+    if checkpoint.spec_drafter is not None:
+        spec, k = checkpoint.spec_drafter.spec, checkpoint.spec_drafter.k
+        parts.append(
+            f"a Spec-Drafter of {k} tokens, {spec.encoder_layers} + {spec.decoder_layers} layers, "
+            f"width {spec.d_model}"
+        )
+    return ", ".join(parts)

@@ -11,17 +11,20 @@ from molspec.drafting.configurations import (
     HeadsDraft,
     LookAhead,
     NoDraft,
+    OwnDraft,
+    SpecDraft,
     TreeDraft,
     WindowDrafts,
     check_count,
     check_number,
     resolve,
 )
-from molspec.drafting.heads import bound
 from molspec.drafting.merging import merged, opened
 from molspec.drafting.model_draft import ModelDraft
 from molspec.drafting.ngram import build_ngram, guess_model
+from molspec.drafting.own import OwnDrafters, bound
 from molspec.drafting.simulation import DraftStatistics, simulate
+from molspec.drafting.spec import SpecModel
 
 __all__ = [
     "AnyConfiguration",
@@ -35,7 +38,11 @@ __all__ = [
     "LookAhead",
     "ModelDraft",
     "NoDraft",
+    "OwnDraft",
+    "OwnDrafters",
     "Path",
+    "SpecDraft",
+    "SpecModel",
     "TreeDraft",
     "WindowDrafts",
     "bound",

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from pathlib import Path as FilePath
+from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from molspec import _native
 from molspec.decoding import Drafter
@@ -91,15 +92,8 @@ class TreeDraft:
 
 
 @dataclass(frozen=True)
-class HeadsDraft:
-    """What the model's draft heads find likeliest, as a token tree; the model must have heads.
-
-    node_budget: nodes a decoder pass.
-    min_probability: what is less likely to be accepted is not drafted.
-    tree: merged with the copying tree, see `merged`.
-
-    Raises ValueError, naming the option.
-    """
+class _OwnDraft:
+    """What a drafter that the model's checkpoint carries finds likeliest, as a token tree."""
 
     node_budget: int = 16
     min_probability: float = 0.01
@@ -112,14 +106,66 @@ class HeadsDraft:
         check_number("min_probability", self.min_probability, 1)
 
     @property
-    def name(self) -> str:
-        """What it is asked for by."""
-        return "tree+heads" if self.tree else "heads"
-
-    @property
     def min_log_prob(self) -> float:
         """Natural log of min_probability."""
         return math.log(self.min_probability) if self.min_probability else -math.inf
+
+    def _named(self, name: str) -> str:
+        return f"tree+{name}" if self.tree else name
+
+
+@dataclass(frozen=True)
+class HeadsDraft(_OwnDraft):
+    """What the model's draft heads find likeliest, as a token tree; the model must have heads.
+
+    node_budget: nodes a decoder pass.
+    min_probability: what is less likely to be accepted is not drafted.
+    tree: merged with the copying tree, see `merged`.
+
+    Raises ValueError, naming the option.
+    """
+
+    needs: ClassVar[str] = "draft heads"
+    command: ClassVar[str] = "train-heads"
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by."""
+        return self._named("heads")
+
+
+@dataclass(frozen=True)
+class SpecDraft(_OwnDraft):
+    """What a Spec-Drafter (Xia et al. 2023) guesses of the next k tokens at once, as a token tree.
+
+    node_budget: nodes a decoder pass of the model.
+    min_probability: what is less likely to be accepted is not drafted.
+    tree: merged with the copying tree, see `merged`.
+    model: the folder of the model with its drafter, as `molspec train-drafter` writes it; where not
+        given, the one that is asked carries it.
+    k: tokens guessed at once; as many as it was trained for where not given.
+
+    Raises ValueError, naming the option.
+    """
+
+    model: str | FilePath | None = None
+    k: int | None = None
+
+    needs: ClassVar[str] = "Spec-Drafter"
+    command: ClassVar[str] = "train-drafter"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.model, str | FilePath | None):
+            kind = type(self.model).__name__
+            raise ValueError(f"model is a {kind}: expected the name or the path of a model")
+        if self.k is not None:
+            object.__setattr__(self, "k", check_count("k", self.k))
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by."""
+        return self._named("spec")
 
 
 @dataclass(frozen=True)
@@ -160,25 +206,25 @@ class DrafterMaker(Protocol):
 
 #: Of native drafters.
 Drafting = NoDraft | WindowDrafts | TreeDraft
+#: Of what a model's checkpoint carries.
+OwnDraft = HeadsDraft | SpecDraft
 #: What drafts, by name no more.
-AnyConfiguration = Drafting | HeadsDraft | LookAhead | Drafter | DrafterMaker
+AnyConfiguration = Drafting | OwnDraft | LookAhead | Drafter | DrafterMaker
 #: What the option `drafter` takes.
 AnyDrafter = str | AnyConfiguration
 
-_NAMES: dict[str, Callable[..., Drafting | HeadsDraft]] = {
+_NAMES: dict[str, Callable[..., Drafting | OwnDraft]] = {
     "none": NoDraft,
     "windows": WindowDrafts,
     "tree": TreeDraft,
     "heads": HeadsDraft,
     "tree+heads": partial(HeadsDraft, tree=True),
+    "spec": SpecDraft,
+    "tree+spec": partial(SpecDraft, tree=True),
 }
 #: Of the options beside `drafter`, those that one by name takes.
-_COUNTS = {
-    "windows": ("draft_length", "draft_count"),
-    "tree": ("node_budget",),
-    "heads": ("node_budget",),
-    "tree+heads": ("node_budget",),
-}
+_COUNTS = {"windows": ("draft_length", "draft_count"), "none": ()}
+_COUNTS_OF_TREES = ("node_budget",)
 
 
 def check_drafter(name: str, value: object) -> None:
@@ -221,7 +267,7 @@ def resolve(
     if drafter not in _NAMES:
         raise ValueError(f"drafter is {drafter!r}: expected one of {', '.join(_NAMES)}")
     for name, value in options.items():
-        if name not in _COUNTS.get(drafter, ()):
+        if name not in _COUNTS.get(drafter, _COUNTS_OF_TREES):
             raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
     return _NAMES[drafter](**options)
 

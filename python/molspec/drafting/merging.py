@@ -14,8 +14,8 @@ from molspec.drafting.configurations import (
     AnyDrafter,
     DrafterMaker,
     Drafting,
-    HeadsDraft,
     LookAhead,
+    OwnDraft,
     check_count,
     resolve,
 )
@@ -130,12 +130,12 @@ def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
 def opened(part: AnyConfiguration, guess: _native.GuessModel) -> Drafter:
     """Make a drafter for the model that `guess` is of.
 
-    Raises ValueError for one that drafts with the heads of a model where there are none.
+    Raises ValueError for one that a model's checkpoint carries where there is none.
     """
     if isinstance(part, Drafting):
         return NativeParts(part, guess)
-    if isinstance(part, HeadsDraft):
-        raise ValueError(f"drafter is {part.name!r}: the model has no draft heads")
+    if isinstance(part, OwnDraft):
+        raise ValueError(f"drafter is {part.name!r}: the model has no {part.needs}")
     if isinstance(part, DrafterMaker):
         return part.open(guess)
     assert isinstance(part, Drafter)

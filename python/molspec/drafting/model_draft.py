@@ -13,13 +13,14 @@ from molspec.drafting.configurations import (
     AnyDrafter,
     DrafterMaker,
     Drafting,
-    HeadsDraft,
     LookAhead,
+    OwnDraft,
     check_count,
     resolve,
 )
 from molspec.drafting.gamma import AdaptiveGamma, FixedGamma
 from molspec.drafting.model_drafter import ModelDrafter
+from molspec.drafting.session_drafter import Frame
 from molspec.engine.devices import Engine, make_engine
 from molspec.models import locate
 
@@ -62,7 +63,7 @@ class ModelDraft:
             object.__setattr__(self, "gamma", check_count("gamma", self.gamma))
         if self.width is not None:
             object.__setattr__(self, "width", check_count("width", self.width))
-        if isinstance(inner := resolve(self.drafter), LookAhead | HeadsDraft):
+        if isinstance(inner := resolve(self.drafter), LookAhead | OwnDraft):
             raise ValueError(f"drafter is {inner!r}: expected one that drafts behind a single path")
 
     def open(self, guess: _native.GuessModel) -> ModelDrafter:
@@ -99,7 +100,7 @@ class ModelDraft:
         self,
         session: Any,
         guess: _native.GuessModel,
-        frame: tuple[list[int], list[int]] | None,
+        frame: Frame | None,
         max_positions: int | None,
         row_count: int,
     ) -> ModelDrafter:

@@ -133,7 +133,7 @@ def decode(
         model = own.engine
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
     strategy = _strategy(model, max_length, options)
-    strategy = strategy if own is None else own.with_heads(strategy)
+    strategy = strategy if own is None else own.with_drafters(strategy)
     device_name = model.packed.weights.device.type if isinstance(model, Engine) else None
     drafts = not isinstance(chosen_drafter(strategy, device_name), NoDraft)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)

@@ -1,0 +1,103 @@
+"""Drafters that run a model of their own: its session, and the queries that are in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from molspec import _native
+from molspec.decoding import DraftTree, Path, Session
+
+Ids = Sequence[int]
+#: Its source as the model encodes it: what stands before and behind.
+Frame = tuple[list[int], list[int]]
+
+
+class SessionDrafter(ABC):
+    """Drafts with a session of its own for one decode loop, of at most row_count queries.
+
+    native keeps the paths that the session has evaluated. frame is what stands before and behind a
+    source's ids where they are encoded; without one the encoder's ids of the other model are read
+    as they are (`read`). A source that is too long for the model gets no drafts.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        native: _native.Continuations | _native.MaskedPlaces,
+        frame: Frame | None,
+        max_positions: int | None,
+        row_count: int,
+    ) -> None:
+        self._session = session
+        self._paths = native
+        self._frame = frame
+        self._longest = max_positions
+        self._free = list(reversed(range(row_count)))
+        #: Rows of the session by the queries' names, and of those that it cannot read none.
+        self._rows: dict[int, int | None] = {}
+        self._names: dict[int, int] = {}
+        #: Rows and sources that are not encoded yet.
+        self._new: dict[int, Ids] = {}
+        #: Passes of the drafting model.
+        self.calls = 0
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Draft behind the paths that were asked for."""
+
+    def start(self, row: int, source_ids: Ids) -> None:
+        """Begin a query. Raises ValueError where there are too many."""
+        if self._frame is not None:
+            begin, end = self._frame
+            self._start(row, source_ids, [*begin, *source_ids, *end])
+
+    def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
+        """Begin a query whose encoder ids are those of the other model."""
+        if self._frame is None:
+            self._start(row, source_ids, encoder_ids)
+
+    def _start(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
+        if self._longest is not None and len(encoder_ids) > self._longest:
+            self._rows[row] = None
+            return
+        if not self._free:
+            raise ValueError(
+                f"batch_size: expected at most {len(self._rows)} where a model drafts"
+            )
+        place = self._free.pop()
+        self._paths.start(place, source_ids)
+        self._rows[row], self._names[place], self._new[place] = place, row, encoder_ids
+
+    def release(self, row: int) -> None:
+        """End a query."""
+        place = self._rows.pop(row)
+        if place is None:
+            return
+        if self._new.pop(place, None) is None:
+            self._session.release(place)
+        self._paths.release(place)
+        del self._names[place]
+        self._free.append(place)
+
+    def _drafted(self, paths: Sequence[Path], count: int) -> tuple[list[DraftTree], int]:
+        """Draft at most `count` tokens behind every path; gives how many at the most, too."""
+        if self._new:
+            self._session.encode(list(self._new), list(self._new.values()))
+            self._new.clear()
+        native, counts, places = [], [], []
+        for at, path in enumerate(paths):
+            row = self._rows[path.row]
+            if row is None:
+                continue
+            room = count if self._longest is None else self._longest - len(path.token_ids)
+            native.append(_native.Path(row, path.token_ids, path.log_prob, path.sampler))
+            counts.append(max(0, min(count, room)))
+            places.append(at)
+        self._paths.ask(native, counts)
+        if any(counts):
+            self._run()
+        trees = [DraftTree()] * len(paths)
+        for at, tree in zip(places, self._paths.trees, strict=True):
+            trees[at] = tree
+        return trees, max(counts, default=0)

@@ -1,0 +1,69 @@
+"""A Spec-Drafter as a drafter: the next k tokens guessed in one pass of a small model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from molspec import _native
+from molspec.decoding import DraftTree, Path, Session
+from molspec.drafting.configurations import SpecDraft
+from molspec.drafting.session_drafter import Frame, SessionDrafter
+from molspec.engine.devices import Engine, make_engine
+from molspec.model.spec_drafter import SpecDrafterWeights
+from molspec.text import Vocabulary
+
+#: Queries under way together at most.
+_MOST_ROWS = 1024
+
+
+class SpecModel:
+    """A model's Spec-Drafter, on the CPU; its engine is made when it is first asked for."""
+
+    def __init__(self, weights: SpecDrafterWeights, vocabulary: Vocabulary, dtype: str) -> None:
+        self._weights, self._vocabulary, self._dtype = weights, vocabulary, dtype
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return make_engine(self._weights.spec, self._weights.weights, "cpu", self._dtype)
+
+    def open(self, configuration: SpecDraft, guess: _native.GuessModel) -> SpecDrafter:
+        """Make the drafter. Raises ValueError for more tokens than it has learnt to guess."""
+        most, spec = self._weights.k, self._weights.spec
+        if (k := configuration.k or most) > most:
+            raise ValueError(f"k is {k}: expected at most {most}, which the drafter was trained for")
+        frame = spec.source_frame(self._vocabulary.bos_id, self._vocabulary.eos_id)
+        session = self._engine.session(_MOST_ROWS)
+        return SpecDrafter(session, guess, configuration, k, frame, spec.max_positions)
+
+
+class SpecDrafter(SessionDrafter):
+    """Drafts what k places behind a path may say, each guessed by itself, as a tree."""
+
+    def __init__(
+        self,
+        session: Session,
+        guess: _native.GuessModel,
+        configuration: SpecDraft,
+        k: int,
+        frame: Frame,
+        max_positions: int,
+    ) -> None:
+        self._native = _native.MaskedPlaces(
+            row_count=_MOST_ROWS,
+            guess_model=guess,
+            node_budget=configuration.node_budget,
+            min_log_prob=configuration.min_log_prob,
+        )
+        self._k = k
+        super().__init__(session, self._native, frame, max_positions, _MOST_ROWS)
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        """Draft behind every path."""
+        return self._drafted(paths, self._k)[0]
+
+    def _run(self) -> None:
+        native = self._native
+        native.plan()
+        native.advance(self._session.step(native.nodes, native.path_slots, native.block_count))
+        self.calls += 1

@@ -1,0 +1,32 @@
+"""A Spec-Drafter: a model that guesses the next k tokens of another one at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from molspec.model.spec import ModelSpec
+
+#: What is larger is a slip of the hand.
+MOST_PLACES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class SpecDrafterWeights:
+    """A Spec-Drafter (Xia et al. 2023) with the vocabulary of the model that it drafts for.
+
+    k: tokens that it has learnt to guess at once. weights have the names and shapes of
+    `spec.weight_shapes`; a MASK is PAD.
+
+    Raises ValueError, naming the field.
+    """
+
+    k: int
+    spec: ModelSpec
+    weights: Mapping[str, Tensor]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MOST_PLACES:
+            raise ValueError(f"k is {self.k!r}: expected a whole number from 1 to {MOST_PLACES}")
