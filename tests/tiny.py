@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
+from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.predictor import Model
 from molspec.results import Prediction, Results
 from molspec.text import Vocabulary
@@ -52,6 +55,12 @@ def checkpoint(seed: int = 1) -> Checkpoint:
 
 def model(seed: int = 1, dtype: str = "float32") -> Model:
     return Model(checkpoint(seed), dtype)
+
+
+def with_spec(seed: int = 1, k: int = 5) -> Checkpoint:
+    """With a model of another seed, or itself, as its Spec-Drafter."""
+    drafter = SpecDrafterWeights(k, SPEC, checkpoint(seed).weights)
+    return replace(checkpoint(), spec_drafter=drafter)
 
 
 def finished_answers(results: Results) -> list[tuple[str, Prediction]]:

@@ -10,7 +10,7 @@ import pytest
 import molspec
 from molspec.checkpoints.folder import write
 from molspec.decoding import DraftTree
-from molspec.drafting import ModelDraft, TreeDraft
+from molspec.drafting import ModelDraft, SpecDraft, TreeDraft
 from molspec.predictor import Model
 from tests import tiny
 from tests.search import plain
@@ -42,14 +42,21 @@ def rows(model: Model, query: str, answer: str, finished: bool) -> list[tuple[in
     return [(token, list(next_log_probs([bos, *tokens[:i]]))) for i, token in enumerate(tokens)]
 
 
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> SpecDraft:
+    folder = tmp_path_factory.mktemp("drafters") / "with spec"
+    write(tiny.with_spec(2), folder)
+    return SpecDraft(model=folder)
+
+
 @pytest.mark.parametrize("limits", PUBLISHED, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_every_token_is_allowed(
-    model: Model, small: ModelDraft, limits: dict[str, Any], batch_size: int
+    model: Model, small: ModelDraft, spec: SpecDraft, limits: dict[str, Any], batch_size: int
 ) -> None:
     beta, tau = limits.get("beta", 3), limits.get("tau", 1.0)
     tolerated = 0
-    for drafter in (small, TreeDraft(node_budget=8)):
+    for drafter in (small, spec, TreeDraft(node_budget=8)):
         results = model.predict(SHORT, drafter=drafter, batch_size=batch_size, **RELAXED, **limits)
         for result in results:
             (answer,) = result.predictions

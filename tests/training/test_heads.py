@@ -20,7 +20,7 @@ from tests import tiny
 from tests.engine.models import random_weights
 from tests.training.tiny import assert_equal
 
-CONFIG = HeadsConfig(HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
+CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
 
 
 def answers() -> PairTable:
@@ -37,14 +37,14 @@ def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path) -> None:
     assert list(whole.run()) == list(range(1, 41))
     assert float(whole.accuracy[0]) > 0.5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("molspec.training.heads._SAVED_STEPS", 12)
+        patch.setattr("molspec.training.drafters._SAVED_STEPS", 12)
         for _ in range(3):
             stopped = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
             list(islice(stopped.run(), 15))
     last = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
     assert 30 < last.step_count < 40
     list(last.run())
-    assert_equal(last.weights().weights, whole.weights().weights)
+    assert_equal(last.heads.state_dict(), whole.heads.state_dict())
 
 
 def test_another_training_is_refused(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
         (tiny.checkpoint(), replace(CONFIG, seed=1), "config"),
         (tiny.checkpoint(seed=2), CONFIG, "model"),
     ):
-        with pytest.raises(ValueError, match=f"holds a training of heads with the {name}"):
+        with pytest.raises(ValueError, match=f"holds a training of a drafter with the {name}"):
             HeadsTraining(checkpoint, answers(), config, tmp_path / "state.pt")
 
 

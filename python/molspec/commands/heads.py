@@ -1,9 +1,8 @@
-"""The commands `distil` and `train-heads`, for the command line to register."""
+"""The commands `distil`, `train-heads` and `train-drafter`, for the command line to register."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,8 @@ from molspec.console.usage import tell
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
-    from molspec.training.prepared import Prepared
+    from molspec.training.drafters import DrafterTraining
+    from molspec.training.prepared import PairTable, Prepared
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command("distil")(distil_command)
     app.command("train-heads")(train_heads_command)
+    app.command("train-drafter")(train_drafter_command)
 
 
 def distil_command(
@@ -65,27 +66,93 @@ def train_heads_command(
     its heads is written to OUTPUT/model.
     """
     with failures(), stopped_at_will():
-        import torch
-
-        from molspec import checkpoints
         from molspec.model.heads import HeadsSpec
         from molspec.training.heads import HeadsConfig, HeadsTraining
 
-        form = HeadsSpec(kind, head_count, width)  # type: ignore[arg-type]  # checked there
-        config = HeadsConfig(form, steps, batch_tokens, learning_rate, seed=seed)
-        checkpoint = read_model(model)
-        made = _distilled(checkpoint, model, data, output / "data", pairs, threads)
-        torch.set_num_threads(threads)
-        training = HeadsTraining(checkpoint, made.train, config, output / "state.pt")
-        for _ in counted(training.run(), "steps", steps, training.step_count):
-            pass
-        grown = replace(checkpoint, heads=training.weights())
-        checkpoints.write(grown, output / "model", overwrite=True)
-        hits = ", ".join(f"{100 * share:.0f}" for share in training.accuracy.tolist())
-    tell(f"per cent of tokens that the heads guess right, the nearest first: {hits}")
+        config = HeadsConfig(
+            heads=HeadsSpec(kind, head_count, width),  # type: ignore[arg-type]  # checked there
+            steps=steps,
+            batch_tokens=batch_tokens,
+            learning_rate=learning_rate,
+            seed=seed,
+        )
+
+        def begun(checkpoint: Checkpoint, answers: PairTable, path: Path) -> HeadsTraining:
+            return HeadsTraining(checkpoint, answers, config, path)
+
+        _train(model, data, output, pairs, threads, begun)
+
+
+def train_drafter_command(
+    model: Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")],
+    data: Annotated[Path, typer.Option(help="A folder that `prepare` or `distil` wrote.")],
+    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
+    k: Annotated[int, typer.Option(help="Tokens guessed at once.")] = 25,
+    encoder_layers: Annotated[int, typer.Option(help="Layers of its encoder.")] = 3,
+    decoder_layers: Annotated[int, typer.Option(help="Layers of its decoder.")] = 1,
+    width: Annotated[int | None, typer.Option(help="d_model; the model's own if not given.")] = None,
+    prefixes: Annotated[int, typer.Option(help="Prefixes of each answer in a batch.")] = 3,
+    glancing: Annotated[float, typer.Option(help="Share of mistakes revealed at first.")] = 0.5,
+    pairs: Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")] = 100_000,
+    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 5000,
+    batch_tokens: Annotated[int, typer.Option(help="Padded tokens of a batch.")] = 4096,
+    learning_rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 1e-3,
+    seed: Annotated[int, typer.Option(help="Seed of weights and order.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
+) -> None:
+    """Train a Spec-Drafter for a model, whose answers stay as they are; a killed one goes on.
+
+    The model answers the data's sources unless they are its answers already, the drafter learns to
+    guess k tokens of them at once, and the model with its drafter is written to OUTPUT/model.
+    """
+    with failures(), stopped_at_will():
+        from molspec.training.masked import MaskedConfig, MaskedTraining
+
+        sizes = {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
+        config = MaskedConfig(
+            k=k,
+            prefixes=prefixes,
+            glancing=glancing,
+            sizes=sizes if width is None else {**sizes, "d_model": width},
+            steps=steps,
+            batch_tokens=batch_tokens,
+            learning_rate=learning_rate,
+            seed=seed,
+        )
+
+        def begun(checkpoint: Checkpoint, answers: PairTable, path: Path) -> MaskedTraining:
+            return MaskedTraining(checkpoint, answers, config, path)
+
+        _train(model, data, output, pairs, threads, begun)
+
+
+def _train(
+    model: str,
+    data: Path,
+    output: Path,
+    pairs: int,
+    threads: int,
+    begun: Callable[[Checkpoint, PairTable, Path], DrafterTraining],
+) -> None:
+    """Distil, train, write the model with its drafter, and say what that saves."""
+    import torch
+
+    from molspec import checkpoints
+
+    checkpoint = read_model(model)
+    made = _distilled(checkpoint, model, data, output / "data", pairs, threads)
+    torch.set_num_threads(threads)
+    output.mkdir(parents=True, exist_ok=True)
+    training = begun(checkpoint, made.train, output / "state.pt")
+    for _ in counted(training.run(), "steps", training.config.steps, training.step_count):
+        pass
+    grown = training.grown(checkpoint)
+    checkpoints.write(grown, output / "model", overwrite=True)
+    hits = ", ".join(f"{100 * share:.0f}" for share in training.accuracy.tolist())
+    tell(f"per cent of tokens that are guessed right, the nearest first: {hits}")
     sources = [made.vocabulary.decode(ids) for ids, _ in made.validation.spread(_TRIED).pairs()]
-    _try(grown, sources)
-    tell(f"the model with its heads is {output / 'model'}")
+    _try(grown, training.names, sources)
+    tell(f"the model with its drafter is {output / 'model'}")
 
 
 def _distilled(
@@ -112,12 +179,12 @@ def _distilled(
     )
 
 
-def _try(checkpoint: Checkpoint, sources: list[str]) -> None:
-    """Say what drafters save, on queries that the heads were not trained on."""
+def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> None:
+    """Say what drafters save, on queries that they were not trained on."""
     from molspec.predictor import Model
 
     model = Model(checkpoint)
-    for drafter in ("none", "tree", "heads", "tree+heads"):
+    for drafter in ("none", "tree", *names):
         nodes = {} if drafter == "none" else {"node_budget": _TRIED_NODES}
         results = model.predict(sources, drafter=drafter, canonical_queries=False, **nodes)
         sums = results.statistics

@@ -23,13 +23,23 @@ class SpecModel:
     def __init__(self, weights: SpecDrafterWeights, vocabulary: Vocabulary, dtype: str) -> None:
         self._weights, self._vocabulary, self._dtype = weights, vocabulary, dtype
 
+    @property
+    def most(self) -> int:
+        """Tokens that it has learnt to guess at once."""
+        return self._weights.k
+
+    @property
+    def megabytes(self) -> float:
+        """What its weights take in float32."""
+        return 4 * sum(weight.numel() for weight in self._weights.weights.values()) / 1e6
+
     @cached_property
     def _engine(self) -> Engine:
         return make_engine(self._weights.spec, self._weights.weights, "cpu", self._dtype)
 
     def open(self, configuration: SpecDraft, guess: _native.GuessModel) -> SpecDrafter:
         """Make the drafter. Raises ValueError for more tokens than it has learnt to guess."""
-        most, spec = self._weights.k, self._weights.spec
+        most, spec = self.most, self._weights.spec
         if (k := configuration.k or most) > most:
             raise ValueError(f"k is {k}: expected at most {most}, which the drafter was trained for")
         frame = spec.source_frame(self._vocabulary.bos_id, self._vocabulary.eos_id)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,9 @@ class DrafterTraining(ABC):
     Raises ValueError where `path` holds another training.
     """
 
+    #: Of the drafters that the trained one makes.
+    names: ClassVar[tuple[str, ...]]
+
     def __init__(
         self,
         learnt: nn.Module,
@@ -62,7 +65,7 @@ class DrafterTraining(ABC):
         path: Path,
     ) -> None:
         self._learnt, self._optimizers = learnt, optimizers
-        self._config, self._path = config, path
+        self.config, self._path = config, path
         device = torch.device("cpu")
         self._batches = Batches(
             answers, checkpoint.spec, checkpoint.vocabulary, config.batch_tokens, device
@@ -78,35 +81,39 @@ class DrafterTraining(ABC):
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Give the loss of a batch, and each place's share of right guesses."""
 
+    @abstractmethod
+    def grown(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The model with the drafter as it is now."""
+
     @property
     def progress(self) -> float:
         """The share of the steps that are done."""
-        return self.step_count / self._config.steps
+        return self.step_count / self.config.steps
 
     def run(self) -> Iterator[int]:
         """Take the steps that are left; gives their numbers."""
         for source_ids, target_ids in self._rest():
             self._step(source_ids, target_ids)
             self.step_count += 1
-            done = self.step_count == self._config.steps
+            done = self.step_count == self.config.steps
             if done or self.step_count % _SAVED_STEPS == 0:
                 self._save()
             yield self.step_count
 
     def _rest(self) -> Iterator[tuple[Tensor, Tensor]]:
         number, passed = 0, 0
-        while self.step_count < self._config.steps:
-            epoch = self._batches.epoch(self._config.seed, number)
+        while self.step_count < self.config.steps:
+            epoch = self._batches.epoch(self.config.seed, number)
             for index in range(max(0, self.step_count - passed), len(epoch)):
-                if self.step_count == self._config.steps:
+                if self.step_count == self.config.steps:
                     return
                 yield self._batches.take(epoch, index)
             passed += len(epoch)
             number += 1
 
     def _step(self, source_ids: Tensor, target_ids: Tensor) -> None:
-        factor = learning_rate_factor(self.progress, self._config.warm_up)
-        set_learning_rate(self._optimizers, self._config.learning_rate * factor)
+        factor = learning_rate_factor(self.progress, self.config.warm_up)
+        set_learning_rate(self._optimizers, self.config.learning_rate * factor)
         loss, hits = self._loss(source_ids, target_ids)
         self.accuracy = hits if self.step_count == 0 else 0.98 * self.accuracy + 0.02 * hits
         self._learnt.zero_grad()

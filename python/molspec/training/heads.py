@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -30,6 +30,8 @@ class HeadsConfig(DrafterConfig):
 class HeadsTraining(DrafterTraining):
     """Steps of training heads on the answers of a model, with its hidden states."""
 
+    names = ("heads", "tree+heads")
+
     def __init__(
         self, checkpoint: Checkpoint, answers: PairTable, config: HeadsConfig, path: Path
     ) -> None:
@@ -46,9 +48,9 @@ class HeadsTraining(DrafterTraining):
         )
         super().__init__(self.heads, [optimizer], checkpoint, answers, config, path)
 
-    def weights(self) -> HeadsWeights:
-        """The heads as a checkpoint has them."""
-        return HeadsWeights(self.heads.spec, self.heads.state_dict())
+    def grown(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The model with the heads as they are now."""
+        return replace(checkpoint, heads=HeadsWeights(self.heads.spec, self.heads.state_dict()))
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Nats a token, the heads weighted; and each head's share of right guesses."""

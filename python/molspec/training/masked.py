@@ -11,6 +11,7 @@ from torch import Tensor
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
+from molspec.model.spec_drafter import MOST_PLACES, SpecDrafterWeights
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.drafters import DrafterConfig, DrafterTraining
@@ -49,6 +50,8 @@ class MaskedConfig(DrafterConfig):
         for name in ("k", "prefixes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: expected at least 1")
+        if self.k > MOST_PLACES:
+            raise ValueError(f"k is {self.k}: expected at most {MOST_PLACES}")
         if not 0 <= self.glancing <= 1:
             raise ValueError(f"glancing is {self.glancing}: expected a number from 0 to 1")
 
@@ -66,6 +69,8 @@ def drafter_spec(checkpoint: Checkpoint, sizes: dict[str, int]) -> ModelSpec:
 class MaskedTraining(DrafterTraining):
     """Steps of training a Spec-Drafter on the answers of a model."""
 
+    names = ("spec", "tree+spec")
+
     def __init__(
         self, checkpoint: Checkpoint, answers: PairTable, config: MaskedConfig, path: Path
     ) -> None:
@@ -77,9 +82,16 @@ class MaskedTraining(DrafterTraining):
         made = optimizers(self.model, config)
         super().__init__(self.model, made, checkpoint, answers, config, path)
 
-    def weights(self) -> dict[str, Tensor]:
-        """The drafter's weights."""
-        return {name: weight.detach().clone() for name, weight in self.model.state_dict().items()}
+    def grown(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The model with the drafter as it is now, in half precision.
+
+        Raises ValueError for one in whose training MASKs saw those behind them: no engine has that.
+        """
+        if self._masked.published:
+            raise ValueError("published is True: expected False, a drafter that engines can run")
+        weights = {name: weight.half() for name, weight in self.model.state_dict().items()}
+        made = SpecDrafterWeights(self._masked.k, self.model.spec, weights)
+        return replace(checkpoint, spec_drafter=made)
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         config, pad_id = self._masked, self.model.pad_id
