@@ -72,9 +72,7 @@ def times(
     }
 
 
-def by_drafter(
-    model: Model, queries: Sequence[str], flags: argparse.Namespace
-) -> Iterator[str]:
+def by_drafter(model: Model, queries: Sequence[str], flags: argparse.Namespace) -> Iterator[str]:
     """Counts of all drafters, and their times at each batch size."""
     made = drafters(model, flags.nodes)
     taken = {
@@ -119,7 +117,7 @@ def relaxed(
         sums, tolerated, right = results.statistics, 0, 0
         for result, target in zip(results, wanted, strict=True):
             for answer in result.predictions:
-                tolerated += answer.tolerated
+                tolerated += answer.tolerated or 0
                 right += answer.finished and canonicalise(answer.smiles) == target
         name = f"beta {options['beta']}, tau {options['tau']:.0f}" if options else "strict"
         yield (

@@ -47,8 +47,8 @@ void PlaceTrees::draft(const std::vector<const float*>& places, int32_t vocab_si
     if (place == places.size()) return;
     const auto& tokens = ranked(place, places[place], vocab_size, special);
     if (!tokens.empty())
-      push({before + std::min(tokens.front().log_prob, 0.0F), parent,
-            static_cast<int32_t>(place), 0});
+      push({before + std::min(tokens.front().log_prob, 0.0F), parent, static_cast<int32_t>(place),
+            0});
   };
   first_of(0, DraftTree::kRoot, 0);
   while (!heap_.empty() && out.size() < options_.node_budget) {

@@ -64,7 +64,10 @@ _CHAINS = (
 _DRAFTERS: dict[str, tuple[str, tuple[type, ...]]] = {
     "": _CHAINS,
     "sampling": _CHAINS,
-    "exact": ("'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN)),
+    "exact": (
+        "'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter",
+        (LookAhead, NoDraft, *_OWN),
+    ),
     "standard": ("'none'", (NoDraft,)),
     "sbs": ("'windows', 'heads', 'spec', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
 }

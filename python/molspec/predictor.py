@@ -60,8 +60,10 @@ class Model:
             checkpoint.fingerprint(with_drafters=False),
             checkpoint.vocabulary,
             dtype,
-            heads and heads.open(checkpoint.spec, checkpoint.weights).to(self.device),
-            spec and drafting.SpecModel(spec, checkpoint.vocabulary, dtype),
+            None
+            if heads is None
+            else heads.open(checkpoint.spec, checkpoint.weights).to(self.device),
+            None if spec is None else drafting.SpecModel(spec, checkpoint.vocabulary, dtype),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def test_that_of_another_vocabulary_is_refused_naming_both(tmp_path: FilePath) -
         tiny.model().predict(["C"], drafter=SpecDraft(model=tmp_path / "other"))
     shutil.rmtree(tmp_path / "model" / "spec")
     (tmp_path / "other" / "spec").rename(tmp_path / "model" / "spec")
-    with pytest.raises(CheckpointError, match="Spec-Drafter of the vocabulary .*'S'.*'N'"):
+    with pytest.raises(CheckpointError, match=r"Spec-Drafter of the vocabulary .*'S'.*'N'"):
         checkpoints.read(tmp_path / "model")
 
 

@@ -12,7 +12,7 @@ import molspec
 from molspec import _native
 from molspec.checkpoints.folder import write
 from molspec.decoding import Requests, Source
-from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts, merged
+from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts, bound, merged
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Prediction, Results
@@ -39,7 +39,6 @@ def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("drafters")
     for name, seed in (("small", 2), ("same", 1)):
         write(tiny.checkpoint(seed), folder / name)
-    write(tiny.with_spec(2), folder / "with spec")
     small, same = str(folder / "small"), str(folder / "same")
     return {
         "none": NoDraft(),
@@ -50,7 +49,7 @@ def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "small model and tree": ModelDraft(small, gamma=2, drafter="tree"),
         "hierarchy": ModelDraft(same, gamma=4, drafter=ModelDraft(small, gamma=2)),
         "merged": merged(ModelDraft(same, gamma=3), "tree", node_budget=9),
-        "spec": SpecDraft(model=folder / "with spec"),
+        "spec": bound(SpecDraft(), Model(tiny.with_spec(2)).drafters),
     }
 
 

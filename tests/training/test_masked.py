@@ -1,4 +1,4 @@
-"""Training Spec-Drafters: what is stopped ends with the same weights, and no MASK sees its answer."""
+"""Training Spec-Drafters: what is stopped ends with the same weights, no MASK sees its answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_it_learns_and_goes_on_to_the_same_weights(tmp_path: Path, published: bo
 def test_it_begins_with_the_model(tmp_path: Path) -> None:
     begun = MaskedTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
     weights = tiny.checkpoint().weights
-    assert_equal(begun.model.state_dict(), {name: weights[name] for name in begun.model.state_dict()})
+    assert_equal(
+        begun.model.state_dict(), {name: weights[name] for name in begun.model.state_dict()}
+    )
 
 
 def twin() -> Transformer:
@@ -163,7 +165,7 @@ def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> Non
     # What it has distilled is taken as it is.
     assert run(*arguments(tmp_path / "run" / "data", "again")) == 0
     assert (tmp_path / "again" / "model" / "spec" / "model.safetensors").read_bytes() == written
-    assert not (tmp_path / "again" / "data").exists()
+    assert not (tmp_path / "again" / "data" / "answers.jsonl").exists()
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="spec", max_length=9)
     assert results.statistics.drafted_tokens > 0
     assert run(*arguments(data, "other", "--glancing", "2")) == 2

@@ -29,8 +29,8 @@ class Checkpoint:
     """A model that is fit to run: who holds one need not check it again.
 
     `weights` have the names and shapes of `spec.weight_shapes()`. `ngram` is a token n-gram model
-    of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads and `spec_drafter` a
-    Spec-Drafter of this model; `card` is Markdown for people.
+    of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads and
+    `spec_drafter` a Spec-Drafter of this model; `card` is Markdown for people.
     `canonical_queries` says that the model was trained on RDKit's canonical SMILES and is to be
     asked in them. `task` is what the model answers, None where the format does not say.
 

@@ -105,7 +105,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
 
 
 def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
-    """Read a nested folder. Raises CheckpointError, naming both, for the drafter of another model."""
+    """Read a nested folder. Raises CheckpointError, naming both, for one of another model."""
     try:
         described = read_object(path / _DRAFTER)
         stored = read(path)
@@ -118,8 +118,8 @@ def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
     ):
         if its != own:
             raise CheckpointError(
-                f"{path.name} has a Spec-Drafter of the {what} {its}: expected that of {own}, which "
-                "is here"
+                f"{path.name} has a Spec-Drafter of the {what} {its}: expected that of {own}, "
+                "which is here"
             )
     return drafter
 
@@ -259,9 +259,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
         (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
 
 
-def _write_spec_drafter(
-    checkpoint: Checkpoint, drafter: SpecDrafterWeights, folder: Path
-) -> None:
+def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, folder: Path) -> None:
     folder.mkdir()
     _write_files(checkpoint.drafting(drafter), folder, None)
     own = checkpoint.fingerprint(with_drafters=False)

@@ -90,7 +90,9 @@ def train_drafter_command(
     k: Annotated[int, typer.Option(help="Tokens guessed at once.")] = 25,
     encoder_layers: Annotated[int, typer.Option(help="Layers of its encoder.")] = 3,
     decoder_layers: Annotated[int, typer.Option(help="Layers of its decoder.")] = 1,
-    width: Annotated[int | None, typer.Option(help="d_model; the model's own if not given.")] = None,
+    width: Annotated[
+        int | None, typer.Option(help="d_model; the model's own if not given.")
+    ] = None,
     prefixes: Annotated[int, typer.Option(help="Prefixes of each answer in a batch.")] = 3,
     glancing: Annotated[float, typer.Option(help="Share of mistakes revealed at first.")] = 0.5,
     pairs: Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")] = 100_000,

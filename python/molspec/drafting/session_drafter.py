@@ -62,9 +62,7 @@ class SessionDrafter(ABC):
             self._rows[row] = None
             return
         if not self._free:
-            raise ValueError(
-                f"batch_size: expected at most {len(self._rows)} where a model drafts"
-            )
+            raise ValueError(f"batch_size: expected at most {len(self._rows)} where a model drafts")
         place = self._free.pop()
         self._paths.start(place, source_ids)
         self._rows[row], self._names[place], self._new[place] = place, row, encoder_ids

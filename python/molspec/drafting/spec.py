@@ -41,7 +41,9 @@ class SpecModel:
         """Make the drafter. Raises ValueError for more tokens than it has learnt to guess."""
         most, spec = self.most, self._weights.spec
         if (k := configuration.k or most) > most:
-            raise ValueError(f"k is {k}: expected at most {most}, which the drafter was trained for")
+            raise ValueError(
+                f"k is {k}: expected at most {most}, which the drafter was trained for"
+            )
         frame = spec.source_frame(self._vocabulary.bos_id, self._vocabulary.eos_id)
         session = self._engine.session(_MOST_ROWS)
         return SpecDrafter(session, guess, configuration, k, frame, spec.max_positions)

@@ -28,5 +28,9 @@ class SpecDrafterWeights:
     weights: Mapping[str, Tensor]
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MOST_PLACES:
+        if (
+            isinstance(self.k, bool)
+            or not isinstance(self.k, int)
+            or not 1 <= self.k <= MOST_PLACES
+        ):
             raise ValueError(f"k is {self.k!r}: expected a whole number from 1 to {MOST_PLACES}")

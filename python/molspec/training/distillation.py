@@ -49,17 +49,20 @@ def distil(
     """Write to `folder` the data with the teacher's answers as targets, at most `pairs` of them.
 
     What is done is kept in a journal there: a killed one goes on. Validation pairs are the
-    teacher's answers too. Data that are this teacher's answers already are taken as they are. Raises ValueError where the vocabularies differ or where the folder's
-    journal is of another model or of other data.
+    teacher's answers too. Data that are this teacher's answers already are written as they are.
+    Raises ValueError where the vocabularies differ or where the folder's journal is of another
+    model or of other data.
     """
     if teacher.vocabulary != data.vocabulary:
         raise ValueError(f"{teacher.name} has another vocabulary than the data")
     tables = data.train.spread(pairs), data.validation
+    folder.mkdir(parents=True, exist_ok=True)
     if data.description.get("teacher", "").endswith(teacher.fingerprint):
-        return Prepared(data.vocabulary, *tables, data.description)
+        made = Prepared(data.vocabulary, *tables, data.description)
+        prepared.write(made, folder)
+        return made
     sources = [[ids for ids, _ in table.pairs()] for table in tables]
     asked = [ids for rows in sources for ids in rows]
-    folder.mkdir(parents=True, exist_ok=True)
     settings = {"teacher": teacher.fingerprint, "data": data.fingerprint, "pairs": pairs}
     journal = Journal(folder / _JOURNAL, settings, _ANSWERS)
     answers = list(journal.records())

@@ -1,4 +1,4 @@
-"""What the trainings of a model's drafters share: steps over its answers that a kill does not undo."""
+"""What trainings of a model's drafters share: steps over its answers that no kill undoes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training a Spec-Drafter (Xia et al. 2023): a model that guesses k tokens of another one at once."""
+"""Training a Spec-Drafter (Xia et al. 2023): it guesses k tokens of another model at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MaskedConfig(DrafterConfig):
     k: int = 25
     #: Prefixes of each answer in a batch.
     prefixes: int = 3
-    #: Share of the mistakes at whose places the truth is revealed (Qian et al. 2021); it falls to 0.
+    #: Share of the mistakes at whose places the truth is shown (Qian et al. 2021); it falls to 0.
     glancing: float = 0.5
     #: Prefix and MASKs see each other, as published: no cache, so no engine; to compare with.
     published: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from torch import nn
@@ -17,7 +18,7 @@ class Settings(Protocol):
 
     @property
     def optimizer(self) -> str:
-        """"muon" or "adamw"."""
+        """Either "muon" or "adamw"."""
 
     @property
     def learning_rate(self) -> float:
@@ -51,7 +52,7 @@ def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:
     return AdamW(groups, betas=_BETAS, fused=True, **settings)
 
 
-def set_learning_rate(all_optimizers: list[Optimizer], learning_rate: float) -> None:
+def set_learning_rate(all_optimizers: Sequence[Optimizer], learning_rate: float) -> None:
     """Of every group of parameters."""
     for optimizer in all_optimizers:
         for group in optimizer.param_groups:
