@@ -139,13 +139,6 @@ def test_values_that_make_no_sense_are_named(name: str, value: float) -> None:
         replace(CONFIG, **{name: value})  # type: ignore[arg-type]
 
 
-def test_no_engine_runs_the_published_form(tmp_path: Path) -> None:
-    config = replace(CONFIG, published=True)
-    training = MaskedTraining(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
-    with pytest.raises(ValueError, match="published is True"):
-        training.grown(tiny.checkpoint())
-
-
 def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:
     vocabulary = prepared.read(data).vocabulary
     spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
@@ -169,3 +162,6 @@ def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> Non
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="spec", max_length=9)
     assert results.statistics.drafted_tokens > 0
     assert run(*arguments(data, "other", "--glancing", "2")) == 2
+    # No engine runs the published form.
+    assert run(*arguments(tmp_path / "run" / "data", "published", "--published")) == 0
+    assert not (tmp_path / "published" / "model").exists()

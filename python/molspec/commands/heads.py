@@ -95,6 +95,9 @@ def train_drafter_command(
     ] = None,
     prefixes: Annotated[int, typer.Option(help="Prefixes of each answer in a batch.")] = 3,
     glancing: Annotated[float, typer.Option(help="Share of mistakes revealed at first.")] = 0.5,
+    published: Annotated[
+        bool, typer.Option("--published", help="The published form, to compare with: no model.")
+    ] = False,
     pairs: Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")] = 100_000,
     steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 5000,
     batch_tokens: Annotated[int, typer.Option(help="Padded tokens of a batch.")] = 4096,
@@ -115,6 +118,7 @@ def train_drafter_command(
             k=k,
             prefixes=prefixes,
             glancing=glancing,
+            published=published,
             sizes=sizes if width is None else {**sizes, "d_model": width},
             steps=steps,
             batch_tokens=batch_tokens,
@@ -148,10 +152,11 @@ def _train(
     training = begun(checkpoint, made.train, output / "state.pt")
     for _ in counted(training.run(), "steps", training.config.steps, training.step_count):
         pass
-    grown = training.grown(checkpoint)
+    tell(training.told(checkpoint, made.validation))
+    if (grown := training.grown(checkpoint)) is None:
+        tell("no engine runs a drafter of the published form: no model is written")
+        return
     checkpoints.write(grown, output / "model", overwrite=True)
-    hits = ", ".join(f"{100 * share:.0f}" for share in training.accuracy.tolist())
-    tell(f"per cent of tokens that are guessed right, the nearest first: {hits}")
     sources = [made.vocabulary.decode(ids) for ids, _ in made.validation.spread(_TRIED).pairs()]
     _try(grown, training.names, sources)
     tell(f"the model with its drafter is {output / 'model'}")

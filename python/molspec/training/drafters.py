@@ -82,8 +82,13 @@ class DrafterTraining(ABC):
         """Give the loss of a batch, and each place's share of right guesses."""
 
     @abstractmethod
-    def grown(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The model with the drafter as it is now."""
+    def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """The model with the drafter as it is now; None where no engine runs such a drafter."""
+
+    def told(self, checkpoint: Checkpoint, validation: PairTable) -> str:
+        """What it has come to."""
+        hits = ", ".join(f"{100 * share:.0f}" for share in self.accuracy.tolist())
+        return f"per cent of tokens that are guessed right, the nearest first: {hits}"
 
     @property
     def progress(self) -> float:

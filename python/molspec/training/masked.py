@@ -22,6 +22,8 @@ from molspec.training.trainer import autocast
 
 #: Below it a glance reveals too little to be worth its pass of the decoder.
 _LEAST_SHARE = 0.05
+#: Validation answers on which iterations are counted.
+_TRIED = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,16 +84,24 @@ class MaskedTraining(DrafterTraining):
         made = optimizers(self.model, config)
         super().__init__(self.model, made, checkpoint, answers, config, path)
 
-    def grown(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The model with the drafter as it is now, in half precision.
-
-        Raises ValueError for one in whose training MASKs saw those behind them: no engine has that.
-        """
+    def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """The model with the drafter as it is now, in half precision; None of the published form."""
         if self._masked.published:
-            raise ValueError("published is True: expected False, a drafter that engines can run")
+            return None
         weights = {name: weight.half() for name, weight in self.model.state_dict().items()}
         made = SpecDrafterWeights(self._masked.k, self.model.spec, weights)
         return replace(checkpoint, spec_drafter=made)
+
+    def told(self, checkpoint: Checkpoint, validation: PairTable) -> str:
+        """What it has come to: of validation answers, how many tokens an iteration confirms."""
+        config = self._masked
+        tokens, iterations = accepted(
+            self.model, config.lay(), checkpoint, validation.spread(_TRIED), config.k
+        )
+        return (
+            f"{super().told(checkpoint, validation)}\n"
+            f"tokens of validation answers that an iteration confirms: {tokens / iterations:.2f}"
+        )
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         config, pad_id = self._masked, self.model.pad_id
