@@ -85,7 +85,7 @@ class MaskedTraining(DrafterTraining):
         super().__init__(self.model, made, checkpoint, answers, config, path)
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """The model with the drafter as it is now, in half precision; None of the published form."""
+        """The model with the drafter, in half precision; None of the published form."""
         if self._masked.published:
             return None
         weights = {name: weight.half() for name, weight in self.model.state_dict().items()}
