@@ -1,5 +1,4 @@
-"""A process of one engine that plans: reads lines of stock, seconds and target, and writes what
-the search took.
+"""A process of one engine that plans: reads stock, seconds and target, writes what a search took.
 
 python bench/peering/searching.py FOLDER ENGINE SETTING N_BEST ANY_REACTION
 """
@@ -34,7 +33,7 @@ from syntheseus.search.mol_inventory import SmilesListInventory
 
 from peering.engines import ENGINES, Peer
 
-
+#: An atom of SMILES: its symbol, in brackets or not.
 _ATOM = re.compile(r"\[\d*([A-Za-z][a-z]?)[^\]]*\]|(Br|Cl|[BCNOPSFIbcnops])")
 
 

@@ -89,12 +89,15 @@ class Vocabulary:
 
         Raises ValueError for an id that is out of range.
         """
-        ids = list(ids)
         texts = self._texts
-        if ids and not 0 <= min(ids) <= max(ids) < len(texts):
-            wrong = next(index for index in ids if not 0 <= index < len(texts))
-            raise ValueError(f"token id {wrong}: expected 0 to {len(texts) - 1}")
-        return "".join([texts[index] for index in ids])
+        return "".join([texts[index] for index in self._checked(ids)])
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        ids = list(ids)
+        if ids and not 0 <= min(ids) <= max(ids) < self.size:
+            wrong = next(index for index in ids if not 0 <= index < self.size)
+            raise ValueError(f"token id {wrong}: expected 0 to {self.size - 1}")
+        return ids
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
