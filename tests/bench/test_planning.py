@@ -21,7 +21,7 @@ def test_a_share_is_of_those_that_were_given_so_much_time() -> None:
     def trial(limit: float, first: float | None) -> Trial:
         return Trial("molspec int8", "n1", "CCO", limit, first, 1.0, 1.0, 1)
 
-    trials = [trial(1.0, 0.1), trial(0.3, None), trial(1.0, 0.4), trial(1.0, None)]
+    trials = [trial(1.0, 0.1), trial(0.3, 0.35), trial(1.0, 0.4), trial(1.0, None)]
     assert curve(trials) == [(0.1, 0.25), (0.4, 0.625)]
     assert [share for _, share in curve(TRIALS[:2])] == [0.5, 1]
 
