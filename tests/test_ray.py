@@ -127,3 +127,21 @@ def test_what_cannot_be_asked_is_refused(
         assert message in capsys.readouterr().err
     assert run("predict-parquet", str(folder / "none"), str(folder / "a"), *model) == 2
     assert "is not there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "given"), [(None, {"address": "local", "num_cpus": 7}), ("host:6379", {})]
+)
+def test_a_cluster_of_its_own_has_a_processor_that_reads(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, address: str | None, given: object
+) -> None:
+    """Where workers took them all, they would wait for it without end."""
+    seen: list[object] = []
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if address is not None:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **values: seen.append(values))
+    model = ("-m", str(folder / "none"), "--workers", "3", "--threads", "2")
+    assert run("predict-parquet", str(folder / "queries.parquet"), str(folder / "a"), *model) == 2
+    assert seen == [given]

@@ -126,6 +126,11 @@ def predict(
     )
 
 
+def read(source: Path) -> ray.data.Dataset:
+    """A table of a file, or of a folder of files."""
+    return ray.data.read_parquet(str(source))
+
+
 def count(folder: Path) -> tuple[int, int]:
     """Rows of a folder that was written, and those with an error."""
     written = dataset.dataset(folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,8 +45,10 @@ def predict_parquet_command(
             raise UsageError(f"{output} is there already: take another folder")
         if not source.exists():
             raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
-        table, distributed = _opened(source)
-        loaded = loading.load_model(model)  # what is wrong is said here, not by every worker
+        distributed = _ray(workers * model.threads)
+        # What is wrong is said here, not by every worker; only those need have a GPU.
+        loaded = loading.load_model(replace(model, device="cpu", dtype="float32"))
+        table = distributed.read(source)
         distributed.check(table.schema().names, column, loaded.task)
         loaded.resolved(options)
         distributed.predict(
@@ -64,14 +68,21 @@ def predict_parquet_command(
     raise typer.Exit(1 if failed else 0)
 
 
-def _opened(source: Path) -> tuple[Any, Any]:
-    """The table, and what answers it."""
+def _ray(processors: int) -> Any:
+    """What answers tables, by the cluster that is named or one of this machine's.
+
+    Its own has a processor more than workers take, for what reads and writes: they would wait for
+    each other.
+    """
     try:
-        import ray.data
+        import ray
 
         from molspec import ray as distributed
     except ImportError as error:
         raise UsageError(
             f"predict-parquet needs Ray, {error}: pip install 'molspec[ray]'"
         ) from error
-    return ray.data.read_parquet(str(source)), distributed
+    if not ray.is_initialized():
+        named = "RAY_ADDRESS" in os.environ
+        ray.init(**{} if named else {"address": "local", "num_cpus": processors + 1})
+    return distributed
