@@ -30,6 +30,8 @@ def markdown(trials: Sequence[Trial], settings: Mapping[str, object]) -> str:
         "true. Median: the time within which half of the targets are solved.",
         "",
         f"`python bench/planning.py` on: {about}.",
+        "",
+        "![Targets solved within so much processor time](planning.svg)",
     ]
     for name, engines in _sets(trials).items():
         lines += ["", f"## {name}", "", *_table(engines)]
