@@ -110,14 +110,23 @@ _COLOURS = ("#c2410c", "#ea580c", "#fb923c", "#1d4ed8", "#60a5fa", "#0f766e", "#
 
 
 def picture(trials: Sequence[Trial]) -> str:
-    """SVG: the share of targets solved against processor time, a curve an engine."""
+    """SVG: the share of targets solved against processor time, a curve an engine.
+
+    It ends where fewer than half of the targets were given more time: their steps are too large.
+    """
     parts: list[str] = []
     y = 10
-    longest = max(trial.limit for trial in trials)
+    sets = _sets(trials)
+    longest = max(
+        limit
+        for limit in LIMITS
+        for each in sets.values()
+        if 2 * len(common(each, limit)) >= len(common(each, LIMITS[0]))
+    )
     ours = {trial.engine: trial.is_ours for trial in trials}
     engines = sorted(ours, key=lambda engine: (not ours[engine], engine))
     colours = dict(zip(engines, _COLOURS, strict=False))
-    for name, group in _sets(trials).items():
+    for name, group in sets.items():
         targets = common(group, LIMITS[0])
         title = escape(f"{name}, {len(targets)} targets")
         parts.append(f'<text x="{_LEFT}" y="{y + 14}" font-weight="bold">{title}</text>')
@@ -161,7 +170,9 @@ def _axes(top: int, longest: float) -> Iterator[str]:
 def _curve(trials: Sequence[Trial], top: int, longest: float, colour: str) -> str:
     points = [f"M{_LEFT} {top + _HEIGHT}"]
     for first, share in curve(trials):
+        if first > longest:
+            break
         points.append(f"H{_place(first, longest):.1f}")
         points.append(f"V{top + _HEIGHT * (1 - share):.1f}")
-    points.append(f"H{_place(max(trial.limit for trial in trials), longest):.1f}")
+    points.append(f"H{_place(longest, longest):.1f}")
     return f'<path d="{"".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>'
