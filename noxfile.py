@@ -1,6 +1,6 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
-The sessions wheel, editable, page, fuzz, opennmt, syntheseus and aizynthfinder make fresh
+The sessions wheel, editable, page, fuzz, opennmt, syntheseus, aizynthfinder and ray make fresh
 environments; the others use the one that nox runs in, where molspec is installed as CONTRIBUTING.md
 says.
 """
@@ -124,6 +124,13 @@ def aizynthfinder(session: nox.Session) -> None:
     session.install(".[test]", *AIZYNTHFINDER)
     session.run("pytest", "-W", "default", "tests/planners", *session.posargs)
     session.run("pytest", "tests/text", "tests/files", "tests/test_predictor.py")
+
+
+@nox.session
+def ray(session: nox.Session) -> None:
+    """Answer tables by workers of Ray, of which one is killed."""
+    session.install(".[test,ray]")
+    session.run("pytest", "tests/test_ray.py", "-n0", *session.posargs)
 
 
 @nox.session

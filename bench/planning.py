@@ -7,11 +7,13 @@
 
 The planner is Syntheseus' Retro* with its own settings; a search ends with its first route. Every
 engine runs in a process of its own, with one thread and the model of peers.py, and all take each
-target in turn. Time is processor time of the engine's process, of planner and model together: what
-else the machine does counts little. Nothing is kept from one target for the next.
+target in turn, which are in the order of a fixed shuffle. Time is processor time of the engine's
+process, of planner and model together: what else the machine does counts little. Nothing is kept
+from one target for the next. Reactions whose reactants lack atoms of the product are left out for
+every engine, unless --any-reaction is given: with acetic acid alone anything can be made.
 
-What is done stands in --journal: the same command goes on there, another adds targets, sets and
-engines. Without a set, the table and the picture are of what is there.
+What is done stands in --journal: the same command goes on there, another adds targets, sets,
+engines and longer limits. Without a set, the table and the picture are of what is there.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import machine
 from molspec.journal import Journal, Kind
+from molspec.planners.search import read_stock
 from peering.convert import convert
 from peering.routes import markdown, picture
 from peering.trial import Trial
@@ -63,17 +67,27 @@ class TargetSet:
             raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=TARGETS,STOCK")
         return cls(name, Path(targets), Path(stock))
 
-    def first(self, count: int) -> list[str]:
-        with self.targets.open() as lines:
-            return [line.split()[0] for line in islice(lines, count)]
+    def shuffled(self, count: int) -> list[str]:
+        """At most so many targets, those of a smaller count first."""
+        targets = [line.split()[0] for line in self.targets.read_text().splitlines()]
+        Random(len(targets)).shuffle(targets)
+        return targets[:count]
+
+    def canonical_stock(self, folder: Path) -> Path:
+        """The stock as this RDKit spells it, in a file of the folder."""
+        path = folder / f"{self.name}-stock.txt"
+        if not path.exists():
+            path.write_text("\n".join(sorted(read_stock(self.stock))))
+        return path
 
 
 class Searcher:
     """An engine's process, which searches when it is asked to."""
 
-    def __init__(self, folder: Path, engine: str, stock: Path, seconds: float, n_best: int) -> None:
+    def __init__(self, engine: str, flags: argparse.Namespace) -> None:
         name, _, setting = engine.rpartition(" ")
-        settings = [str(folder), name, setting, str(stock), str(seconds), str(n_best)]
+        asked = (flags.folder, name, setting, flags.n_best, int(flags.any_reaction))
+        settings = map(str, asked)
         self.engine = engine
         self._process = subprocess.Popen(
             [sys.executable, str(_WORKER), *settings],
@@ -88,37 +102,40 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
 
-    def search(self, target: str) -> dict[str, float | int | None]:
+    def search(self, stock: Path, seconds: float, target: str) -> dict[str, Any]:
         """What a search took. Raises RuntimeError where the process is dead."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(target, file=self._process.stdin, flush=True)
+        print(stock, seconds, target, file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.engine} has ended: what it said stands above")
-        found: dict[str, float | int | None] = json.loads(line)
+        found: dict[str, Any] = json.loads(line)
         return found
 
 
-def run(flags: argparse.Namespace, weights: str, journal: Journal[Trial]) -> Iterator[Trial]:
+def run(flags: argparse.Namespace, journal: Journal[Trial]) -> Iterator[Trial]:
     """All trials that are not done, each in the journal before it is given."""
-    done = {(trial.engine, trial.set, trial.target) for trial in journal.records()}
-    with journal.appending() as append:
-        for targets in flags.sets:
-            with ExitStack() as stack:
-                searchers: dict[str, Searcher] = {}
-                for turn, target in enumerate(targets.first(flags.targets)):
-                    shift = turn % len(flags.engines)
+    done = {
+        (trial.engine, trial.set, trial.target)
+        for trial in journal.records()
+        if trial.limit >= flags.seconds
+    }
+    targets = {each: each.shuffled(flags.targets) for each in flags.sets}
+    stocks = {each: each.canonical_stock(flags.folder) for each in flags.sets}
+    searchers: dict[str, Searcher] = {}
+    with journal.appending() as append, ExitStack() as stack:
+        for turn in range(flags.targets):
+            shift = turn % len(flags.engines)
+            for each in flags.sets:
+                for target in targets[each][turn : turn + 1]:
                     for engine in flags.engines[shift:] + flags.engines[:shift]:
-                        if (engine, targets.name, target) in done:
+                        if (engine, each.name, target) in done:
                             continue
                         if engine not in searchers:
-                            made = Searcher(
-                                *(flags.folder, engine, targets.stock, flags.seconds, flags.n_best)
-                            )
-                            searchers[engine] = stack.enter_context(made)
-                        found = searchers[engine].search(target)
-                        trial = Trial(engine, targets.name, target, **found)
+                            searchers[engine] = stack.enter_context(Searcher(engine, flags))
+                        found = searchers[engine].search(stocks[each], flags.seconds, target)
+                        trial = Trial(engine, each.name, target, flags.seconds, **found)
                         append(trial)
                         yield trial
 
@@ -127,25 +144,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = parse(arguments)
     weights = convert("retro", flags.folder)
     about = {**machine.describe(), "weights": weights[:8]}
-    settings = {"n_best": flags.n_best, "seconds": flags.seconds, **about}
+    settings = {"n_best": flags.n_best, "any_reaction": flags.any_reaction, **about}
     journal = Journal(flags.journal, settings, _TRIALS)
-    for trial in run(flags, weights, journal):
+    for trial in run(flags, journal):
         first = "no route" if trial.first is None else f"{trial.first:.2f} s"
         print(f"{trial.set}, {trial.engine}: {first}, {trial.expansions} expansions", flush=True)
     trials = list(Journal(flags.journal, settings, _TRIALS).records())
     if flags.markdown is not None:
         flags.markdown.write_text(markdown(trials, settings))
     if flags.svg is not None:
-        flags.svg.write_text(picture(trials, flags.seconds))
+        flags.svg.write_text(picture(trials))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("sets", nargs="*", type=TargetSet.parse, metavar="NAME=TARGETS,STOCK")
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), metavar="'NAME SETTING'")
-    parser.add_argument("--targets", type=int, default=200, help="the first of every set")
+    parser.add_argument("--targets", type=int, default=200, help="of every set")
     parser.add_argument("--seconds", type=float, default=15.0, help="of a search, at most")
     parser.add_argument("--n-best", type=int, default=10, help="reactions a molecule")
+    parser.add_argument("--any-reaction", action="store_true", help="whatever atoms it lacks")
     parser.add_argument("--folder", type=Path, default=Path("build/peers/retro"))
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--markdown", type=Path)

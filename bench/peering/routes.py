@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
-from statistics import median
 
 from peering.trial import Trial
+
+#: What an engine took of a set, by target.
+Taken = dict[str, Trial]
 
 #: Limits of processor seconds, of which those within what was searched are shown.
 LIMITS = (0.1, 0.3, 1.0, 5.0, 15.0)
@@ -22,59 +24,82 @@ def markdown(trials: Sequence[Trial], settings: Mapping[str, object]) -> str:
         "Syntheseus' Retro* with its own settings and the weights of the bundled `retro`; a search",
         "ends with its first route. One thread; time is the processor's, of planner and model.",
         "Targets and stocks are PaRoutes' n1 and n5 (Genheden and Bjerrum 2022) and the 190 hard",
-        "targets of Retro* (Chen et al. 2020) with the stock of n1. Only targets that every engine",
-        "of a set has taken count.",
+        "targets of Retro* (Chen et al. 2020) with the stock of n1. Within a limit those targets",
+        "count that every engine took for so long; an engine without a figure was given less time.",
+        "Reactions whose reactants lack atoms of the product are left out, unless any_reaction is",
+        "true. Median: the time within which half of the targets are solved.",
         "",
         f"`python bench/planning.py` on: {about}.",
+        "",
+        "![Targets solved within so much processor time](planning.svg)",
     ]
-    for name, group in _sets(trials).items():
-        count = len(next(iter(group.values())))
-        lines += ["", f"## {name}, {count} targets", "", *_table(group)]
+    for name, engines in _sets(trials).items():
+        lines += ["", f"## {name}", "", *_table(engines)]
     return "\n".join(lines) + "\n"
 
 
-def _table(group: Mapping[str, Sequence[Trial]]) -> Iterator[str]:
-    limits = _limits(max(trial.seconds for trials in group.values() for trial in trials))
-    heads = [f"{limit:g} s" for limit in limits]
+def _table(engines: Mapping[str, Taken]) -> Iterator[str]:
+    columns = {limit: common(engines, limit) for limit in LIMITS}
+    columns = {limit: targets for limit, targets in columns.items() if targets}
+    heads = [f"{limit:g} s of {len(targets)}" for limit, targets in columns.items()]
     yield f"| engine | {' | '.join(heads)} | median | expansions a second | model's share |"
-    yield "|---|" + "---:|" * (len(limits) + 3)
-    ranked = sorted(group.items(), key=lambda item: -solved(item[1], limits[-1]))
-    for engine, trials in sorted(ranked, key=lambda item: -solved(item[1], limits[1])):
+    yield "|---|" + "---:|" * (len(heads) + 3)
+    rows = []
+    for engine, taken in engines.items():
+        counts = [solved(taken, targets, limit) for limit, targets in columns.items()]
+        trials = [taken[target] for target in columns[min(columns)]]
         seconds = sum(trial.seconds for trial in trials)
-        firsts = [trial.first if trial.first is not None else math.inf for trial in trials]
+        half = next((first for first, share in curve(trials) if share >= 0.5), None)
         cells = (
             engine,
-            *(str(solved(trials, limit)) for limit in limits),
-            f"{median(firsts):.2f} s" if median(firsts) < math.inf else "none",
+            *("" if count is None else str(count) for count in counts),
+            "none" if half is None else f"{half:.2f} s",
             f"{sum(trial.expansions for trial in trials) / seconds:.1f}",
             f"{sum(trial.model_seconds for trial in trials) / seconds:.0%}",
         )
-        yield f"| {' | '.join(cells)} |"
+        rows.append((counts[:2][::-1], f"| {' | '.join(cells)} |"))
+    yield from (row for _, row in sorted(rows, key=lambda row: row[0], reverse=True))
 
 
-def solved(trials: Sequence[Trial], limit: float) -> int:
-    """Targets with a route within a limit."""
-    return sum(trial.first is not None and trial.first <= limit for trial in trials)
+def solved(taken: Taken, targets: Collection[str], limit: float) -> int | None:
+    """Targets with a route within a limit; None where an engine was given less time."""
+    if any(target not in taken or taken[target].limit < limit for target in targets):
+        return None
+    firsts = (taken[target].first for target in targets)
+    return sum(first is not None and first <= limit for first in firsts)
 
 
-def _limits(longest: float) -> list[float]:
-    return [limit for limit in LIMITS if limit <= 1.1 * longest] or [LIMITS[0]]
+def common(engines: Mapping[str, Taken], limit: float) -> set[str]:
+    """Targets that all engines were given so much time for, of those that were for any."""
+    every = [
+        {target for target, trial in taken.items() if trial.limit >= limit}
+        for taken in engines.values()
+    ]
+    return set.intersection(*filter(None, every)) if any(every) else set()
 
 
-def _sets(trials: Sequence[Trial]) -> dict[str, dict[str, list[Trial]]]:
-    """Trials by set and engine, of the targets that every engine of the set has taken."""
-    found: dict[str, dict[str, dict[str, Trial]]] = {}
-    for trial in trials:
+def curve(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """Seconds and the share of targets solved within them (Kaplan and Meier 1958).
+
+    A target that was given up counts among those that are still to be solved until then; one that
+    the last expansion solved, which ended too late, was.
+    """
+    ends = [(math.inf if each.first is None else each.first, each.limit) for each in trials]
+    ends.sort(key=min)
+    unsolved, points = 1.0, []
+    for number, (first, limit) in enumerate(ends):
+        if first <= limit:
+            unsolved *= 1 - 1 / (len(ends) - number)
+            points.append((first, 1 - unsolved))
+    return points
+
+
+def _sets(trials: Sequence[Trial]) -> dict[str, dict[str, Taken]]:
+    """Trials by set, engine and target: of several, the one that was given most time."""
+    found: dict[str, dict[str, Taken]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.limit):
         found.setdefault(trial.set, {}).setdefault(trial.engine, {})[trial.target] = trial
-    sets: dict[str, dict[str, list[Trial]]] = {}
-    for name, engines in found.items():
-        common = set.intersection(*(set(taken) for taken in engines.values()))
-        if common:
-            sets[name] = {
-                engine: [trial for target, trial in taken.items() if target in common]
-                for engine, taken in engines.items()
-            }
-    return sets
+    return found
 
 
 # -------------------------------------------------------------------------------------- picture
@@ -84,21 +109,31 @@ _LEAST = 0.05
 _COLOURS = ("#c2410c", "#ea580c", "#fb923c", "#1d4ed8", "#60a5fa", "#0f766e", "#64748b", "#a3a3a3")
 
 
-def picture(trials: Sequence[Trial], longest: float) -> str:
-    """SVG: the share of targets solved against processor time, a curve an engine."""
+def picture(trials: Sequence[Trial]) -> str:
+    """SVG: the share of targets solved against processor time, a curve an engine.
+
+    It ends where fewer than half of the targets were given more time: their steps are too large.
+    """
     parts: list[str] = []
     y = 10
     sets = _sets(trials)
+    longest = max(
+        limit
+        for limit in LIMITS
+        for each in sets.values()
+        if 2 * len(common(each, limit)) >= len(common(each, LIMITS[0]))
+    )
     ours = {trial.engine: trial.is_ours for trial in trials}
     engines = sorted(ours, key=lambda engine: (not ours[engine], engine))
     colours = dict(zip(engines, _COLOURS, strict=False))
     for name, group in sets.items():
-        count = len(next(iter(group.values())))
-        title = escape(f"{name}, {count} targets")
+        targets = common(group, LIMITS[0])
+        title = escape(f"{name}, {len(targets)} targets")
         parts.append(f'<text x="{_LEFT}" y="{y + 14}" font-weight="bold">{title}</text>')
         parts += _axes(y + 24, longest)
         for engine, taken in group.items():
-            parts.append(_curve(taken, y + 24, longest, colours[engine]))
+            shown = [taken[target] for target in targets]
+            parts.append(_curve(shown, y + 24, longest, colours[engine]))
         y += _HEIGHT + _GAP
     for engine in engines:
         parts.append(f'<rect x="{_LEFT}" y="{y}" width="14" height="4" fill="{colours[engine]}"/>')
@@ -133,10 +168,11 @@ def _axes(top: int, longest: float) -> Iterator[str]:
 
 
 def _curve(trials: Sequence[Trial], top: int, longest: float, colour: str) -> str:
-    firsts = sorted(trial.first for trial in trials if trial.first is not None)
     points = [f"M{_LEFT} {top + _HEIGHT}"]
-    for number, first in enumerate(firsts, start=1):
+    for first, share in curve(trials):
+        if first > longest:
+            break
         points.append(f"H{_place(first, longest):.1f}")
-        points.append(f"V{top + _HEIGHT * (1 - number / len(trials)):.1f}")
-    points.append(f"H{_WIDTH - 20}")
+        points.append(f"V{top + _HEIGHT * (1 - share):.1f}")
+    points.append(f"H{_place(longest, longest):.1f}")
     return f'<path d="{"".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>'

@@ -1,6 +1,6 @@
-"""A process of one engine that plans: reads targets, a line each, writes what the search took.
+"""A process of one engine that plans: reads stock, seconds and target, writes what a search took.
 
-python bench/peering/searching.py FOLDER ENGINE SETTING STOCK SECONDS N_BEST
+python bench/peering/searching.py FOLDER ENGINE SETTING N_BEST ANY_REACTION
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL")})
 
 import json
 import math
+import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -29,6 +32,9 @@ from syntheseus.search.algorithms.best_first.retro_star import RetroStarSearch
 from syntheseus.search.mol_inventory import SmilesListInventory
 
 from peering.engines import ENGINES, Peer
+
+#: An atom of SMILES: its symbol, in brackets or not.
+_ATOM = re.compile(r"\[\d*([A-Za-z][a-z]?)[^\]]*\]|(Br|Cl|[BCNOPSFIbcnops])")
 
 
 class PeerModel(BackwardReactionModel):  # type: ignore[misc]
@@ -56,17 +62,40 @@ class PeerModel(BackwardReactionModel):  # type: ignore[misc]
 
 
 class Search(RetroStarSearch):  # type: ignore[misc]
-    """Syntheseus' own, which ends with the first route or its share of processor time."""
+    """Syntheseus' own, which ends with the first route or its share of processor time.
+
+    Unless `any_reaction` goes, it leaves out reactions whose reactants lack atoms of the product.
+    """
 
     limit: float
     began: float
     first: float | None
+    any_reaction: bool
 
     def should_stop_search(self, graph: Any) -> bool:
         now = process_time() - self.began
         if graph.root_node.has_solution and self.first is None:
             self.first = now
         return self.first is not None or now >= self.limit
+
+    def _filter_reactions(self, reactions: Any, node: Any, graph: Any) -> list[Any]:
+        found: list[Any] = super()._filter_reactions(reactions, node, graph)
+        return found if self.any_reaction else [each for each in found if has_all_atoms(each)]
+
+
+def has_all_atoms(reaction: SingleProductReaction) -> bool:
+    """Whether the reactants have every heavy atom of the product."""
+    made: Counter[str] = Counter()
+    for molecule in reaction.reactants:
+        made.update(atoms(molecule.smiles))
+    return atoms(reaction.product.smiles) <= made
+
+
+@lru_cache(4096)
+def atoms(smiles: str) -> Counter[str]:
+    """Heavy atoms of a SMILES, by element."""
+    found = (bracketed or plain for bracketed, plain in _ATOM.findall(smiles))
+    return Counter(symbol.capitalize() for symbol in found if symbol != "H")
 
 
 def model_of(folder: Path, name: str, setting: str, n_best: int) -> BackwardReactionModel:
@@ -98,21 +127,24 @@ def timed(model: BackwardReactionModel) -> list[float]:
 
 
 def main() -> None:
-    folder, name, setting, stock, limit, n_best = sys.argv[1:]
+    folder, name, setting, n_best, any_reaction = sys.argv[1:]
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what engines print must not come between
     RDLogger.DisableLog("rdApp.*")  # of answers that are no molecules
     model = model_of(Path(folder), name, setting, int(n_best))
     seconds = timed(model)
-    config = OmegaConf.structured(SearchAlgorithmConfig())
-    search = Search(
-        reaction_model=model,
-        mol_inventory=SmilesListInventory.load_from_file(stock, canonicalize=False),
-        **search_algorithm_config_to_kwargs(config),
-    )
-    search.limit = float(limit)
+    config = search_algorithm_config_to_kwargs(OmegaConf.structured(SearchAlgorithmConfig()))
+
+    @cache
+    def search_of(stock: str) -> Search:
+        inventory = SmilesListInventory.load_from_file(stock, canonicalize=False)
+        return Search(reaction_model=model, mol_inventory=inventory, **config)
+
     model([Molecule("CC(=O)Nc1ccccc1")])  # what the first call loads is nobody's time
     for line in sys.stdin:
+        stock, limit, target = line.split()
+        search = search_of(stock)
+        search.limit, search.any_reaction = float(limit), bool(int(any_reaction))
         search.reset()
         seconds.clear()
         if name == "molspec":
@@ -120,7 +152,7 @@ def main() -> None:
 
             model.expander.cache = AnswerCache()
         search.first, search.began = None, process_time()
-        search.run_from_mol(Molecule(line.strip()))
+        search.run_from_mol(Molecule(target))
         reply = {
             "first": search.first,
             "seconds": process_time() - search.began,

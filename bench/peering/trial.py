@@ -9,13 +9,14 @@ from dataclasses import dataclass
 class Trial:
     """A target that an engine's planner took.
 
-    Seconds are processor time: until the first route, None where none was found; of the search,
-    and of the model in it. expansions are molecules that the model was asked for.
+    Seconds are processor time: the limit, until the first route, None where none was found; of the
+    search, and of the model in it. expansions are molecules that the model was asked for.
     """
 
     engine: str
     set: str
     target: str
+    limit: float
     first: float | None
     seconds: float
     model_seconds: float

@@ -4,35 +4,47 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from peering.routes import markdown, picture, solved
+from peering.routes import curve, markdown, picture
 from peering.trial import Trial
 
 TRIALS = [
-    Trial("molspec int8", "n1", "CCO", 0.05, 0.05, 0.04, 2),
-    Trial("molspec int8", "n1", "CCN", 0.4, 0.4, 0.3, 9),
-    Trial("CTranslate2 int8", "n1", "CCO", 0.2, 0.2, 0.15, 2),
-    Trial("CTranslate2 int8", "n1", "CCN", None, 1.0, 0.9, 8),
-    Trial("molspec int8", "n1", "taken by one alone", 0.01, 0.01, 0.01, 1),
+    Trial("molspec int8", "n1", "CCO", 1.0, 0.05, 0.05, 0.04, 2),
+    Trial("molspec int8", "n1", "CCN", 1.0, 0.4, 0.4, 0.3, 9),
+    Trial("CTranslate2 int8", "n1", "CCO", 0.3, 0.2, 0.2, 0.15, 2),
+    Trial("CTranslate2 int8", "n1", "CCN", 0.3, None, 0.3, 0.2, 2),
+    Trial("CTranslate2 int8", "n1", "CCN", 1.0, None, 1.0, 0.9, 8),
+    Trial("molspec int8", "n1", "taken by one alone", 1.0, 0.01, 0.01, 0.01, 1),
 ]
 
 
-def test_targets_are_solved_within_limits() -> None:
-    assert [solved(TRIALS[:2], limit) for limit in (0.01, 0.05, 0.3, 0.4)] == [0, 1, 1, 2]
-    assert solved(TRIALS[2:4], 15) == 1
+def test_a_share_is_of_those_that_were_given_so_much_time() -> None:
+    def trial(limit: float, first: float | None) -> Trial:
+        return Trial("molspec int8", "n1", "CCO", limit, first, 1.0, 1.0, 1)
+
+    trials = [trial(1.0, 0.1), trial(0.3, 0.35), trial(1.0, 0.4), trial(1.0, None)]
+    assert curve(trials) == [(0.1, 0.25), (0.4, 0.625)]
+    assert [share for _, share in curve(TRIALS[:2])] == [0.5, 1]
 
 
 def test_the_table_has_targets_that_all_engines_took() -> None:
-    lines = markdown(TRIALS, {"seconds": 1.0}).splitlines()
-    assert "## n1, 2 targets" in lines
+    lines = markdown(TRIALS, {"n_best": 10}).splitlines()
+    assert "## n1" in lines
     rows = [line for line in lines if line.startswith("| ")]
     assert rows == [
-        "| engine | 0.1 s | 0.3 s | 1 s | median | expansions a second | model's share |",
-        "| molspec int8 | 1 | 1 | 2 | 0.23 s | 24.4 | 76% |",
-        "| CTranslate2 int8 | 0 | 1 | 1 | none | 8.3 | 88% |",
+        "| engine | 0.1 s of 2 | 0.3 s of 2 | 1 s of 1 "
+        "| median | expansions a second | model's share |",
+        "| molspec int8 | 1 | 1 | 1 | 0.05 s | 24.4 | 76% |",
+        "| CTranslate2 int8 | 0 | 1 | 0 | 0.20 s | 8.3 | 88% |",
     ]
 
 
+def test_an_engine_that_was_given_less_time_has_no_figure() -> None:
+    lines = markdown([*TRIALS[:3], TRIALS[3]], {}).splitlines()
+    (row,) = (line for line in lines if line.startswith("| CTranslate2"))
+    assert row.startswith("| CTranslate2 int8 | 0 | 1 |  |")
+
+
 def test_the_picture_has_a_curve_an_engine() -> None:
-    root = ElementTree.fromstring(picture(TRIALS, 1.0))
+    root = ElementTree.fromstring(picture(TRIALS))
     curves = [each for each in root.iter() if each.get("stroke-width") == "2"]
     assert len(curves) == 2

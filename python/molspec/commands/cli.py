@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from molspec.commands import heads, loading, planning, predicting, serving, training
+from molspec.commands import distributing, heads, loading, planning, predicting, serving, training
 from molspec.commands.flags import (
     DecodingFlags,
     ModelFlags,
@@ -44,6 +44,7 @@ app = typer.Typer(
 )
 
 predicting.register(app)
+distributing.register(app)
 serving.register(app)
 planning.register(app)
 training.register(app)

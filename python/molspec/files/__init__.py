@@ -7,7 +7,13 @@ from molspec.files.asking import Asked, answer_to, as_asked, ask, check_salts, i
 from molspec.files.forms import FORMS, Form, form_of
 from molspec.files.results import ResultFile, ResultStream, is_stream
 from molspec.files.sheet import Sheet
-from molspec.files.sources import INPUT_FORMS, Source, is_named_as_source, open_source
+from molspec.files.sources import (
+    INPUT_FORMS,
+    Source,
+    find_query_column,
+    is_named_as_source,
+    open_source,
+)
 
 __all__ = [
     "FORMS",
@@ -25,6 +31,7 @@ __all__ = [
     "as_asked",
     "ask",
     "check_salts",
+    "find_query_column",
     "form_of",
     "is_hinted",
     "is_named_as_source",

@@ -81,8 +81,7 @@ class Source:
     ) -> Iterator[Query]:
         rows = split_cells(self._lines, self.form == "csv", self.name)
         _, header = next(rows, (0, []))
-        defaults = (*_QUERY_COLUMNS, *_TASK_COLUMNS[task])
-        index = choose_column(self.name, header, "column", column, defaults)
+        index = find_query_column(self.name, header, column, task)
         names = _name_column(self.name, header, name_column)
         return (Query(_cell(cells, index), _cell(cells, names)) for _, cells in rows)
 
@@ -97,6 +96,17 @@ class Source:
             if self.form == "smi":
                 return sum(1 for _ in lines)
             return max(0, sum(1 for _ in split_cells(lines, self.form == "csv", path)) - 1)
+
+
+def find_query_column(
+    where: str, header: Sequence[str], column: str | None, task: Task | None
+) -> int:
+    """Where a table has its queries: in `column`, or in one that names or the task decide.
+
+    Raises ValueError where there is no such column.
+    """
+    defaults = (*_QUERY_COLUMNS, *_TASK_COLUMNS[task])
+    return choose_column(where, header, "column", column, defaults)
 
 
 def _cell(cells: Sequence[str], index: int | None) -> str:

@@ -12,9 +12,10 @@ translation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from inspect import Parameter, signature
 from math import exp
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +31,13 @@ from molspec.planners.expander import Expander
 from molspec.results import Result
 from molspec.task import Task
 
+#: Arguments of the models here that are those of `Expander.load`; others are Syntheseus' own.
+_LOADING = {
+    name
+    for name, parameter in signature(Expander.load).parameters.items()
+    if parameter.kind is Parameter.KEYWORD_ONLY
+}
+
 
 class _Asking:
     """What the two models have in common: where their answers come from."""
@@ -40,25 +48,12 @@ class _Asking:
         self,
         *,
         model_dir: str | Path | None = None,
-        device: str = "cpu",
-        dtype: str = "float32",
-        cache_file: str | Path | None = None,
-        cache_size: int = 100_000,
-        options: Mapping[str, Any] | None = None,
-        mass: float = 1.0,
         expander: Expander | None = None,
         **kwargs: Any,
     ) -> None:
+        loading = {name: kwargs.pop(name) for name in _LOADING if name in kwargs}
         super().__init__(**kwargs)
-        self.expander = expander or Expander.load(
-            model_dir or self.task,
-            device=device,
-            dtype=dtype,
-            cache_file=cache_file,
-            cache_size=cache_size,
-            options=options,
-            mass=mass,
-        )
+        self.expander = expander or Expander.load(model_dir or self.task, **loading)
         task = self.expander.model.task
         if task not in (self.task, None):
             raise ValueError(

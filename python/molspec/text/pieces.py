@@ -88,14 +88,11 @@ class PieceVocabulary(Vocabulary):
 
         Raises ValueError for an id that is out of range.
         """
-        kept = list(ids)
-        pieces = [self._token(index) for index in kept]
+        kept = self._checked(ids)
         if self._library.decoder is None:  # the library would put blanks between pieces
             added = self._library.get_added_tokens_decoder()
             special = {index for index, token in added.items() if token.special}
-            return "".join(
-                piece for index, piece in zip(kept, pieces, strict=True) if index not in special
-            )
+            return "".join(self.tokens[index] for index in kept if index not in special)
         return str(self._library.decode(kept, skip_special_tokens=True))
 
     def wrapping(self) -> tuple[list[int], list[int]]:

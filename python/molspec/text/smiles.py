@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import RLock
 from typing import Any
 
@@ -18,6 +19,9 @@ from molspec.text.vocabulary import is_text
 _ARROW = ">"
 #: Multiples of it, less their whole part, spread evenly over [0, 1), however many they are.
 _GOLDEN = (5**0.5 - 1) / 2
+#: Molecules whose canonical SMILES are kept: the answers to a query share most of theirs, and a
+#: planner asks the next query for one of them.
+_KEPT = 4096
 
 #: RDKit has one log for the process, and so one thread at a time may keep it for itself.
 _log_lock = RLock()
@@ -52,6 +56,14 @@ def canonicalise(smiles: str) -> str | None:
     # To RDKit what follows a blank would be the molecule's name; before 2024.3 other signs end it.
     if len(smiles.split()) > 1 or not smiles.isascii():
         return None
+    parts = [_canonical_part(part) for part in smiles.split(".")]
+    if None not in parts:
+        return ".".join(sorted(map(str, parts)))
+    return _canonical_part(smiles)  # dots may stand within a branch or a ring
+
+
+@lru_cache(_KEPT)
+def _canonical_part(smiles: str) -> str | None:
     molecule, _ = _parse(smiles)
     return None if molecule is None else _canonical(smiles, molecule)
 
@@ -83,7 +95,12 @@ def canonical_query(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
-    _, sides = _read(smiles)
+    return _canonical_query(check_text(smiles))
+
+
+@lru_cache(_KEPT)
+def _canonical_query(text: str) -> str:
+    _, sides = _read(text)
     canonical = [_canonical(text, molecule) if text else "" for text, molecule in sides]
     written = [text for text in canonical if text is not None]
     if len(written) < len(canonical):

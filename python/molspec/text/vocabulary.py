@@ -89,13 +89,21 @@ class Vocabulary:
 
         Raises ValueError for an id that is out of range.
         """
-        silent = (self.pad_id, self.bos_id, self.eos_id)
-        return "".join(self._token(index) for index in ids if index not in silent)
+        texts = self._texts
+        return "".join([texts[index] for index in self._checked(ids)])
 
-    def _token(self, index: int) -> str:
-        if not 0 <= index < self.size:
-            raise ValueError(f"token id {index}: expected 0 to {self.size - 1}")
-        return self.tokens[index]
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        ids = list(ids)
+        if ids and not 0 <= min(ids) <= max(ids) < self.size:
+            wrong = next(index for index in ids if not 0 <= index < self.size)
+            raise ValueError(f"token id {wrong}: expected 0 to {self.size - 1}")
+        return ids
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        """What each token stands for in an answer."""
+        silent = (self.pad_id, self.bos_id, self.eos_id)
+        return tuple("" if i in silent else token for i, token in enumerate(self.tokens))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Vocabulary:

@@ -1,0 +1,138 @@
+"""Tables of any size, answered on all machines of a Ray cluster: a row in, the same row out, once.
+
+    import molspec, ray
+    from molspec.ray import predict
+
+    table = ray.data.read_parquet("queries")
+    options = molspec.PredictOptions(n_best=10)
+    predict(table, "retro", workers=8, options=options).write_parquet("answers")
+
+Ray reads, hands out, asks again what a dead worker had, and writes; nothing of that is done here.
+Answers are those of `Model.predict`, to the bit, whatever the workers and blocks are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import ray.data
+from pyarrow import dataset
+
+from molspec.files import find_query_column
+from molspec.ops import set_num_threads
+from molspec.options import PredictOptions
+from molspec.predictor import load
+from molspec.results import Prediction
+from molspec.task import Task
+
+#: What a row gets, as `molspec predict -f jsonl` names it.
+COLUMNS = {
+    "predictions": pa.list_(
+        pa.struct(
+            {
+                "smiles": pa.string(),
+                "canonical": pa.string(),
+                "log_prob": pa.float64(),
+                "finished": pa.bool_(),
+                "count": pa.int64(),
+                "inclusion": pa.float64(),
+                "tolerated": pa.int64(),
+            }
+        )
+    ),
+    "error": pa.string(),
+}
+
+
+class Predictor:
+    """A worker's model: for `map_batches` with batch_format="pyarrow".
+
+    column: where the queries are; where not given, as in files (docs/files.md).
+
+    Raises ValueError where there is no such model, or options make no sense for it.
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "product",
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        threads: int = 1,
+        column: str | None = None,
+        options: PredictOptions | None = None,
+    ) -> None:
+        set_num_threads(threads)
+        self._model = load(model, device, dtype)
+        self._options = options
+        self._column = column
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows, each with its predictions, or its error. Raises ValueError as `check` does."""
+        index = check(rows.column_names, self._column, self._model.task)
+        queries = [query or "" for query in rows.column(index).to_pylist()]
+        results = list(self._model.predict_stream(queries, self._options))
+        found = {
+            "predictions": [[*map(_values, result.predictions)] for result in results],
+            "error": [result.error for result in results],
+        }
+        for name, kind in COLUMNS.items():
+            rows = rows.append_column(name, pa.array(found[name], kind))
+        return rows
+
+
+def check(names: Sequence[str], column: str | None, task: Task | None) -> int:
+    """Where a table with columns of these names has its queries.
+
+    Raises ValueError where it has none, or a column of a name that predictions take.
+    """
+    if taken := [name for name in COLUMNS if name in names]:
+        raise ValueError(f"the table has a column {taken[0]!r}: expected none of this name")
+    return find_query_column("the table", names, column, task)
+
+
+def _values(prediction: Prediction) -> dict[str, object]:
+    return {**vars(prediction), "canonical": prediction.canonical}
+
+
+def predict(
+    table: ray.data.Dataset,
+    model: str | Path = "product",
+    *,
+    workers: int = 1,
+    block_rows: int = 1024,
+    device: str = "cpu",
+    threads: int = 1,
+    **settings: Any,
+) -> ray.data.Dataset:
+    """Answer every row of a table; see `Predictor` for `settings`.
+
+    workers: processes, anywhere in the cluster, each with a model; on "cuda" each with a GPU.
+    block_rows: rows that a worker takes at a time, and that are asked again where it dies.
+    """
+    blocks = table.repartition(target_num_rows_per_block=block_rows)
+    return blocks.map_batches(
+        Predictor,
+        fn_constructor_args=(model,),
+        fn_constructor_kwargs={"device": device, "threads": threads, **settings},
+        batch_size=None,
+        batch_format="pyarrow",
+        zero_copy_batch=True,
+        compute=ray.data.ActorPoolStrategy(size=workers),
+        num_cpus=threads,
+        num_gpus=int(device != "cpu"),
+    )
+
+
+def read(source: Path) -> ray.data.Dataset:
+    """A table of a file, or of a folder of files."""
+    return ray.data.read_parquet(str(source))
+
+
+def count(folder: Path) -> tuple[int, int]:
+    """Rows of a folder that was written, and those with an error."""
+    written = dataset.dataset(folder)
+    return written.count_rows(), written.count_rows(filter=dataset.field("error").is_valid())

@@ -1,0 +1,147 @@
+"""Tables answered by Ray's workers, where it is installed: `nox -s ray`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed: nox -s ray has it")
+
+import pyarrow as pa
+import ray
+from pyarrow import parquet
+
+from molspec import checkpoints
+from molspec import ray as distributed
+from molspec.options import PredictOptions
+from molspec.predictor import load
+from tests import tiny
+from tests.conftest import Run
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+OPTIONS = PredictOptions(n_best=3, max_length=20)
+QUERIES = [*tiny.QUERIES[:6], "not SMILES", "CC(C"]
+ROWS = 400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster() -> Iterator[None]:
+    """Of two workers, and a processor for what Ray reads and writes."""
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A random model, and rows with ids of some queries again and again."""
+    checkpoints.write(tiny.checkpoint(), tmp_path / "tiny")
+    queries = [QUERIES[number % len(QUERIES)] for number in range(ROWS)]
+    table = pa.table({"id": range(ROWS), "smiles": queries, "batch": ["first"] * ROWS})
+    parquet.write_table(table, tmp_path / "queries.parquet")
+    return tmp_path
+
+
+def expected(folder: Path) -> list[dict[str, Any]]:
+    """What every row is to have, by the model itself."""
+    results = load(folder / "tiny").predict_stream(QUERIES, OPTIONS)
+    answers = [
+        {
+            "predictions": [
+                {**vars(found), "canonical": found.canonical} for found in result.predictions
+            ],
+            "error": result.error,
+        }
+        for result in results
+    ]
+    return [
+        {"id": number, "smiles": QUERIES[place], "batch": "first", **answers[place]}
+        for number in range(ROWS)
+        for place in [number % len(QUERIES)]
+    ]
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = parquet.read_table(path).sort_by("id").to_pylist()
+    return found
+
+
+def test_every_row_comes_back_once_though_a_worker_is_killed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the predictions of the model itself, to the bit."""
+    marks = folder / "marks"
+    marks.mkdir()
+    kept = distributed.Predictor
+
+    class Mortal(kept):  # type: ignore[misc,valid-type]
+        """Kills its process with answers in its hands, the third that there are, and once."""
+
+        def __call__(self, table: pa.Table) -> pa.Table:
+            answered = super().__call__(table)
+            (marks / f"{os.getpid()}-{table['id'][0].as_py()}").touch()
+            if len(list(marks.iterdir())) >= 3 and not (folder / "killed").exists():
+                (folder / "killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answered
+
+    monkeypatch.setattr(distributed, "Predictor", Mortal)
+    table = ray.data.read_parquet(str(folder / "queries.parquet"))
+    answered = distributed.predict(
+        table, folder / "tiny", workers=2, block_rows=16, options=OPTIONS
+    )
+    answered.write_parquet(str(folder / "answers"))
+    assert (folder / "killed").exists()
+    workers = {mark.name.split("-")[0] for mark in marks.iterdir()}
+    assert len(workers) == 3  # two, and the one that came for the one that was killed
+    assert rows(folder / "answers") == expected(folder)
+
+
+def test_the_command(folder: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("predict-parquet", str(folder / "queries.parquet"), str(folder / "answers"))
+    options = ("-m", str(folder / "tiny"), "-n", "3", "--max-length", "20", "--block-rows", "100")
+    assert run(*asked, *options) == 1
+    assert rows(folder / "answers") == expected(folder)
+    assert not (folder / "answers.unfinished").exists()
+    assert f"has {ROWS} rows, {ROWS // 4} of them with an error" in capsys.readouterr().err
+    assert run(*asked, *options) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_what_cannot_be_asked_is_refused(
+    folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ("-m", str(folder / "tiny"))
+    for names, message in (
+        ({"id": [1], "text": ["CCO"]}, "none of the columns smiles"),
+        ({"smiles": ["CCO"], "error": [None]}, "the table has a column 'error'"),
+    ):
+        parquet.write_table(pa.table(names), folder / "other.parquet")
+        assert run("predict-parquet", str(folder / "other.parquet"), str(folder / "a"), *model) == 2
+        assert message in capsys.readouterr().err
+    assert run("predict-parquet", str(folder / "none"), str(folder / "a"), *model) == 2
+    assert "is not there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "given"), [(None, {"address": "local", "num_cpus": 7}), ("host:6379", {})]
+)
+def test_a_cluster_of_its_own_has_a_processor_that_reads(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, address: str | None, given: object
+) -> None:
+    """Where workers took them all, they would wait for it without end."""
+    seen: list[object] = []
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if address is not None:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **values: seen.append(values))
+    model = ("-m", str(folder / "none"), "--workers", "3", "--threads", "2")
+    assert run("predict-parquet", str(folder / "queries.parquet"), str(folder / "a"), *model) == 2
+    assert seen == [given]
