@@ -13,7 +13,7 @@ void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream) 
 
 void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream) {
   launch("propose_tree", propose_tree_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kWarp, stream, problem);
+         kTreeThreads, stream, problem);
 }
 
 void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {

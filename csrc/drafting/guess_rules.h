@@ -6,8 +6,8 @@
 //   leads(), sync()          sync: what any member wrote before, all see behind
 //   extend_matches, copy     loops over bytes
 //   best_copy                the first position of the best score above one, or -1
-//   find                     the index of a symbol, or -1; behind both, all members have read
-//   child, begin_lookup, add_continuations, back_off    see ngram_table.h
+//   look_up, found           what an n-gram model lists behind a context (host_team.h), and where
+//   find                     the index of a symbol there, or -1; behind these, all have read
 
 #pragma once
 
@@ -233,27 +233,18 @@ MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
   team.sync();
 }
 
-// Memory for what the n-gram model finds; `found` has room for its alphabet.
-struct GuessScratch {
-  int32_t* context;  // [kGuessContext]
-  uint32_t* path;    // [NgramTable::kMaxOrder]
-  SymbolProbability* found;
-};
-
-// Fills scratch.found with distinct symbols, and kNoSymbol; returns how many.
-template <typename Team>
-MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules,
-                                   const NgramTable& ngram, const GuessStateView& state,
-                                   const GuessScratch& scratch) {
-  if (team.leads()) rules.context(state, scratch.context);
+// Finds distinct symbols, and kNoSymbol; returns how many. `context` has room for kGuessContext.
+template <typename Team, typename Ngram>
+MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules, const Ngram& ngram,
+                                   const GuessStateView& state, int32_t* context) {
+  if (team.leads()) rules.context(state, context);
   team.sync();
-  SymbolProbability* found = scratch.found;
-  const int count =
-      ngram_lookup(team, ngram, scratch.context, kGuessContext, kGuessFloor, scratch.path, found);
-  const int copy = team.find(found, count, rules.copy_symbol());
+  const int count = team.look_up(ngram, context, kGuessFloor);
+  const int copy = team.find(count, rules.copy_symbol());
   if (copy < 0) return count;
   const int32_t symbol = rules.text.symbols[state.place->copy_point];
-  const int same = team.find(found, count, symbol);
+  const int same = team.find(count, symbol);
+  SymbolProbability* found = team.found();
   if (team.leads()) {
     if (same >= 0) found[same].probability += found[copy].probability;
     found[copy].symbol = same >= 0 ? GuessRules::kNoSymbol : symbol;

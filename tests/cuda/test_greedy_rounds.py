@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec._native import GreedySpec, NativeDrafter, TreeOptions
+from molspec._native import LIMITS, GreedySpec, NativeDrafter, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.cuda.greedy import GreedyRounds
 from tests import tiny
@@ -28,6 +28,10 @@ DRAFTERS: tuple[Drafting, ...] = (
     TreeDraft(node_budget=32, max_depth=3, min_probability=0.0),
     TreeDraft(node_budget=12, min_probability=0.1),
 )
+
+
+#: Guess states of a query beside one a node.
+STATES = LIMITS["tree_states"]
 
 
 def spec_of(drafter: Drafting, max_length: int) -> GreedySpec:
@@ -66,7 +70,7 @@ def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed
     assert len(text) <= guess.row_limits(len(source))[0]
     tables, texts = (torch.tensor([*row], dtype=torch.uint8) for row in (guess.tables_row(), text))
     answers, _, drafts = state(1, 64, 16)
-    states = torch.zeros(1, 17, guess.row_limits(len(source))[1], dtype=torch.uint8)
+    states = torch.zeros(1, 16 + STATES, guess.row_limits(len(source))[1], dtype=torch.uint8)
     drafter = NativeDrafter(options, guess)
     drafter.start(source)
     emitted: list[int] = []
@@ -96,7 +100,7 @@ def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None
     tables = torch.tensor([*guess.tables_row()], dtype=torch.uint8)
     for texts, state_bytes in ((text[None], 64), (text[None, :-8], 128)):
         drafts[0, 0] = 1
-        states = torch.zeros(1, 3, state_bytes, dtype=torch.uint8)
+        states = torch.zeros(1, 2 + STATES, state_bytes, dtype=torch.uint8)
         cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, -9.0)
         assert drafts[0, 0] == 0
 
@@ -195,13 +199,13 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     with pytest.raises(RuntimeError, match=r"drafts has shape \[1, 5\]: expected \[2"):
         cuda.ops.verify_nodes(answers, slots, drafts[:1], torch.zeros(4, 9), 2)
     tables, texts = torch.zeros(64, dtype=torch.uint8), torch.zeros(2, 64, dtype=torch.uint8)
-    states = torch.zeros(2, 3, 64, dtype=torch.uint8)
+    states = torch.zeros(2, 2 + STATES, 64, dtype=torch.uint8)
     tree = cuda.ops.propose_tree
     with pytest.raises(RuntimeError, match="tables has 8 bytes: expected at least"):
         tree(answers, drafts, tables[:8], texts, states, 9, -1.0)
     with pytest.raises(RuntimeError, match=r"texts has shape \[1, 64\]: expected \[2, a multiple"):
         tree(answers, drafts, tables, texts[:1], states, 9, -1.0)
-    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 64\]: expected \[2, 3, a"):
+    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 64\]: expected \[2, 26, a"):
         tree(answers, drafts, tables, texts, states[:, :2].contiguous(), 9, -1.0)
     with pytest.raises(RuntimeError, match="max_depth is 0: expected at least 1"):
         tree(answers, drafts, tables, texts, states, 0, -1.0)
