@@ -23,7 +23,7 @@ void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {
 
 void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream) {
   launch("verify_nodes", verify_nodes_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kWarp, stream, problem);
+         kVerifyThreads, stream, problem);
 }
 
 }  // namespace molspec::cuda

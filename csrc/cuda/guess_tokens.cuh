@@ -12,6 +12,7 @@ struct Stage {
   uint8_t* base;
   int64_t room;
   int64_t used = 0;
+  int kept = 0;
 
   // Where so many bytes may be written, or null where there is no room.
   __device__ uint8_t* take(int64_t bytes) {
@@ -21,17 +22,19 @@ struct Stage {
     return base + begin;
   }
 
-  // Makes `from`, an array of a row, point to a copy by the block, where there is room for one; the
-  // block must meet before it is read.
+  // Makes `from`, an array of a row, point to a copy by one of the block's warps, where there is
+  // room for one; the block must meet before it is read.
   template <typename T>
   __device__ void keep(const T*& from, int64_t count) {
     const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
     uint8_t* to = take(bytes);
     if (!to) return;
-#pragma unroll 4
-    for (int32_t i = threadIdx.x; i < (bytes + 3) / 4; i += blockDim.x)
-      reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
+    const auto* words = reinterpret_cast<const uint64_t*>(from);
     from = reinterpret_cast<const T*>(to);
+    if (kept++ % (static_cast<int>(blockDim.x) / kWarp) != warp_index()) return;
+#pragma unroll 8
+    for (int32_t i = lane_index(); i < (bytes + 7) / 8; i += kWarp)
+      reinterpret_cast<uint64_t*>(to)[i] = words[i];
   }
 };
 
@@ -69,12 +72,12 @@ struct Guesser {
   __device__ void keep(Stage& stage) {
     SymbolTable& symbols = rules.symbols;
     GuessText& text = rules.text;
-    stage.keep(ngram.table.probabilities, 256);
+    stage.keep(text.codes, text.size);
+    stage.keep(text.code_of_symbol, symbols.alphabet_size());
     stage.keep(symbols.kinds, symbols.vocab_size);
     stage.keep(symbols.ring_numbers, symbols.vocab_size);
     stage.keep(symbols.ring_tokens, SymbolTable::kRingNumbers);
-    stage.keep(text.code_of_symbol, symbols.alphabet_size());
-    stage.keep(text.codes, text.size);
+    stage.keep(ngram.table.probabilities, 256);
     stage.keep(text.symbols, text.size);
     stage.keep(text.atoms, text.size);
   }

@@ -50,6 +50,18 @@ struct TreeShared {
   int32_t grown;  // whether the tree is whole
 };
 
+// The expansion behind another one by a token, or kNone. A warp.
+inline __device__ int32_t expanded(const TreeShared& shared, int32_t count, int32_t from,
+                                   int32_t by) {
+  for (int32_t begin = 0; begin < count; begin += kWarp) {
+    const int32_t i = begin + lane_index();
+    const bool is = i < count && shared.parents[i] == from && shared.tokens[i] == by;
+    const unsigned found = __ballot_sync(~0U, is);
+    if (found) return begin + __ffs(static_cast<int>(found)) - 1;
+  }
+  return DraftJob::kNone;
+}
+
 // The threads of a block that follow a path: every warp has a state of its own to work in.
 struct TreeGuesser {
   const ProposeTreeProblem& problem;
@@ -60,6 +72,7 @@ struct TreeGuesser {
   uint8_t* const scratch;     // the working state of this warp, but for its place
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
+  __device__ int32_t expansion_count() const { return budget() + kTreeSpares; }
   __device__ GuessStateView state(int32_t expansion) const {
     return guess_state_of(problem.guess.state(query, expansion), guesser.rules.text);
   }
@@ -79,10 +92,11 @@ struct TreeGuesser {
     guesser.team.sync();
   }
 
-  // Makes state 0 that behind all that has been emitted.
+  // Makes state 0 that behind all that has been emitted: as far as that was in the last tree, it
+  // was expanded for it.
   __device__ void follow_answer(GuessTextRow::Head& head) const {
     const int32_t count = problem.answers.head(query).token_count;
-    int32_t absorbed = head.absorbed;
+    int32_t absorbed = head.absorbed, nearest = 0;
     guesser.team.sync();  // all have read the head
     GuessStateView at = state(0);
     if (absorbed == GuessTextRow::kFresh) {
@@ -91,6 +105,14 @@ struct TreeGuesser {
       guesser.start(at);
     } else if (absorbed == count) {
       return;
+    } else {
+      recall();
+      for (int32_t next; absorbed < count; ++absorbed, nearest = next) {
+        next = expanded(shared, expansion_count(), nearest,
+                        problem.answers.token_ids(query)[absorbed]);
+        if (next == DraftJob::kNone) break;
+      }
+      at = state(nearest);
     }
     for (int turn = 1; absorbed < count; ++absorbed, ++turn) {
       guesser.advance(at, problem.answers.token_ids(query)[absorbed], working(turn));
@@ -98,6 +120,25 @@ struct TreeGuesser {
     }
     copy(at, state(0));
     if (guesser.team.leads()) head.absorbed = count;
+  }
+
+  // A state's row ends its place with what it extends.
+  __device__ int2& lineage(int32_t expansion) const {
+    return *reinterpret_cast<int2*>(problem.guess.state(query, expansion) + kGuessPlaceBytes -
+                                    sizeof(int2));
+  }
+  __device__ void recall() const {
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp) {
+      const int2 from = lineage(i);
+      shared.parents[i] = from.x;
+      shared.tokens[i] = from.y;
+    }
+    guesser.team.sync();
+  }
+  // By the warp that grew the tree, for the next round.
+  __device__ void remember() const {
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp)
+      lineage(i) = {shared.parents[i], shared.tokens[i]};
   }
 
   // The token that copying goes on with, or kNoToken.
@@ -126,10 +167,9 @@ struct TreeGuesser {
     if (job.tokens > 0) copy(at, state(job.expansion));
     DraftEntry* to = entries + job.expansion * budget();
     const int32_t eos = guesser.rules.symbols.special.eos;
-    const int32_t places =
-        guesser.tokens(at, [&](int32_t likely, float log_prob, int32_t place) {
-          if (place < budget()) to[place] = {log_prob, likely == eos ? SymbolTable::kNoToken : likely};
-        });
+    const int32_t places = guesser.tokens(at, [&](int32_t likely, float log_prob, int32_t place) {
+      if (place < budget()) to[place] = {log_prob, likely == eos ? SymbolTable::kNoToken : likely};
+    });
     if (!guesser.team.leads()) return;
     shared.parents[job.expansion] = before;
     shared.tokens[job.expansion] = token;
@@ -152,6 +192,7 @@ struct TreeGrower {
   int32_t nodes = 0, open = 0;  // nodes of the tree; the lane whose expansion is asked for
   uint64_t kept = 1;            // expansions of nodes
   int32_t newest = 0;           // expansion
+  int32_t room = 0;             // of a job of the next turn, by lane
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
   __device__ int32_t expansion_count() const { return budget() + kTreeSpares; }
@@ -188,24 +229,26 @@ struct TreeGrower {
     return best == 0 ? -1 : __ffs(static_cast<int>(__ballot_sync(~0U, rank == best))) - 1;
   }
 
-  // The expansion behind another one by a token, or kNone.
   __device__ int32_t expanded(int32_t from, int32_t by) const {
-    for (int32_t i = lane_index(); i - lane_index() < expansion_count(); i += kWarp) {
-      const bool is = i < expansion_count() && shared.parents[i] == from && shared.tokens[i] == by;
-      const unsigned found = __ballot_sync(~0U, is);
-      if (found) return i - lane_index() + __ffs(static_cast<int>(found)) - 1;
-    }
-    return DraftJob::kNone;
+    return cuda::expanded(shared, expansion_count(), from, by);
   }
 
-  // Room for an expansion, the oldest that is no node's first. Nothing extends it any more.
-  __device__ int32_t take() {
-    do newest = (newest + 1) % expansion_count();
-    while ((kept >> newest & 1) != 0);
-    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp)
-      if (i == newest || shared.parents[i] == newest) shared.parents[i] = DraftJob::kNone;
+  // Room for the next turn's expansions, one a lane of the first kTreeWarps: the oldest ones that
+  // are no nodes. Nothing extends them any more.
+  __device__ void take() {
+    uint64_t taken = 0;
+    for (int job = 0; job < kTreeWarps; ++job) {
+      do newest = newest + 1 < expansion_count() ? newest + 1 : 0;
+      while ((kept >> newest & 1) != 0);
+      taken |= uint64_t{1} << newest;
+      if (lane_index() == job) room = newest;
+    }
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp) {
+      const int32_t parent = shared.parents[i];
+      const bool extends = parent >= 0 && (taken >> parent & 1) != 0;
+      if (extends || (taken >> i & 1) != 0) shared.parents[i] = DraftJob::kNone;
+    }
     __syncwarp();
-    return newest;
   }
 
   // The jobs of the first turn: the root, and what is copied behind it.
@@ -224,66 +267,62 @@ struct TreeGrower {
   // Lets nodes join. Whether the tree is whole; else the next jobs are there.
   __device__ bool grow() {
     if (lane_index() == open) look();
-    __syncwarp();
-    while (nodes < budget()) {
+    int32_t from, by, deep;
+    float path;
+    for (;;) {
+      __syncwarp();
       const int parent = best_lane(rank);
       if (parent < 0) return true;
-      const int32_t from = __shfl_sync(~0U, expansion, parent);
-      const int32_t by = __shfl_sync(~0U, token, parent);
-      const int32_t deep = __shfl_sync(~0U, depth, parent) + 1;
-      const float path = __shfl_sync(~0U, log_prob, parent);
+      from = __shfl_sync(~0U, expansion, parent);
+      by = __shfl_sync(~0U, token, parent);
+      deep = __shfl_sync(~0U, depth, parent) + 1;
+      path = __shfl_sync(~0U, log_prob, parent);
       if (lane_index() == 0) {
         problem.drafts.token_ids(query)[nodes] = by;
         problem.drafts.parents(query)[nodes] = parent - 1;
       }
       if (++nodes == budget()) return true;
-      int32_t behind = DraftJob::kNone;
-      const bool ends = deep == problem.max_depth;
-      if (!ends) behind = expanded(from, by);
-      const bool asks = !ends && behind == DraftJob::kNone;
-      if (asks) behind = take();
+      const int32_t behind = deep < problem.max_depth ? expanded(from, by) : DraftJob::kNone;
+      const bool asks = deep < problem.max_depth && behind == DraftJob::kNone;
       if (behind != DraftJob::kNone) kept |= uint64_t{1} << behind;
-      if (lane_index() == parent) {
-        ++next;
-        look();
-      }
-      if (lane_index() == nodes) {
-        expansion = behind;
-        depth = deep;
-        base = path;
-        if (!asks) look();
-      }
-      __syncwarp();
-      if (!asks) continue;
-      open = nodes;
-      ask(from, by, behind);
-      return false;
+      // The parent's next entry, and the node's own first one.
+      if (lane_index() == parent) ++next;
+      if (lane_index() == nodes) join(behind, deep, path);
+      if (lane_index() == parent || lane_index() == nodes) look();
+      if (asks) break;
     }
-    return true;
+    open = nodes;
+    take();
+    const int32_t behind = __shfl_sync(~0U, room, 0);
+    kept |= uint64_t{1} << behind;
+    if (lane_index() == open) expansion = behind;
+    ask(from, by);
+    return false;
   }
 
-  // The jobs of a turn: an expansion, what is copied behind it, and the likeliest other entries.
-  __device__ void ask(int32_t from, int32_t by, int32_t behind) {
-    int32_t job = 0;
-    for (; job < min(kCopyWarps, budget() - nodes); ++job)
-      give(job, {job == 0 ? behind : take(), from, by, job + 1});
-    uint32_t left = rank;
-    for (; job < kTreeWarps; ++job) {
-      DraftJob other{DraftJob::kNone, 0, 0, 1};
-      for (int lane; other.expansion == DraftJob::kNone && (lane = best_lane(left)) >= 0;) {
-        other.from = __shfl_sync(~0U, expansion, lane);
-        other.token = __shfl_sync(~0U, token, lane);
-        const bool deeper = __shfl_sync(~0U, depth, lane) + 1 < problem.max_depth;
-        if (lane_index() == lane) left = 0;
-        if (deeper && expanded(other.from, other.token) == DraftJob::kNone)
-          other.expansion = take();
-      }
-      give(job, other);
-    }
+  __device__ void join(int32_t behind, int32_t deep, float path) {
+    expansion = behind;
+    depth = deep;
+    base = path;
   }
 
-  __device__ void give(int32_t job, const DraftJob& what) const {
-    if (lane_index() == 0) shared.jobs[job] = what;
+  // The jobs of a turn: what is asked for, what is copied behind it, and the likeliest other
+  // entries.
+  __device__ void ask(int32_t from, int32_t by) {
+    const int lane = lane_index();
+    const int32_t copies = min(kCopyWarps, budget() - nodes);
+    DraftJob mine{lane < copies ? room : DraftJob::kNone, from, by, lane + 1};
+    uint32_t left = depth + 1 < problem.max_depth ? rank : 0;
+    for (int job = copies; job < kTreeWarps; ++job) {
+      const int likely = best_lane(left);
+      if (likely < 0) break;
+      const int32_t parent = __shfl_sync(~0U, expansion, likely);
+      const int32_t next_token = __shfl_sync(~0U, token, likely);
+      if (lane == likely) left = 0;
+      const bool fresh = expanded(parent, next_token) == DraftJob::kNone;
+      if (lane == job && fresh) mine = {room, parent, next_token, 1};
+    }
+    if (lane < kTreeWarps) shared.jobs[lane] = mine;
   }
 };
 
@@ -329,6 +368,7 @@ inline __global__ void __launch_bounds__(kTreeThreads, 2)
     const bool grown = grower.grow();
     if (lane_index() == 0) shared.grown = grown;
   }
+  if (warp == 0) guesser.remember();
   if (threadIdx.x == 0) problem.drafts.count(query) = grower.nodes;
 }
 

@@ -13,8 +13,8 @@ namespace molspec::cuda {
 // What a warp guesses with; of `found` there need be no more than the alphabet's.
 struct GuessShared {
   int32_t context[16];
-  uint32_t seen[kMostNgramSymbols / 32];  // a bit a symbol that the running lookup has found
-  int32_t levels[kWarp];                  // of the symbols that a turn of it finds
+  uint32_t seen[kMostNgramSymbols / 32];       // a bit a symbol that the running lookup has found
+  int32_t levels[kWarp];                       // of the symbols that a turn of it finds
   SymbolProbability found[kMostNgramSymbols];  // symbols, then tokens as `weigh` leaves them
 
   __device__ static int64_t size(int32_t alphabet) {
@@ -63,31 +63,39 @@ struct WarpTeam {
   }
 
   __device__ void copy(const uint8_t* from, uint8_t* to, int32_t size) const {
+    if (from == to) return;
     const auto* words = reinterpret_cast<const uint32_t*>(from);
     for (int32_t i = lane_index(); i < (size + 3) / 4; i += kWarp)
       reinterpret_cast<uint32_t*>(to)[i] = words[i];
   }
 
-  // Few positions match enough to be looked at one by one.
+  // Few positions match enough: all are looked over four at a time, and these then one by one.
   __device__ int32_t best_copy(const GuessRules& rules, const GuessStateView& state,
                                int best) const {
-    constexpr int kTogether = 4;
-    constexpr int kPositions = 20;  // bits of a position
+    constexpr int kTogether = 4, kMostWords = 32;  // of a lane: a bit each
+    constexpr int kPositions = 20;                 // bits of a position
     const auto* matches = reinterpret_cast<const uint32_t*>(state.match_lengths);
     const int32_t size = rules.text.size, words = (size + 3) / 4;
     // Nothing is less than no match, whose score may do where the best is negative.
     const uint32_t enough = best < 0 ? 0 : (best / kUnit + 1) * 0x01010101U;
     uint32_t found = 0;
-    for (int32_t begin = lane_index(); begin < words; begin += kTogether * kWarp) {
-      uint32_t four[kTogether];
+    for (int32_t base = lane_index(); base < words; base += kMostWords * kWarp) {
+      uint32_t some = 0;
+      for (int i = 0; i < kMostWords && base + i * kWarp < words; i += kTogether) {
+        uint32_t four[kTogether];
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) four[i] = matches[min(begin + i * kWarp, words - 1)];
+        for (int j = 0; j < kTogether; ++j)
+          four[j] = matches[min(base + (i + j) * kWarp, words - 1)];
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-        const int32_t first = 4 * (begin + i * kWarp);
-        uint32_t left = __vcmpgeu4(four[i], enough) & 0x01010101U;  // a bit a position
+        for (int j = 0; j < kTogether; ++j)
+          some |= (__vcmpgeu4(four[j], enough) != 0 ? 1U : 0U) << (i + j);
+      }
+      for (; some != 0; some &= some - 1) {
+        const int32_t word = base + (__ffs(static_cast<int>(some)) - 1) * kWarp;
+        if (word >= words) break;
+        uint32_t left = __vcmpgeu4(matches[word], enough) & 0x01010101U;  // a bit a position
         for (; left != 0; left &= left - 1) {
-          const int32_t position = first + (__ffs(static_cast<int>(left)) - 1) / 8;
+          const int32_t position = 4 * word + (__ffs(static_cast<int>(left)) - 1) / 8;
           if (position >= size) break;
           const int score = rules.copy_score(state, position);
           if (score <= best) continue;

@@ -91,8 +91,10 @@ struct GuessTextRow {
 };
 
 // A state's row: its place, match lengths and copied atoms, in whole words.
-constexpr int64_t kGuessPlaceBytes = 64;
-static_assert(sizeof(GuessPlace) <= kGuessPlaceBytes, "a state's row begins with its place");
+constexpr int64_t kGuessPlaceBytes = 72;
+static_assert(
+    sizeof(GuessPlace) + 8 <= kGuessPlaceBytes,
+    "a state's row begins with its place, and ends that with 8 bytes of the device's own");
 
 MOLSPEC_ANYWHERE inline int64_t guess_row_bytes(int64_t count) { return (count + 7) / 8 * 8; }
 MOLSPEC_ANYWHERE inline GuessStateView guess_state_of(uint8_t* row, const GuessText& text) {

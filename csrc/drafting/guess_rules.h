@@ -109,26 +109,30 @@ struct GuessRules {
   // What one member does of `advance_guess`.
   MOLSPEC_ANYWHERE void follow(const GuessPlace& parent, int32_t token, int32_t symbol,
                                const GuessStateView& child) const {
+    const GuessPlace before = parent;  // one load for all: what is written may be what is read
     GuessPlace& place = *child.place;
-    place = parent;
-    const bool ended = parent.copy_point == text.source_length || symbol == symbols.special.pad;
-    if (text.symbols[parent.copy_point] == symbol && !ended) {
-      mark_copied(parent.copy_point, child);
-      ++place.copy_point;
-    }
-    place.history[0] = symbol;
-    for (int i = 1; i < GuessPlace::kHistory; ++i) place.history[i] = parent.history[i - 1];
-    symbols.advance(token, place.rings);
+    const bool ended = before.copy_point == text.source_length || symbol == symbols.special.pad;
+    const bool goes_on = text.symbols[before.copy_point] == symbol && !ended;
     const TokenKind kind = symbols.kinds[token];
-    place.open_parentheses += (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
-    expect_jump(parent, kind, child);
+    place.uncopied_count = before.uncopied_count - (goes_on ? mark_copied(before, child) : 0);
+    place.copy_point = before.copy_point + goes_on;
+    place.open_parentheses =
+        before.open_parentheses + (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
+    place.history[0] = symbol;
+    for (int i = 1; i < GuessPlace::kHistory; ++i) place.history[i] = before.history[i - 1];
+    place.rings = before.rings;
+    symbols.advance(token, place.rings);
+    expect_jump(before, kind, child);
   }
 
-  MOLSPEC_ANYWHERE void mark_copied(int32_t position, const GuessStateView& state) const {
-    if (text_kind(position) != TokenKind::kAtom) return;
-    uint8_t& copied = state.copied[text.atoms[position]];
-    state.place->uncopied_count -= 1 - copied;
+  // Marks the atom at the copy point as copied, if one is there; how many were not before.
+  MOLSPEC_ANYWHERE int32_t mark_copied(const GuessPlace& before,
+                                       const GuessStateView& state) const {
+    if (text_kind(before.copy_point) != TokenKind::kAtom) return 0;
+    uint8_t& copied = state.copied[text.atoms[before.copy_point]];
+    const int32_t fresh = 1 - copied;
     copied = 1;
+    return fresh;
   }
 
   // Two places to go on copying that no matching symbols tell: behind ".", the first atom that is

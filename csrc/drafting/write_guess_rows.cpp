@@ -65,14 +65,10 @@ std::string guess_tables_row(const GuessModel& model) {
   const std::vector<uint32_t> parents = context_parents(ngram);
   std::optional<std::vector<ContextEntry>> entries;
   while (!(entries = context_entries(ngram, parents, index))) ++index.seed;
-  const GuessTables::Head head{symbols.special,
-                               symbols.vocab_size,
-                               ngram.order,
-                               ngram.alphabet_size,
-                               ngram.context_count,
-                               static_cast<uint32_t>(continuations),
-                               index.bucket_count,
-                               index.seed};
+  const GuessTables::Head head{symbols.special,     symbols.vocab_size,
+                               ngram.order,         ngram.alphabet_size,
+                               ngram.context_count, static_cast<uint32_t>(continuations),
+                               index.bucket_count,  index.seed};
   std::string row = empty_row<GuessTables>(head);
   const auto* base = reinterpret_cast<const uint8_t*>(row.data());
   RowCarver carver(base);
@@ -93,11 +89,8 @@ std::string guess_tables_row(const GuessModel& model) {
 std::string guess_text_row(const GuessModel& model, const int32_t* source_ids, int source_length) {
   const Guess guess(source_ids, source_length, model);
   const GuessText& text = guess.text();
-  const GuessTextRow::Head head{text.size,
-                                text.source_length,
-                                text.atom_count,
-                                model.symbols().alphabet_size(),
-                                GuessTextRow::kFresh};
+  const GuessTextRow::Head head{text.size, text.source_length, text.atom_count,
+                                model.symbols().alphabet_size(), GuessTextRow::kFresh};
   std::string row = empty_row<GuessTextRow>(head);
   const auto* base = reinterpret_cast<const uint8_t*>(row.data());
   RowCarver carver(base);
