@@ -79,9 +79,8 @@ class DeviceTrees:
     def propose(self, emitted: list[int], options: TreeOptions) -> tuple[list[int], list[int]]:
         """Token ids and parents behind what is emitted."""
         begin(self._answers, 0, len(emitted), 64)
-        self._answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = (
-            torch.tensor(emitted).int()
-        )
+        token_ids = torch.tensor(emitted).int()
+        self._answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = token_ids
         numbers = options.max_depth, options.min_log_prob
         self._ops.propose_tree(self._answers, self._drafts, *self._rows, *numbers)
         count, *drafts = self._drafts[0].tolist()
