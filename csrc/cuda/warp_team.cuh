@@ -105,7 +105,8 @@ struct WarpTeam {
       }
     }
     found = __reduce_max_sync(~0U, found);
-    return found == 0 ? -1 : (1 << kPositions) - 1 - (found & ((1 << kPositions) - 1));
+    constexpr uint32_t kLast = (1U << kPositions) - 1;
+    return found == 0 ? -1 : static_cast<int32_t>(kLast - (found & kLast));
   }
 
   __device__ int find(int count, int32_t symbol) const {

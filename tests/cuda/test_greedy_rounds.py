@@ -101,7 +101,7 @@ def test_trees_on_the_device_are_the_host_s(
     options, guess = TreeDraft(node_budget=16).native(), guess_of(rewrites)
     assert isinstance(options, TreeOptions)
     draw = random.Random(seed)
-    source = tiny.VOCABULARY.encode(".".join([SOURCE] * molecules))
+    source = tiny.VOCABULARY.encode(SOURCE * molecules)
     trees = DeviceTrees(cuda, guess, source, 16)
     drafter = NativeDrafter(options, guess)
     drafter.start(source)
@@ -120,8 +120,8 @@ def test_trees_on_the_device_are_the_host_s(
         emitted += [draw.randrange(4, 13) for _ in range(draw.randrange(1, 3))]
 
 
-@pytest.mark.parametrize("barrier", [0, 1, 2, 3])
-def test_a_tree_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> None:
+@pytest.mark.parametrize("barrier", [1, 3])  # before the jobs of the first turn, and of the second
+def test_a_tree_needs_its_barriers(cuda: Emulator, barrier: int) -> None:
     options = TreeDraft(node_budget=16, min_probability=0.0).native()
     assert isinstance(options, TreeOptions)
 
