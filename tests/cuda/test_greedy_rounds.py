@@ -147,7 +147,7 @@ def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None
     begin(answers, 0, token_count=0, max_length=6)
     text = torch.tensor([*guess.text_row([4, 5, 6])], dtype=torch.uint8)
     tables = torch.tensor([*guess.tables_row()], dtype=torch.uint8)
-    for texts, state_bytes in ((text[None], 64), (text[None, :-8], 128)):
+    for texts, state_bytes in ((text[None], 72), (text[None, :-8], 128)):
         drafts[0, 0] = 1
         states = torch.zeros(1, 2 + STATES, state_bytes, dtype=torch.uint8)
         cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, -9.0)
@@ -248,13 +248,13 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     with pytest.raises(RuntimeError, match=r"drafts has shape \[1, 5\]: expected \[2"):
         cuda.ops.verify_nodes(answers, slots, drafts[:1], torch.zeros(4, 9), 2)
     tables, texts = torch.zeros(64, dtype=torch.uint8), torch.zeros(2, 64, dtype=torch.uint8)
-    states = torch.zeros(2, 2 + STATES, 64, dtype=torch.uint8)
+    states = torch.zeros(2, 2 + STATES, 72, dtype=torch.uint8)
     tree = cuda.ops.propose_tree
     with pytest.raises(RuntimeError, match="tables has 8 bytes: expected at least"):
         tree(answers, drafts, tables[:8], texts, states, 9, -1.0)
     with pytest.raises(RuntimeError, match=r"texts has shape \[1, 64\]: expected \[2, a multiple"):
         tree(answers, drafts, tables, texts[:1], states, 9, -1.0)
-    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 64\]: expected \[2, 26, a"):
+    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 72\]: expected \[2, 26, a"):
         tree(answers, drafts, tables, texts, states[:, :2].contiguous(), 9, -1.0)
     with pytest.raises(RuntimeError, match="max_depth is 0: expected at least 1"):
         tree(answers, drafts, tables, texts, states, 0, -1.0)
