@@ -16,6 +16,7 @@ void bind_layouts(py::module_& module) {
   py::dict limits;
   limits["block_positions"] = kBlockPositions;
   limits["tree_nodes"] = kMostTreeNodes;
+  limits["tree_states"] = kTreeStates;
   limits["draft_depth"] = kMostDraftDepth;
   limits["beam_size"] = kWidestBeam;
   limits["beam_nodes"] = kMostBeamBlocks * kBlockPositions;

@@ -40,7 +40,8 @@ def on_device(batch: Batch, place: Place) -> Tensor:
     sources = (moved.source_ids, moved.source_offsets, moved.memories, memory_cache, workspace)
     ops.encode(*model, *sources)
     nodes = (moved.nodes, moved.path_slots, moved.memories, memory_cache, kv_cache)
-    ops.decoder_step(*model, *nodes, workspace, log_probs)
+    no_hidden_states = torch.zeros(0, packed.spec.d_model, device=device)
+    ops.decoder_step(*model, *nodes, workspace, log_probs, no_hidden_states)
     if place.has_rounds:
         ops.refuse_fault(workspace)
     return log_probs.cpu()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,9 @@ LATENCIES = {
 _OTHER, _READ = 20, 12
 _INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* (0x[0-9a-f]{16}) \*/")
 _CONTROL = re.compile(r"\s+/\* (0x[0-9a-f]{16}) \*/\s*$")
+_CODE_OF = re.compile(r"\.text\.(\S+):")
+_LINE = re.compile(r'//## File "(.+?)", line (\d+)')
+_ADDRESS = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s")
 _TARGET = re.compile(r"\b0x([0-9a-f]+)\s*$")
 
 
@@ -83,11 +87,51 @@ def kernels(library: Path, architecture: str = "sm_90a") -> dict[str, Kernel]:
 
     Raises FileNotFoundError where there is no cuobjdump, or no nvdisasm, which it needs.
     """
-    command = ["cuobjdump", "-sass", "-arch", architecture, str(library)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    return parsed(_output("cuobjdump", "-sass", "-arch", architecture, str(library)))
+
+
+def _output(*command: str, folder: Path | None = None) -> str:
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if run.returncode:
         raise FileNotFoundError(f"{' '.join(command)}: {run.stderr.strip()}")
-    return parsed(run.stdout)
+    return run.stdout
+
+
+#: Of a kernel's code: by address the lines that it comes from, (file, number), the innermost first.
+Lines = dict[int, tuple[tuple[str, int], ...]]
+
+
+def lines(library: Path, architecture: str = "sm_90a") -> dict[str, Lines]:
+    """Where the code of kernels comes from; nothing where it was not compiled with -lineinfo."""
+    found: dict[str, Lines] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = ("cuobjdump", "-xelf", "all", "-arch", architecture)
+        _output(*command, str(library.resolve()), folder=folder)
+        for file in folder.iterdir():
+            found |= traced(_output("nvdisasm", "-gi", str(file)))
+    return found
+
+
+def traced(listing: str) -> dict[str, Lines]:
+    """Where the code comes from of what nvdisasm prints."""
+    found: dict[str, Lines] = {}
+    kernel: Lines = {}
+    chain: list[tuple[str, int]] = []
+    ended = True
+    for line in listing.splitlines():
+        if code := _CODE_OF.match(line):
+            kernel = found[code[1]] = {}
+            chain = []
+        elif source := _LINE.search(line):
+            chain = [] if ended else chain
+            chain.append((source[1], int(source[2])))
+            ended = False
+        elif address := _ADDRESS.match(line):
+            ended = True
+            if chain:
+                kernel[int(address[1], 16)] = tuple(chain)
+    return found
 
 
 def parsed(listing: str) -> dict[str, Kernel]:
@@ -149,7 +193,7 @@ def walk(kernel: Kernel, turns: Sequence[int], taken: Sequence[int] = ()) -> Pas
     at = {instruction.address: index for index, instruction in enumerate(kernel)}
     again = {branch.address: count for branch, count in zip(loops(kernel), turns, strict=True)}
     left = dict(again)
-    taken = {*taken, *_around(kernel, [a for a, turns in again.items() if turns == 0])}
+    taken = {*taken, *around(kernel, {a for a, turns in again.items() if turns == 0})}
     due = [0.0] * 6  # when each counter is free
     memory: dict[int, float] = {}  # of counters that hold loads from global memory
     clock, index = 0.0, 0
@@ -182,15 +226,12 @@ def walk(kernel: Kernel, turns: Sequence[int], taken: Sequence[int] = ()) -> Pas
     return Passage(clock, count, loads, trips, barriers, max(most, flying))
 
 
-def _around(kernel: Kernel, branches: list[int]) -> set[int]:
-    """The last branch ahead over each of these loops."""
+def around(kernel: Kernel, addresses: Set[int]) -> set[int]:
+    """The nearest branch ahead over each of these addresses: where it is taken they do not run."""
+    branches = [i for i in kernel if i.predicate and i.target and i.target > i.address]
     found = set()
-    for back in (i for i in kernel if i.address in branches):
-        over = [
-            i.address
-            for i in kernel
-            if i.predicate and i.target and i.address < back.address < i.target
-        ]
+    for address in addresses:
+        over = [i.address for i in branches if i.address < address < (i.target or 0)]
         found.update(over[-1:])
     return found
 

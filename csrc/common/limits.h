@@ -7,7 +7,10 @@
 namespace molspec {
 
 // Of searches that stay on a device.
-constexpr int64_t kMostTreeNodes = 32;     // of a draft tree: a warp's shared memory
+constexpr int64_t kMostTreeNodes = 32;  // of a draft tree: a node a lane
+constexpr int kTreeWarps = 8;           // that guess for a tree, each with a state to work in
+constexpr int kTreeSpares = 16;         // states of what may become a node of a tree
+constexpr int kTreeStates = kTreeSpares + kTreeWarps;  // of a query, beside one for each node
 constexpr int64_t kMostDraftDepth = 15;    // tokens of a draft of SBS: a block holds the leaves
 constexpr int64_t kWidestBeam = 64;        // a block of threads holds a beam and its candidates
 constexpr int64_t kMostBeamBlocks = 1024;  // of a query's tree, whose nodes in use a block knows

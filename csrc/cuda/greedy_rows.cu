@@ -13,7 +13,7 @@ void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream) 
 
 void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream) {
   launch("propose_tree", propose_tree_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kWarp, stream, problem);
+         kTreeThreads, stream, problem);
 }
 
 void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {
@@ -23,7 +23,7 @@ void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {
 
 void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream) {
   launch("verify_nodes", verify_nodes_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kWarp, stream, problem);
+         kVerifyThreads, stream, problem);
 }
 
 }  // namespace molspec::cuda

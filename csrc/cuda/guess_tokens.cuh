@@ -2,19 +2,9 @@
 
 #pragma once
 
-#include <type_traits>
-
 #include "cuda/warp_team.cuh"
 
 namespace molspec::cuda {
-
-struct GuessShared {
-  int32_t context[kGuessContext];
-  uint32_t path[NgramTable::kMaxOrder];
-  SymbolProbability found[kMostNgramSymbols];  // symbols, then tokens as `weigh` leaves them
-  bool seen[kMostNgramSymbols];
-  ContextRange ranges[NgramTable::kMaxOrder];
-};
 
 // Room in shared memory for what a warp reads again and again: there a read takes 30 cycles, not
 // 270.
@@ -22,6 +12,7 @@ struct Stage {
   uint8_t* base;
   int64_t room;
   int64_t used = 0;
+  int kept = 0;
 
   // Where so many bytes may be written, or null where there is no room.
   __device__ uint8_t* take(int64_t bytes) {
@@ -31,27 +22,26 @@ struct Stage {
     return base + begin;
   }
 
-  // Makes `from` point to a copy, where there is room for one; the warp must meet before it is
-  // read.
+  // Makes `from`, an array of a row, point to a copy by one of the block's warps, where there is
+  // room for one; the block must meet before it is read.
   template <typename T>
   __device__ void keep(const T*& from, int64_t count) {
-    static_assert(sizeof(T) == 1 || sizeof(T) % 4 == 0);
-    constexpr int kWord = sizeof(T) % 4 == 0 ? 4 : 1;
-    using Word = std::conditional_t<kWord == 4, uint32_t, uint8_t>;
-    uint8_t* to = take(count * static_cast<int64_t>(sizeof(T)));
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    uint8_t* to = take(bytes);
     if (!to) return;
-    const auto words = static_cast<int32_t>(count * static_cast<int64_t>(sizeof(T)) / kWord);
-#pragma unroll 4
-    for (int32_t i = lane_index(); i < words; i += kWarp)
-      reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
+    const auto* words = reinterpret_cast<const uint64_t*>(from);
     from = reinterpret_cast<const T*>(to);
+    if (kept++ % (static_cast<int>(blockDim.x) / kWarp) != warp_index()) return;
+#pragma unroll 8
+    for (int32_t i = lane_index(); i < (bytes + 7) / 8; i += kWarp)
+      reinterpret_cast<uint64_t*>(to)[i] = words[i];
   }
 };
 
 // What a warp guesses from: the row of the model and that of a query.
 struct Guesser {
   GuessRules rules;
-  NgramTable ngram;
+  IndexedNgram ngram;
   GuessShared& shared;
   WarpTeam team;
 
@@ -63,7 +53,10 @@ struct Guesser {
     GuessTextRow::carve(head, row);
     return row.size() <= text_stride &&
            guess_state_size(head.size, head.source_length) <= state_stride &&
-           reinterpret_cast<const GuessTables::Head*>(tables)->alphabet_size <= kMostNgramSymbols;
+           alphabet(tables) <= kMostNgramSymbols;
+  }
+  __device__ static int32_t alphabet(const uint8_t* tables) {
+    return reinterpret_cast<const GuessTables::Head*>(tables)->alphabet_size;
   }
 
   __device__ static Guesser on(const uint8_t* tables, const uint8_t* text, GuessShared& shared) {
@@ -72,22 +65,21 @@ struct Guesser {
         GuessTables::carve(*reinterpret_cast<const GuessTables::Head*>(tables), table_row);
     const GuessText copy_text =
         GuessTextRow::carve(*reinterpret_cast<const GuessTextRow::Head*>(text), text_row);
-    return {{carved.symbols, copy_text}, carved.ngram, shared, {shared.seen, shared.ranges}};
+    return {{carved.symbols, copy_text}, carved.ngram, shared, WarpTeam(shared)};
   }
 
-  // Everything but the n-gram model's own arrays, which are large, is read from shared memory.
+  // What is read most is read from shared memory, the n-gram model's own large arrays never.
   __device__ void keep(Stage& stage) {
     SymbolTable& symbols = rules.symbols;
     GuessText& text = rules.text;
-    stage.keep(ngram.probabilities, 256);
+    stage.keep(text.codes, text.size);
+    stage.keep(text.code_of_symbol, symbols.alphabet_size());
     stage.keep(symbols.kinds, symbols.vocab_size);
     stage.keep(symbols.ring_numbers, symbols.vocab_size);
     stage.keep(symbols.ring_tokens, SymbolTable::kRingNumbers);
-    stage.keep(text.code_of_symbol, symbols.alphabet_size());
-    stage.keep(text.codes, text.size);
+    stage.keep(ngram.table.probabilities, 256);
     stage.keep(text.symbols, text.size);
     stage.keep(text.atoms, text.size);
-    team.sync();
   }
 
   // The state behind BOS.
@@ -107,8 +99,7 @@ struct Guesser {
   // equals the lower id comes first. Returns how many places there are.
   template <typename Use>
   __device__ int32_t tokens(const GuessStateView& from, Use use) const {
-    const int count =
-        guess_symbols(team, rules, ngram, from, {shared.context, shared.path, shared.found});
+    const int count = guess_symbols(team, rules, ngram, from, shared.context);
     for (int i = lane_index(); i < count; i += kWarp)
       shared.found[i] = weigh(shared.found[i], *from.place);
     team.sync();

@@ -1,4 +1,10 @@
-// propose_tree on the GPU: a warp a query.
+// propose_tree on the GPU: a block a query.
+//
+// A tree grows best first, and a node is known only when its parent has been expanded: one warp
+// after another, a tree of 15 would be 15 expansions that wait for each other. So the warps expand
+// at once what is asked for next, what follows it if the target goes on copying, and the likeliest
+// of all else. Then one warp lets nodes join the tree, in the order that best first has, until one
+// is asked for that nobody has expanded. What is expanded for nothing changes no tree.
 
 #pragma once
 
@@ -7,157 +13,363 @@
 
 namespace molspec::cuda {
 
-// A token that may become a node.
+constexpr int kTreeThreads = kTreeWarps * kWarp;
+// Warps that follow a copy, of a turn that is not the first.
+constexpr int kCopyWarps = 4;
+// Of expansions, the root's among them.
+constexpr int kMostExpansions = kMostTreeNodes + kTreeSpares;
+inline __device__ int64_t round16(int64_t size) { return (size + 15) / 16 * 16; }
+
+// A token that may become a node, and its log-prob behind its parent.
 struct DraftEntry {
-  float log_prob;  // of the path up to it
-  int32_t token;   // kNoToken where there is none, or none any more
+  float log_prob;
+  int32_t token;  // kNoToken: none
 };
 
-// The rows of a product query and the states of sixteen nodes of it.
-constexpr int kStagedBytes = 20 * 1024;
+// What a warp is to expand: the state of an expansion, behind so many tokens more. The first is
+// `token`, or else, as all others, what would be copied.
+struct DraftJob {
+  static constexpr int32_t kNone = -1, kCopied = -2;
+
+  int32_t expansion;  // where it goes, or kNone
+  int32_t from, token, tokens;
+};
 
 struct TreeShared {
-  GuessShared guess;
-  alignas(16) uint8_t staged[kStagedBytes];
-  DraftEntry entries[kMostTreeNodes * kMostTreeNodes];  // behind the last token, behind node 0, ...
-  int32_t depths[kMostTreeNodes];
+  // What all warps guess with and the entries of all expansions, at most; and more where these
+  // leave room.
+  static constexpr int kArena =
+      kTreeWarps * sizeof(GuessShared) + kMostExpansions * kMostTreeNodes * sizeof(DraftEntry);
+
+  alignas(16) uint8_t arena[kArena];
+  GuessPlace places[kTreeWarps][2];
+  DraftJob jobs[kTreeWarps];
+  // Of every expansion: the one it extends (kNone: nothing stands here), by which token, and its
+  // entries.
+  int32_t parents[kMostExpansions], tokens[kMostExpansions], counts[kMostExpansions];
+  int32_t grown;  // whether the tree is whole
 };
 
-// All lanes follow the tree as it grows; they stride over tokens and entries.
-struct TreeProposer {
+// The expansion behind another one by a token, or kNone. A warp.
+inline __device__ int32_t expanded(const TreeShared& shared, int32_t count, int32_t from,
+                                   int32_t by) {
+  for (int32_t begin = 0; begin < count; begin += kWarp) {
+    const int32_t i = begin + lane_index();
+    const bool is = i < count && shared.parents[i] == from && shared.tokens[i] == by;
+    const unsigned found = __ballot_sync(~0U, is);
+    if (found) return begin + __ffs(static_cast<int>(found)) - 1;
+  }
+  return DraftJob::kNone;
+}
+
+// The threads of a block that follow a path: every warp has a state of its own to work in.
+struct TreeGuesser {
   const ProposeTreeProblem& problem;
   const int query;
   const Guesser guesser;
   TreeShared& shared;
-  uint8_t* const staged_states;  // of root and nodes, or null: they are where the rows are
-  const int64_t state_size;
+  DraftEntry* const entries;  // [expansion, budget], shared
+  uint8_t* const scratch;     // the working state of this warp, but for its place
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
-  __device__ GuessStateView state(int64_t index) const {
-    return guess_state_of(problem.guess.state(query, index), guesser.rules.text);
+  __device__ int32_t expansion_count() const { return budget() + kTreeSpares; }
+  __device__ GuessStateView state(int32_t expansion) const {
+    return guess_state_of(problem.guess.state(query, expansion), guesser.rules.text);
   }
-  // Of node -1: of the root.
-  __device__ GuessStateView node_state(int32_t node) const {
-    if (!staged_states) return state(2 + node);
-    return guess_state_of(staged_states + (node + 1) * state_size, guesser.rules.text);
+  // The working state. Its two places take turns: an advance reads one and writes the other.
+  __device__ GuessStateView working(int turn) const {
+    GuessStateView view = guess_state_of(scratch, guesser.rules.text);
+    view.place = &shared.places[warp_index()][turn % 2];
+    return view;
   }
 
-  // The state behind all that has been emitted.
-  __device__ GuessStateView root(GuessTextRow::Head& head) const {
-    int32_t at = head.root, absorbed = head.absorbed;
+  __device__ void copy(const GuessStateView& from, const GuessStateView& to) const {
+    const GuessText& text = guesser.rules.text;
+    guesser.team.copy(from.match_lengths, to.match_lengths, text.size);
+    guesser.team.copy(from.copied, to.copied, text.source_length + 1);
+    guesser.team.copy(reinterpret_cast<const uint8_t*>(from.place),
+                      reinterpret_cast<uint8_t*>(to.place), sizeof(GuessPlace));
+    guesser.team.sync();
+  }
+
+  // Makes state 0 that behind all that has been emitted: as far as that was in the last tree, it
+  // was expanded for it.
+  __device__ void follow_answer(GuessTextRow::Head& head) const {
     const int32_t count = problem.answers.head(query).token_count;
+    int32_t absorbed = head.absorbed, nearest = 0;
+    guesser.team.sync();  // all have read the head
+    GuessStateView at = state(0);
     if (absorbed == GuessTextRow::kFresh) {
       absorbed = 0;
-      guesser.start(state(at));
+      at = working(0);
+      guesser.start(at);
+    } else if (absorbed == count) {
+      return;
+    } else {
+      recall();
+      for (int32_t next; absorbed < count; ++absorbed, nearest = next) {
+        next = expanded(shared, expansion_count(), nearest,
+                        problem.answers.token_ids(query)[absorbed]);
+        if (next == DraftJob::kNone) break;
+      }
+      at = state(nearest);
     }
-    for (; absorbed < count; ++absorbed, at = 1 - at)
-      guesser.advance(state(at), problem.answers.token_ids(query)[absorbed], state(1 - at));
-    guesser.team.sync();  // all have read the head
-    if (guesser.team.leads()) {
-      head.root = at;
-      head.absorbed = absorbed;
+    for (int turn = 1; absorbed < count; ++absorbed, ++turn) {
+      guesser.advance(at, problem.answers.token_ids(query)[absorbed], working(turn));
+      at = working(turn);
     }
-    return staged(state(at));
+    copy(at, state(0));
+    if (guesser.team.leads()) head.absorbed = count;
   }
 
-  // The root's state where those of the nodes are.
-  __device__ GuessStateView staged(const GuessStateView& root) const {
-    if (!staged_states) return root;
-    const GuessStateView copy = node_state(-1);
-    guesser.team.copy(reinterpret_cast<const uint8_t*>(root.place),
-                      reinterpret_cast<uint8_t*>(copy.place),
-                      static_cast<int32_t>(guess_state_size(guesser.rules.text.size,
-                                                            guesser.rules.text.source_length)));
+  // A state's row ends its place with what it extends.
+  __device__ int2& lineage(int32_t expansion) const {
+    return *reinterpret_cast<int2*>(problem.guess.state(query, expansion) + kGuessPlaceBytes -
+                                    sizeof(int2));
+  }
+  __device__ void recall() const {
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp) {
+      const int2 from = lineage(i);
+      shared.parents[i] = from.x;
+      shared.tokens[i] = from.y;
+    }
     guesser.team.sync();
-    return copy;
+  }
+  // By the warp that grew the tree, for the next round.
+  __device__ void remember() const {
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp)
+      lineage(i) = {shared.parents[i], shared.tokens[i]};
   }
 
-  // The likeliest tokens behind a state as entries [parent].
-  __device__ void expand(const GuessStateView& from, int32_t parent, float log_prob) const {
-    DraftEntry* entries = shared.entries + parent * budget();
-    for (int32_t i = lane_index(); i < budget(); i += kWarp)
-      entries[i].token = SymbolTable::kNoToken;
-    guesser.team.sync();
-    guesser.tokens(from, [&](int32_t token, float token_log_prob, int32_t place) {
-      const float path = log_prob + token_log_prob;
-      if (token != guesser.rules.symbols.special.eos && place < budget() &&
-          path >= problem.min_log_prob)
-        entries[place] = {path, token};
+  // The token that copying goes on with, or kNoToken.
+  __device__ int32_t copied(const GuessStateView& at) const {
+    const GuessRules& rules = guesser.rules;
+    const int32_t position = at.place->copy_point;
+    if (position >= rules.text.size) return SymbolTable::kNoToken;
+    const int32_t token = rules.symbols.token(rules.text.symbols[position], at.place->rings);
+    const bool is = token != SymbolTable::kNoToken && !rules.symbols.special.holds(token);
+    return is ? token : SymbolTable::kNoToken;
+  }
+
+  // `before`: the expansion that is one token shorter.
+  __device__ void expand(const DraftJob& job, int32_t before) const {
+    if (job.expansion == DraftJob::kNone) return;
+    GuessStateView at = state(job.from);
+    int32_t token = job.token;
+    for (int turn = 0; turn < job.tokens; ++turn) {
+      if (token == DraftJob::kCopied) token = copied(at);
+      if (token == SymbolTable::kNoToken) return;
+      guesser.team.sync();  // all have read the place
+      guesser.advance(at, token, working(turn));
+      at = working(turn);
+      if (turn + 1 < job.tokens) token = DraftJob::kCopied;
+    }
+    if (job.tokens > 0) copy(at, state(job.expansion));
+    DraftEntry* to = entries + job.expansion * budget();
+    const int32_t eos = guesser.rules.symbols.special.eos;
+    const int32_t places = guesser.tokens(at, [&](int32_t likely, float log_prob, int32_t place) {
+      if (place < budget()) to[place] = {log_prob, likely == eos ? SymbolTable::kNoToken : likely};
     });
+    if (!guesser.team.leads()) return;
+    shared.parents[job.expansion] = before;
+    shared.tokens[job.expansion] = token;
+    shared.counts[job.expansion] = min(places, budget());
+  }
+};
+
+// The warp that lets nodes join: lane l keeps the root (l = 0) or node l - 1, and which of its
+// entries comes next.
+struct TreeGrower {
+  const ProposeTreeProblem& problem;
+  const int query;
+  TreeShared& shared;
+  DraftEntry* const entries;
+
+  int32_t expansion = DraftJob::kNone, depth = 0, next = 0, token = 0;
+  float base = 0, log_prob = 0;  // of the path up to here, and with the next entry
+  uint32_t rank = 0;             // by log_prob; 0: no entry is left
+  // The same in all lanes.
+  int32_t nodes = 0, open = 0;  // nodes of the tree; the lane whose expansion is asked for
+  uint64_t kept = 1;            // expansions of nodes
+  int32_t newest = 0;           // expansion
+  int32_t room = 0;             // of a job of the next turn, by lane
+
+  __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
+  __device__ int32_t expansion_count() const { return budget() + kTreeSpares; }
+
+  // Numbers that rise with a log-prob, from 1 on.
+  static __device__ uint32_t rank_of(float log_prob) {
+    const uint32_t bits = __float_as_uint(log_prob);
+    return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
   }
 
-  // Whether entry `left` becomes a node before `right`: the likelier one, then that of the earlier
-  // parent, then the lower id.
-  __device__ bool before(int32_t left, int32_t right) const {
-    if (left < 0 || right < 0) return left >= 0;
-    const DraftEntry &one = shared.entries[left], &other = shared.entries[right];
-    if (one.log_prob != other.log_prob) return one.log_prob > other.log_prob;
-    if (left / budget() != right / budget()) return left < right;
-    return one.token < other.token;
+  // Puts the next entry of this lane first: of those that are equally likely as a path, the lowest
+  // token.
+  __device__ void look() {
+    rank = 0;
+    if (expansion == DraftJob::kNone) return;
+    DraftEntry* mine = entries + expansion * budget();
+    const int32_t count = shared.counts[expansion];
+    while (next < count && mine[next].token == SymbolTable::kNoToken) ++next;
+    if (next >= count) return;
+    const DraftEntry first = mine[next];
+    log_prob = base + first.log_prob;
+    int32_t best = next;
+    for (int32_t i = next + 1; i < count && base + mine[i].log_prob == log_prob; ++i)
+      if (mine[i].token != SymbolTable::kNoToken && mine[i].token < mine[best].token) best = i;
+    token = mine[best].token;
+    mine[next] = mine[best];
+    if (best != next) mine[best] = first;
+    if (log_prob >= problem.min_log_prob) rank = rank_of(log_prob);
   }
 
-  // The best of the first `count` entries, or -1.
-  __device__ int32_t best_entry(int32_t count) const {
-    int32_t best = -1;
-    for (int32_t i = lane_index(); i < count; i += kWarp)
-      if (shared.entries[i].token != SymbolTable::kNoToken && before(i, best)) best = i;
-    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-      const int32_t other = __shfl_xor_sync(~0U, best, distance);
-      if (before(other, best)) best = other;
+  // The lane whose entry is the likeliest, the earlier node among equals, or -1.
+  static __device__ int best_lane(uint32_t rank) {
+    const uint32_t best = __reduce_max_sync(~0U, rank);
+    return best == 0 ? -1 : __ffs(static_cast<int>(__ballot_sync(~0U, rank == best))) - 1;
+  }
+
+  __device__ int32_t expanded(int32_t from, int32_t by) const {
+    return cuda::expanded(shared, expansion_count(), from, by);
+  }
+
+  // Room for the next turn's expansions, one a lane of the first kTreeWarps: the oldest ones that
+  // are no nodes. Nothing extends them any more.
+  __device__ void take() {
+    uint64_t taken = 0;
+    for (int job = 0; job < kTreeWarps; ++job) {
+      do newest = newest + 1 < expansion_count() ? newest + 1 : 0;
+      while ((kept >> newest & 1) != 0);
+      taken |= uint64_t{1} << newest;
+      if (lane_index() == job) room = newest;
     }
-    return best;
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp) {
+      const int32_t parent = shared.parents[i];
+      const bool extends = parent >= 0 && (taken >> parent & 1) != 0;
+      if (extends || (taken >> i & 1) != 0) shared.parents[i] = DraftJob::kNone;
+    }
+    __syncwarp();
   }
 
-  // Returns the number of nodes.
-  __device__ int32_t grow(const GuessStateView& root) const {
-    expand(root, 0, 0.0f);
-    for (int32_t node = 0; node < budget(); ++node) {
-      const int32_t best = best_entry((node + 1) * budget());
-      if (best < 0) return node;
-      const DraftEntry entry = shared.entries[best];
-      const int32_t parent = best / budget() - 1;
-      const int32_t depth = parent < 0 ? 1 : shared.depths[parent] + 1;
-      guesser.team.sync();
-      if (guesser.team.leads()) {
-        problem.drafts.token_ids(query)[node] = entry.token;
-        problem.drafts.parents(query)[node] = parent;
-        shared.entries[best].token = SymbolTable::kNoToken;
-        shared.depths[node] = depth;
+  // The jobs of the first turn: the root, and what is copied behind it.
+  __device__ void begin() {
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp)
+      shared.parents[i] = DraftJob::kNone;
+    const int32_t job = lane_index();
+    if (job < kTreeWarps)
+      shared.jobs[job] = {job < budget() ? job : DraftJob::kNone, 0, DraftJob::kCopied, job};
+    newest = kTreeWarps - 1;
+    if (lane_index() != 0) return;
+    expansion = 0;
+    shared.grown = 0;
+  }
+
+  // Lets nodes join. Whether the tree is whole; else the next jobs are there.
+  __device__ bool grow() {
+    if (lane_index() == open) look();
+    int32_t from, by, deep;
+    float path;
+    for (;;) {
+      __syncwarp();
+      const int parent = best_lane(rank);
+      if (parent < 0) return true;
+      from = __shfl_sync(~0U, expansion, parent);
+      by = __shfl_sync(~0U, token, parent);
+      deep = __shfl_sync(~0U, depth, parent) + 1;
+      path = __shfl_sync(~0U, log_prob, parent);
+      if (lane_index() == 0) {
+        problem.drafts.token_ids(query)[nodes] = by;
+        problem.drafts.parents(query)[nodes] = parent - 1;
       }
-      if (node + 1 == budget()) break;
-      if (depth == problem.max_depth) {
-        for (int32_t i = lane_index(); i < budget(); i += kWarp)
-          shared.entries[(node + 1) * budget() + i].token = SymbolTable::kNoToken;
-        guesser.team.sync();
-        continue;
-      }
-      const GuessStateView child = node_state(node);
-      guesser.advance(parent < 0 ? root : node_state(parent), entry.token, child);
-      expand(child, node + 1, entry.log_prob);
+      if (++nodes == budget()) return true;
+      const int32_t behind = deep < problem.max_depth ? expanded(from, by) : DraftJob::kNone;
+      const bool asks = deep < problem.max_depth && behind == DraftJob::kNone;
+      if (behind != DraftJob::kNone) kept |= uint64_t{1} << behind;
+      // The parent's next entry, and the node's own first one.
+      if (lane_index() == parent) ++next;
+      if (lane_index() == nodes) join(behind, deep, path);
+      if (lane_index() == parent || lane_index() == nodes) look();
+      if (asks) break;
     }
-    return budget();
+    open = nodes;
+    take();
+    const int32_t behind = __shfl_sync(~0U, room, 0);
+    kept |= uint64_t{1} << behind;
+    if (lane_index() == open) expansion = behind;
+    ask(from, by);
+    return false;
+  }
+
+  __device__ void join(int32_t behind, int32_t deep, float path) {
+    expansion = behind;
+    depth = deep;
+    base = path;
+  }
+
+  // The jobs of a turn: what is asked for, what is copied behind it, and the likeliest other
+  // entries.
+  __device__ void ask(int32_t from, int32_t by) {
+    const int lane = lane_index();
+    const int32_t copies = min(kCopyWarps, budget() - nodes);
+    DraftJob mine{lane < copies ? room : DraftJob::kNone, from, by, lane + 1};
+    uint32_t left = depth + 1 < problem.max_depth ? rank : 0;
+    for (int job = copies; job < kTreeWarps; ++job) {
+      const int likely = best_lane(left);
+      if (likely < 0) break;
+      const int32_t parent = __shfl_sync(~0U, expansion, likely);
+      const int32_t next_token = __shfl_sync(~0U, token, likely);
+      if (lane == likely) left = 0;
+      const bool fresh = expanded(parent, next_token) == DraftJob::kNone;
+      if (lane == job && fresh) mine = {room, parent, next_token, 1};
+    }
+    if (lane < kTreeWarps) shared.jobs[lane] = mine;
   }
 };
 
 // A row that does not fit what it says it holds gets no drafts.
-inline __global__ void propose_tree_kernel(ProposeTreeProblem problem) {
+inline __global__ void __launch_bounds__(kTreeThreads, 2)
+    propose_tree_kernel(ProposeTreeProblem problem) {
   __shared__ TreeShared shared;
-  const int query = blockIdx.x;
+  const int query = blockIdx.x, warp = warp_index();
   if (problem.answers.head(query).state != GreedyAnswer::kLive) return;
-  const uint8_t* tables = problem.guess.tables;
-  uint8_t* text = problem.guess.text(query);
-  int32_t count = 0;
-  if (Guesser::fits(tables, text, problem.guess.text_stride, problem.guess.state_stride)) {
-    Guesser guesser = Guesser::on(tables, text, shared.guess);
-    Stage stage{shared.staged, kStagedBytes};
-    guesser.keep(stage);
-    const GuessText& copied = guesser.rules.text;
-    const int64_t size = (guess_state_size(copied.size, copied.source_length) + 15) / 16 * 16;
-    uint8_t* states = stage.take(problem.drafts.limit * size);
-    const TreeProposer proposer{problem, query, guesser, shared, states, size};
-    count = proposer.grow(proposer.root(*reinterpret_cast<GuessTextRow::Head*>(text)));
+  const GuessTensors& guess = problem.guess;
+  auto& head = *reinterpret_cast<GuessTextRow::Head*>(guess.text(query));
+  if (!Guesser::fits(guess.tables, guess.text(query), guess.text_stride, guess.state_stride)) {
+    if (threadIdx.x == 0) problem.drafts.count(query) = 0;
+    return;
   }
-  if (lane_index() == 0) problem.drafts.count(query) = count;
+  const int64_t budget = problem.drafts.limit, expansions = budget + kTreeSpares;
+  const int64_t own_size = round16(GuessShared::size(Guesser::alphabet(guess.tables)));
+  const int64_t state_size = round16(guess_state_size(head.size, head.source_length));
+  Stage stage{shared.arena, TreeShared::kArena};
+  uint8_t* own = stage.take(kTreeWarps * own_size) + warp * own_size;
+  auto* entries = reinterpret_cast<DraftEntry*>(
+      stage.take(expansions * budget * static_cast<int64_t>(sizeof(DraftEntry))));
+  uint8_t* states = stage.take(kTreeWarps * state_size);
+  uint8_t* scratch = states ? states + warp * state_size : guess.state(query, expansions + warp);
+  Guesser reader =
+      Guesser::on(guess.tables, guess.text(query), *reinterpret_cast<GuessShared*>(own));
+  reader.keep(stage);
+  const TreeGuesser guesser{problem, query, reader, shared, entries, scratch};
+  TreeGrower grower{problem, query, shared, entries};
+  __syncthreads();
+  if (warp == 0) {
+    guesser.follow_answer(head);
+    grower.begin();
+  }
+  for (bool first = true;; first = false) {
+    __syncthreads();
+    if (shared.grown) break;
+    const bool follows = warp > 0 && (first || warp < kCopyWarps);
+    const DraftJob& job = shared.jobs[warp];
+    guesser.expand(job, follows ? shared.jobs[warp - 1].expansion : job.from);
+    __syncthreads();
+    if (warp != 0) continue;
+    const bool grown = grower.grow();
+    if (lane_index() == 0) shared.grown = grown;
+  }
+  if (warp == 0) guesser.remember();
+  if (threadIdx.x == 0) problem.drafts.count(query) = grower.nodes;
 }
 
 }  // namespace molspec::cuda

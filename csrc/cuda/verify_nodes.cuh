@@ -1,27 +1,22 @@
-// verify_nodes on the GPU: a warp a query.
+// verify_nodes on the GPU: a block a query. Its warps look at all nodes at once, then one follows
+// the path.
 
 #pragma once
 
 #include "cuda/kernels.h"
 #include "cuda/likeliest.cuh"
 #include "rules/argmax.h"
+#include "text/symbol_table.h"
 
 namespace molspec::cuda {
 
-// The draft of a token behind `node`, as a node of the step, or kLastToken where there is
-// none.
-inline __device__ int32_t drafted(const DraftRows& drafts, int query, int32_t node,
-                                  int32_t token_id) {
-  const int32_t count = drafts.count(query);
-  for (int32_t begin = 0; begin < count; begin += kWarp) {
-    const int32_t i = begin + lane_index();
-    const bool is =
-        i < count && drafts.parents(query)[i] + 1 == node && drafts.token_ids(query)[i] == token_id;
-    const unsigned found = __ballot_sync(~0U, is);
-    if (found) return begin + __ffs(static_cast<int>(found));
-  }
-  return kLastToken;
-}
+constexpr int kVerifyThreads = 512;
+// Of a query; those behind are looked at when the path comes to them.
+constexpr int kMostVerified = 256;
+
+struct Draft {
+  int32_t parent, token_id;  // SymbolTable::kNoToken: there is none
+};
 
 // rules/argmax.h: a warp. Lane 0 writes what all lanes find.
 struct VerifyTeam {
@@ -29,14 +24,40 @@ struct VerifyTeam {
   const int query;
   const int64_t first_node;
   int32_t* token_ids;
-  int32_t* slots;  // behind the path
+  int32_t* slots;     // behind the path
+  LikelyToken* best;  // [kMostVerified], shared
+  const int32_t count = problem.drafts.count(query);
+  const Draft own = draft(lane_index());
 
+  // All warps; the block must meet before the path is followed.
+  __device__ void look() const {
+    const int32_t most = min(1 + count, kMostVerified);
+    for (int32_t node = warp_index(); node < most; node += kVerifyThreads / kWarp) {
+      const LikelyToken token = look_at(node);
+      if (lane_index() == 0) best[node] = token;
+    }
+  }
   __device__ LikelyToken likeliest(int32_t node) const {
+    return node < kMostVerified ? best[node] : look_at(node);
+  }
+  __device__ LikelyToken look_at(int32_t node) const {
     const float* row = problem.log_probs + (first_node + node) * problem.vocab_size;
     return cuda::likeliest(row, problem.vocab_size);
   }
+  // The lanes' own drafts first, which are there already.
   __device__ int32_t drafted(int32_t node, int32_t token_id) const {
-    return cuda::drafted(problem.drafts, query, node, token_id);
+    int32_t begin = 0;
+    for (Draft mine = own;; mine = draft(begin + lane_index())) {
+      const unsigned found =
+          __ballot_sync(~0U, mine.parent + 1 == node && mine.token_id == token_id);
+      if (found) return begin + __ffs(static_cast<int>(found));
+      begin += kWarp;
+      if (begin >= count) return kLastToken;
+    }
+  }
+  __device__ Draft draft(int32_t i) const {
+    if (i >= count) return {-1, SymbolTable::kNoToken};
+    return {problem.drafts.parents(query)[i], problem.drafts.token_ids(query)[i]};
   }
   // The node keeps its slot: what stands there has not been kept, as nodes only grow.
   __device__ void keep(int32_t node, int32_t count) const {
@@ -55,9 +76,16 @@ inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
   const int query = blockIdx.x;
   GreedyAnswer answer = problem.answers.head(query);
   if (answer.state != GreedyAnswer::kLive || answer.first_node < 0) return;
-  __syncwarp();  // all have read what lane 0 will write
-  const VerifyTeam team{problem, query, answer.first_node, problem.answers.token_ids(query),
-                        problem.slots.row(query) + answer.token_count};
+  __shared__ LikelyToken best[kMostVerified];
+  const VerifyTeam team{problem,
+                        query,
+                        answer.first_node,
+                        problem.answers.token_ids(query),
+                        problem.slots.row(query) + answer.token_count,
+                        best};
+  team.look();
+  __syncthreads();  // all have read the answer, too
+  if (warp_index() != 0) return;
   const Verdict verdict =
       accept_argmax(team, problem.eos_id, problem.answers.max_length(query), answer);
   if (verdict == Verdict::kDone) answer.state = GreedyAnswer::kDone;

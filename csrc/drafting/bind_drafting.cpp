@@ -31,12 +31,9 @@ void bind_ngram(py::module_& module) {
   py::class_<NgramModel>(module, "NgramModel")
       .def(py::init([](const py::bytes& bytes) { return NgramModel(std::string(bytes)); }))
       .def("lookup", [](const NgramModel& model, const Ids& context, float floor) {
-        const NgramTable table = model.table();
         NgramLookup lookup;
-        lookup.fit(table);
         const int count =
-            ngram_lookup(HostTeam(lookup), table, context.data(), static_cast<int>(context.size()),
-                         floor, lookup.path, lookup.found.data());
+            lookup.find(model.table(), context.data(), static_cast<int>(context.size()), floor);
         std::vector<std::pair<int32_t, float>> found;
         for (int i = 0; i < count; ++i) {
           const auto& [symbol, probability] = lookup.found[static_cast<size_t>(i)];

@@ -101,10 +101,8 @@ int32_t Guess::observed_symbol(const GuessState& state, int32_t token) const {
 
 int Guess::find_symbols(const GuessState& state) const {
   const NgramTable ngram = model_->ngram()->table();
-  lookup_.fit(ngram);
   GuessContext context;
-  return guess_symbols(HostTeam(lookup_), rules_, ngram, view(state),
-                       {context.data(), lookup_.path, lookup_.found.data()});
+  return guess_symbols(HostTeam(lookup_), rules_, ngram, view(state), context.data());
 }
 
 int Guess::find_copies(const GuessState& state) const {

@@ -4,9 +4,16 @@
 #pragma once
 
 #include "common/limits.h"
+#include "drafting/context_index.h"
 #include "drafting/guess_rules.h"
 
 namespace molspec {
+
+// An n-gram model as a device reads it.
+struct IndexedNgram {
+  NgramTable table;
+  ContextIndex index;
+};
 
 // Takes arrays one behind the other, each where it may begin. With a null base only sizes count.
 class RowCarver {
@@ -31,10 +38,10 @@ struct GuessTables {
   struct Head {
     SpecialIds special;
     int32_t vocab_size, order, alphabet_size;
-    uint32_t context_count, continuation_count;
+    uint32_t context_count, continuation_count, bucket_count, seed;
   };
   SymbolTable symbols;
-  NgramTable ngram;
+  IndexedNgram ngram;
 
   MOLSPEC_ANYWHERE static GuessTables carve(const Head& head, RowCarver& row) {
     row.take<Head>(1);
@@ -44,13 +51,19 @@ struct GuessTables {
     tables.symbols.ring_tokens = row.take<int32_t>(SymbolTable::kRingNumbers);
     tables.symbols.vocab_size = head.vocab_size;
     tables.symbols.special = head.special;
-    tables.ngram.contexts = row.take<NgramContext>(int64_t{head.context_count} + 1);
-    tables.ngram.context_symbols = row.take<uint16_t>(head.context_count);
-    tables.ngram.continuations = row.take<NgramContinuation>(head.continuation_count);
-    tables.ngram.probabilities = row.take<float>(256);
-    tables.ngram.context_count = head.context_count;
-    tables.ngram.order = head.order;
-    tables.ngram.alphabet_size = head.alphabet_size;
+    NgramTable& ngram = tables.ngram.table;
+    ngram.contexts = row.take<NgramContext>(int64_t{head.context_count} + 1);
+    ngram.context_symbols = row.take<uint16_t>(head.context_count);
+    ngram.continuations = row.take<NgramContinuation>(head.continuation_count);
+    ngram.probabilities = row.take<float>(256);
+    ngram.context_count = head.context_count;
+    ngram.order = head.order;
+    ngram.alphabet_size = head.alphabet_size;
+    ContextIndex& index = tables.ngram.index;
+    index.entries = row.take<ContextEntry>(int64_t{head.bucket_count} * ContextIndex::kBucket);
+    index.parents = row.take<uint32_t>(head.context_count);
+    index.bucket_count = head.bucket_count;
+    index.seed = head.seed;
     return tables;
   }
 };
@@ -59,8 +72,7 @@ struct GuessTextRow {
   struct Head {
     int32_t size, source_length, atom_count;
     int32_t alphabet_size;  // of ring symbols
-    int32_t absorbed;       // tokens that the state at `root` has gone along; kFresh: there is none
-    int32_t root;           // which of the first two states
+    int32_t absorbed;       // tokens that the root's state has gone along; kFresh: there is none
   };
   static constexpr int32_t kFresh = -1;
 
@@ -78,16 +90,20 @@ struct GuessTextRow {
   }
 };
 
-// A state's row: its place, match lengths and copied atoms.
-constexpr int64_t kGuessPlaceBytes = 64;
-static_assert(sizeof(GuessPlace) <= kGuessPlaceBytes, "a state's row begins with its place");
+// A state's row: its place, match lengths and copied atoms, in whole words.
+constexpr int64_t kGuessPlaceBytes = 72;
+static_assert(
+    sizeof(GuessPlace) + 8 <= kGuessPlaceBytes,
+    "a state's row begins with its place, and ends that with 8 bytes of the device's own");
 
+MOLSPEC_ANYWHERE inline int64_t guess_row_bytes(int64_t count) { return (count + 7) / 8 * 8; }
 MOLSPEC_ANYWHERE inline GuessStateView guess_state_of(uint8_t* row, const GuessText& text) {
   uint8_t* match_lengths = row + kGuessPlaceBytes;
-  return {match_lengths, match_lengths + text.size, reinterpret_cast<GuessPlace*>(row)};
+  return {match_lengths, match_lengths + guess_row_bytes(text.size),
+          reinterpret_cast<GuessPlace*>(row)};
 }
 MOLSPEC_ANYWHERE inline int64_t guess_state_size(int64_t text_size, int64_t source_length) {
-  return (kGuessPlaceBytes + text_size + source_length + 1 + 7) / 8 * 8;
+  return kGuessPlaceBytes + guess_row_bytes(text_size) + guess_row_bytes(source_length + 1);
 }
 
 }  // namespace molspec

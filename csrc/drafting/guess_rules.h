@@ -6,8 +6,8 @@
 //   leads(), sync()          sync: what any member wrote before, all see behind
 //   extend_matches, copy     loops over bytes
 //   best_copy                the first position of the best score above one, or -1
-//   find                     the index of a symbol, or -1; behind both, all members have read
-//   child, begin_lookup, add_continuations, back_off    see ngram_table.h
+//   look_up, found           what an n-gram model lists behind a context (host_team.h), and where
+//   find                     the index of a symbol there, or -1; behind these, all have read
 
 #pragma once
 
@@ -109,26 +109,30 @@ struct GuessRules {
   // What one member does of `advance_guess`.
   MOLSPEC_ANYWHERE void follow(const GuessPlace& parent, int32_t token, int32_t symbol,
                                const GuessStateView& child) const {
+    const GuessPlace before = parent;  // one load for all: what is written may be what is read
     GuessPlace& place = *child.place;
-    place = parent;
-    const bool ended = parent.copy_point == text.source_length || symbol == symbols.special.pad;
-    if (text.symbols[parent.copy_point] == symbol && !ended) {
-      mark_copied(parent.copy_point, child);
-      ++place.copy_point;
-    }
-    place.history[0] = symbol;
-    for (int i = 1; i < GuessPlace::kHistory; ++i) place.history[i] = parent.history[i - 1];
-    symbols.advance(token, place.rings);
+    const bool ended = before.copy_point == text.source_length || symbol == symbols.special.pad;
+    const bool goes_on = text.symbols[before.copy_point] == symbol && !ended;
     const TokenKind kind = symbols.kinds[token];
-    place.open_parentheses += (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
-    expect_jump(parent, kind, child);
+    place.uncopied_count = before.uncopied_count - (goes_on ? mark_copied(before, child) : 0);
+    place.copy_point = before.copy_point + goes_on;
+    place.open_parentheses =
+        before.open_parentheses + (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
+    place.history[0] = symbol;
+    for (int i = 1; i < GuessPlace::kHistory; ++i) place.history[i] = before.history[i - 1];
+    place.rings = before.rings;
+    symbols.advance(token, place.rings);
+    expect_jump(before, kind, child);
   }
 
-  MOLSPEC_ANYWHERE void mark_copied(int32_t position, const GuessStateView& state) const {
-    if (text_kind(position) != TokenKind::kAtom) return;
-    uint8_t& copied = state.copied[text.atoms[position]];
-    state.place->uncopied_count -= 1 - copied;
+  // Marks the atom at the copy point as copied, if one is there; how many were not before.
+  MOLSPEC_ANYWHERE int32_t mark_copied(const GuessPlace& before,
+                                       const GuessStateView& state) const {
+    if (text_kind(before.copy_point) != TokenKind::kAtom) return 0;
+    uint8_t& copied = state.copied[text.atoms[before.copy_point]];
+    const int32_t fresh = 1 - copied;
     copied = 1;
+    return fresh;
   }
 
   // Two places to go on copying that no matching symbols tell: behind ".", the first atom that is
@@ -233,27 +237,18 @@ MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
   team.sync();
 }
 
-// Memory for what the n-gram model finds; `found` has room for its alphabet.
-struct GuessScratch {
-  int32_t* context;  // [kGuessContext]
-  uint32_t* path;    // [NgramTable::kMaxOrder]
-  SymbolProbability* found;
-};
-
-// Fills scratch.found with distinct symbols, and kNoSymbol; returns how many.
-template <typename Team>
-MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules,
-                                   const NgramTable& ngram, const GuessStateView& state,
-                                   const GuessScratch& scratch) {
-  if (team.leads()) rules.context(state, scratch.context);
+// Finds distinct symbols, and kNoSymbol; returns how many. `context` has room for kGuessContext.
+template <typename Team, typename Ngram>
+MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules, const Ngram& ngram,
+                                   const GuessStateView& state, int32_t* context) {
+  if (team.leads()) rules.context(state, context);
   team.sync();
-  SymbolProbability* found = scratch.found;
-  const int count =
-      ngram_lookup(team, ngram, scratch.context, kGuessContext, kGuessFloor, scratch.path, found);
-  const int copy = team.find(found, count, rules.copy_symbol());
+  const int count = team.look_up(ngram, context, kGuessFloor);
+  const int copy = team.find(count, rules.copy_symbol());
   if (copy < 0) return count;
   const int32_t symbol = rules.text.symbols[state.place->copy_point];
-  const int same = team.find(found, count, symbol);
+  const int same = team.find(count, symbol);
+  SymbolProbability* found = team.found();
   if (team.leads()) {
     if (same >= 0) found[same].probability += found[copy].probability;
     found[copy].symbol = same >= 0 ? GuessRules::kNoSymbol : symbol;

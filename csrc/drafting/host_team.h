@@ -12,17 +12,72 @@ namespace molspec {
 // What a lookup finds, and its scratch memory.
 struct NgramLookup {
   std::vector<SymbolProbability> found;  // [alphabet]
-  std::vector<uint32_t> stamps;          // [alphabet]: the lookup that found a symbol last
-  uint32_t stamp = 0;
-  uint32_t path[NgramTable::kMaxOrder];
 
-  void fit(const NgramTable& table) {
-    const auto size = static_cast<size_t>(table.alphabet_size);
-    if (stamps.size() == size) return;
-    found.resize(size);
-    stamps.assign(size, 0);
-    stamp = 0;
+  // Writes to `found` the symbols behind a context, each once, those that the longest known context
+  // lists first; returns how many. Stops where all that are left have less than `floor` together,
+  // so that the sum may be less than 1, but never more. At most the last order - 1 symbols of the
+  // context are read.
+  int find(const NgramTable& table, const int32_t* context, int context_length, float floor) {
+    begin(table);
+    const int longest = std::min(context_length, table.order - 1);
+    int depth = 0;
+    path_[0] = 0;
+    while (depth < longest) {
+      const uint32_t node = child(table, path_[depth], context[context_length - 1 - depth]);
+      if (node == table.context_count) break;
+      path_[++depth] = node;
+    }
+    int count = 0;
+    float weight = 1.0F;
+    float left = 1.0F;
+    for (; depth >= 0 && left >= floor; --depth) {
+      const int first = count;
+      count = add_continuations(table, path_[depth], weight, count);
+      for (int i = first; i < count; ++i) left -= found[static_cast<size_t>(i)].probability;
+      weight *= table.contexts[path_[depth]].back_off;
+    }
+    return count;
   }
+
+ private:
+  void begin(const NgramTable& table) {
+    const auto size = static_cast<size_t>(table.alphabet_size);
+    if (stamps_.size() != size) {
+      found.resize(size);
+      stamps_.assign(size, 0);
+      stamp_ = 0;
+    }
+    if (++stamp_ != 0) return;
+    std::fill(stamps_.begin(), stamps_.end(), 0);
+    stamp_ = 1;
+  }
+
+  // The context with one symbol more, or context_count.
+  static uint32_t child(const NgramTable& table, uint32_t context, int32_t symbol) {
+    const uint16_t* begin = table.context_symbols + table.contexts[context].first_child;
+    const uint16_t* end = table.context_symbols + table.contexts[context + 1].first_child;
+    const uint16_t* at = std::lower_bound(begin, end, symbol);
+    return at == end || *at != symbol ? table.context_count
+                                      : static_cast<uint32_t>(at - table.context_symbols);
+  }
+
+  int add_continuations(const NgramTable& table, uint32_t context, float weight, int count) {
+    const uint32_t stamp = stamp_;
+    uint32_t* stamps = stamps_.data();
+    SymbolProbability* to = found.data();
+    for (uint32_t i = table.contexts[context].first_continuation;
+         i < table.contexts[context + 1].first_continuation; ++i) {
+      const NgramContinuation continuation = table.continuations[i];
+      if (stamps[continuation.symbol] == stamp) continue;
+      stamps[continuation.symbol] = stamp;
+      to[count++] = {continuation.symbol, weight * table.probabilities[continuation.code]};
+    }
+    return count;
+  }
+
+  std::vector<uint32_t> stamps_;  // [alphabet]: the lookup that found a symbol last
+  uint32_t stamp_ = 0;
+  uint32_t path_[NgramTable::kMaxOrder];
 };
 
 class HostTeam {
@@ -66,44 +121,16 @@ class HostTeam {
     return found;
   }
 
-  int find(const SymbolProbability* found, int count, int32_t symbol) const {
+  int find(int count, int32_t symbol) const {
     for (int i = 0; i < count; ++i)
-      if (found[i].symbol == symbol) return i;
+      if (found()[i].symbol == symbol) return i;
     return -1;
   }
 
-  uint32_t child(const NgramTable& table, uint32_t context, int32_t symbol) const {
-    const uint16_t* begin = table.context_symbols + table.contexts[context].first_child;
-    const uint16_t* end = table.context_symbols + table.contexts[context + 1].first_child;
-    const uint16_t* at = std::lower_bound(begin, end, symbol);
-    return at == end || *at != symbol ? table.context_count
-                                      : static_cast<uint32_t>(at - table.context_symbols);
+  int look_up(const NgramTable& table, const int32_t* context, float floor) const {
+    return lookup_.find(table, context, kGuessContext, floor);
   }
-
-  float back_off(const NgramTable& table, uint32_t context) const {
-    return table.contexts[context].back_off;
-  }
-
-  void begin_lookup(const NgramTable& table) const {
-    lookup_.fit(table);
-    if (++lookup_.stamp != 0) return;
-    std::fill(lookup_.stamps.begin(), lookup_.stamps.end(), 0);
-    lookup_.stamp = 1;
-  }
-
-  int add_continuations(const NgramTable& table, uint32_t context, float weight,
-                        SymbolProbability* found, int count) const {
-    const uint32_t stamp = lookup_.stamp;
-    uint32_t* stamps = lookup_.stamps.data();
-    for (uint32_t i = table.contexts[context].first_continuation;
-         i < table.contexts[context + 1].first_continuation; ++i) {
-      const NgramContinuation continuation = table.continuations[i];
-      if (stamps[continuation.symbol] == stamp) continue;
-      stamps[continuation.symbol] = stamp;
-      found[count++] = {continuation.symbol, weight * table.probabilities[continuation.code]};
-    }
-    return count;
-  }
+  SymbolProbability* found() const { return lookup_.found.data(); }
 
  private:
   static int longest(const uint8_t* matches, int32_t count) {

@@ -14,7 +14,7 @@ ProposeTreeProblem propose_tree_check(const Tensor& answers, const Tensor& draft
   const int64_t queries = problem.answers.query_count, limit = problem.drafts.limit;
   check(limit >= 1 && limit <= kMostTreeNodes, "drafts has room for ", limit,
         " nodes: expected 1 to ", kMostTreeNodes);
-  problem.guess = guess_tensors_check(tables, texts, states, queries, limit + 1);
+  problem.guess = guess_tensors_check(tables, texts, states, queries, limit + kTreeStates);
   check(max_depth >= 1, "max_depth is ", max_depth, ": expected at least 1");
   problem.max_depth = static_cast<int32_t>(max_depth);
   problem.min_log_prob = static_cast<float>(min_log_prob);

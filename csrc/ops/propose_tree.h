@@ -1,6 +1,6 @@
-// propose_tree: best-first expansion of a guess, as drafting/draft_tree.h says. A query has two
-// guess states for its emitted tokens, the running one and the one before or behind it, then one
-// for each node of the tree that has children.
+// propose_tree: best-first expansion of a guess, as drafting/draft_tree.h says. A query has a guess
+// state for its emitted tokens, then those that the device keeps of nodes and of what may become
+// one.
 
 #pragma once
 

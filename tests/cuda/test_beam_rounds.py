@@ -205,7 +205,7 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
         cuda.ops.replay_beams([answers, *trees], [ids, log_probs], norms[:3], 3, 2)
     with pytest.raises(RuntimeError, match="path_slots has 16 nodes a query: expected at least 18"):
         cuda.ops.replay_beams(state(2, 3, 4, 16), [ids[:32], log_probs[:32]], norms, 3, 2)
-    guess = torch.zeros(99).byte(), torch.zeros(2, 24).byte(), torch.zeros(2, 32, 64).byte()
+    guess = torch.zeros(99).byte(), torch.zeros(2, 24).byte(), torch.zeros(2, 32, 72).byte()
     ahead = [answers, *trees], [ids, log_probs], norms, guess, 3
     with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
         cuda.ops.look_ahead(*ahead, 5, 0, 0.0, 1, 2)
@@ -214,7 +214,7 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     ):
         cuda.ops.look_ahead(*ahead, 4, 1, 0.0, 1, 2)
     with pytest.raises(
-        RuntimeError, match=r"states has shape \[2, 31, 64\]: expected \[2, 32, a mul"
+        RuntimeError, match=r"states has shape \[2, 31, 72\]: expected \[2, 32, a mul"
     ):
         cuda.ops.look_ahead(
             *ahead[:3], [*guess[:2], guess[2][:, :31].contiguous()], 3, 4, 0, 0.0, 1, 2

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "gpu"))
 
+import cost
 import sass
 
 #: No counter; and what it waits for.
@@ -76,3 +77,37 @@ def test_a_call_is_for_numbers_that_do_not_come() -> None:
         )
     )["kernel"]
     assert sass.walk(kernel, []).instructions == 3
+
+
+def test_code_is_traced_to_lines_and_where_they_are_inlined() -> None:
+    listing = """
+.text.kernel:
+        //## File "a.cuh", line 3 inlined at "b.cuh", line 9
+        //## File "b.cuh", line 9
+        /*0000*/                   MOV R1, R2 ;
+        /*0010*/                   NOP ;
+        //## File "b.cuh", line 10
+        /*0020*/                   EXIT ;
+"""
+    within = (("a.cuh", 3), ("b.cuh", 9))
+    expected = {0x00: within, 0x10: within, 0x20: (("b.cuh", 10),)}
+    assert sass.traced(listing) == {"kernel": expected}
+
+
+def test_turns_go_by_the_line_that_a_loop_ends_in(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.cuh"
+    source.write_text("for (;;) {\n  while (x) --x;\n}\n")
+    kernel = sass.parsed(
+        listing(
+            line(0x00, "NOP"),
+            line(0x10, "@P0 BRA 0x0"),
+            line(0x20, "@P1 BRA 0x0"),
+            line(0x30, "EXIT"),
+        )
+    )["kernel"]
+    lines = {0x10: ((str(source), 2),), 0x20: ((str(source), 1),)}
+    launch = cost.Launch("it", "kernel", 1, 1, 1, {"while (x": [3], "for (;;": [2]})
+    assert cost.turns_of(launch, kernel, lines) == [3, 2]
+    unknown = cost.Launch("it", "kernel", 1, 1, 1, {"for (;;": [2]})
+    with pytest.raises(ValueError, match=r"kernel has a loop that ends in `while \(x\) --x;`"):
+        cost.turns_of(unknown, kernel, lines)

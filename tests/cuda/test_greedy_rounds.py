@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec._native import GreedySpec, NativeDrafter, TreeOptions
+from molspec._native import LIMITS, GreedySpec, GuessModel, NativeDrafter, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.cuda.greedy import GreedyRounds
 from tests import tiny
@@ -28,6 +28,10 @@ DRAFTERS: tuple[Drafting, ...] = (
     TreeDraft(node_budget=32, max_depth=3, min_probability=0.0),
     TreeDraft(node_budget=12, min_probability=0.1),
 )
+
+
+#: Guess states of a query beside one a node.
+STATES = LIMITS["tree_states"]
 
 
 def spec_of(drafter: Drafting, max_length: int) -> GreedySpec:
@@ -54,38 +58,87 @@ def test_rounds_on_the_device_are_the_host_s(
         assert host.accepted_tokens > 0
 
 
-@pytest.mark.parametrize("rewrites", [False, True])
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_trees_on_the_device_are_the_host_s(cuda: Emulator, rewrites: bool, seed: int) -> None:
+SOURCE = "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Oc1ccc2c(c1)CCN2"
+
+
+class DeviceTrees:
+    """Trees of one query that the emulated device drafts."""
+
+    def __init__(self, cuda: Emulator, guess: GuessModel, source: list[int], limit: int) -> None:
+        self._ops, self._limit = cuda.ops, limit
+        text = guess.text_row(source)
+        longest, state_size = guess.row_limits(len(source))
+        assert len(text) <= longest
+        self._rows = [
+            torch.tensor([*guess.tables_row()], dtype=torch.uint8),
+            torch.tensor([[*text]], dtype=torch.uint8),
+            torch.zeros(1, limit + STATES, state_size, dtype=torch.uint8),
+        ]
+        self._answers, _, self._drafts = state(1, 64, limit)
+
+    def propose(self, emitted: list[int], options: TreeOptions) -> tuple[list[int], list[int]]:
+        """Token ids and parents behind what is emitted."""
+        begin(self._answers, 0, len(emitted), 64)
+        token_ids = torch.tensor(emitted).int()
+        self._answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = token_ids
+        numbers = options.max_depth, options.min_log_prob
+        self._ops.propose_tree(self._answers, self._drafts, *self._rows, *numbers)
+        count, *drafts = self._drafts[0].tolist()
+        return drafts[:count], drafts[self._limit : self._limit + count]
+
+
+@pytest.mark.parametrize(
+    ("seed", "rewrites", "molecules", "length"),
+    [
+        *((seed, rewrites, 1, 60) for seed in (1, 2, 3) for rewrites in (False, True)),
+        (4, True, 8, 12),  # states that no shared memory holds
+    ],
+)
+def test_trees_on_the_device_are_the_host_s(
+    cuda: Emulator, seed: int, rewrites: bool, molecules: int, length: int
+) -> None:
     cuda.set(seed)
     options, guess = TreeDraft(node_budget=16).native(), guess_of(rewrites)
     assert isinstance(options, TreeOptions)
     draw = random.Random(seed)
-    source = tiny.VOCABULARY.encode("CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Oc1ccc2c(c1)CCN2")
-    text = guess.text_row(source)
-    assert len(text) <= guess.row_limits(len(source))[0]
-    tables, texts = (torch.tensor([*row], dtype=torch.uint8) for row in (guess.tables_row(), text))
-    answers, _, drafts = state(1, 64, 16)
-    states = torch.zeros(1, 17, guess.row_limits(len(source))[1], dtype=torch.uint8)
+    source = tiny.VOCABULARY.encode(SOURCE * molecules)
+    trees = DeviceTrees(cuda, guess, source, 16)
     drafter = NativeDrafter(options, guess)
     drafter.start(source)
     emitted: list[int] = []
-    while len(emitted) < 60:
-        begin(answers, 0, len(emitted), 64)
-        answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = torch.tensor(emitted).int()
-        cuda.ops.propose_tree(
-            answers, drafts, tables, texts[None], states, options.max_depth, options.min_log_prob
-        )
+    while len(emitted) < length:
         tree = drafter.propose(emitted)
-        token_ids, parents = tree.token_ids, tree.parents
-        assert drafts[0, 0] == len(token_ids)
-        assert drafts[0, 1 : 1 + len(token_ids)].tolist() == token_ids
-        assert drafts[0, 17 : 17 + len(token_ids)].tolist() == parents
-        # Mostly a path of the tree, else any token, SMILES or not.
-        behind = [token for token, parent in zip(token_ids, parents, strict=True) if parent < 0]
-        new = [draw.choice(behind) if behind and draw.random() < 0.8 else draw.randrange(4, 13)]
-        new += [draw.randrange(4, 13) for _ in range(draw.randrange(3))]
-        emitted += new
+        assert trees.propose(emitted, options) == (tree.token_ids, tree.parents)
+        # Mostly a path of the tree and a token behind it, else any tokens, SMILES or not.
+        node = -1
+        while draw.random() < 0.8:
+            behind = [i for i, parent in enumerate(tree.parents) if parent == node]
+            if not behind:
+                break
+            node = draw.choice(behind)
+            emitted.append(tree.token_ids[node])
+        emitted += [draw.randrange(4, 13) for _ in range(draw.randrange(1, 3))]
+
+
+@pytest.mark.parametrize("barrier", [1, 3])  # before the jobs of the first turn, and of the second
+def test_a_tree_needs_its_barriers(cuda: Emulator, barrier: int) -> None:
+    options = TreeDraft(node_budget=16, min_probability=0.0).native()
+    assert isinstance(options, TreeOptions)
+
+    def grown() -> object:
+        source = tiny.VOCABULARY.encode(SOURCE)
+        return DeviceTrees(cuda, guess_of(False), source, 16).propose([], options)
+
+    expected = grown()
+
+    def goes_wrong(seed: int) -> bool:
+        cuda.set(seed, skipped_barrier=barrier)
+        try:
+            return grown() != expected
+        except RuntimeError:  # a barrier that not every thread reached
+            return True
+
+    assert any(goes_wrong(seed) for seed in range(4))
 
 
 def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None:
@@ -94,9 +147,9 @@ def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None
     begin(answers, 0, token_count=0, max_length=6)
     text = torch.tensor([*guess.text_row([4, 5, 6])], dtype=torch.uint8)
     tables = torch.tensor([*guess.tables_row()], dtype=torch.uint8)
-    for texts, state_bytes in ((text[None], 64), (text[None, :-8], 128)):
+    for texts, state_bytes in ((text[None], 72), (text[None, :-8], 128)):
         drafts[0, 0] = 1
-        states = torch.zeros(1, 3, state_bytes, dtype=torch.uint8)
+        states = torch.zeros(1, 2 + STATES, state_bytes, dtype=torch.uint8)
         cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, -9.0)
         assert drafts[0, 0] == 0
 
@@ -195,13 +248,13 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     with pytest.raises(RuntimeError, match=r"drafts has shape \[1, 5\]: expected \[2"):
         cuda.ops.verify_nodes(answers, slots, drafts[:1], torch.zeros(4, 9), 2)
     tables, texts = torch.zeros(64, dtype=torch.uint8), torch.zeros(2, 64, dtype=torch.uint8)
-    states = torch.zeros(2, 3, 64, dtype=torch.uint8)
+    states = torch.zeros(2, 2 + STATES, 72, dtype=torch.uint8)
     tree = cuda.ops.propose_tree
     with pytest.raises(RuntimeError, match="tables has 8 bytes: expected at least"):
         tree(answers, drafts, tables[:8], texts, states, 9, -1.0)
     with pytest.raises(RuntimeError, match=r"texts has shape \[1, 64\]: expected \[2, a multiple"):
         tree(answers, drafts, tables, texts[:1], states, 9, -1.0)
-    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 64\]: expected \[2, 3, a"):
+    with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 72\]: expected \[2, 26, a"):
         tree(answers, drafts, tables, texts, states[:, :2].contiguous(), 9, -1.0)
     with pytest.raises(RuntimeError, match="max_depth is 0: expected at least 1"):
         tree(answers, drafts, tables, texts, states, 0, -1.0)

@@ -37,6 +37,9 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(8) int2 {
+  int x, y;
+};
 struct alignas(16) int4 {
   int x, y, z, w;
 };
@@ -211,6 +214,45 @@ inline unsigned __ballot_sync(unsigned, bool holds) {
     result |= static_cast<unsigned>(shown[lane]) << lane;
   return result;
 }
+inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+  const uint64_t* shown = emulation::show(uint64_t{value});
+  return static_cast<unsigned>(*std::max_element(shown, shown + emulation::kWarp));
+}
+// Lanes that show the same value.
+inline unsigned __match_any_sync(unsigned, unsigned value) {
+  const uint64_t* shown = emulation::show(uint64_t{value});
+  unsigned result = 0;
+  for (int lane = 0; lane < emulation::kWarp; ++lane)
+    result |= static_cast<unsigned>(shown[lane] == value) << lane;
+  return result;
+}
+
+// Of the four bytes of a word.
+template <typename Work>
+unsigned each_byte(unsigned left, unsigned right, Work work) {
+  unsigned result = 0;
+  for (int shift = 0; shift < 32; shift += 8)
+    result |= (work(left >> shift & 0xFF, right >> shift & 0xFF) & 0xFF) << shift;
+  return result;
+}
+inline unsigned __vcmpeq4(unsigned left, unsigned right) {
+  return each_byte(left, right, [](unsigned a, unsigned b) { return a == b ? 0xFFU : 0U; });
+}
+inline unsigned __vcmpgeu4(unsigned left, unsigned right) {
+  return each_byte(left, right, [](unsigned a, unsigned b) { return a >= b ? 0xFFU : 0U; });
+}
+inline unsigned __vaddus4(unsigned left, unsigned right) {
+  return each_byte(left, right, [](unsigned a, unsigned b) { return std::min(a + b, 0xFFU); });
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  const uint64_t both = uint64_t{high} << 32 | low;
+  return static_cast<unsigned>(both << shift >> 32);
+}
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
 inline int __ffs(int bits) { return ffs(bits); }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
@@ -236,6 +278,11 @@ template <typename T>
 T atomicCAS(T* cell, T expected, T value) {
   const T old = *cell;
   if (old == expected) *cell = value;
+  return old;
+}
+inline unsigned atomicOr(unsigned* cell, unsigned value) {
+  const unsigned old = *cell;
+  *cell = old | value;
   return old;
 }
 inline void __threadfence() {}

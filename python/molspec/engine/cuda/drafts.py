@@ -138,7 +138,7 @@ class DeviceTree(DeviceDrafts):
         super().__init__(session)
         self._numbers = _numbers(options)
         self.limit = options.node_budget
-        self._guess = DeviceGuess(session, model, 1 + self.limit)
+        self._guess = DeviceGuess(session, model, self.limit + LIMITS["tree_states"])
 
     def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
         """Whether it is the same guess, and a tree of the same options."""
