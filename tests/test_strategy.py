@@ -74,10 +74,10 @@ def test_what_is_asked_for_is_done() -> None:
         (
             "exact",
             "windows",
-            "'windows': beam 'exact' takes 'tree', 'heads', 'none', a LookAhead or a Drafter",
+            "'windows': beam 'exact' takes 'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter",
         ),
         ("standard", "tree", "'tree': beam 'standard' takes 'none'"),
-        ("sbs", "tree", "'tree': beam 'sbs' takes 'windows', 'heads', 'none' or a Drafter"),
+        ("sbs", "tree", "'tree': beam 'sbs' takes 'windows', 'heads', 'spec', 'none' or a Drafter"),
     ],
 )
 def test_a_drafter_of_another_beam_is_named(beam: str, drafter: str, message: str) -> None:
@@ -90,15 +90,15 @@ def test_a_drafter_of_another_beam_is_named(beam: str, drafter: str, message: st
     [
         (
             {"n_best": 3, "drafter": TreeDraft()},
-            "beam 'exact' takes 'tree', 'heads', 'none', a LookAhead",
+            "beam 'exact' takes 'tree', 'heads', 'spec', 'none', a LookAhead",
         ),
         (
             {"drafter": LookAhead(5)},
-            "greedy decoding takes 'tree', 'windows', 'heads', 'none' or a Drafter",
+            "greedy decoding takes 'tree', 'windows', 'heads', 'spec', 'none' or a Drafter",
         ),
         (
             {"drafter": 7},
-            r"drafter is 7: expected one of none, windows, tree, heads, tree.heads, a conf",
+            r"drafter is 7: expected one of none, windows, tree, heads, spec, tree.heads, tree.spec, a conf",
         ),
         ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
     ],

@@ -73,7 +73,7 @@ class DecodingFlags:
     ] = None
     drafter: Annotated[
         str | None,
-        typer.Option(help="tree, windows or none; the search's own if not given."),
+        typer.Option(help="tree, windows, none, heads, spec; the search's own if not given."),
     ] = None
     draft_length: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None
     draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None

@@ -28,7 +28,9 @@ class PredictBody(_Body):
     n_best: Annotated[int, Field(description="Answers a query.")] = 1
     beam_size: Annotated[int | None, Field(description="Hypotheses kept; n_best.")] = None
     beam: Annotated[BeamKind | None, Field(description="Greedy for one answer, or exact.")] = None
-    drafter: Literal["tree", "windows", "heads", "none"] | None = None
+    drafter: (
+        Literal["tree", "windows", "heads", "tree+heads", "spec", "tree+spec", "none"] | None
+    ) = None
     draft_length: Annotated[int | None, Field(description="Tokens of a window.")] = None
     draft_count: Annotated[int | None, Field(description="Windows a query.")] = None
     node_budget: Annotated[int | None, Field(description="Nodes of a tree.")] = None
