@@ -99,7 +99,11 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"views": 5, "canonical_queries": True}, "views", "views is 5: expected at most 4"),
         ({"views": 2}, "views", "expected 1 where queries are asked as they stand"),
         ({"max_length": 9999}, "max_length", "max_length is 9999: expected at most"),
-        ({"drafter": "wind"}, "drafter", "'tree', 'windows', 'heads' or 'none'"),
+        (
+            {"drafter": "wind"},
+            "drafter",
+            "'tree', 'windows', 'heads', 'tree+heads', 'spec', 'tree+spec' or 'none'",
+        ),
         ({"beam": "standard", "drafter": "tree"}, "drafter", "takes 'none'"),
         ({"length_penalty": 0.5, "merge_duplicates": True}, "length_penalty", "expected 0"),
         ({"drafter": "heads"}, "drafter", "the model has no draft heads"),
