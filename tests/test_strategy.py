@@ -98,7 +98,7 @@ def test_a_drafter_of_another_beam_is_named(beam: str, drafter: str, message: st
         ),
         (
             {"drafter": 7},
-            r"drafter is 7: expected one of none, windows, tree, heads, tree.heads, spec, tree.spec,",
+            r"drafter is 7: expected one of none, windows, tree, heads, tree.heads, spec, ",
         ),
         ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
     ],
