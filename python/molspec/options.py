@@ -120,8 +120,8 @@ class PredictOptions:
         first as if it were alone, each with its `inclusion`, the probability of being among them.
     verification: which drafts are kept. "strict" keeps what the model says itself, so that drafts
         change no answer. "relaxed" lets greedy decoding keep a draft that is nearly as probable
-        (Xia et al. 2023): faster, and no more the model's own answer; predictions say how many of
-        their tokens were `tolerated`. "rejection" draws samples as Leviathan et al. (2023) do: with
+        (Xia et al. 2023): no more the model's own answer, and another one for another drafter;
+        predictions say how many of their tokens were `tolerated`. "rejection" draws samples as Leviathan et al. (2023) do: with
         the same distribution, but dependent on the drafter.
     beta, tau: of relaxed verification: a draft must be among the beta likeliest tokens, and at most
         tau nats below the likeliest one.
