@@ -121,8 +121,8 @@ class PredictOptions:
     verification: which drafts are kept. "strict" keeps what the model says itself, so that drafts
         change no answer. "relaxed" lets greedy decoding keep a draft that is nearly as probable
         (Xia et al. 2023): no more the model's own answer, and another one for another drafter;
-        predictions say how many of their tokens were `tolerated`. "rejection" draws samples as Leviathan et al. (2023) do: with
-        the same distribution, but dependent on the drafter.
+        predictions say how many of their tokens were `tolerated`. "rejection" draws samples as
+        Leviathan et al. (2023) do: with the same distribution, but dependent on the drafter.
     beta, tau: of relaxed verification: a draft must be among the beta likeliest tokens, and at most
         tau nats below the likeliest one.
     judge: whose probability of the draft that is: the "model"'s, or the "drafter"'s, as in the
