@@ -56,15 +56,20 @@ SEARCHES = (
 )
 
 
-def drafters(small: str, smallest: str | None) -> dict[str, AnyDrafter]:
-    found: dict[str, AnyDrafter] = {
+def drafters_with(small: Any) -> dict[str, AnyDrafter]:
+    """What a small model, or a module, is compared with, and it by the source's gammas."""
+    return {
         "none": "none",
         "tree": "tree",
         "small, gamma 3": ModelDraft(small, gamma=3),
         "small, gamma 7": ModelDraft(small, gamma=7),
         "small, adaptive": ModelDraft(small),
-        "small with a tree, adaptive": ModelDraft(small, drafter="tree"),
     }
+
+
+def drafters(small: str, smallest: str | None) -> dict[str, AnyDrafter]:
+    found = drafters_with(small)
+    found["small with a tree, adaptive"] = ModelDraft(small, drafter="tree")
     if smallest is not None:
         found["smallest, adaptive"] = ModelDraft(smallest)
         found["hierarchy of three, adaptive"] = ModelDraft(small, drafter=ModelDraft(smallest))

@@ -24,13 +24,13 @@ from transformers import T5Config, T5ForConditionalGeneration
 
 import machine
 import molspec
-from molspec.drafting import AnyDrafter, ModelDraft
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 from molspec.training import prepared
 from molspec.training.batches import Batches
 from molspec.training.prepared import PairTable
 from molspec.training.trainer import learning_rate_factor
+from sampling import drafters_with
 
 _SIZES = {
     "large": {"d_model": 128, "d_kv": 32, "num_heads": 4, "d_ff": 384, "num_layers": 3},
@@ -154,14 +154,7 @@ def speed(
     vocabulary: Vocabulary,
     rounds: int,
 ) -> Iterator[str]:
-    small = models["small"]
-    drafters: dict[str, AnyDrafter] = {
-        "none": "none",
-        "tree": "tree",
-        "small, gamma 3": ModelDraft(small, gamma=3),
-        "small, gamma 7": ModelDraft(small, gamma=7),
-        "small, adaptive": ModelDraft(small),
-    }
+    drafters = drafters_with(models["small"])
     columns = "decoder calls a query | accepted of drafted | ms a query | speed-up"
     yield f"| search | drafter | {columns} |"
     yield "|---|---|" + "---:|" * 4

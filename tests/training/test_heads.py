@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from molspec.training.heads import HeadsConfig, HeadsTraining
 from molspec.training.prepared import PairTable
 from tests import tiny
 from tests.engine.models import random_weights
-from tests.training.tiny import assert_equal
+from tests.training.tiny import assert_equal, stopped_thrice
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
 
@@ -36,14 +35,9 @@ def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path) -> None:
     whole = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "whole.pt")
     assert list(whole.run()) == list(range(1, 41))
     assert float(whole.accuracy[0]) > 0.5
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("molspec.training.drafters._SAVED_STEPS", 12)
-        for _ in range(3):
-            stopped = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
-            list(islice(stopped.run(), 15))
-    last = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
-    assert 30 < last.step_count < 40
-    list(last.run())
+    last = stopped_thrice(
+        lambda: HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+    )
     assert_equal(last.heads.state_dict(), whole.heads.state_dict())
 
 

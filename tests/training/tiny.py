@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import TypeVar
 
+import pytest
 import torch
 from torch import Tensor
 
 from molspec.training import TrainConfig
+from molspec.training.drafters import DrafterTraining
+
+Training = TypeVar("Training", bound=DrafterTraining)
 
 CONFIG = TrainConfig(
     steps=24,
@@ -31,3 +37,15 @@ def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) ->
     assert found.keys() == expected.keys()
     for name, weight in expected.items():
         assert torch.equal(found[name], weight), name
+
+
+def stopped_thrice(begun: Callable[[], Training]) -> Training:
+    """A drafter's training of forty steps, stopped three times and gone on with to its end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("molspec.training.drafters._SAVED_STEPS", 12)
+        for _ in range(3):
+            list(islice(begun().run(), 15))
+    last = begun()
+    assert 30 < last.step_count < 40
+    list(last.run())
+    return last

@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 _TRIED = 500
 _TRIED_NODES = 16
 
+# What these commands are asked for alike.
+ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")]
+OutputOption = Annotated[
+    Path, typer.Option(help="The folder to write; one that was begun goes on.")
+]
+Pairs = Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")]
+Steps = Annotated[int, typer.Option(help="Optimiser steps.")]
+BatchTokens = Annotated[int, typer.Option(help="Padded tokens of a batch.")]
+LearningRate = Annotated[float, typer.Option(help="Peak of the learning rate.")]
+Seed = Annotated[int, typer.Option(help="Seed of weights and order.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads on the CPU.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
@@ -32,13 +44,13 @@ def register(app: typer.Typer) -> None:
 
 
 def distil_command(
-    model: Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")],
+    model: ModelArgument,
     data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
-    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
+    output: OutputOption,
     pairs: Annotated[
         int, typer.Option(min=1, help="Answer at most so many, evenly spread.")
     ] = 100_000,
-    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
+    threads: Threads = 1,
 ) -> None:
     """Write prepared data whose targets are a model's own answers, to train a smaller one on."""
     with failures(), stopped_at_will():
@@ -47,18 +59,18 @@ def distil_command(
 
 
 def train_heads_command(
-    model: Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")],
+    model: ModelArgument,
     data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
-    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
+    output: OutputOption,
     kind: Annotated[str, typer.Option(help="low-rank or blockwise.")] = "low-rank",
     head_count: Annotated[int, typer.Option(help="Tokens guessed behind the next one.")] = 8,
     width: Annotated[int, typer.Option(help="Inner values of a head.")] = 64,
-    pairs: Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")] = 20_000,
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 2000,
-    batch_tokens: Annotated[int, typer.Option(help="Padded tokens of a batch.")] = 4096,
-    learning_rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 2e-3,
-    seed: Annotated[int, typer.Option(help="Seed of weights and order.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
+    pairs: Pairs = 20_000,
+    steps: Steps = 2000,
+    batch_tokens: BatchTokens = 4096,
+    learning_rate: LearningRate = 2e-3,
+    seed: Seed = 0,
+    threads: Threads = 1,
 ) -> None:
     """Train draft heads for a model, whose answers stay as they are; a killed one goes on.
 
@@ -84,9 +96,9 @@ def train_heads_command(
 
 
 def train_drafter_command(
-    model: Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")],
+    model: ModelArgument,
     data: Annotated[Path, typer.Option(help="A folder that `prepare` or `distil` wrote.")],
-    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
+    output: OutputOption,
     k: Annotated[int, typer.Option(help="Tokens guessed at once.")] = 25,
     encoder_layers: Annotated[int, typer.Option(help="Layers of its encoder.")] = 3,
     decoder_layers: Annotated[int, typer.Option(help="Layers of its decoder.")] = 1,
@@ -98,12 +110,12 @@ def train_drafter_command(
     published: Annotated[
         bool, typer.Option("--published", help="The published form, to compare with: no model.")
     ] = False,
-    pairs: Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")] = 100_000,
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 5000,
-    batch_tokens: Annotated[int, typer.Option(help="Padded tokens of a batch.")] = 4096,
-    learning_rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 1e-3,
-    seed: Annotated[int, typer.Option(help="Seed of weights and order.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU.")] = 1,
+    pairs: Pairs = 100_000,
+    steps: Steps = 5000,
+    batch_tokens: BatchTokens = 4096,
+    learning_rate: LearningRate = 1e-3,
+    seed: Seed = 0,
+    threads: Threads = 1,
 ) -> None:
     """Train a Spec-Drafter for a model, whose answers stay as they are; a killed one goes on.
 
