@@ -13,7 +13,8 @@ from one target for the next. Reactions whose reactants lack atoms of the produc
 every engine, unless --any-reaction is given: with acetic acid alone anything can be made.
 
 What is done stands in --journal: the same command goes on there, another adds targets, sets,
-engines and longer limits. Without a set, the table and the picture are of what is there.
+engines and longer limits, for which only targets without a route are searched again. Without a
+set, the table and the picture are of what is there.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def run(flags: argparse.Namespace, journal: Journal[Trial]) -> Iterator[Trial]:
     done = {
         (trial.engine, trial.set, trial.target)
         for trial in journal.records()
-        if trial.limit >= flags.seconds
+        if trial.tells(flags.seconds)
     }
     targets = {each: each.shuffled(flags.targets) for each in flags.sets}
     stocks = {each: each.canonical_stock(flags.folder) for each in flags.sets}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
+from itertools import takewhile
 
 from peering.trial import Trial
 
@@ -63,19 +64,28 @@ def _table(engines: Mapping[str, Taken]) -> Iterator[str]:
 
 def solved(taken: Taken, targets: Collection[str], limit: float) -> int | None:
     """Targets with a route within a limit; None where an engine was given less time."""
-    if any(target not in taken or taken[target].limit < limit for target in targets):
+    if not all(target in taken and taken[target].tells(limit) for target in targets):
         return None
     firsts = (taken[target].first for target in targets)
     return sum(first is not None and first <= limit for first in firsts)
 
 
-def common(engines: Mapping[str, Taken], limit: float) -> set[str]:
-    """Targets that all engines were given so much time for, of those that were for any."""
-    every = [
-        {target for target, trial in taken.items() if trial.limit >= limit}
+def common(engines: Mapping[str, Taken], limit: float) -> list[str]:
+    """Targets of which all engines that were given so much time tell what came of it.
+
+    Those up to the first of which one does not tell: of a run that was stopped, what comes behind
+    it are only targets with a route.
+    """
+    given = [
+        taken
         for taken in engines.values()
+        if any(trial.limit >= limit for trial in taken.values())
     ]
-    return set.intersection(*filter(None, every)) if any(every) else set()
+
+    def told(target: str) -> bool:
+        return all(target in taken and taken[target].tells(limit) for taken in given)
+
+    return list(takewhile(told, max(given, key=len))) if given else []
 
 
 def curve(trials: Sequence[Trial]) -> list[tuple[float, float]]:

@@ -22,6 +22,10 @@ class Trial:
     model_seconds: float
     expansions: int
 
+    def tells(self, limit: float) -> bool:
+        """Whether it says what comes within a limit: it found a route, or was given so long."""
+        return self.first is not None or self.limit >= limit
+
     @property
     def is_ours(self) -> bool:
         """Whether it is molspec."""

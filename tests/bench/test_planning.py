@@ -31,11 +31,20 @@ def test_the_table_has_targets_that_all_engines_took() -> None:
     assert "## n1" in lines
     rows = [line for line in lines if line.startswith("| ")]
     assert rows == [
-        "| engine | 0.1 s of 2 | 0.3 s of 2 | 1 s of 1 "
+        "| engine | 0.1 s of 2 | 0.3 s of 2 | 1 s of 2 "
         "| median | expansions a second | model's share |",
-        "| molspec int8 | 1 | 1 | 1 | 0.05 s | 24.4 | 76% |",
-        "| CTranslate2 int8 | 0 | 1 | 0 | 0.20 s | 8.3 | 88% |",
+        "| molspec int8 | 1 | 1 | 2 | 0.05 s | 24.4 | 76% |",
+        "| CTranslate2 int8 | 0 | 1 | 1 | 0.20 s | 8.3 | 88% |",
     ]
+
+
+def test_targets_behind_one_that_was_not_searched_do_not_count() -> None:
+    stopped = [
+        *(Trial("molspec int8", "n1", target, 0.3, None, 0.3, 0.3, 1) for target in ("C", "N")),
+        Trial("molspec int8", "n1", "O", 0.3, 0.1, 0.1, 0.1, 1),
+        Trial("molspec int8", "n1", "C", 1.0, 0.5, 0.5, 0.5, 1),
+    ]
+    assert "| engine | 0.1 s of 3 | 0.3 s of 3 | 1 s of 1 |" in markdown(stopped, {})
 
 
 def test_an_engine_that_was_given_less_time_has_no_figure() -> None:
