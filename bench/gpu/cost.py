@@ -139,7 +139,7 @@ _TREE: dict[str, Sequence[int]] = {
     "for (int32_t i = lane_index(); i < expansion_count()": [0, 1],
     # four turns, of which the first follows seven copied tokens and others four
     "if (shared.grown) break": [4],
-    "for (int turn = 0; turn < job.tokens": [5],
+    "if (!__any_sync(~0U, some)) break": [2],  # eight tokens back
     # four nodes join in a turn, and others are asked for
     "for (;;) {": [4],
     "if (asks) break": [4],

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "cuda/copy_run.cuh"
 #include "cuda/guess_tokens.cuh"
 #include "cuda/kernels.h"
 
@@ -26,13 +27,14 @@ struct DraftEntry {
   int32_t token;  // kNoToken: none
 };
 
-// What a warp is to expand: the state of an expansion, behind so many tokens more. The first is
-// `token`, or else, as all others, what would be copied.
+// What a warp is to expand: the state of an expansion, behind a token, if there is one here, and
+// so many copied ones.
 struct DraftJob {
-  static constexpr int32_t kNone = -1, kCopied = -2;
+  static constexpr int32_t kNone = -1;
 
   int32_t expansion;  // where it goes, or kNone
-  int32_t from, token, tokens;
+  int32_t before;     // the expansion that is one token shorter
+  int32_t from, token, copies;
 };
 
 struct TreeShared {
@@ -44,6 +46,7 @@ struct TreeShared {
   alignas(16) uint8_t arena[kArena];
   GuessPlace places[kTreeWarps][2];
   DraftJob jobs[kTreeWarps];
+  bool bends[kTreeWarps];  // whether copying goes on elsewhere behind the job's tokens
   // Of every expansion: the one it extends (kNone: nothing stands here), by which token, and its
   // entries.
   int32_t parents[kMostExpansions], tokens[kMostExpansions], counts[kMostExpansions];
@@ -141,37 +144,32 @@ struct TreeGuesser {
       lineage(i) = {shared.parents[i], shared.tokens[i]};
   }
 
-  // The token that copying goes on with, or kNoToken.
-  __device__ int32_t copied(const GuessStateView& at) const {
-    const GuessRules& rules = guesser.rules;
-    const int32_t position = at.place->copy_point;
-    if (position >= rules.text.size) return SymbolTable::kNoToken;
-    const int32_t token = rules.symbols.token(rules.text.symbols[position], at.place->rings);
-    const bool is = token != SymbolTable::kNoToken && !rules.symbols.special.holds(token);
-    return is ? token : SymbolTable::kNoToken;
-  }
-
-  // `before`: the expansion that is one token shorter.
-  __device__ void expand(const DraftJob& job, int32_t before) const {
+  __device__ void expand(const DraftJob& job) const {
+    bool& bends = shared.bends[warp_index()];
+    if (guesser.team.leads()) bends = false;
     if (job.expansion == DraftJob::kNone) return;
     GuessStateView at = state(job.from);
     int32_t token = job.token;
-    for (int turn = 0; turn < job.tokens; ++turn) {
-      if (token == DraftJob::kCopied) token = copied(at);
-      if (token == SymbolTable::kNoToken) return;
-      guesser.team.sync();  // all have read the place
-      guesser.advance(at, token, working(turn));
-      at = working(turn);
-      if (turn + 1 < job.tokens) token = DraftJob::kCopied;
+    if (token != SymbolTable::kNoToken) {
+      guesser.advance(at, token, working(0));
+      at = working(0);
     }
-    if (job.tokens > 0) copy(at, state(job.expansion));
+    if (job.copies > 0) {
+      const CopyRun run{guesser.rules, guesser.team};
+      token = run.follow(at, job.copies, working(1));
+      if (token == SymbolTable::kNoToken) return;
+      at = working(1);
+      const bool is_bend = choose_copy(guesser.team, guesser.rules, at);
+      if (guesser.team.leads()) bends = is_bend;
+    }
+    if (token != SymbolTable::kNoToken) copy(at, state(job.expansion));
     DraftEntry* to = entries + job.expansion * budget();
     const int32_t eos = guesser.rules.symbols.special.eos;
     const int32_t places = guesser.tokens(at, [&](int32_t likely, float log_prob, int32_t place) {
       if (place < budget()) to[place] = {log_prob, likely == eos ? SymbolTable::kNoToken : likely};
     });
     if (!guesser.team.leads()) return;
-    shared.parents[job.expansion] = before;
+    shared.parents[job.expansion] = job.before;
     shared.tokens[job.expansion] = token;
     shared.counts[job.expansion] = min(places, budget());
   }
@@ -257,15 +255,30 @@ struct TreeGrower {
       shared.parents[i] = DraftJob::kNone;
     const int32_t job = lane_index();
     if (job < kTreeWarps)
-      shared.jobs[job] = {job < budget() ? job : DraftJob::kNone, 0, DraftJob::kCopied, job};
+      shared.jobs[job] = {job < budget() ? job : DraftJob::kNone, job - 1, 0, SymbolTable::kNoToken,
+                          job};
     newest = kTreeWarps - 1;
     if (lane_index() != 0) return;
     expansion = 0;
     shared.grown = 0;
   }
 
+  // Behind a bend, no tokens have been copied as the jobs of a turn have it.
+  __device__ void straighten() {
+    const int lane = lane_index();
+    const bool is = lane < kTreeWarps;
+    const int32_t copies = is ? shared.jobs[lane].copies : 0;
+    const int32_t most = kMostTreeNodes;
+    const auto bend = static_cast<int32_t>(
+        __reduce_min_sync(~0U, static_cast<unsigned>(is && shared.bends[lane] ? copies : most)));
+    if (copies > bend && shared.jobs[lane].expansion != DraftJob::kNone)
+      shared.parents[shared.jobs[lane].expansion] = DraftJob::kNone;
+    __syncwarp();
+  }
+
   // Lets nodes join. Whether the tree is whole; else the next jobs are there.
   __device__ bool grow() {
+    straighten();
     if (lane_index() == open) look();
     int32_t from, by, deep;
     float path;
@@ -311,7 +324,9 @@ struct TreeGrower {
   __device__ void ask(int32_t from, int32_t by) {
     const int lane = lane_index();
     const int32_t copies = min(kCopyWarps, budget() - nodes);
-    DraftJob mine{lane < copies ? room : DraftJob::kNone, from, by, lane + 1};
+    const int32_t before = __shfl_sync(~0U, room, max(lane - 1, 0));
+    DraftJob mine{lane < copies ? room : DraftJob::kNone, lane > 0 ? before : from, from, by, lane};
+    if (lane >= copies) mine.copies = 0;
     uint32_t left = depth + 1 < problem.max_depth ? rank : 0;
     for (int job = copies; job < kTreeWarps; ++job) {
       const int likely = best_lane(left);
@@ -320,7 +335,7 @@ struct TreeGrower {
       const int32_t next_token = __shfl_sync(~0U, token, likely);
       if (lane == likely) left = 0;
       const bool fresh = expanded(parent, next_token) == DraftJob::kNone;
-      if (lane == job && fresh) mine = {room, parent, next_token, 1};
+      if (lane == job && fresh) mine = {room, parent, parent, next_token, 0};
     }
     if (lane < kTreeWarps) shared.jobs[lane] = mine;
   }
@@ -357,12 +372,10 @@ inline __global__ void __launch_bounds__(kTreeThreads, 2)
     guesser.follow_answer(head);
     grower.begin();
   }
-  for (bool first = true;; first = false) {
+  for (;;) {
     __syncthreads();
     if (shared.grown) break;
-    const bool follows = warp > 0 && (first || warp < kCopyWarps);
-    const DraftJob& job = shared.jobs[warp];
-    guesser.expand(job, follows ? shared.jobs[warp - 1].expansion : job.from);
+    guesser.expand(shared.jobs[warp]);
     __syncthreads();
     if (warp != 0) continue;
     const bool grown = grower.grow();

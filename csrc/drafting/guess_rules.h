@@ -216,6 +216,19 @@ struct GuessRules {
   }
 };
 
+// Moves the copy point to a better place, where there is one; whether there is.
+template <typename Team>
+MOLSPEC_ANYWHERE bool choose_copy(const Team& team, const GuessRules& rules,
+                                  const GuessStateView& state) {
+  // While a copy goes on, no other position can be better: the usual case costs nothing.
+  const int stay = rules.copy_score(state, state.place->copy_point) + kStayBonus;
+  if (stay >= kUnit * kSettledMatch) return false;
+  const int32_t position = team.best_copy(rules, state, stay);
+  if (position >= 0 && team.leads()) state.place->copy_point = position;
+  team.sync();
+  return position >= 0;
+}
+
 // `child` becomes the state of a path with one token more.
 template <typename Team>
 MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
@@ -229,12 +242,7 @@ MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
   team.sync();
   if (team.leads()) rules.follow(*parent.place, token, symbol, child);
   team.sync();
-  // While a copy goes on, no other position can be better: the usual case costs nothing.
-  const int stay = rules.copy_score(child, child.place->copy_point) + kStayBonus;
-  if (stay >= kUnit * kSettledMatch) return;
-  const int32_t position = team.best_copy(rules, child, stay);
-  if (position >= 0 && team.leads()) child.place->copy_point = position;
-  team.sync();
+  choose_copy(team, rules, child);
 }
 
 // Finds distinct symbols, and kNoSymbol; returns how many. `context` has room for kGuessContext.

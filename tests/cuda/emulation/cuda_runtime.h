@@ -214,6 +214,11 @@ inline unsigned __ballot_sync(unsigned, bool holds) {
     result |= static_cast<unsigned>(shown[lane]) << lane;
   return result;
 }
+inline bool __any_sync(unsigned mask, bool holds) { return __ballot_sync(mask, holds) != 0; }
+inline unsigned __reduce_min_sync(unsigned, unsigned value) {
+  const uint64_t* shown = emulation::show(uint64_t{value});
+  return static_cast<unsigned>(*std::min_element(shown, shown + emulation::kWarp));
+}
 inline unsigned __reduce_max_sync(unsigned, unsigned value) {
   const uint64_t* shown = emulation::show(uint64_t{value});
   return static_cast<unsigned>(*std::max_element(shown, shown + emulation::kWarp));
@@ -247,6 +252,10 @@ inline unsigned __vaddus4(unsigned left, unsigned right) {
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
   const uint64_t both = uint64_t{high} << 32 | low;
   return static_cast<unsigned>(both << shift >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  const uint64_t both = uint64_t{high} << 32 | low;
+  return static_cast<unsigned>(both >> shift);
 }
 inline unsigned __float_as_uint(float value) {
   unsigned bits;
