@@ -109,7 +109,7 @@ _GUESS: dict[str, Sequence[int]] = {
     "for (; some != 0": [2],
     "for (; left != 0": [1],
     "for (int32_t base = lane_index(); base < words": [1],
-    "for (int32_t i = lane_index(); i < (size + 3) / 4": [0, 1],
+    "for (int32_t begin = lane_index(); begin < (size + 3) / 4": [1],
     # rings are few
     "while (index >= 0 && rings": [0],
     "while (index_of(number": [0],
@@ -130,7 +130,7 @@ _GUESS: dict[str, Sequence[int]] = {
 _TREE: dict[str, Sequence[int]] = {
     **_GUESS,
     # in shared memory; then the root, nine tokens further than it was, seven of them drafted
-    "for (int32_t i = lane_index(); i < (bytes + 7) / 8": [2, 1],
+    "for (auto i = static_cast<int32_t>(threadIdx.x); i < (bytes + 7) / 8": [1],
     "for (int32_t i = lane_index(); i < rules.text.size": [1, 0],
     "for (int32_t i = lane_index(); i <= rules.text.source": [1, 0],
     "for (int32_t next; absorbed < count": [7],

@@ -12,7 +12,6 @@ struct Stage {
   uint8_t* base;
   int64_t room;
   int64_t used = 0;
-  int kept = 0;
 
   // Where so many bytes may be written, or null where there is no room.
   __device__ uint8_t* take(int64_t bytes) {
@@ -22,8 +21,8 @@ struct Stage {
     return base + begin;
   }
 
-  // Makes `from`, an array of a row, point to a copy by one of the block's warps, where there is
-  // room for one; the block must meet before it is read.
+  // Makes `from`, an array of a row, point to a copy by all of the block, where there is room for
+  // one; the block must meet before it is read.
   template <typename T>
   __device__ void keep(const T*& from, int64_t count) {
     const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
@@ -31,9 +30,7 @@ struct Stage {
     if (!to) return;
     const auto* words = reinterpret_cast<const uint64_t*>(from);
     from = reinterpret_cast<const T*>(to);
-    if (kept++ % (static_cast<int>(blockDim.x) / kWarp) != warp_index()) return;
-#pragma unroll 8
-    for (int32_t i = lane_index(); i < (bytes + 7) / 8; i += kWarp)
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < (bytes + 7) / 8; i += blockDim.x)
       reinterpret_cast<uint64_t*>(to)[i] = words[i];
   }
 };
@@ -103,16 +100,24 @@ struct Guesser {
     for (int i = lane_index(); i < count; i += kWarp)
       shared.found[i] = weigh(shared.found[i], *from.place);
     team.sync();
-    float total = 1.0f;
     int32_t places = 0;
-    for (int i = 0; i < count; ++i) {
-      total -= lost(shared.found[i]);
-      places += shared.found[i].symbol != SymbolTable::kNoToken;
-    }
-    for (int i = lane_index(); i < count; i += kWarp) {
-      const SymbolProbability& token = shared.found[i];
-      if (token.symbol != SymbolTable::kNoToken)
-        use(token.symbol, logf(kept(token) / total), place_of(token, count));
+    for (int begin = 0; begin < count; begin += kWarp) {
+      const SymbolProbability mine = shared.found[min(begin + lane_index(), count - 1)];
+      const float own = kept(mine);
+      float total = 1.0f;  // of all tokens
+      int32_t place = 0;
+      places = 0;
+#pragma unroll 4
+      for (int i = 0; i < count; ++i) {
+        const SymbolProbability other = shared.found[i];
+        total -= lost(other);
+        const bool is = other.symbol != SymbolTable::kNoToken;
+        const bool before = kept(other) > own || (kept(other) == own && other.symbol < mine.symbol);
+        places += is;
+        place += is && before;
+      }
+      if (begin + lane_index() < count && mine.symbol != SymbolTable::kNoToken)
+        use(mine.symbol, logf(own / total), place);
     }
     team.sync();
     return places;
@@ -133,17 +138,6 @@ struct Guesser {
   __device__ static float lost(const SymbolProbability& token) {
     if (token.symbol == SymbolTable::kNoToken) return token.probability;
     return token.probability < 0 ? -token.probability * (1.0f - kUnbalanced) : 0.0f;
-  }
-
-  __device__ int32_t place_of(const SymbolProbability& mine, int count) const {
-    int32_t place = 0;
-    for (int i = 0; i < count; ++i) {
-      const SymbolProbability& other = shared.found[i];
-      if (other.symbol == SymbolTable::kNoToken) continue;
-      place +=
-          kept(other) > kept(mine) || (kept(other) == kept(mine) && other.symbol < mine.symbol);
-    }
-    return place;
   }
 };
 

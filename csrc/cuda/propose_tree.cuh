@@ -16,7 +16,7 @@ namespace molspec::cuda {
 
 constexpr int kTreeThreads = kTreeWarps * kWarp;
 // Warps that follow a copy, of a turn that is not the first.
-constexpr int kCopyWarps = 4;
+constexpr int kCopyWarps = 7;
 // Of expansions, the root's among them.
 constexpr int kMostExpansions = kMostTreeNodes + kTreeSpares;
 inline __device__ int64_t round16(int64_t size) { return (size + 15) / 16 * 16; }
