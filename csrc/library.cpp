@@ -22,7 +22,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "propose_windows(Tensor answers, Tensor(a!) drafts, Tensor windows, int bos_id) -> ()");
   library.def(
       "propose_tree(Tensor answers, Tensor(a!) drafts, Tensor tables, Tensor(b!) texts, "
-      "Tensor(c!) states, int max_depth, float min_log_prob) -> ()");
+      "Tensor(c!) states, int max_depth, int max_turns, float min_log_prob) -> ()");
   library.def(
       "stage_nodes(Tensor(a!) answers, Tensor slots, Tensor drafts, Tensor(b!) nodes, "
       "Tensor(c!) path_slots, int bos_id) -> ()");

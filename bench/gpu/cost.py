@@ -152,6 +152,16 @@ _TREE: dict[str, Sequence[int]] = {
 }
 #: Calls that are not made: of a node that no round has.
 _NEVER = ("return node < kMostVerified",)
+#: Paths of up to eleven nodes, behind thirty tokens.
+_STAGE: dict[str, Sequence[int]] = {
+    "for (int32_t i = threadIdx.x; i < count; i": [1],
+    "for (int other = threadIdx.x": [0],
+    "for (int64_t node = first +": [1],
+    "node += blockDim.x)": [1],
+    "for (int32_t n = node; n > 0": [11],
+    "for (int32_t node = threadIdx.x; node < count": [1],
+    "for (int32_t i = threadIdx.x; i < count * staged": [5],
+}
 #: Nine emitted, of a tree of fifteen.
 _VERIFY: dict[str, Sequence[int]] = {
     "for (int32_t node = warp_index()": [1],
@@ -165,7 +175,7 @@ def greedy_round() -> list[Launch]:
     """What a round of one query has beside its step, of fifteen drafts."""
     return [
         Launch("propose_tree", "propose_tree", 1, 1, 8, _TREE, 1),
-        Launch("stage_nodes", "stage_nodes", 1, 1, 4, [0, 1, 0, 11, 11, 1, 5]),
+        Launch("stage_nodes", "stage_nodes", 1, 1, 4, _STAGE),
         Launch("verify_nodes", "verify_nodes", 1, 1, 16, _VERIFY, 1),
     ]
 

@@ -77,9 +77,7 @@ def common(engines: Mapping[str, Taken], limit: float) -> list[str]:
     it are only targets with a route.
     """
     given = [
-        taken
-        for taken in engines.values()
-        if any(trial.limit >= limit for trial in taken.values())
+        taken for taken in engines.values() if any(trial.limit >= limit for trial in taken.values())
     ]
 
     def told(target: str) -> bool:

@@ -18,13 +18,14 @@ void propose_windows_op(const Tensor& answers, const Tensor& drafts, const Tenso
 
 void propose_tree_op(const Tensor& answers, const Tensor& drafts, const Tensor& tables,
                      const Tensor& texts, const Tensor& states, int64_t max_depth,
-                     double min_log_prob) {
+                     int64_t max_turns, double min_log_prob) {
   const Stream stream{{answers, "answers"},
                       {drafts, "drafts"},
                       {tables, "tables"},
                       {texts, "texts"},
                       {states, "states"}};
-  propose_tree(propose_tree_check(answers, drafts, tables, texts, states, max_depth, min_log_prob),
+  propose_tree(propose_tree_check(answers, drafts, tables, texts, states, max_depth, max_turns,
+                                  min_log_prob),
                stream);
 }
 

@@ -4,7 +4,8 @@
 // after another, a tree of 15 would be 15 expansions that wait for each other. So the warps expand
 // at once what is asked for next, what follows it if the target goes on copying, and the likeliest
 // of all else. Then one warp lets nodes join the tree, in the order that best first has, until one
-// is asked for that nobody has expanded. What is expanded for nothing changes no tree.
+// is asked for that nobody has expanded. What is expanded for nothing changes no tree. After the
+// last turn that is allowed, what nobody has expanded stays a leaf.
 
 #pragma once
 
@@ -190,6 +191,7 @@ struct TreeGrower {
   int32_t nodes = 0, open = 0;  // nodes of the tree; the lane whose expansion is asked for
   uint64_t kept = 1;            // expansions of nodes
   int32_t newest = 0;           // expansion
+  int32_t turns = 0;            // that are done
   int32_t room = 0;             // of a job of the next turn, by lane
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
@@ -279,6 +281,7 @@ struct TreeGrower {
   // Lets nodes join. Whether the tree is whole; else the next jobs are there.
   __device__ bool grow() {
     straighten();
+    const bool may_ask = ++turns < problem.max_turns;
     if (lane_index() == open) look();
     int32_t from, by, deep;
     float path;
@@ -295,8 +298,9 @@ struct TreeGrower {
         problem.drafts.parents(query)[nodes] = parent - 1;
       }
       if (++nodes == budget()) return true;
-      const int32_t behind = deep < problem.max_depth ? expanded(from, by) : DraftJob::kNone;
-      const bool asks = deep < problem.max_depth && behind == DraftJob::kNone;
+      const bool goes_on = deep < problem.max_depth;
+      const int32_t behind = goes_on ? expanded(from, by) : DraftJob::kNone;
+      const bool asks = may_ask && goes_on && behind == DraftJob::kNone;
       if (behind != DraftJob::kNone) kept |= uint64_t{1} << behind;
       // The parent's next entry, and the node's own first one.
       if (lane_index() == parent) ++next;

@@ -152,16 +152,19 @@ def propose_tree(
     texts: Tensor,
     states: Tensor,
     max_depth: int,
+    max_turns: int,
     min_log_prob: float,
 ) -> None:
     """Draft behind the last token of every live query: the likeliest paths of a guess as a tree.
 
     answers and drafts as for `propose_windows`. tables uint8 [bytes] and texts uint8 [query, bytes]
     (whose heads are written) are rows of csrc/drafting/guess_rows.h; states uint8 [query, 1 + most
-    nodes, bytes] (written) has room for a path a row. A row that does not fit what it says it holds
+    nodes, bytes] (written) has room for a path a row. A device expands several paths in a turn; with
+    a turn a node it is the host's tree. A row that does not fit what it says it holds
     gets no drafts. Raises RuntimeError where shapes disagree.
     """
-    _library.propose_tree(answers, drafts, tables, texts, states, max_depth, min_log_prob)
+    numbers = max_depth, max_turns, min_log_prob
+    _library.propose_tree(answers, drafts, tables, texts, states, *numbers)
 
 
 def stage_nodes(

@@ -12,6 +12,7 @@ from torch import Tensor
 from molspec import ops
 from molspec._native import LIMITS, GreedySpec, GuessModel, NativeDrafter, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
+from molspec.engine.cuda.drafts import DeviceTree
 from molspec.engine.cuda.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -41,8 +42,9 @@ def spec_of(drafter: Drafting, max_length: int) -> GreedySpec:
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])
 @pytest.mark.parametrize("drafter", DRAFTERS, ids=str)
 def test_rounds_on_the_device_are_the_host_s(
-    cuda: Emulator, drafter: Drafting, max_length: int
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch, drafter: Drafting, max_length: int
 ) -> None:
+    monkeypatch.setattr(DeviceTree, "MAX_TURNS", LIMITS["tree_nodes"])
     expected, host = run(HostSession(4), spec_of(drafter, max_length), 4)
     assert any(error for _, _, error in expected.values()) == (max_length > 2)
     for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
@@ -56,6 +58,20 @@ def test_rounds_on_the_device_are_the_host_s(
             assert device.decoder_calls == host.decoder_calls
     if drafter in (DRAFTERS[1], DRAFTERS[5]) and max_length > 2:
         assert host.accepted_tokens > 0
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_trees_of_few_turns_change_no_answer(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    spec = spec_of(TreeDraft(node_budget=32, min_probability=0.0), 24)
+    expected, host = run(HostSession(4), spec, 4)
+    monkeypatch.setattr(DeviceTree, "MAX_TURNS", turns)
+    found, device = run(DeviceSession(cuda, 4, GreedyRounds, 1), spec, 4)
+    answers = {i: (hypotheses, error) for i, (hypotheses, _, error) in found.items()}
+    assert answers == {i: (hypotheses, error) for i, (hypotheses, _, error) in expected.items()}
+    assert device.accepted_tokens > 0
+    assert device.nodes < host.nodes
 
 
 SOURCE = "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Oc1ccc2c(c1)CCN2"
@@ -76,12 +92,14 @@ class DeviceTrees:
         ]
         self._answers, _, self._drafts = state(1, 64, limit)
 
-    def propose(self, emitted: list[int], options: TreeOptions) -> tuple[list[int], list[int]]:
+    def propose(
+        self, emitted: list[int], options: TreeOptions, turns: int = LIMITS["tree_nodes"]
+    ) -> tuple[list[int], list[int]]:
         """Token ids and parents behind what is emitted."""
         begin(self._answers, 0, len(emitted), 64)
         token_ids = torch.tensor(emitted).int()
         self._answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = token_ids
-        numbers = options.max_depth, options.min_log_prob
+        numbers = options.max_depth, turns, options.min_log_prob
         self._ops.propose_tree(self._answers, self._drafts, *self._rows, *numbers)
         count, *drafts = self._drafts[0].tolist()
         return drafts[:count], drafts[self._limit : self._limit + count]
@@ -150,7 +168,7 @@ def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None
     for texts, state_bytes in ((text[None], 72), (text[None, :-8], 128)):
         drafts[0, 0] = 1
         states = torch.zeros(1, 2 + STATES, state_bytes, dtype=torch.uint8)
-        cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, -9.0)
+        cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, 9, -9.0)
         assert drafts[0, 0] == 0
 
 
@@ -251,16 +269,18 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     states = torch.zeros(2, 2 + STATES, 72, dtype=torch.uint8)
     tree = cuda.ops.propose_tree
     with pytest.raises(RuntimeError, match="tables has 8 bytes: expected at least"):
-        tree(answers, drafts, tables[:8], texts, states, 9, -1.0)
+        tree(answers, drafts, tables[:8], texts, states, 9, 9, -1.0)
     with pytest.raises(RuntimeError, match=r"texts has shape \[1, 64\]: expected \[2, a multiple"):
-        tree(answers, drafts, tables, texts[:1], states, 9, -1.0)
+        tree(answers, drafts, tables, texts[:1], states, 9, 9, -1.0)
     with pytest.raises(RuntimeError, match=r"states has shape \[2, 2, 72\]: expected \[2, 26, a"):
-        tree(answers, drafts, tables, texts, states[:, :2].contiguous(), 9, -1.0)
+        tree(answers, drafts, tables, texts, states[:, :2].contiguous(), 9, 9, -1.0)
     with pytest.raises(RuntimeError, match="max_depth is 0: expected at least 1"):
-        tree(answers, drafts, tables, texts, states, 0, -1.0)
+        tree(answers, drafts, tables, texts, states, 0, 9, -1.0)
+    with pytest.raises(RuntimeError, match="max_turns is 0: expected at least 1"):
+        tree(answers, drafts, tables, texts, states, 9, 0, -1.0)
     many = torch.zeros(2, 67, dtype=torch.int32)
     with pytest.raises(RuntimeError, match="drafts has room for 33 nodes: expected 1 to 32"):
-        tree(answers, many, tables, texts, states, 9, -1.0)
+        tree(answers, many, tables, texts, states, 9, 9, -1.0)
     with pytest.raises(
         RuntimeError, match=r"windows has shape \[1, 4\]: expected a row a query, 2"
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -134,6 +135,9 @@ class DeviceGuess:
 class DeviceTree(DeviceDrafts):
     """The likeliest continuations by a guess: a round makes the tree."""
 
+    #: In which it grows: by count (docs/performance.md) later ones cost more than they save.
+    MAX_TURNS: ClassVar = 3
+
     def __init__(self, session: CudaSession, options: TreeOptions, model: GuessModel) -> None:
         super().__init__(session)
         self._numbers = _numbers(options)
@@ -155,7 +159,7 @@ class DeviceTree(DeviceDrafts):
         """Grow the trees behind the last tokens."""
         _, max_depth, min_log_prob = self._numbers
         self._session.library.propose_tree(
-            answers, drafts, *self._guess.tensors, max_depth, min_log_prob
+            answers, drafts, *self._guess.tensors, max_depth, self.MAX_TURNS, min_log_prob
         )
 
 
