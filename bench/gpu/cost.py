@@ -137,19 +137,56 @@ _TREE: dict[str, Sequence[int]] = {
     "if (next == DraftJob::kNone) break": [7],
     "for (int turn = 1; absorbed < count": [2],
     "for (int32_t i = lane_index(); i < expansion_count()": [0, 1],
-    # four turns, of which the first follows seven copied tokens and others four
-    "if (shared.grown) break": [4],
+    # three turns, each of which follows a copy
+    "if (shared.grown) break": [3],
     "if (!__any_sync(~0U, some)) break": [2],  # eight tokens back
-    # four nodes join in a turn, and others are asked for
-    "for (;;) {": [4],
-    "if (asks) break": [4],
+    # five nodes join in a turn, and others are asked for
+    "for (;;) {": [5],
+    "if (asks) break": [5],
     "while (next < count &&": [0],
     "for (int32_t i = next + 1": [0],
     "for (int32_t begin = 0; begin < count; begin += kWarp": [1],
     "while ((kept >> newest": [1],
     "for (int job = 0; job < kTreeWarps": [8],
-    "for (int job = copies; job < kTreeWarps": [4],
+    "for (int job = copies; job < kTreeWarps": [1],
 }
+
+
+def _look_ahead(width: int) -> dict[str, Sequence[int]]:
+    """Of a beam, whose candidates and nodes each thread has at most one of."""
+    ranks = ceil(width / 10)  # of a warp
+    return {
+        **_GUESS,
+        "for (int32_t i = lane_index(); i < rules.text.size": [0],
+        "for (int32_t i = lane_index(); i <= rules.text.source": [0],
+        "for (int32_t block = threadIdx.x": [1],
+        "for (int32_t i = threadIdx.x": [1],
+        "for (int32_t position = from": [1],  # the step has added a token
+        "for (int32_t other = lane_index(); other < rank": [1],
+        "for (int32_t rank = warp_index()": [ranks],
+        "for (int32_t i = count + lane_index(); i < width": [0],
+        "for (int32_t rank = threadIdx.x": [1],
+        "while (count > 0 && best.ids": [0],
+        "for (int32_t c = threadIdx.x; c < shared.count": [1],
+        # where a candidate stands: two of every hypothesis come before it
+        "for (int32_t rank = 0; rank < shared.count && place": [width],
+        "for (int32_t i = 0; i < shared.candidate_counts": [2],
+        "for (int32_t c = 0; equal > 1": [0],
+        "for (int32_t rank = 0; rank < shared.count; ++rank) total": [ceil(width / 4), 0],
+        "for (int32_t i = 0; i < choice_count": [width],
+        "while (child != BeamNode::kNone": [1],
+        "for (int32_t begin = 0; begin < trees.block_count()": [1],
+        "for (int32_t i = 0; i < count; ++i) {": [width],  # nodes for new hypotheses; and tokens
+        "for (int32_t other = 0; other < i": [width],
+        "for (int32_t i = warp_index(); i < count": [ranks],
+        "for (int32_t begin = lane_index(); begin < length": [1],
+        "for (auto i = static_cast<int32_t>(threadIdx.x); i < (bytes + 7) / 8": [1],
+        "if (entry(other).parent == mine.parent) return": [width // 2],
+        "for (int32_t rank = 0; rank < shared.choice.count": [width],
+        "for (int32_t i = 0; i < problem.lookahead_steps": [12],
+    }
+
+
 #: Calls that are not made: of a node that no round has.
 _NEVER = ("return node < kMostVerified",)
 #: Paths of up to eleven nodes, behind thirty tokens.
@@ -178,6 +215,11 @@ def greedy_round() -> list[Launch]:
         Launch("stage_nodes", "stage_nodes", 1, 1, 4, _STAGE),
         Launch("verify_nodes", "verify_nodes", 1, 1, 16, _VERIFY, 1),
     ]
+
+
+def looking_ahead(width: int) -> list[Launch]:
+    """What an exact beam of one query looks ahead by, over twelve steps."""
+    return [Launch("look_ahead", "look_ahead_kernel", 1, 1, 10, _look_ahead(width), 1)]
 
 
 @dataclass(frozen=True)
@@ -277,6 +319,9 @@ def main() -> None:
         first = first or total
     print("greedy, batch 1: beside the step, of fifteen drafts")
     print(f"  together {report(code, greedy_round()):6.1f} us by count")
+    for width in (5, 10):
+        print(f"exact beam, n = {width}: beside the step")
+        report(code, looking_ahead(width))
     if first > BUDGET:
         sys.exit(f"a step at batch 1 takes {first:.1f} us by count: expected at most {BUDGET}")
 

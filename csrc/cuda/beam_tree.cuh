@@ -36,7 +36,15 @@ struct BeamTree {
   __device__ void copy_path(int32_t from, int32_t length, int32_t to) const {
     const int32_t* slots = path(from);
     int32_t* copied = path(to);
-    for (int32_t at = lane_index(); at < length; at += kWarp) copied[at] = slots[at];
+    constexpr int kTogether = 4;
+    for (int32_t begin = lane_index(); begin < length; begin += kTogether * kWarp) {
+      int32_t some[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) some[i] = slots[min(begin + i * kWarp, length - 1)];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i)
+        if (begin + i * kWarp < length) copied[begin + i * kWarp] = some[i];
+    }
   }
 
   // Threads stride over blocks.

@@ -37,10 +37,12 @@ struct BeamChooser {
   const BeamTree tree;
   ChoiceShared& shared;
   double* scores;  // [kMostScores], shared
+  // Asked for everywhere, so it is read once.
+  const int32_t longest = rows.answers.max_length(tree.query);
 
   __device__ int32_t beam_size() const { return static_cast<int32_t>(rows.answers.beam_size); }
   __device__ bool apart() const { return rows.answers.finished_apart(); }
-  __device__ int32_t max_length() const { return rows.answers.max_length(tree.query); }
+  __device__ int32_t max_length() const { return longest; }
   __device__ int32_t width() const { return static_cast<int32_t>(best.count); }
   __device__ double score(double log_prob, int32_t length) const {
     return log_prob / length_norms[length];
@@ -149,15 +151,23 @@ struct BeamChooser {
     });
   }
 
-  // Candidates before one. A rank's scores fall; among equal ones the tokens may not rise.
-  __device__ int32_t place_of(const BeamChoice& mine) const {
-    int32_t place = 0;
+  // Candidates before candidate i of a rank, `mine`. A rank's scores fall; among equal ones the
+  // tokens may not rise. Few are equal: they are looked at apart.
+  __device__ int32_t place_of(int32_t own_rank, int32_t own_i, const BeamChoice& mine) const {
+    int32_t place = 0, equal = 0;
     for (int32_t rank = 0; rank < shared.count && place <= most_choices(); ++rank)
       for (int32_t i = 0; i < shared.candidate_counts[rank]; ++i) {
         const double other = scores[rank * width() + i];
         if (other < mine.score) break;
-        place += other > mine.score || better(choice(rank, i), mine);
+        place += other > mine.score;
+        equal += other == mine.score;
       }
+    for (int32_t c = 0; equal > 1 && c < shared.count * width(); ++c) {
+      const int32_t rank = c / width(), i = c % width();
+      if (i >= shared.candidate_counts[rank] || scores[c] != mine.score) continue;
+      if (rank == own_rank && i == own_i) continue;
+      place += better(choice(rank, i), mine);
+    }
     return place;
   }
 
@@ -165,7 +175,7 @@ struct BeamChooser {
   __device__ void rank_candidates() const {
     for_candidates([&](int32_t rank, int32_t i) {
       const BeamChoice mine = choice(rank, i);
-      const int32_t place = place_of(mine);
+      const int32_t place = place_of(rank, i, mine);
       if (place <= most_choices()) shared.choices[place] = mine;
     });
   }

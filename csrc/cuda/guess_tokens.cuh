@@ -6,6 +6,8 @@
 
 namespace molspec::cuda {
 
+inline __device__ int64_t round16(int64_t size) { return (size + 15) / 16 * 16; }
+
 // Room in shared memory for what a warp reads again and again: there a read takes 30 cycles, not
 // 270.
 struct Stage {
@@ -15,7 +17,7 @@ struct Stage {
 
   // Where so many bytes may be written, or null where there is no room.
   __device__ uint8_t* take(int64_t bytes) {
-    const int64_t begin = used, end = (begin + bytes + 15) / 16 * 16;
+    const int64_t begin = used, end = begin + round16(bytes);
     if (end > room) return nullptr;
     used = end;
     return base + begin;

@@ -8,15 +8,16 @@
 
 namespace molspec::cuda {
 
-constexpr int kLookAheadWarps = 7;  // whose guesses have room where the scores have
+constexpr int kLookAheadWarps = 10;
 constexpr int kLookAheadThreads = kLookAheadWarps * kWarp;
 
 struct LookAheadShared {
+  // Scores, what the warps guess with, and what they guess from: the first two are never needed at
+  // once, and share their place where there is no other.
+  static constexpr int kArena = kMostScores * sizeof(double);
+
   ChoiceShared choice;
-  union {  // never needed at once
-    double scores[kMostScores];
-    GuessShared guesses[kLookAheadWarps];
-  };
+  alignas(16) uint8_t arena[kArena];
   int32_t planned_count, budget, goes_on;
 };
 
@@ -26,7 +27,8 @@ struct BeamPredictor {
   const int query;
   LookAheadShared& shared;
   const BeamChooser chooser;
-  const Guesser guesser;  // of this thread's warp
+  const Guesser guesser;        // of this thread's warp
+  const int32_t guesser_count;  // warps that guess, the first of the block
 
   __device__ const BeamTree& tree() const { return chooser.tree; }
   __device__ BeamNode& node(int32_t index) const { return chooser.tree.node(index); }
@@ -34,10 +36,11 @@ struct BeamPredictor {
     return guess_state_of(problem.guess.state(query, index), guesser.rules.text);
   }
 
-  // The hypotheses that this warp is for: every kLookAheadWarps-th.
+  // The hypotheses that this warp is for.
   template <typename Work>
   __device__ void for_ranks(int32_t count, Work work) const {
-    for (int32_t rank = warp_index(); rank < count; rank += kLookAheadWarps) work(rank);
+    if (warp_index() >= guesser_count) return;
+    for (int32_t rank = warp_index(); rank < count; rank += guesser_count) work(rank);
   }
 
   // Guess states of all nodes on the paths of the beam, whose hypotheses are `length` tokens long;
@@ -177,13 +180,26 @@ inline __global__ void look_ahead_kernel(LookAheadProblem problem) {
     return;
   begin_tree(rows, query, problem.bos_id);
   const BeamTree tree{rows.trees, query, shared.choice.masks};
-  const BeamPredictor predictor{
-      problem,
-      query,
-      shared,
-      {rows, problem.best, problem.length_norms, problem.eos_id, true, problem.min_confidence, tree,
-       shared.choice, shared.scores},
-      Guesser::on(guess.tables, guess.text(query), shared.guesses[warp_index()])};
+  Stage stage{shared.arena, LookAheadShared::kArena};
+  auto* scores = reinterpret_cast<double*>(stage.take(rows.answers.beam_size * problem.best.count *
+                                                      static_cast<int64_t>(sizeof(double))));
+  const int64_t own_size = round16(GuessShared::size(Guesser::alphabet(guess.tables)));
+  const auto guesser_count =
+      static_cast<int32_t>(min(int64_t{kLookAheadWarps}, LookAheadShared::kArena / own_size));
+  uint8_t* guesses = stage.take(guesser_count * own_size);
+  const bool is_apart = guesses != nullptr;
+  if (!is_apart) guesses = shared.arena;
+  const int32_t guesser_index = min(warp_index(), guesser_count - 1);
+  auto& own = *reinterpret_cast<GuessShared*>(guesses + guesser_index * own_size);
+  Guesser guesser = Guesser::on(guess.tables, guess.text(query), own);
+  if (is_apart) guesser.keep(stage);
+  const BeamPredictor predictor{problem,
+                                query,
+                                shared,
+                                {rows, problem.best, problem.length_norms, problem.eos_id, true,
+                                 problem.min_confidence, tree, shared.choice, scores},
+                                guesser,
+                                guesser_count};
   if (threadIdx.x == 0) {
     shared.planned_count = answer.planned_count;
     shared.budget = problem.node_budget;

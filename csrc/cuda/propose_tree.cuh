@@ -20,7 +20,6 @@ constexpr int kTreeThreads = kTreeWarps * kWarp;
 constexpr int kCopyWarps = 7;
 // Of expansions, the root's among them.
 constexpr int kMostExpansions = kMostTreeNodes + kTreeSpares;
-inline __device__ int64_t round16(int64_t size) { return (size + 15) / 16 * 16; }
 
 // A token that may become a node, and its log-prob behind its parent.
 struct DraftEntry {

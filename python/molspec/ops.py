@@ -159,9 +159,9 @@ def propose_tree(
 
     answers and drafts as for `propose_windows`. tables uint8 [bytes] and texts uint8 [query, bytes]
     (whose heads are written) are rows of csrc/drafting/guess_rows.h; states uint8 [query, 1 + most
-    nodes, bytes] (written) has room for a path a row. A device expands several paths in a turn; with
-    a turn a node it is the host's tree. A row that does not fit what it says it holds
-    gets no drafts. Raises RuntimeError where shapes disagree.
+    nodes, bytes] (written) has room for a path a row. A device expands several paths a turn; with
+    a turn for every node the tree is the host's. A row that does not fit what it says it holds gets
+    no drafts. Raises RuntimeError where shapes disagree.
     """
     numbers = max_depth, max_turns, min_log_prob
     _library.propose_tree(answers, drafts, tables, texts, states, *numbers)

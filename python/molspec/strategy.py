@@ -25,12 +25,13 @@ _NUCLEUS = 0.9975
 #: saves is less than what it costs (docs/beams.md).
 _WIDEST_DRAFTED = 5
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
-#: free while they are few, and the time of looking ahead, which doubles beyond seven hypotheses,
-#: one for each warp that guesses: counted, not yet measured (docs/performance.md).
+#: free while they are few, and the time of looking ahead, which grows with the beam: counted, not
+#: yet measured (docs/performance.md).
 _WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
-#: Where passes are dear and rows are not: with the last token sixteen nodes, a whole tile of rows.
-_DEVICE_TREE = TreeDraft(node_budget=15)
+#: Where passes are dear and rows are not, by batch size: with the last token whole tiles of sixteen
+#: rows, two for a query alone.
+_DEVICE_TREES = (TreeDraft(node_budget=31), TreeDraft(node_budget=15))
 
 
 def search_spec(
@@ -134,7 +135,9 @@ def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyCon
     open_choice = device is not None and options.node_budget is None
     if options.is_greedy:
         if open_choice and options.drafter in (None, "tree"):
-            return paying_tree(options.batch_size) if device == "cpu" else _DEVICE_TREE
+            if device == "cpu":
+                return paying_tree(options.batch_size)
+            return _DEVICE_TREES[options.batch_size > 1]
         return options.drafter_or("tree")
     if options.samples is not None and options.replacement:
         if open_choice and options.drafter in (None, "tree"):
