@@ -47,7 +47,7 @@ class PeerModel(BackwardReactionModel):  # type: ignore[misc]
     def _get_reactions(
         self, inputs: list[Molecule], num_results: int
     ) -> list[Sequence[SingleProductReaction]]:
-        scored = self._peer.scored([molecule.smiles for molecule in inputs], num_results)
+        scored = [self._scored(molecule.smiles, num_results) for molecule in inputs]
         return [
             process_raw_smiles_outputs_backwards(
                 molecule,
@@ -59,6 +59,14 @@ class PeerModel(BackwardReactionModel):  # type: ignore[misc]
             )
             for molecule, answers in zip(inputs, scored, strict=True)
         ]
+
+    def _scored(self, smiles: str, num_results: int) -> list[tuple[str, float]]:
+        """Answers to a molecule: none where a token of it is not in the vocabulary."""
+        try:
+            (answers,) = self._peer.scored([smiles], num_results)
+        except KeyError:
+            return []
+        return answers
 
 
 class Search(RetroStarSearch):  # type: ignore[misc]
