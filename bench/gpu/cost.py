@@ -109,7 +109,7 @@ _GUESS: dict[str, Sequence[int]] = {
     "for (; some != 0": [2],
     "for (; left != 0": [1],
     "for (int32_t base = lane_index(); base < words": [1],
-    "for (int32_t begin = lane_index(); begin < (size + 3) / 4": [1],
+    "for (int32_t begin = lane_index(); begin < count; begin += kTogether": [1],
     # rings are few
     "while (index >= 0 && rings": [0],
     "while (index_of(number": [0],
@@ -179,7 +179,6 @@ def _look_ahead(width: int) -> dict[str, Sequence[int]]:
         "for (int32_t i = 0; i < count; ++i) {": [width],  # nodes for new hypotheses; and tokens
         "for (int32_t other = 0; other < i": [width],
         "for (int32_t i = warp_index(); i < count": [ranks],
-        "for (int32_t begin = lane_index(); begin < length": [1],
         "for (auto i = static_cast<int32_t>(threadIdx.x); i < (bytes + 7) / 8": [1],
         "if (entry(other).parent == mine.parent) return": [width // 2],
         "for (int32_t rank = 0; rank < shared.choice.count": [width],

@@ -34,17 +34,7 @@ struct BeamTree {
 
   // The first `length` slots of a path become those of another. Lanes stride over positions.
   __device__ void copy_path(int32_t from, int32_t length, int32_t to) const {
-    const int32_t* slots = path(from);
-    int32_t* copied = path(to);
-    constexpr int kTogether = 4;
-    for (int32_t begin = lane_index(); begin < length; begin += kTogether * kWarp) {
-      int32_t some[kTogether];
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) some[i] = slots[min(begin + i * kWarp, length - 1)];
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i)
-        if (begin + i * kWarp < length) copied[begin + i * kWarp] = some[i];
-    }
+    copy_words(path(from), path(to), length);
   }
 
   // Threads stride over blocks.

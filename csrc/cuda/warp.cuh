@@ -32,4 +32,18 @@ inline __device__ float warp_max(float value) {
   return value;
 }
 
+// Lanes stride over words; a lane loads eight before it writes one.
+template <typename Word>
+__device__ void copy_words(const Word* from, Word* to, int32_t count) {
+  constexpr int kTogether = 8;
+  for (int32_t begin = lane_index(); begin < count; begin += kTogether * kWarp) {
+    Word words[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) words[i] = from[min(begin + i * kWarp, count - 1)];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i)
+      if (begin + i * kWarp < count) to[begin + i * kWarp] = words[i];
+  }
+}
+
 }  // namespace molspec::cuda

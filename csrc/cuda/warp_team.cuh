@@ -63,18 +63,9 @@ struct WarpTeam {
   }
 
   __device__ void copy(const uint8_t* from, uint8_t* to, int32_t size) const {
-    constexpr int kTogether = 8;
     if (from == to) return;
-    const auto* words = reinterpret_cast<const uint32_t*>(from);
-    for (int32_t begin = lane_index(); begin < (size + 3) / 4; begin += kTogether * kWarp) {
-      uint32_t some[kTogether];
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) some[i] = words[min(begin + i * kWarp, (size - 1) / 4)];
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i)
-        if (begin + i * kWarp < (size + 3) / 4)
-          reinterpret_cast<uint32_t*>(to)[begin + i * kWarp] = some[i];
-    }
+    copy_words(reinterpret_cast<const uint32_t*>(from), reinterpret_cast<uint32_t*>(to),
+               (size + 3) / 4);
   }
 
   // Few positions match enough: all are looked over four at a time, and these then one by one.
