@@ -7,6 +7,7 @@
 #include "common/answers.h"
 #include "common/block.h"
 #include "common/limits.h"
+#include "common/prepared_step.h"
 
 namespace py = pybind11;
 
@@ -23,6 +24,7 @@ void bind_layouts(py::module_& module) {
   limits["ngram_symbols"] = kMostNgramSymbols;
   limits["threads"] = kMostThreads;
   limits["chunk_rows"] = kChunkRows;
+  limits["prepared_step_bytes"] = kPreparedStepBytes;
   module.attr("LIMITS") = limits;
 
   PYBIND11_NUMPY_DTYPE(GreedyAnswer, log_prob, state, finished, token_count, steps, nodes,

@@ -13,6 +13,11 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "decoder_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
       "Tensor memories, Tensor memory_cache, Tensor(a!) kv_cache, Tensor(b!) workspace, "
       "Tensor(c!) log_probs, Tensor(d!) hidden_states) -> ()");
+  // The same without its nodes, as bytes for whoever steps without torch (common/prepared_step.h).
+  library.def(
+      "prepare_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
+      "Tensor memories, Tensor memory_cache, Tensor kv_cache, Tensor workspace, Tensor log_probs, "
+      "Tensor hidden_states, Tensor(a!) prepared) -> ()");
   // On a device values are checked there; this waits and raises what the last call found.
   library.def("refuse_fault(Tensor workspace) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");

@@ -7,8 +7,12 @@
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
+#include <cstring>
+#include <exception>
+#include <string>
 
 #include "cpu/layers.h"
+#include "ops/check.h"
 
 namespace molspec::cpu {
 namespace {
@@ -142,16 +146,58 @@ void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
                      const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs,
                      const Tensor& hidden_states) {
   const DecoderStepProblem problem =
-      decoder_step_check(read_cpu_model(weights, table), nodes, path_slots, memories, memory_cache,
-                         kv_cache, workspace, log_probs, hidden_states);
+      decoder_step_check(read_cpu_model(packed_check(weights, table)), nodes, path_slots, memories,
+                         memory_cache, kv_cache, workspace, log_probs, hidden_states);
   values_check(problem);
   decoder_step(problem);
 }
 
+void prepare_step_op(const Tensor& weights, const Tensor& table, const Tensor& nodes,
+                     const Tensor& path_slots, const Tensor& memories, const Tensor& memory_cache,
+                     const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs,
+                     const Tensor& hidden_states, const Tensor& prepared) {
+  PreparedStep step{};
+  step.packed = packed_check(weights, table);
+  step.problem = decoder_step_check(read_cpu_model(step.packed), nodes, path_slots, memories,
+                                    memory_cache, kv_cache, workspace, log_probs, hidden_states);
+  step.problem.model = nullptr;
+  step.row_count = log_probs.size(0);
+  auto* bytes = checked_data<uint8_t>(prepared, "prepared", ScalarType::Byte, 1);
+  check(prepared.numel() == kPreparedStepBytes, "prepared has ", prepared.numel(),
+        " bytes: expected ", kPreparedStepBytes);
+  std::memcpy(bytes, &step, sizeof(step));
+}
+
 }  // namespace
+
+// A StepFunction, which Python hands on to the searches.
+extern "C" __attribute__((visibility("default"))) const char* molspec_step(
+    const void* prepared, const void* nodes, int64_t node_count, const int32_t* path_slots,
+    int64_t path_slot_count) {
+  PreparedStep step;
+  std::memcpy(&step, prepared, sizeof(step));
+  DecoderStepProblem& problem = step.problem;
+  try {
+    check(node_count <= step.row_count, "log_probs has ", step.row_count, " rows: expected ",
+          node_count);
+    problem.model = &read_cpu_model(step.packed);
+    problem.nodes = static_cast<const Node*>(nodes);
+    problem.node_count = node_count;
+    problem.path_slots = path_slots;
+    problem.path_slot_count = path_slot_count;
+    values_check(problem);
+    decoder_step(problem);
+    return nullptr;
+  } catch (const std::exception& error) {
+    thread_local std::string text;
+    text = error.what();
+    return text.c_str();
+  }
+}
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, CPU, library) {
   library.impl("decoder_step", TORCH_BOX(&decoder_step_op));
+  library.impl("prepare_step", TORCH_BOX(&prepare_step_op));
 }
 
 }  // namespace molspec::cpu

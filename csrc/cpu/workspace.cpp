@@ -63,8 +63,8 @@ Workspace Workspace::from_row(const Model& model, int64_t row) const {
   return part;
 }
 
-const Model& read_cpu_model(const Tensor& weights, const Tensor& table) {
-  const Model& model = read_model(weights, table);
+const Model& read_cpu_model(const PackedModel& packed) {
+  const Model& model = read_model(packed);
   check(model.weight_type != WeightType::kFloat16,
         "weights are float16: expected float32, bfloat16 or int8 on the CPU");
   return model;

@@ -34,6 +34,6 @@ struct Workspace {
 };
 
 // `read_model`, for the kernels of this folder: they have no float16.
-const Model& read_cpu_model(const Tensor& weights, const Tensor& table);
+const Model& read_cpu_model(const PackedModel& packed);
 
 }  // namespace molspec::cpu

@@ -11,7 +11,7 @@ namespace {
 
 // `read_model`, for the kernels of this folder: they have no int8.
 const Model& read_cuda_model(const Tensor& weights, const Tensor& table) {
-  const Model& model = read_model(weights, table);
+  const Model& model = read_model(packed_check(weights, table));
   check(model.weight_type != WeightType::kInt8,
         "weights are int8: expected float32, bfloat16 or float16 on CUDA");
   return model;

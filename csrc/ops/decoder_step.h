@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "common/prepared_step.h"
 #include "ops/memory.h"
 #include "ops/model.h"
 
@@ -48,6 +49,14 @@ DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& memory_cache, const Tensor& kv_cache,
                                       const Tensor& workspace, const Tensor& log_probs,
                                       const Tensor& hidden_states);
+
+// All of a step but its nodes, checked: as the bytes of a tensor for callers without torch.
+struct PreparedStep {
+  PackedModel packed;
+  DecoderStepProblem problem;  // without its model, which is a thread's own
+  int64_t row_count;           // of log_probs
+};
+static_assert(sizeof(PreparedStep) <= kPreparedStepBytes);
 
 // What the values of a node are held against: a problem's sizes, without its model.
 struct NodeLimits {

@@ -1,5 +1,6 @@
 #include "ops/model.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/check.h"
@@ -10,13 +11,11 @@ namespace {
 // Reads the table from front to back.
 class Reader {
  public:
-  Reader(const Tensor& weights, const Tensor& table)
-      : base_(checked_data<const uint8_t>(weights, "weights", ScalarType::Byte, 1)),
-        size_(weights.numel()),
-        table_(checked_data<const int64_t>(table, "table", ScalarType::Long, 1)),
-        count_(table.numel()) {
-    check_alignment(base_, "weights", kAlignment);
-  }
+  explicit Reader(const PackedModel& packed)
+      : base_(packed.weights),
+        size_(packed.weights_size),
+        table_(packed.table),
+        count_(packed.table_size) {}
 
   int64_t integer() {
     check(next_ < count_, "table has ", count_, " entries: expected more");
@@ -135,14 +134,34 @@ void read_stack(Reader& reader, const Model& model, int64_t vocab_size, bool cro
 
 }  // namespace
 
-const Model& read_model(const Tensor& weights, const Tensor& table) {
+PackedModel packed_check(const Tensor& weights, const Tensor& table) {
+  const PackedModel packed{
+      checked_data<const uint8_t>(weights, "weights", ScalarType::Byte, 1), weights.numel(),
+      checked_data<const int64_t>(table, "table", ScalarType::Long, 1), table.numel()};
+  check_alignment(packed.weights, "weights", kAlignment);
+  return packed;
+}
+
+const Model& read_model(const PackedModel& packed) {
   thread_local Model model;
-  Reader reader(weights, table);
+  // Of what `model` was read, if it could be: it depends on nothing else.
+  thread_local const uint8_t* weights = nullptr;
+  thread_local int64_t weights_size = 0;
+  thread_local std::vector<int64_t> table;
+  const int64_t* end = packed.table + packed.table_size;
+  if (weights != nullptr && weights == packed.weights && weights_size == packed.weights_size &&
+      std::equal(table.begin(), table.end(), packed.table, end))
+    return model;
+  weights = nullptr;
+  Reader reader(packed);
   read_sizes(reader, model);
   read_stack(reader, model, model.source_vocab_size, false, model.encoder);
   read_stack(reader, model, model.target_vocab_size, true, model.decoder);
   model.output = reader.linear(model.d_model, model.target_vocab_size, model.weight_type);
   reader.end();
+  table.assign(packed.table, end);
+  weights_size = packed.weights_size;
+  weights = packed.weights;
   return model;
 }
 

@@ -91,9 +91,19 @@ struct Model {
   }
 };
 
-// The model behind a weights buffer (uint8) and its table (int64). Every offset is checked
-// against the buffer, so a damaged table cannot make a kernel read outside it. The result is the
-// calling thread's own and lasts until its next call: reading allocates nothing once warm.
-const Model& read_model(const Tensor& weights, const Tensor& table);
+// A weights buffer and its table, whose types and alignment are right.
+struct PackedModel {
+  const uint8_t* weights;
+  int64_t weights_size;
+  const int64_t* table;
+  int64_t table_size;
+};
+PackedModel packed_check(const Tensor& weights, const Tensor& table);
+
+// The model behind them. Every offset is checked against the buffer, so a damaged table cannot make
+// a kernel read outside it. The result is the calling thread's own and lasts until its next call:
+// reading allocates nothing once warm, and the same buffer and table as last time are not read
+// again.
+const Model& read_model(const PackedModel& packed);
 
 }  // namespace molspec

@@ -3,7 +3,13 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+
 #include "bindings.h"
+#include "common/prepared_step.h"
 #include "search/batch.h"
 #include "search/continuations.h"
 #include "search/masked_places.h"
@@ -37,6 +43,44 @@ auto advance(Searches& batch, const LogProbs& log_probs) {
     throw std::invalid_argument("log_probs: expected [at least " + std::to_string(staged) + ", " +
                                 std::to_string(vocab_size) + "]");
   return batch.advance(log_probs.data(), vocab_size);
+}
+
+// A pass of the decoder that needs nobody to call it, and the memory that it works in.
+struct Step {
+  StepFunction function;
+  py::array_t<uint8_t> prepared;
+  LogProbs log_probs;
+  int32_t block_count;  // of the cache
+  py::object tensors;
+
+  bool has_room(const TokenTree& tree) const {
+    return tree.block_count() <= block_count &&
+           static_cast<py::ssize_t>(tree.staged().size()) <= log_probs.shape(0);
+  }
+  void operator()(const TokenTree& tree) const {
+    const py::gil_scoped_release release;
+    const auto count = [](const auto& of) { return static_cast<int64_t>(of.size()); };
+    const char* wrong = function(prepared.data(), tree.staged().data(), count(tree.staged()),
+                                 tree.path_slots().data(), count(tree.path_slots()));
+    if (wrong != nullptr) throw std::runtime_error(wrong);
+  }
+};
+
+// A round with nobody between its parts: the queries that are done, and seconds that planning and
+// the step took. No queries where the step has no room: what is planned waits for one that has.
+std::tuple<std::optional<std::vector<Decoded>>, double, double> run(Batch& batch,
+                                                                    const Step& step) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  const auto begin = Clock::now();
+  batch.plan({});
+  const auto planned = Clock::now();
+  if (!step.has_room(batch.tree())) return {std::nullopt, seconds(planned - begin), 0};
+  step(batch.tree());
+  const auto stepped = Clock::now();
+  return {advance(batch, step.log_probs), seconds(planned - begin), seconds(stepped - planned)};
 }
 
 // A spec of values, checked.
@@ -316,6 +360,14 @@ void bind_batch(py::module_& module) {
       .def_readonly("log_prob", &Path::log_prob)
       .def_readonly("slot", &Path::slot)
       .def_readonly("sampler", &Path::sampler);
+  py::class_<Step>(module, "Step")
+      .def(py::init([](uintptr_t function, py::array_t<uint8_t> prepared, LogProbs log_probs,
+                       int32_t block_count, py::object tensors) {
+             return Step{reinterpret_cast<StepFunction>(function), std::move(prepared),
+                         std::move(log_probs), block_count, std::move(tensors)};
+           }),
+           py::kw_only(), py::arg("function"), py::arg("prepared").noconvert(),
+           py::arg("log_probs").noconvert(), py::arg("block_count"), py::arg("tensors"));
   py::class_<Batch> bound(module, "Batch");
   bound
       .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
@@ -333,6 +385,7 @@ void bind_batch(py::module_& module) {
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
       .def("advance", &advance<Batch>, py::arg("log_probs"))
+      .def("run", &run, py::arg("step"))
       .def_property_readonly("live_count", &Batch::live_count);
   bind_step(bound);
 }

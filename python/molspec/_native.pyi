@@ -312,6 +312,19 @@ class Path:
     @property
     def sampler(self) -> Sampler | None: ...
 
+class Step:
+    """A pass of the decoder that `Batch.run` does by itself; see `ops.prepared_step`."""
+
+    def __init__(
+        self,
+        *,
+        function: int,
+        prepared: npt.NDArray[np.uint8],
+        log_probs: npt.NDArray[np.float32],
+        block_count: int,
+        tensors: object,
+    ) -> None: ...
+
 class Batch:
     def __init__(self, row_count: int, guess_model: GuessModel) -> None: ...
     def start(
@@ -321,6 +334,7 @@ class Batch:
     def paths(self) -> list[Path]: ...
     def plan(self, proposed: Sequence[DraftTree] = ()) -> None: ...
     def advance(self, log_probs: npt.NDArray[np.float32]) -> list[Decoded]: ...
+    def run(self, step: Step) -> tuple[list[Decoded] | None, float, float]: ...
     @property
     def nodes(self) -> npt.NDArray[np.int32]: ...
     @property

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Sequence
+from ctypes import c_void_p
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -38,6 +40,10 @@ if HAS_CUDA:
     _load("molspec_ops_cuda.so")
 
 _library = torch.ops.molspec
+#: The address of `decoder_step` without torch (csrc/common/prepared_step.h).
+_STEP_FUNCTION = cast(
+    int, ctypes.cast(ctypes.CDLL(str(_BUILT / "molspec_ops.so")).molspec_step, c_void_p).value
+)
 
 
 def cuda_versions() -> tuple[int, int]:
@@ -114,6 +120,35 @@ def decoder_step(
         workspace,
         log_probs,
         hidden_states,
+    )
+
+
+def prepared_step(
+    weights: Tensor,
+    table: Tensor,
+    memories: Tensor,
+    memory_cache: Tensor,
+    kv_cache: Tensor,
+    workspace: Tensor,
+    log_probs: Tensor,
+) -> _native.Step:
+    """`decoder_step` on the CPU over tensors that stay where they are, without torch between.
+
+    What `_native.Batch.run` does with it writes to log_probs and kv_cache as `decoder_step` does,
+    and raises the same. The tensors are kept, and checked once. Raises RuntimeError.
+    """
+    tensors = (memories, memory_cache, kv_cache, workspace, log_probs)
+    nodes = table.new_empty((0, 4), dtype=torch.int32)
+    prepared = table.new_empty(_native.LIMITS["prepared_step_bytes"], dtype=torch.uint8)
+    _library.prepare_step(
+        weights, table, nodes, nodes[:, 0], *tensors, log_probs.new_empty(0, 0), prepared
+    )
+    return _native.Step(
+        function=_STEP_FUNCTION,
+        prepared=prepared.numpy(),
+        log_probs=log_probs.numpy(),
+        block_count=len(kv_cache),
+        tensors=(weights, table, *tensors),
     )
 
 

@@ -53,6 +53,14 @@ class KeepsHiddenStates(Protocol):
         """Last hidden states float32 [slot, d_model] of nodes that were kept."""
 
 
+@runtime_checkable
+class PreparesSteps(Protocol):
+    """A session whose steps a batch can do by itself, with nobody between."""
+
+    def prepared_step(self) -> _native.Step:
+        """What `step` does, as far as there is room; good until the next call of the session."""
+
+
 class Rounds(Protocol):
     """Searches of queries in rows of a session, a round of all of them at a time."""
 
@@ -93,6 +101,7 @@ class HostRounds:
         self, session: Session, guess: GuessModel, row_count: int, watch: Stopwatch
     ) -> None:
         self._session = session
+        self._prepares = session if isinstance(session, PreparesSteps) else None
         self._batch = Batch(row_count, guess)
         self._watch = watch
         #: Of every live row whose drafts come from outside: by whom, and its name there.
@@ -125,8 +134,17 @@ class HostRounds:
     def run(self) -> list[Decoded]:
         """Draft, step, accept."""
         batch, watch = self._batch, self._watch
-        batch.plan(self._proposed())
-        watch.charge("draft")
+        if self._prepares is not None and not self._drafters:
+            done, planning, stepping = batch.run(self._prepares.prepared_step())
+            watch.charge_seconds("draft", planning)
+            if done is not None:
+                self.decoder_calls += 1
+                watch.charge_seconds("step", stepping)
+                watch.charge("verify")
+                return done
+        else:
+            batch.plan(self._proposed())
+            watch.charge("draft")
         log_probs = self._session.step(batch.nodes, batch.path_slots, batch.block_count)
         self.decoder_calls += 1
         watch.charge("step")

@@ -90,3 +90,8 @@ class Stopwatch:
         now = perf_counter()
         self._seconds[stage] += now - self._last
         self._last = now
+
+    def charge_seconds(self, stage: str, seconds: float) -> None:
+        """Charge a part of the time since its last reading, measured elsewhere, to a stage."""
+        self._seconds[stage] += seconds
+        self._last += seconds

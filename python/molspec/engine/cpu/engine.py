@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec import ops
+from molspec import _native, ops
 from molspec._native import LIMITS
 from molspec.engine import host
 from molspec.engine.cpu.kept import Buffers, Kept
@@ -61,10 +61,10 @@ class Session:
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
         # Made once: a step takes some tenths of a millisecond.
         self._memories_tensor = torch.from_numpy(self._memories)
-        self._log_probs = host.empty(0, spec.target_vocab_size)
-        self._log_probs_array: npt.NDArray[np.float32] = self._log_probs.numpy()
         self._no_hidden_states = host.empty(0, spec.d_model)
         self._keeps_hidden_states = False
+        #: Of the buffers where they are now.
+        self._prepared: _native.Step | None = None
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -96,6 +96,7 @@ class Session:
         if needed > len(self._free_blocks):
             count = len(self._buffers.memory_cache)
             self._buffers.grow_memory_cache(count + needed)
+            self._prepared = None
             self._free_blocks += range(len(self._buffers.memory_cache) - 1, count - 1, -1)
         self._memories[row, 0] = length
         self._memories[row, 1 : 1 + needed] = [self._free_blocks.pop() for _ in range(needed)]
@@ -125,16 +126,14 @@ class Session:
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
         result is overwritten by the next call.
         """
+        self._prepared = None
         self._buffers.grow_kv_cache(block_count)
         hidden_states = self._no_hidden_states
         if self._keeps_hidden_states:
             self._buffers.grow_hidden_states(len(self._buffers.kv_cache) * BLOCK_POSITIONS)
             hidden_states = self._buffers.hidden_states
-        room = len(self._log_probs_array)
-        if len(nodes) > room:
-            self._log_probs = host.empty(max(2 * room, len(nodes)), self._log_probs.shape[1])
-            self._log_probs_array = self._log_probs.numpy()
-        self._reserve(min(len(nodes), LIMITS["chunk_rows"]), self._packed.spec.max_positions)
+        self._buffers.grow_log_probs(len(nodes))
+        self._reserve_rows()
         ops.decoder_step(
             self._packed.weights,
             self._packed.table,
@@ -144,10 +143,33 @@ class Session:
             self._buffers.memory_cache,
             self._buffers.kv_cache,
             self._buffers.workspace,
-            self._log_probs,
+            self._buffers.log_probs,
             hidden_states,
         )
-        return self._log_probs_array
+        return self._buffers.log_probs.numpy()
+
+    def prepared_step(self) -> _native.Step:
+        """What `step` does without hidden states, as far as there is room.
+
+        Good until the next call of `encode` or `step`, which may move what it works in.
+        """
+        self._reserve_rows()
+        if self._prepared is None:
+            self._prepared = ops.prepared_step(
+                self._packed.weights,
+                self._packed.table,
+                self._memories_tensor,
+                self._buffers.memory_cache,
+                self._buffers.kv_cache,
+                self._buffers.workspace,
+                self._buffers.log_probs,
+            )
+        return self._prepared
+
+    def _reserve_rows(self) -> None:
+        """Make room to work on as many nodes as there is room for their log-probs."""
+        rows = min(len(self._buffers.log_probs), LIMITS["chunk_rows"])
+        self._reserve(rows, self._packed.spec.max_positions)
 
     def _reserve(self, rows: int, positions: int) -> None:
         buffers = self._buffers
@@ -157,3 +179,4 @@ class Session:
         positions = max(positions, buffers.workspace_positions)
         size = ops.workspace_size(self._packed.weights, self._packed.table, rows, positions)
         buffers.grow_workspace(size, rows, positions)
+        self._prepared = None

@@ -28,6 +28,7 @@ class Buffers:
             self.kv_cache = torch.empty_like(self.memory_cache)
             self.workspace = host.empty(0, dtype=torch.uint8)
             self.hidden_states = host.empty(0, packed.spec.d_model)
+            self.log_probs = host.empty(0, packed.spec.target_vocab_size)
         self._kv_blocks = 0
         #: What the workspace has room for, see `ops.workspace_size`.
         self.workspace_rows = self.workspace_positions = 0
@@ -35,8 +36,8 @@ class Buffers:
     @property
     def nbytes(self) -> int:
         """Memory that they take."""
-        parts = (self.memory_cache, self.kv_cache, self.workspace, self.hidden_states)
-        return sum(part.nbytes for part in parts)
+        caches = (self.memory_cache, self.kv_cache, self.hidden_states)
+        return sum(part.nbytes for part in (*caches, self.workspace, self.log_probs))
 
     def grow_memory_cache(self, blocks: int) -> None:
         """Make room for so many blocks; what is there stays."""
@@ -56,6 +57,14 @@ class Buffers:
         if slots > len(self.hidden_states):
             with torch.inference_mode(False):
                 self.hidden_states = grown(self.hidden_states, slots)
+
+    def grow_log_probs(self, rows: int) -> None:
+        """Make room for so many rows; nothing of them stays."""
+        if rows > len(self.log_probs):
+            with torch.inference_mode(False):
+                self.log_probs = host.empty(
+                    max(2 * len(self.log_probs), rows), self.log_probs.shape[1]
+                )
 
     def grow_workspace(self, size: int, rows: int, positions: int) -> None:
         """Make room for so many bytes, which are enough for so many rows and positions."""
