@@ -52,7 +52,7 @@ def by_drafter(
             mine = others[name]
             row += [
                 f"{mine.drafting:.1f}, {mine.verifying:.1f}",
-                f"{others['`none`'].all / mine.all:.2f}",
+                f"{others['none'].all / mine.all:.2f}",
                 f"{others[BEAMS].all / mine.all:.2f}",
             ]
         cells.append([*row, speed])
@@ -60,10 +60,10 @@ def by_drafter(
 
 
 def _published(name: str) -> tuple[str, str]:
-    if name == "`none`":
+    if name == "none":
         return "", f"{published.GREEDY}"
     kind, _, k = name.partition(", k = ")
-    if kind != "`spec`" or int(k) not in published.PLACES:
+    if kind != "spec" or int(k) not in published.PLACES:
         return "", ""
     tokens, speed = published.PLACES[int(k)]
     return f"{tokens}", f"{speed}"
@@ -89,11 +89,11 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
     taken = {batch: times(timed, made, batch, flags.rounds) for batch in flags.batches}
     yield from by_drafter(found, taken)
     if flags.svg is not None:
-        shown = ["`none`", *kinds, "knows the answer"]
+        shown = ["none", *kinds, "knows the answer"]
         title = f"{first.task}, {len(pairs)} queries"
         flags.svg.write_text(picture(title, taken, found, shown))
     yield from ("", "## Megabytes, by batch size", "")
-    yield from memory.table(timed, {"`none`": made["`none`"], **kinds}, flags.batches)
+    yield from memory.table(timed, {"none": made["none"], **kinds}, flags.batches)
     if flags.beams:
         yield from ("", f"## Exact beams of 10, {flags.beams} queries, batch 1", "")
         yield from beams.table(asked.first(flags.beams), kinds, 10)

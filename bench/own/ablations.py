@@ -12,7 +12,7 @@ from own.times import times
 
 _HEAD = (
     *("drafter", "encoder + decoder layers", "width", "MB, float32", "tokens an iteration"),
-    *("calls a query", "`tree+spec`", "drafting ms", "speed-up over greedy"),
+    *("calls a query", "tree+spec", "drafting ms", "speed-up over greedy"),
 )
 
 

@@ -20,7 +20,7 @@ def table(asked: Asked, made: Mapping[str, AnyDrafter], n_best: int) -> Iterator
     Raises ValueError where one gives another list than standard search.
     """
     ahead = lookahead(n_best)
-    searches: dict[str, NoDraft | LookAhead] = {"`none`": NoDraft(), "n-gram guess": ahead}
+    searches: dict[str, NoDraft | LookAhead] = {"none": NoDraft(), "n-gram guess": ahead}
     searches |= {name: replace(ahead, drafter=drafter) for name, drafter in made.items()}
     cells = [["lookahead by", "passes a query", "nodes a query", "ms a query"]]
     standard: Results | None = None

@@ -16,7 +16,7 @@ from own.known import Known, answers
 #: Tokens that Spec-Drafters are asked for, as in the paper.
 PLACES = (5, 10, 15, 20, 25, 30)
 #: What greedy decoding drafts by at batch 1 and 32 where it is left to itself.
-DEFAULTS = {f"`tree`, the default of batch {batch}": paying_tree(batch) for batch in (1, 32)}
+DEFAULTS = {f"tree, the default of batch {batch}": paying_tree(batch) for batch in (1, 32)}
 #: Queries that are decoded together where only counts matter, which are those of batch 1.
 TOGETHER = 32
 
@@ -41,30 +41,30 @@ def own(model: Model, nodes: int) -> dict[str, AnyDrafter]:
     """What the model carries, alone and with the copying tree."""
     made: dict[str, AnyDrafter] = {}
     if model.drafters.heads is not None:
-        made["`heads`"] = HeadsDraft(nodes)
-        made["`tree+heads`"] = HeadsDraft(nodes, tree=True)
+        made["heads"] = HeadsDraft(nodes)
+        made["tree+heads"] = HeadsDraft(nodes, tree=True)
     if (spec := model.drafters.spec) is not None:
         for k in sorted({k for k in PLACES if k < spec.most} | {spec.most}):
-            made[f"`spec`, k = {k}"] = SpecDraft(nodes, k=k)
-            made[f"`tree+spec`, k = {k}"] = SpecDraft(nodes, k=k, tree=True)
+            made[f"spec, k = {k}"] = SpecDraft(nodes, k=k)
+            made[f"tree+spec, k = {k}"] = SpecDraft(nodes, k=k, tree=True)
     return made
 
 
 def of_all_places(model: Model, nodes: int) -> dict[str, AnyDrafter]:
     """The tree and what the model carries, a Spec-Drafter asked for all tokens that it can."""
     most = "" if (spec := model.drafters.spec) is None else f", k = {spec.most}"
-    kept = {"`heads`", "`tree+heads`", f"`spec`{most}", f"`tree+spec`{most}"}
+    kept = {"heads", "tree+heads", f"spec{most}", f"tree+spec{most}"}
     every = own(model, nodes)
-    return {"`tree`": TreeDraft(nodes), **{name: every[name] for name in every if name in kept}}
+    return {"tree": TreeDraft(nodes), **{name: every[name] for name in every if name in kept}}
 
 
 def compared(asked: Asked, nodes: int) -> dict[str, AnyDrafter]:
     """None, the tree, what the model carries, and one that knows the answers."""
     known = answers(asked.model, asked.answers(TreeDraft(nodes)))
     return {
-        "`none`": NoDraft(),
+        "none": NoDraft(),
         **DEFAULTS,
-        "`tree`": TreeDraft(nodes),
+        "tree": TreeDraft(nodes),
         **own(asked.model, nodes),
         "knows the answer": Known(known, nodes),
     }

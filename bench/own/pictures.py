@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from statistics import quantiles
 
@@ -28,31 +28,33 @@ def picture(
 
 
 def _latency(title: str, taken: Mapping[int, Mapping[str, Taken]], shown: Sequence[str]) -> Chart:
-    """So many queries a second, and seconds from a query to its answer: Little's law."""
+    """Queries a second, and milliseconds from a query to its answer: Little's law."""
     curves = {
-        name: [
-            (1e3 / found[name].all, batch * found[name].all / 1e3) for batch, found in taken.items()
-        ]
+        name: [(1e3 / found[name].all, batch * found[name].all) for batch, found in taken.items()]
         for name in shown
     }
     points = list(chain.from_iterable(curves.values()))
     batches = f"batches of {min(taken)} to {max(taken)}"
     return Chart(
-        f"{title}: seconds to an answer against queries a second, {batches}",
-        _around([x for x, _ in points], "/s"),
-        _around([y for _, y in points], " s"),
+        f"{title}: time to an answer against queries a second, {batches}",
+        _around([x for x, _ in points], lambda queries: f"{queries:g}/s"),
+        _around([y for _, y in points], _time),
         curves,
     )
 
 
-def _around(values: Sequence[float], unit: str) -> Axis:
+def _time(milliseconds: float) -> str:
+    return f"{milliseconds:g} ms" if milliseconds < 1000 else f"{milliseconds / 1000:g} s"
+
+
+def _around(values: Sequence[float], text: Callable[[float], str]) -> Axis:
     """A logarithmic axis that has room for the values, with marks at 1, 2 and 5."""
     first = math.floor(math.log10(min(values)))
     last = math.ceil(math.log10(max(values)))
     marks = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
     least = max(mark for mark in marks if mark <= min(values))
     most = min(mark for mark in marks if mark >= max(values) and mark > least)
-    kept = {mark: f"{mark:g}{unit}" for mark in marks if least <= mark <= most}
+    kept = {mark: text(mark) for mark in marks if least <= mark <= most}
     return Axis(least, most, kept, logarithmic=True)
 
 
