@@ -24,7 +24,7 @@ from molspec.checkpoints import Checkpoint
 from molspec.evaluation import PairTable
 from molspec.models import locate
 from own import ablations, beams, memory, published, relaxed
-from own.drafters import Asked, Counts, compared, counted, of_all_places, rows
+from own.drafters import PLACES, Asked, Counts, compared, counted, of_all_places, rows
 from own.pictures import picture
 from own.times import BEAMS, Taken, times
 from shapes import widened
@@ -76,7 +76,7 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
     pairs = list(islice(PairTable(flags.table, task=first.task), flags.limit))
     asked = Asked(Model(first), [pair.query for pair in pairs])
     timed = asked.first(flags.timed)
-    made = compared(asked, flags.nodes)
+    made = compared(asked, flags.nodes, flags.places)
     kinds = of_all_places(asked.model, flags.nodes)
     described = ", ".join(f"{name} {value}" for name, value in machine.describe().items())
     yield "# What learned drafters save"
@@ -124,6 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--limit", type=int, help="queries; all where not given")
     parser.add_argument("--timed", type=int, default=64, help="queries that are timed")
+    parser.add_argument(
+        "--places", type=int, nargs="*", default=PLACES, help="tokens guessed, below the most"
+    )
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beams", type=int, default=200, help="queries of exact beams")

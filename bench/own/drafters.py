@@ -37,14 +37,14 @@ class Asked:
         return Asked(self.model, self.queries[:count])
 
 
-def own(model: Model, nodes: int) -> dict[str, AnyDrafter]:
+def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, AnyDrafter]:
     """What the model carries, alone and with the copying tree."""
     made: dict[str, AnyDrafter] = {}
     if model.drafters.heads is not None:
         made["heads"] = HeadsDraft(nodes)
         made["tree+heads"] = HeadsDraft(nodes, tree=True)
     if (spec := model.drafters.spec) is not None:
-        for k in sorted({k for k in PLACES if k < spec.most} | {spec.most}):
+        for k in sorted({k for k in places if k < spec.most} | {spec.most}):
             made[f"spec, k = {k}"] = SpecDraft(nodes, k=k)
             made[f"tree+spec, k = {k}"] = SpecDraft(nodes, k=k, tree=True)
     return made
@@ -52,20 +52,17 @@ def own(model: Model, nodes: int) -> dict[str, AnyDrafter]:
 
 def of_all_places(model: Model, nodes: int) -> dict[str, AnyDrafter]:
     """The tree and what the model carries, a Spec-Drafter asked for all tokens that it can."""
-    most = "" if (spec := model.drafters.spec) is None else f", k = {spec.most}"
-    kept = {"heads", "tree+heads", f"spec{most}", f"tree+spec{most}"}
-    every = own(model, nodes)
-    return {"tree": TreeDraft(nodes), **{name: every[name] for name in every if name in kept}}
+    return {"tree": TreeDraft(nodes), **own(model, nodes, places=[])}
 
 
-def compared(asked: Asked, nodes: int) -> dict[str, AnyDrafter]:
+def compared(asked: Asked, nodes: int, places: Sequence[int]) -> dict[str, AnyDrafter]:
     """None, the tree, what the model carries, and one that knows the answers."""
     known = answers(asked.model, asked.answers(TreeDraft(nodes)))
     return {
         "none": NoDraft(),
         **DEFAULTS,
         "tree": TreeDraft(nodes),
-        **own(asked.model, nodes),
+        **own(asked.model, nodes, places),
         "knows the answer": Known(known, nodes),
     }
 
