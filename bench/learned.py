@@ -12,7 +12,9 @@ counts. Answers are those of greedy decoding, to the bit, but where verification
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -136,11 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--svg", type=Path, help="the picture")
     flags = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    text = "\n".join(report(flags)) + "\n"
-    if flags.output is None:
-        print(text)
-    else:
-        flags.output.write_text(text)
+    with nullcontext(sys.stdout) if flags.output is None else flags.output.open("w") as output:
+        for line in report(flags):
+            print(line, file=output, flush=True)
 
 
 if __name__ == "__main__":
