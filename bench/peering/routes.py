@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from html import escape
 from itertools import takewhile
 
+import charts
+from charts import PERCENT, Axis, Chart
 from peering.trial import Trial
 
 #: What an engine took of a set, by target.
@@ -112,9 +113,7 @@ def _sets(trials: Sequence[Trial]) -> dict[str, dict[str, Taken]]:
 
 # -------------------------------------------------------------------------------------- picture
 
-_WIDTH, _HEIGHT, _LEFT, _GAP = 640, 220, 46, 70
 _LEAST = 0.05
-_COLOURS = ("#c2410c", "#ea580c", "#fb923c", "#1d4ed8", "#60a5fa", "#0f766e", "#64748b", "#a3a3a3")
 
 
 def picture(trials: Sequence[Trial]) -> str:
@@ -122,8 +121,6 @@ def picture(trials: Sequence[Trial]) -> str:
 
     It ends where fewer than half of the targets were given more time: their steps are too large.
     """
-    parts: list[str] = []
-    y = 10
     sets = _sets(trials)
     longest = max(
         limit
@@ -131,56 +128,20 @@ def picture(trials: Sequence[Trial]) -> str:
         for each in sets.values()
         if 2 * len(common(each, limit)) >= len(common(each, LIMITS[0]))
     )
+    marks = {limit: f"{limit:g} s" for limit in LIMITS if limit <= longest}
+    seconds = Axis(_LEAST, longest, marks, logarithmic=True)
     ours = {trial.engine: trial.is_ours for trial in trials}
     engines = sorted(ours, key=lambda engine: (not ours[engine], engine))
-    colours = dict(zip(engines, _COLOURS, strict=False))
-    for name, group in sets.items():
-        targets = common(group, LIMITS[0])
-        title = escape(f"{name}, {len(targets)} targets")
-        parts.append(f'<text x="{_LEFT}" y="{y + 14}" font-weight="bold">{title}</text>')
-        parts += _axes(y + 24, longest)
-        for engine, taken in group.items():
-            shown = [taken[target] for target in targets]
-            parts.append(_curve(shown, y + 24, longest, colours[engine]))
-        y += _HEIGHT + _GAP
-    for engine in engines:
-        parts.append(f'<rect x="{_LEFT}" y="{y}" width="14" height="4" fill="{colours[engine]}"/>')
-        parts.append(f'<text x="{_LEFT + 20}" y="{y + 7}">{escape(engine)}</text>')
-        y += 18
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y + 26}" '
-        f'font-family="sans-serif" font-size="12">\n'
-        f'<rect width="100%" height="100%" fill="white"/>\n{body}\n'
-        f'<text x="{_LEFT}" y="{y + 14}" fill="#475569">Targets solved within so much processor '
-        "time; same weights, same planner</text>\n</svg>\n"
+    return charts.picture(
+        [_chart(name, group, seconds) for name, group in sets.items()],
+        engines,
+        "Targets solved within so much processor time; same weights, same planner",
     )
 
 
-def _place(seconds: float, longest: float) -> float:
-    share = math.log(max(seconds, _LEAST) / _LEAST) / math.log(longest / _LEAST)
-    return _LEFT + share * (_WIDTH - _LEFT - 20)
-
-
-def _axes(top: int, longest: float) -> Iterator[str]:
-    for percent in range(0, 101, 25):
-        y = top + _HEIGHT * (1 - percent / 100)
-        yield f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - 20}" stroke="#e2e8f0"/>'
-        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{percent} %</text>'
-    for limit in LIMITS:
-        if limit <= longest:
-            x = _place(limit, longest)
-            yield f'<path d="M{x:.1f} {top}V{top + _HEIGHT}" stroke="#e2e8f0"/>'
-            y = top + _HEIGHT + 16
-            yield f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{limit:g} s</text>'
-
-
-def _curve(trials: Sequence[Trial], top: int, longest: float, colour: str) -> str:
-    points = [f"M{_LEFT} {top + _HEIGHT}"]
-    for first, share in curve(trials):
-        if first > longest:
-            break
-        points.append(f"H{_place(first, longest):.1f}")
-        points.append(f"V{top + _HEIGHT * (1 - share):.1f}")
-    points.append(f"H{_place(longest, longest):.1f}")
-    return f'<path d="{"".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+def _chart(name: str, group: Mapping[str, Taken], seconds: Axis) -> Chart:
+    targets = common(group, LIMITS[0])
+    curves = {
+        engine: curve([taken[target] for target in targets]) for engine, taken in group.items()
+    }
+    return Chart(f"{name}, {len(targets)} targets", seconds, PERCENT, curves, steps=True)

@@ -1,18 +1,79 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree
 
-from molspec import checkpoints
+import pytest
+
+from molspec import Model, checkpoints
+from molspec.drafting import NoDraft, TreeDraft
+from own.drafters import Asked, Counts
+from own.known import Known, answers, fewest_calls, fewest_passes
 from tests import tiny
+from tests.drafting.test_heads import with_heads
+
+
+def _folder(name: str, folder: Path) -> str:
+    """The tiny model with heads and a Spec-Drafter."""
+    drafters = {"heads": with_heads().heads, "spec_drafter": tiny.with_spec(k=10).spec_drafter}
+    checkpoints.write(replace(tiny.checkpoint(), **drafters), folder / name / "model")
+    return str(folder / name / "model")
+
+
+def _report(tmp_path: Path, *arguments: str) -> list[list[str]]:
+    """Rows of the tables."""
+    output = tmp_path / "learned.md"
+    few = ("--timed", "2", "--rounds", "1", "--batches", "1", "3", "--limit", "3", "--beams", "2")
+    import_module("learned").main([*arguments, *few, "--relaxed", "2", "--output", str(output)])
+    lines = output.read_text().splitlines()
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
+
+
+def _names(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [row[0] for row in rows]
 
 
 def test_every_drafter_and_rule_has_a_row(table: str, tmp_path: Path) -> None:
-    checkpoints.write(tiny.with_spec(k=10), tmp_path / "model")
-    output = tmp_path / "learned.md"
-    arguments = [str(tmp_path / "model"), table, "--timed", "2", "--rounds", "1", "--batches", "1"]
-    import_module("learned").main([*arguments, "--limit", "3", "--output", str(output)])
-    rows = [line.split("|")[1].strip() for line in output.read_text().splitlines() if "|" in line]
-    for name in ("none", "tree 16", "spec 5", "tree+spec 10", "strict", "beta 5, tau 6", "spec"):
-        assert name in rows
-    assert "spec 15" not in rows  # more than it has learnt
+    svg = tmp_path / "learned.svg"
+    folders = [_folder(name, tmp_path) for name in ("deep", "small")]
+    rows = _report(tmp_path, *folders, table, "--svg", str(svg))
+    shown = ["tree", "heads", "tree+heads", "spec, k = 10", "tree+spec, k = 10"]
+    for name in ("none", *shown, "spec, k = 5", "knows the answer", "strict", "deep", "small"):
+        assert name in _names(rows)
+    assert "spec, k = 15" not in _names(rows)  # more than it has learnt
+    judged = [row[1] for row in rows if row[0] == "beta 5, tau 6"]
+    assert judged == ["model", "drafter"]
+    curves = [
+        each
+        for each in ElementTree.fromstring(svg.read_text()).iter()
+        if each.get("stroke-width") == "2"
+    ]
+    assert len(curves) == 2 * len(["none", *shown, "knows the answer"])
+
+
+def test_a_model_is_widened(table: str, tmp_path: Path) -> None:
+    rows = _report(tmp_path, _folder("model", tmp_path), table, "--feed-forward", "64")
+    assert "tree" in _names(rows)
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 16])
+def test_who_knows_the_answers_takes_the_fewest_calls(nodes: int) -> None:
+    asked = Asked(Model(tiny.checkpoint()), tiny.QUERIES)
+    plain = asked.answers(NoDraft())
+    known = Known(answers(asked.model, plain), nodes)
+    assert asked.answers(known) == plain
+    found = Counts.of(asked, known).queries
+    fewest = [fewest_calls(each.emitted_tokens, nodes) for each in found]
+    assert [each.decoder_calls for each in found] == fewest
+    tree = Counts.of(asked, TreeDraft(nodes)).queries
+    assert all(
+        mine.decoder_calls <= each.decoder_calls for mine, each in zip(found, tree, strict=True)
+    )
+
+
+def test_the_fewest_passes_of_a_beam() -> None:
+    assert fewest_passes(nodes=480, steps=60, beam_size=10, node_budget=50, ahead=12) == 8
+    assert fewest_passes(nodes=100, steps=60, beam_size=10, node_budget=50, ahead=12) == 5

@@ -11,11 +11,12 @@ import pytest
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
 from molspec.model.heads import HeadsSpec
-from molspec.predictor import load
+from molspec.predictor import Model, load
 from molspec.training import prepared
 from molspec.training.heads import HeadsConfig, HeadsTraining
 from molspec.training.prepared import PairTable
 from tests import tiny
+from tests.drafting.test_heads import with_heads
 from tests.engine.models import random_weights
 from tests.training.tiny import assert_equal, stopped_thrice
 
@@ -31,14 +32,43 @@ def answers() -> PairTable:
     )
 
 
-def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path) -> None:
-    whole = HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "whole.pt")
+@pytest.mark.parametrize("joint", [False, True])
+def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path, joint: bool) -> None:
+    config = replace(CONFIG, joint=joint)
+    whole = HeadsTraining(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
     assert list(whole.run()) == list(range(1, 41))
     assert float(whole.accuracy[0]) > 0.5
     last = stopped_thrice(
-        lambda: HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+        lambda: HeadsTraining(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
     )
     assert_equal(last.heads.state_dict(), whole.heads.state_dict())
+    assert_equal(last.model.state_dict(), whole.model.state_dict())
+
+
+def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
+    before = replace(tiny.with_spec().to("float16"), heads=with_heads().heads)
+    queries = tiny.QUERIES[:-1]
+    copies = PairTable.pack((ids, ids) for ids in map(tiny.VOCABULARY.encode, queries))
+
+    def nats(checkpoint: Checkpoint) -> float:
+        results = Model(checkpoint).log_probs(queries, queries, canonical_queries=False)
+        return -sum(result.predictions[0].log_prob for result in results)
+
+    training = HeadsTraining(before, copies, replace(CONFIG, joint=True), tmp_path / "state.pt")
+    list(training.run())
+    grown = training.grown(before)
+    assert nats(grown) < 0.9 * nats(before)
+    assert grown.fingerprint(False) != before.fingerprint(False)
+    assert grown.dtype == "float16"
+    assert grown.spec_drafter is None  # it was of the model as it was
+    assert before.fingerprint(False)[:8] in (grown.card or "")
+    checkpoints.write(grown, tmp_path / "model")
+    plain, drafted = (
+        load(tmp_path / "model").predict(tiny.QUERIES, drafter=drafter, max_length=30)
+        for drafter in ("none", "heads")
+    )
+    assert drafted == plain
+    assert drafted.statistics.accepted_tokens > 0
 
 
 def test_another_training_is_refused(tmp_path: Path) -> None:
@@ -51,7 +81,9 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
             HeadsTraining(checkpoint, answers(), config, tmp_path / "state.pt")
 
 
-def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:
+def test_the_command(
+    data: Path, tmp_path: Path, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     vocabulary = prepared.read(data).vocabulary
     spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
     checkpoint = Checkpoint(spec, random_weights(spec, 1), vocabulary, task="retro")
@@ -66,5 +98,7 @@ def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> Non
     assert (tmp_path / "run" / "model" / "heads.safetensors").read_bytes() == written
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="heads", max_length=9)
     assert results.statistics.drafted_tokens > 0
+    assert run(*arguments[:-1], str(tmp_path / "joint"), "--joint") == 0
+    assert "it is another model" in capsys.readouterr().out
     assert run(*arguments[:-1], str(tmp_path / "other"), "--kind", "other") == 2
     assert run("train-heads", "product", *arguments[2:]) == 2  # of another vocabulary

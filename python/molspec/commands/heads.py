@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,12 @@ def train_heads_command(
     kind: Annotated[str, typer.Option(help="low-rank or blockwise.")] = "low-rank",
     head_count: Annotated[int, typer.Option(help="Tokens guessed behind the next one.")] = 8,
     width: Annotated[int, typer.Option(help="Inner values of a head.")] = 64,
+    joint: Annotated[
+        bool,
+        typer.Option(
+            "--joint", help="Train the model along, on the data's targets: another model."
+        ),
+    ] = False,
     pairs: Pairs = 20_000,
     steps: Steps = 2000,
     batch_tokens: BatchTokens = 4096,
@@ -75,7 +82,8 @@ def train_heads_command(
     """Train draft heads for a model, whose answers stay as they are; a killed one goes on.
 
     The model answers the data's sources, the heads learn to guess its answers, and the model with
-    its heads is written to OUTPUT/model.
+    its heads is written to OUTPUT/model. With --joint the model's own weights are trained along, on
+    the data's targets as they are: what is written is another model, whose answers are others.
     """
     with failures(), stopped_at_will():
         from molspec.model.heads import HeadsSpec
@@ -83,6 +91,7 @@ def train_heads_command(
 
         config = HeadsConfig(
             heads=HeadsSpec(kind, head_count, width),  # type: ignore[arg-type]  # checked there
+            joint=joint,
             steps=steps,
             batch_tokens=batch_tokens,
             learning_rate=learning_rate,
@@ -92,7 +101,7 @@ def train_heads_command(
         def begun(checkpoint: Checkpoint, answers: PairTable, path: Path) -> HeadsTraining:
             return HeadsTraining(checkpoint, answers, config, path)
 
-        _train(model, data, output, pairs, threads, begun)
+        _train(model, data, output, pairs, threads, begun, on_answers=not joint)
 
 
 def train_drafter_command(
@@ -151,14 +160,21 @@ def _train(
     pairs: int,
     threads: int,
     begun: Callable[[Checkpoint, PairTable, Path], DrafterTraining],
+    on_answers: bool = True,
 ) -> None:
-    """Distil, train, write the model with its drafter, and say what that saves."""
+    """Distil, train, write the model with its drafter, and say what that saves.
+
+    on_answers: of the model; else it is trained on the data's targets.
+    """
     import torch
 
     from molspec import checkpoints
 
     checkpoint = read_model(model)
-    made = _distilled(checkpoint, model, data, output / "data", pairs, threads)
+    if on_answers:
+        made = _distilled(checkpoint, model, data, output / "data", pairs, threads)
+    else:
+        made = _given(checkpoint, model, data, pairs)
     torch.set_num_threads(threads)
     output.mkdir(parents=True, exist_ok=True)
     training = begun(checkpoint, made.train, output / "state.pt")
@@ -172,6 +188,18 @@ def _train(
     sources = [made.vocabulary.decode(ids) for ids, _ in made.validation.spread(_TRIED).pairs()]
     _try(grown, training.names, sources)
     tell(f"the model with its drafter is {output / 'model'}")
+    if (its := grown.fingerprint(False)) != (before := checkpoint.fingerprint(False)):
+        tell(f"it is another model, {its[:8]} for {before[:8]}: its answers are others")
+
+
+def _given(checkpoint: Checkpoint, name: str, data: Path, pairs: int) -> Prepared:
+    """Prepared data as they are. Raises ValueError for those of another vocabulary."""
+    from molspec.training import prepared
+
+    made = prepared.read(data)
+    if made.vocabulary != checkpoint.vocabulary:
+        raise ValueError(f"{name} has another vocabulary than the data")
+    return replace(made, train=made.train.spread(pairs))
 
 
 def _distilled(

@@ -34,7 +34,8 @@ class SpecModel:
         return 4 * sum(weight.numel() for weight in self._weights.weights.values()) / 1e6
 
     @cached_property
-    def _engine(self) -> Engine:
+    def engine(self) -> Engine:
+        """What runs it."""
         return make_engine(self._weights.spec, self._weights.weights, "cpu", self._dtype)
 
     def open(self, configuration: SpecDraft, guess: _native.GuessModel) -> SpecDrafter:
@@ -45,7 +46,7 @@ class SpecModel:
                 f"k is {k}: expected at most {most}, which the drafter was trained for"
             )
         frame = spec.source_frame(self._vocabulary.bos_id, self._vocabulary.eos_id)
-        session = self._engine.session(_MOST_ROWS)
+        session = self.engine.session(_MOST_ROWS)
         return SpecDrafter(session, guess, configuration, k, frame, spec.max_positions)
 
 

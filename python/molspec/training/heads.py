@@ -1,34 +1,48 @@
-"""Training draft heads for a model, whose own weights stay as they are."""
+"""Training draft heads for a model: its own weights stay as they are, or are trained along."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.heads import HeadsSpec, HeadsWeights, new_heads
 from molspec.model.transformer import Transformer
 from molspec.training.drafters import DrafterConfig, DrafterTraining
+from molspec.training.optimizers import SHARE
 from molspec.training.prepared import PairTable
 
 #: The next head counts so much less: what lies far is drafted only where all before is right.
 _DECAY = 0.9
 _BETAS = (0.9, 0.98)
+#: The model's own weights, which have learnt already, take so much shorter steps than new heads.
+_MODELS_SHARE = 0.1
+_CARD = """# A model trained jointly with its draft heads
+
+Begun with the model {fingerprint}, whose weights were trained on along with the heads (Stern et al.
+2018): its answers are others, and how good they are has to be measured anew.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig(DrafterConfig):
-    """What decides the weights of draft heads, beside model and data."""
+    """What decides the weights of draft heads, beside model and data.
+
+    joint: the model's own weights are trained along, by its own next tokens (Stern et al. 2018).
+        What comes of it is another model, with other answers.
+    """
 
     heads: HeadsSpec = field(default_factory=HeadsSpec)
+    joint: bool = False
 
 
 class HeadsTraining(DrafterTraining):
-    """Steps of training heads on the answers of a model, with its hidden states."""
+    """Steps of training heads on the answers of a model, or on true targets jointly with it."""
 
     names = ("heads", "tree+heads")
 
@@ -36,46 +50,63 @@ class HeadsTraining(DrafterTraining):
         self, checkpoint: Checkpoint, answers: PairTable, config: HeadsConfig, path: Path
     ) -> None:
         torch.manual_seed(config.seed)
+        self._joint = config.joint
         weights = {name: weight.float() for name, weight in checkpoint.weights.items()}
-        self._model = Transformer(checkpoint.spec, 0.0, checkpoint.vocabulary.pad_id).eval()
-        self._model.load_state_dict(weights)
-        self.heads = new_heads(config.heads, checkpoint.spec, weights)
+        self.model = Transformer(checkpoint.spec, 0.0, checkpoint.vocabulary.pad_id).eval()
+        self.model.load_state_dict(weights)
+        # Trained along, the classifier that they share must be the model's own parameter.
+        shared = dict(self.model.named_parameters()) if config.joint else weights
+        self.heads = new_heads(config.heads, checkpoint.spec, shared)
+        learnt: nn.Module = self.heads
+        groups: list[dict[str, Any]] = [{"params": self.heads.parameters()}]
+        if config.joint:
+            learnt = nn.ModuleDict({"heads": self.heads, "model": self.model})
+            groups.append({"params": self.model.parameters(), SHARE: _MODELS_SHARE})
         optimizer = torch.optim.AdamW(
-            self.heads.parameters(),
+            groups,
             lr=config.learning_rate,
             betas=_BETAS,
             weight_decay=config.weight_decay,
         )
-        super().__init__(self.heads, [optimizer], checkpoint, answers, config, path)
+        super().__init__(learnt, [optimizer], checkpoint, answers, config, path)
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The model with the heads as they are now."""
-        return replace(checkpoint, heads=HeadsWeights(self.heads.spec, self.heads.state_dict()))
+        """The model with the heads as they are now; trained along, without other drafters."""
+        heads = HeadsWeights(self.heads.spec, self.heads.state_dict())
+        if not self._joint:
+            return replace(checkpoint, heads=heads)
+        card = _CARD.format(fingerprint=checkpoint.fingerprint(with_drafters=False)[:8])
+        made = replace(
+            checkpoint, weights=self.model.state_dict(), card=card, heads=None, spec_drafter=None
+        )
+        return replace(made.to(checkpoint.dtype), heads=heads)
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Nats a token, the heads weighted; and each head's share of right guesses."""
-        hidden, wanted = self._guessed(source_ids, target_ids)
-        logits = self.heads(hidden)
-        there = wanted != self._model.pad_id
-        nats = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="none") * there
-        weights = torch.tensor([_DECAY**head for head in range(wanted.shape[1])])
-        loss = (nats.sum(0) / there.sum(0).clamp(min=1) * weights).sum() / weights.sum()
-        hits = ((logits.argmax(-1) == wanted) & there).sum(0) / there.sum(0).clamp(min=1)
-        return loss, hits.detach()
+        with torch.set_grad_enabled(self._joint):
+            padding = source_ids == self.model.pad_id
+            memory = self.model.encode(source_ids, padding)
+            hidden = self.model.hidden_states(target_ids[:, :-1], memory, padding)
+        loss, hits = self._heads_loss(hidden, target_ids)
+        if self._joint:
+            logits = self.model.logits(hidden).transpose(1, 2)
+            loss = loss + F.cross_entropy(logits, target_ids[:, 1:], ignore_index=self.model.pad_id)
+        return loss, hits
 
-    def _guessed(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden states [position, d_model], and what heads are to guess [position, head].
+    def _heads_loss(self, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Of hidden states [pair, position, d_model] of all but the targets' last tokens.
 
         The state behind a target's token i has chosen token i + 1; head k guesses token i + 2 + k.
         Beyond EOS stands PAD, which counts for nothing.
         """
-        pad_id, count = self._model.pad_id, self.heads.spec.head_count
-        with torch.no_grad():
-            padding = source_ids == pad_id
-            memory = self._model.encode(source_ids, padding)
-            inputs = target_ids[:, :-1]
-            hidden = self._model.hidden_states(inputs, memory, padding)
+        pad_id, count = self.model.pad_id, self.heads.spec.head_count
         ahead = F.pad(target_ids[:, 2:], (0, count), value=pad_id)
-        windows = ahead.unfold(1, count, 1)[:, : inputs.shape[1]]
-        there = windows[..., 0] != pad_id
-        return hidden[there], windows[there]
+        windows = ahead.unfold(1, count, 1)[:, : hidden.shape[1]]
+        begun = windows[..., 0] != pad_id
+        logits, wanted = self.heads(hidden[begun]), windows[begun]
+        there = wanted != pad_id
+        nats = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="none") * there
+        weights = torch.tensor([_DECAY**head for head in range(count)])
+        loss = (nats.sum(0) / there.sum(0).clamp(min=1) * weights).sum() / weights.sum()
+        hits = ((logits.argmax(-1) == wanted) & there).sum(0) / there.sum(0).clamp(min=1)
+        return loss, hits.detach()

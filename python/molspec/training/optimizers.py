@@ -11,6 +11,8 @@ from torch.optim import AdamW, Muon, Optimizer
 from molspec.model.transformer import Transformer
 
 _BETAS = (0.9, 0.98)  # Vaswani et al. 2017
+#: The key of a group of parameters that takes so much of the learning rate.
+SHARE = "share"
 
 
 class Settings(Protocol):
@@ -56,4 +58,4 @@ def set_learning_rate(all_optimizers: Sequence[Optimizer], learning_rate: float)
     """Of every group of parameters."""
     for optimizer in all_optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate * group.get(SHARE, 1)

@@ -40,6 +40,11 @@ class NativeEngine:
         weakref.finalize(session, self._kept.give_back, buffers).atexit = False
         return session
 
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the caches that wait for the next session."""
+        return self._kept.nbytes
+
     def free_caches(self) -> None:
         """Free the caches that wait for the next session; those in use stay."""
         self._kept.free()

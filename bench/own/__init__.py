@@ -1,0 +1,1 @@
+"""Drafters that a model's checkpoint carries: what they take and save."""

@@ -1,0 +1,49 @@
+"""Spec-Drafters of one model beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from molspec import Model
+from molspec.checkpoints import Checkpoint
+from molspec.drafting import NoDraft, SpecDraft
+from own.drafters import Asked, Counts, rows
+from own.times import times
+
+_HEAD = (
+    *("drafter", "encoder + decoder layers", "width", "MB, float32", "tokens an iteration"),
+    *("calls a query", "tree+spec", "drafting ms", "speed-up over greedy"),
+)
+
+
+def table(
+    checkpoints: Mapping[str, Checkpoint],
+    queries: Sequence[str],
+    nodes: int,
+    timed: int,
+    rounds: int,
+) -> Iterator[str]:
+    """A line each, by name: its form, what it drafts alone and with the tree, times at batch 1."""
+    cells: list[Sequence[str]] = [_HEAD]
+    for name, checkpoint in checkpoints.items():
+        asked = Asked(Model(checkpoint), queries)
+        drafter, weights = asked.model.drafters.spec, checkpoint.spec_drafter
+        if drafter is None or weights is None:
+            continue
+        alone, merged = SpecDraft(nodes), SpecDraft(nodes, tree=True)
+        counts = Counts.of(asked, alone)
+        taken = times(asked.first(timed), {"none": NoDraft(), "spec": alone}, 1, rounds)
+        cells.append(
+            [
+                name,
+                f"{weights.spec.encoder_layers} + {weights.spec.decoder_layers}",
+                f"{weights.spec.d_model}",
+                f"{drafter.megabytes:.1f}",
+                f"{counts.tokens_an_iteration:.2f}",
+                f"{counts.mean('decoder_calls'):.2f}",
+                f"{Counts.of(asked, merged).mean('decoder_calls'):.2f}",
+                f"{taken['spec'].drafting:.1f}",
+                f"{taken['none'].all / taken['spec'].all:.2f}",
+            ]
+        )
+    return rows(cells)

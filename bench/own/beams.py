@@ -1,0 +1,44 @@
+"""Passes of exact beams that look ahead on what drafters say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from time import process_time
+
+from molspec import Results
+from molspec.drafting import NoDraft
+from molspec.drafting.configurations import AnyDrafter, LookAhead
+from molspec.strategy import lookahead
+from own.drafters import Asked, rows
+from own.known import fewest_passes
+
+
+def table(asked: Asked, made: Mapping[str, AnyDrafter], n_best: int) -> Iterator[str]:
+    """Standard search, the n-gram guess's lookahead, that of each drafter, and the fewest passes.
+
+    Raises ValueError where one gives another list than standard search.
+    """
+    ahead = lookahead(n_best)
+    searches: dict[str, NoDraft | LookAhead] = {"none": NoDraft(), "n-gram guess": ahead}
+    searches |= {name: replace(ahead, drafter=drafter) for name, drafter in made.items()}
+    cells = [["lookahead by", "passes a query", "nodes a query", "ms a query"]]
+    standard: Results | None = None
+    for name, drafter in searches.items():
+        begin = process_time()
+        results = asked.answers(drafter, 1, n_best=n_best)
+        milliseconds = 1e3 * (process_time() - begin) / len(results)
+        standard = standard or results
+        if results != standard:
+            raise ValueError(f"{name} gives other lists than none")
+        sums = results.statistics
+        each = sums.query_calls / sums.queries, sums.nodes / sums.queries
+        cells.append([name, *(f"{value:.1f}" for value in (*each, milliseconds))])
+    assert standard is not None
+    fewest = [
+        fewest_passes(each.nodes, each.decoder_calls, n_best, ahead.node_budget, ahead.steps)
+        for result in standard
+        if (each := result.statistics).decoder_calls
+    ]
+    cells.append(["not fewer than", f"{sum(fewest) / len(fewest):.1f}", "", ""])
+    return rows(cells)

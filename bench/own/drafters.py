@@ -1,0 +1,129 @@
+"""All drafters that there are of a model, by name, and what each takes of its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from molspec import Model, Results
+from molspec.decoding import QueryStatistics
+from molspec.drafting import HeadsDraft, NoDraft, SpecDraft, TreeDraft
+from molspec.drafting.configurations import AnyDrafter
+from molspec.strategy import paying_tree
+from own.known import Known, answers
+
+#: Tokens that Spec-Drafters are asked for, as in the paper.
+PLACES = (5, 10, 15, 20, 25, 30)
+#: What greedy decoding drafts by at batch 1 and 32 where it is left to itself.
+DEFAULTS = {f"tree, the default of batch {batch}": paying_tree(batch) for batch in (1, 32)}
+#: Queries that are decoded together where only counts matter, which are those of batch 1.
+TOGETHER = 32
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model and its queries, in float32 on one thread."""
+
+    model: Model
+    queries: Sequence[str]
+
+    def answers(self, drafter: AnyDrafter, batch: int = TOGETHER, **options: Any) -> Results:
+        """Greedy decoding where nothing else is asked for."""
+        return self.model.predict(self.queries, drafter=drafter, batch_size=batch, **options)
+
+    def first(self, count: int) -> Asked:
+        """The same of fewer queries."""
+        return Asked(self.model, self.queries[:count])
+
+
+def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, AnyDrafter]:
+    """What the model carries, alone and with the copying tree."""
+    made: dict[str, AnyDrafter] = {}
+    if model.drafters.heads is not None:
+        made["heads"] = HeadsDraft(nodes)
+        made["tree+heads"] = HeadsDraft(nodes, tree=True)
+    if (spec := model.drafters.spec) is not None:
+        for k in sorted({k for k in places if k < spec.most} | {spec.most}):
+            made[f"spec, k = {k}"] = SpecDraft(nodes, k=k)
+            made[f"tree+spec, k = {k}"] = SpecDraft(nodes, k=k, tree=True)
+    return made
+
+
+def of_all_places(model: Model, nodes: int) -> dict[str, AnyDrafter]:
+    """The tree and what the model carries, a Spec-Drafter asked for all tokens that it can."""
+    return {"tree": TreeDraft(nodes), **own(model, nodes, places=[])}
+
+
+def compared(asked: Asked, nodes: int, places: Sequence[int]) -> dict[str, AnyDrafter]:
+    """None, the tree, what the model carries, and one that knows the answers."""
+    known = answers(asked.model, asked.answers(TreeDraft(nodes)))
+    return {
+        "none": NoDraft(),
+        **DEFAULTS,
+        "tree": TreeDraft(nodes),
+        **own(asked.model, nodes, places),
+        "knows the answer": Known(known, nodes),
+    }
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a drafter took, query by query."""
+
+    queries: Sequence[QueryStatistics]
+
+    @classmethod
+    def of(cls, asked: Asked, drafter: AnyDrafter, batch: int = TOGETHER) -> Counts:
+        """Answer all queries; those that the model cannot read do not count."""
+        results = asked.answers(drafter, batch)
+        return cls([result.statistics for result in results if result.error is None])
+
+    def mean(self, name: str) -> float:
+        """Of a count, over the queries."""
+        return sum(self._all(name)) / len(self.queries)
+
+    @property
+    def tokens_an_iteration(self) -> float:
+        """Tokens that a call goes on by."""
+        return sum(self._all("emitted_tokens")) / sum(self._all("decoder_calls"))
+
+    @property
+    def nodes_a_call(self) -> float:
+        """Rows of a call: the last token and its drafts."""
+        return sum(self._all("nodes")) / sum(self._all("decoder_calls"))
+
+    @property
+    def saved(self) -> list[float]:
+        """Of each query, how many times fewer calls it takes than a token each."""
+        return [each.emitted_tokens / each.decoder_calls for each in self.queries]
+
+    def _all(self, name: str) -> list[int]:
+        return [getattr(each, name) for each in self.queries]
+
+
+def counted(asked: Asked, made: Mapping[str, AnyDrafter], checked: int) -> dict[str, Counts]:
+    """What each takes; on the first `checked` queries it is checked that batch 1 takes the same.
+
+    Raises ValueError where it does not.
+    """
+    few = asked.first(checked)
+    for name, drafter in made.items():
+        alone, together = (Counts.of(few, drafter, batch) for batch in (1, TOGETHER))
+        for mine, other in zip(alone.queries, together.queries, strict=True):
+            if _without_seconds(mine) != _without_seconds(other):
+                raise ValueError(f"{name}: {mine} at batch 1, {other} at batch {TOGETHER}")
+    return {name: Counts.of(asked, drafter) for name, drafter in made.items()}
+
+
+def _without_seconds(counts: QueryStatistics) -> dict[str, Any]:
+    return {name: value for name, value in vars(counts).items() if name != "seconds"}
+
+
+def rows(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A Markdown table, its head first; all columns but the first are numbers."""
+    head, *others = cells
+    yield f"| {' | '.join(head)} |"
+    yield "|---|" + "---:|" * (len(head) - 1)
+    for row in others:
+        yield f"| {' | '.join(row)} |"

@@ -1,0 +1,47 @@
+"""Memory that drafters add: their weights, and the caches of their sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from molspec import Model
+from molspec.drafting.configurations import AnyDrafter
+from own import published
+from own.drafters import Asked, rows
+
+
+def table(asked: Asked, made: Mapping[str, AnyDrafter], batches: Sequence[int]) -> Iterator[str]:
+    """Megabytes in use by drafter and batch size, theirs below."""
+    cells = [["drafter", "weights", *(f"batch {batch}" for batch in batches)]]
+    for name, drafter in made.items():
+        weights = weight_megabytes(asked.model, name)
+        caches = [weights + cache_megabytes(asked, drafter, batch) for batch in batches]
+        cells.append([name, f"{weights:.1f}", *(f"{each:.1f}" for each in caches)])
+    for place, name in enumerate(("without, theirs", "with a Spec-Drafter, theirs")):
+        in_use = (published.IN_USE.get(batch) for batch in batches)
+        theirs = ("" if pair is None else str(pair[place]) for pair in in_use)
+        cells.append([name, str(published.WEIGHTS[place]), *theirs])
+    return rows(cells)
+
+
+def weight_megabytes(model: Model, name: str) -> float:
+    """In float32, of the model and of what drafts for it."""
+    found = 4 * model.parameter_count / 1e6
+    if "spec" in name and model.drafters.spec is not None:
+        found += model.drafters.spec.megabytes
+    if "heads" in name and model.drafters.heads is not None:
+        found += 4 * sum(weight.numel() for weight in model.drafters.heads.parameters()) / 1e6
+    return found
+
+
+def cache_megabytes(asked: Asked, drafter: AnyDrafter, batch: int) -> float:
+    """Of all sessions that answering takes: keys, values, hidden states, workspace.
+
+    They grow to what the largest batch needs, at most to twice that, and are kept at the end.
+    """
+    spec = asked.model.drafters.spec
+    engines = [asked.model.engine, *([] if spec is None else [spec.engine])]
+    for engine in engines:
+        engine.free_caches()
+    list(asked.answers(drafter, batch))
+    return sum(engine.kept_bytes for engine in engines) / 1e6
