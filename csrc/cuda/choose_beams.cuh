@@ -41,8 +41,6 @@ struct BeamChooser {
   const int32_t longest = rows.answers.max_length(tree.query);
 
   __device__ int32_t beam_size() const { return static_cast<int32_t>(rows.answers.beam_size); }
-  // How many are asked for is known to the host alone.
-  __device__ static int32_t decisive() { return kAll; }
   __device__ bool apart() const { return rows.answers.finished_apart(); }
   __device__ int32_t max_length() const { return longest; }
   __device__ int32_t width() const { return static_cast<int32_t>(best.count); }

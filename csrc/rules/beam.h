@@ -11,7 +11,6 @@
 // and a *stepper* offers
 //
 //   beam_size(), max_length(), eos_id(), apart()    apart: finished hypotheses leave the beam
-//   decisive()                       the best hypotheses that are asked for; kAll where all matter
 //   score(log_prob, length)          log_prob / length^length_penalty
 //   evaluated(rank)                  whether the model's log-probs behind a hypothesis are known
 //   numberless(rank)                 they are, and are no numbers
@@ -29,7 +28,6 @@
 namespace molspec {
 
 constexpr int32_t kNoToken = -1;
-constexpr int32_t kAll = INT32_MAX;
 
 // A hypothesis in its place of a beam.
 struct BeamEntry {
@@ -161,25 +159,6 @@ MOLSPEC_ANYWHERE void keep_finished(const Stepper& stepper, Lists& lists, const 
   if (lists.finished_count < stepper.beam_size()) ++lists.finished_count;
 }
 
-// How many hypotheses of `next`, best first, may still change the first `decisive` answers: the
-// others leave the beam. Nothing behind a hypothesis scores better than it does; so what stands
-// behind `decisive` that have ended stays behind them, as does what it keeps out of the beam, and
-// so of those that ended apart. Where longer hypotheses may score better none leaves.
-template <typename Stepper, typename Lists>
-MOLSPEC_ANYWHERE int32_t deciding_count(const Stepper& stepper, const Lists& lists) {
-  const int32_t decisive = stepper.decisive();
-  int32_t count = 0;
-  if (stepper.apart()) {
-    if (lists.finished_count < decisive) return lists.next_count;
-    const double least = lists.finished[decisive - 1].log_prob;
-    while (count < lists.next_count && lists.next[count].log_prob > least) ++count;
-    return count;
-  }
-  for (int32_t ended = 0; count < lists.next_count && ended < decisive; ++count)
-    ended += !lists.next[count].goes_on(stepper.max_length());
-  return count;
-}
-
 // The beam that the choices make, into `next`. Where hypotheses finish apart, those that end leave
 // it: into `finished` if they are among the first beam_size choices, unless this is a guess.
 template <typename Stepper, typename Lists>
@@ -195,7 +174,6 @@ MOLSPEC_ANYWHERE void extend(const Stepper& stepper, Lists& lists, int32_t choic
       lists.next[lists.next_count++] = entry;
     }
   }
-  lists.next_count = deciding_count(stepper, lists);
 }
 
 }  // namespace molspec

@@ -15,7 +15,6 @@ class BeamSearch::Stepper {
   int32_t max_length() const { return search_.spec_.max_length; }
   int32_t eos_id() const { return search_.row_.eos(); }
   bool apart() const { return search_.spec_.finished_apart; }
-  int32_t decisive() const { return search_.decisive(); }
   double score(double log_prob, int32_t length) const { return search_.score(log_prob, length); }
   bool evaluated(int32_t rank) const { return note(rank).evaluated; }
   bool numberless(int32_t rank) const { return note(rank).evaluated && note(rank).best.empty(); }

@@ -111,8 +111,6 @@ class BeamSearch : public Search {
   // The model's log-probs behind a node have come; those behind its parent had before.
   virtual void remember(int32_t slot, const float* log_probs, int32_t vocab_size);
   virtual void add_choices(BeamLists& lists, int32_t rank, bool guessed);
-  // rules/beam.h: with a length penalty, longer hypotheses may score better.
-  virtual int32_t decisive() const { return spec_.length_penalty == 0 ? spec_.n_best : kAll; }
   // Of a live hypothesis, to the model.
   virtual double own_log_prob(const BeamEntry& entry) const { return entry.log_prob; }
   virtual void finish();

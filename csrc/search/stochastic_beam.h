@@ -26,8 +26,6 @@ class StochasticBeamSearch final : public BeamSearch {
  private:
   void remember(int32_t slot, const float* log_probs, int32_t vocab_size) override;
   void add_choices(BeamLists& lists, int32_t rank, bool guessed) override;
-  // The one behind the samples says how probably each is among them.
-  int32_t decisive() const override { return kAll; }
   double own_log_prob(const BeamEntry& entry) const override;
   void finish() override;
 
