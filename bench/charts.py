@@ -96,14 +96,13 @@ def _axes(chart: Chart, top: int) -> Iterator[str]:
 
 
 def _steps(chart: Chart, points: Sequence[tuple[float, float]], top: int) -> Iterator[str]:
-    """To the end of the axis, and no point beyond it."""
+    """To the last point, or to the end of the axis where that comes first."""
     yield f"M{_LEFT} {top + _HEIGHT}"
     for x, y in points:
+        yield f"H{_right(chart, min(x, chart.x.most)):.1f}"
         if x > chart.x.most:
             break
-        yield f"H{_right(chart, x):.1f}"
         yield f"V{_down(chart, y, top):.1f}"
-    yield f"H{_right(chart, chart.x.most):.1f}"
 
 
 def _lines(chart: Chart, points: Sequence[tuple[float, float]], top: int) -> Iterator[str]:

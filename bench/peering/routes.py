@@ -139,9 +139,19 @@ def picture(trials: Sequence[Trial]) -> str:
     )
 
 
+def _to_the_end(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """The curve, and where the last search was given up."""
+    points = curve(trials)
+    end = max((trial.limit for trial in trials if trial.first is None), default=0.0)
+    if points and end > points[-1][0]:
+        points.append((end, points[-1][1]))
+    return points
+
+
 def _chart(name: str, group: Mapping[str, Taken], seconds: Axis) -> Chart:
     targets = common(group, LIMITS[0])
     curves = {
-        engine: curve([taken[target] for target in targets]) for engine, taken in group.items()
+        engine: _to_the_end([taken[target] for target in targets])
+        for engine, taken in group.items()
     }
     return Chart(f"{name}, {len(targets)} targets", seconds, PERCENT, curves, steps=True)
