@@ -73,12 +73,13 @@ class Place:
 
     def model(self, checkpoint: Checkpoint, dtype: str) -> Model:
         """A model that runs there."""
-        model = Model(checkpoint, dtype, self.tensors)
-        if self.device == "emulation":
-            weights = dict(checkpoint.weights)
-            engine = _EmulatedEngine(checkpoint.spec, weights, DTYPES[dtype], torch.device("cpu"))
-            engine.library = self.ops
-            model.engine = engine
+        if self.device != "emulation":
+            return Model(checkpoint, dtype, self.tensors)
+        model = Model(checkpoint)  # a CPU's own engine does not take every dtype
+        weights = dict(checkpoint.weights)
+        engine = _EmulatedEngine(checkpoint.spec, weights, DTYPES[dtype], torch.device("cpu"))
+        engine.library = self.ops
+        model.engine = engine
         return model
 
     def wait(self) -> None:
