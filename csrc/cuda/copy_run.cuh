@@ -11,15 +11,13 @@
 namespace molspec::cuda {
 
 struct CopyRun {
-  static constexpr int32_t kMostTokens = kWarp;  // a lane each
-
   const GuessRules& rules;
   const WarpTeam& team;
 
-  // Makes `to`, which has another place, the state `count` tokens behind `from`, each of them the
-  // one at the copy point, which moves on with it. Returns the last token; kNoToken, and `to` is no
-  // state, where copying ends before, or needs more than symbols and rings: behind a "." it goes on
-  // elsewhere.
+  // Makes `to`, which has another place, the state `count` tokens behind `from`, a lane each, every
+  // one of them that at the copy point, which moves on with it. Returns the last token; kNoToken,
+  // and `to` is no state, where copying ends before, or needs more than symbols and rings: behind a
+  // "." it goes on elsewhere.
   __device__ int32_t follow(const GuessStateView& from, int32_t count,
                             const GuessStateView& to) const {
     const GuessText& text = rules.text;

@@ -18,6 +18,7 @@ namespace molspec::cuda {
 constexpr int kTreeThreads = kTreeWarps * kWarp;
 // Warps that follow a copy, of a turn that is not the first.
 constexpr int kCopyWarps = 7;
+static_assert(kTreeWarps <= kWarp, "a copy's tokens, fewer than there are warps, take a lane each");
 // Of expansions, the root's among them.
 constexpr int kMostExpansions = kMostTreeNodes + kTreeSpares;
 
@@ -328,8 +329,8 @@ struct TreeGrower {
     const int lane = lane_index();
     const int32_t copies = min(kCopyWarps, budget() - nodes);
     const int32_t before = __shfl_sync(~0U, room, max(lane - 1, 0));
-    DraftJob mine{lane < copies ? room : DraftJob::kNone, lane > 0 ? before : from, from, by, lane};
-    if (lane >= copies) mine.copies = 0;
+    DraftJob mine{DraftJob::kNone, from, from, by, 0};
+    if (lane < copies) mine = {room, lane > 0 ? before : from, from, by, lane};
     uint32_t left = depth + 1 < problem.max_depth ? rank : 0;
     for (int job = copies; job < kTreeWarps; ++job) {
       const int likely = best_lane(left);

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Sequence
-from ctypes import c_void_p
 from pathlib import Path
 from typing import cast
 
@@ -42,7 +41,8 @@ if HAS_CUDA:
 _library = torch.ops.molspec
 #: The address of `decoder_step` without torch (csrc/common/prepared_step.h).
 _STEP_FUNCTION = cast(
-    int, ctypes.cast(ctypes.CDLL(str(_BUILT / "molspec_ops.so")).molspec_step, c_void_p).value
+    int,
+    ctypes.cast(ctypes.CDLL(str(_BUILT / "molspec_ops.so")).molspec_step, ctypes.c_void_p).value,
 )
 
 

@@ -29,9 +29,9 @@ _WIDEST_DRAFTED = 5
 #: yet measured (docs/performance.md).
 _WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
-#: Where passes are dear and rows are not, by batch size: with the last token whole tiles of sixteen
-#: rows, two for a query alone.
-_DEVICE_TREES = (TreeDraft(node_budget=31), TreeDraft(node_budget=15))
+#: Where passes are dear and rows are not: with the last token a whole tile of sixteen rows, two for
+#: a query alone.
+_DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budget=31)
 
 
 def search_spec(
@@ -137,7 +137,7 @@ def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyCon
         if open_choice and options.drafter in (None, "tree"):
             if device == "cpu":
                 return paying_tree(options.batch_size)
-            return _DEVICE_TREES[options.batch_size > 1]
+            return _DEVICE_TREE if options.batch_size > 1 else _LONE_DEVICE_TREE
         return options.drafter_or("tree")
     if options.samples is not None and options.replacement:
         if open_choice and options.drafter in (None, "tree"):

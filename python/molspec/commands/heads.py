@@ -197,8 +197,7 @@ def _given(checkpoint: Checkpoint, name: str, data: Path, pairs: int) -> Prepare
     from molspec.training import prepared
 
     made = prepared.read(data)
-    if made.vocabulary != checkpoint.vocabulary:
-        raise ValueError(f"{name} has another vocabulary than the data")
+    made.check_vocabulary(checkpoint.vocabulary, name)
     return replace(made, train=made.train.spread(pairs))
 
 

@@ -53,8 +53,7 @@ def distil(
     Raises ValueError where the vocabularies differ or where the folder's journal is of another
     model or of other data.
     """
-    if teacher.vocabulary != data.vocabulary:
-        raise ValueError(f"{teacher.name} has another vocabulary than the data")
+    data.check_vocabulary(teacher.vocabulary, teacher.name)
     tables = data.train.spread(pairs), data.validation
     folder.mkdir(parents=True, exist_ok=True)
     if data.description.get("teacher", "").endswith(teacher.fingerprint):

@@ -116,6 +116,11 @@ class Prepared:
                 digest.update(column.numpy())
         return digest.hexdigest()
 
+    def check_vocabulary(self, vocabulary: Vocabulary, name: str) -> None:
+        """Raise ValueError where that of a model, whose name is told, is another."""
+        if self.vocabulary != vocabulary:
+            raise ValueError(f"{name} has another vocabulary than the data")
+
 
 def write(prepared: Prepared, folder: Path) -> None:
     """Write `prepared` to the existing folder `folder`."""
