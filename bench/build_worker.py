@@ -4,7 +4,8 @@
 
 A request names a model's folder, a dtype, n_best and a batch of queries; the reply has the answers
 with their log-probs, and the seconds of processor time that they took. It asks for nothing but
-`molspec.load` and `Model.predict`, so that builds of any age can be compared.
+`molspec.load` and `Model.predict`, so that builds of any age can be compared. An empty request is
+a new round.
 """
 
 from __future__ import annotations
@@ -32,6 +33,16 @@ def load(model: str, dtype: str) -> molspec.Model:
     return molspec.load(model, dtype=dtype)
 
 
+def forget() -> dict[str, Any]:
+    """Let the build forget the molecules of the round before: a user's queries are others."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "molspec":
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+    return {}
+
+
 def answer(model: str, dtype: str, n_best: int, queries: list[str]) -> dict[str, Any]:
     """Answer a batch; processor time does not count what else the machine does."""
     loaded = load(model, dtype)
@@ -46,7 +57,9 @@ def main() -> None:
     torch.set_num_threads(1)
     molspec.set_num_threads(1)
     for line in sys.stdin:
-        print(json.dumps(answer(**json.loads(line))), file=REPLIES, flush=True)
+        request = json.loads(line)
+        reply = answer(**request) if request else forget()
+        print(json.dumps(reply), file=REPLIES, flush=True)
 
 
 if __name__ == "__main__":

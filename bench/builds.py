@@ -130,6 +130,7 @@ def compare(
     for turn in range(rounds + 1):
         for build in builds:
             build.move_to(cores[turn % len(cores)])
+            build.answer()
         for index, batch in enumerate(asked):
             order = (0, 1) if (turn + index) % 2 == 0 else (1, 0)
             replies = {which: builds[which].answer(queries=batch, **request) for which in order}

@@ -66,21 +66,36 @@ struct Step {
   }
 };
 
-// A round with nobody between its parts: the queries that are done, and seconds that planning and
-// the step took. No queries where the step has no room: what is planned waits for one that has.
-std::tuple<std::optional<std::vector<Decoded>>, double, double> run(Batch& batch,
-                                                                    const Step& step) {
+// Rounds with nobody between their parts.
+struct Ran {
+  std::vector<Decoded> done;
+  int32_t rounds = 0;
+  bool lacks_room = false;  // what is planned waits for a step that has room
+  double planning = 0;      // seconds
+  double stepping = 0;
+};
+
+// One round; until_done as many as it takes until a query is done.
+Ran run(Batch& batch, const Step& step, bool until_done) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::duration time) {
     return std::chrono::duration<double>(time).count();
   };
-  const auto begin = Clock::now();
-  batch.plan({});
-  const auto planned = Clock::now();
-  if (!step.has_room(batch.tree())) return {std::nullopt, seconds(planned - begin), 0};
-  step(batch.tree());
-  const auto stepped = Clock::now();
-  return {advance(batch, step.log_probs), seconds(planned - begin), seconds(stepped - planned)};
+  Ran ran;
+  do {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    const auto begin = Clock::now();
+    batch.plan({});
+    const auto planned = Clock::now();
+    ran.planning += seconds(planned - begin);
+    ran.lacks_room = !step.has_room(batch.tree());
+    if (ran.lacks_room) break;
+    step(batch.tree());
+    ran.stepping += seconds(Clock::now() - planned);
+    ran.done = advance(batch, step.log_probs);
+    ++ran.rounds;
+  } while (until_done && ran.done.empty());
+  return ran;
 }
 
 // A spec of values, checked.
@@ -368,6 +383,12 @@ void bind_batch(py::module_& module) {
            }),
            py::kw_only(), py::arg("function"), py::arg("prepared").noconvert(),
            py::arg("log_probs").noconvert(), py::arg("block_count"), py::arg("tensors"));
+  py::class_<Ran>(module, "Ran")
+      .def_readonly("done", &Ran::done)
+      .def_readonly("rounds", &Ran::rounds)
+      .def_readonly("lacks_room", &Ran::lacks_room)
+      .def_readonly("planning", &Ran::planning)
+      .def_readonly("stepping", &Ran::stepping);
   py::class_<Batch> bound(module, "Batch");
   bound
       .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
@@ -385,7 +406,7 @@ void bind_batch(py::module_& module) {
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
       .def("advance", &advance<Batch>, py::arg("log_probs"))
-      .def("run", &run, py::arg("step"))
+      .def("run", &run, py::arg("step"), py::arg("until_done") = false)
       .def_property_readonly("live_count", &Batch::live_count);
   bind_step(bound);
 }

@@ -152,18 +152,22 @@ class Decoder:
             self._waiting.append(request)
         return request.ticket
 
-    def step(self) -> list[tuple[int, Result]]:
-        """Do a round of all that is under way; return what is answered, with the tickets."""
+    def step(self, until_answered: bool = False) -> list[tuple[int, Result]]:
+        """Do a round of all that is under way; return what is answered, with the tickets.
+
+        until_answered: do as many as can be done at once, until a query is answered at the most:
+            for who has nothing to submit meanwhile.
+        """
         with self._stepping:
             if not torch.is_inference_mode_enabled():
-                return self._step()
+                return self._step(until_answered)
             with torch.inference_mode(False):  # caches made inside could not be written outside
-                return self._step()
+                return self._step(until_answered)
 
-    def _step(self) -> list[tuple[int, Result]]:
+    def _step(self, until_answered: bool) -> list[tuple[int, Result]]:
         answered = self._read() if self._waiting else []
         self._requests.watch.charge("text")
-        for number, decoded in self._requests.step():
+        for number, decoded in self._requests.step(until_answered):
             request = self._views.pop(number)
             request.parts[request.views.pop(number)] = decoded
             if not request.views and (answer := self._answer(request)) is not None:
@@ -190,7 +194,10 @@ class Decoder:
         if (known := self._known.get((id(given), factor))) is not None:
             return known[1:]
         model = self._model
-        options = model.resolved(replace(given, batch_size=self.batch_size))
+        options = given
+        if options.batch_size != self.batch_size:
+            options = replace(options, batch_size=self.batch_size)
+        options = model.resolved(options)
         max_length = options.length_limit(model.reader.spec.max_positions)
         spec = search_spec(options.searched(factor), model.guess, max_length, model.device)
         if len(self._known) >= _MOST_KNOWN:

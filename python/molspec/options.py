@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Literal, get_args
 
@@ -27,6 +27,13 @@ BeamKind = Literal["exact", "standard", "sbs"]
 FinishedPlace = Literal["beam", "apart"]
 Verification = Literal["strict", "relaxed", "rejection"]
 Judge = Literal["model", "drafter"]
+
+_CHOICES = {
+    "beam": (None, *get_args(BeamKind)),
+    "finished": get_args(FinishedPlace),
+    "verification": get_args(Verification),
+    "judge": get_args(Judge),
+}
 
 #: Tokens that a prediction has at most where nothing else is asked for, EOS counted.
 DEFAULT_MAX_LENGTH = 200
@@ -84,10 +91,10 @@ class PredictOptions:
     drafter: "none", "windows" or "tree", a configuration of `molspec.drafting`, or an object of
         one's own with the methods of `molspec.drafting.Drafter`. Where not given the search's own:
         "tree", of sbs "windows", and "none" for exact beams where drafting is taken to cost more
-        than it saves: on the CPU's engine for those wider than 5, on a device for those wider than
-        7 or more than 1,024 hypotheses of a batch. draft_length and draft_count belong to
-        "windows", node_budget (nodes a query and pass) to "tree", which chooses nodes by what they
-        cost where it is not given.
+        than it saves: on the CPU's engine for those wider than 5 (10 where Intel's AVX-512
+        kernels run), on a device for those wider than 7 or more than 1,024 hypotheses of a batch.
+        draft_length and draft_count belong to "windows", node_budget (nodes a query and pass) to
+        "tree", which chooses nodes by what they cost where it is not given.
     length_penalty: hypotheses rank by log_prob / length ** length_penalty. 0 where answers are
         merged: those rank by their probability.
     finished: where a beam keeps finished hypotheses. In the "beam" they compete with the others;
@@ -164,12 +171,7 @@ class PredictOptions:
             value = getattr(self, name)
             if value is not None or name not in ("beam_size", "max_length", "samples", "top_k"):
                 object.__setattr__(self, name, check_count(name, value, most))
-        for name, known in (
-            ("beam", (None, *get_args(BeamKind))),
-            ("finished", get_args(FinishedPlace)),
-            ("verification", get_args(Verification)),
-            ("judge", get_args(Judge)),
-        ):
+        for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}: "
@@ -318,6 +320,9 @@ class PredictOptions:
                 "the model's own"
             )
         return self.max_length
+
+
+OPTION_NAMES = tuple(field.name for field in fields(PredictOptions))
 
 
 def check_names(function: str, given: Iterable[str], known: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from molspec.decoder import Decoder
 from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
-from molspec.options import DEFAULT_BATCH_SIZE, PredictOptions, check_names
+from molspec.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
 from molspec.queries import QueryReader
 from molspec.results import Result, Results
 from molspec.streams import answers
@@ -88,7 +88,7 @@ class Model:
 
         Raises ValueError, naming the option, where one makes no sense.
         """
-        check_names("predict", options, [field.name for field in fields(PredictOptions)])
+        check_names("predict", options, OPTION_NAMES)
         statistics = Statistics()
         stream = self.predict_stream(queries, PredictOptions(n_best, **options), statistics)
         return Results(stream, statistics)
@@ -107,8 +107,7 @@ class Model:
         _check_several("queries", queries)
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
-        options = options or PredictOptions()
-        self.resolved(options)
+        options = self.resolved(options or PredictOptions())
         decoder = Decoder(self, options.batch_size, statistics)
         return answers(decoder, queries, partial(decoder.submit, options=options))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from molspec import _native
+from molspec import _native, ops
 from molspec.decoding import Drafter, SearchSpec
 from molspec.drafting import (
     AnyConfiguration,
@@ -22,8 +23,9 @@ from molspec.options import PredictOptions
 #: together (Andronov et al. 2025).
 _NUCLEUS = 0.9975
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
-#: saves is less than what it costs (docs/beams.md).
-_WIDEST_DRAFTED = 5
+#: saves is no more than what it costs (docs/beams.md). Processors that run these kernels are
+#: Intel's, which wait longer for a pass's weights.
+_WIDEST_DRAFTED, _WIDEST_DRAFTED_BY_KERNELS = 5, {"avx512": 10, "avx512_vnni": 10}
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
 #: free while they are few, and the time of looking ahead, which grows with the beam: counted, not
 #: yet measured (docs/performance.md).
@@ -155,22 +157,21 @@ def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyCon
 
 def _drafts_pay(options: PredictOptions, width: int, device: str | None) -> bool:
     if device == "cpu":
-        return width <= _WIDEST_DRAFTED
+        kernels = ops.instruction_set()
+        return width <= _WIDEST_DRAFTED_BY_KERNELS.get(kernels, _WIDEST_DRAFTED)
     few = width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
     return few and width <= _WIDEST_DRAFTED_ON_DEVICE
 
 
+@lru_cache
 def paying_tree(batch_size: int) -> TreeDraft:
     """How greedy decoding drafts on the CPU: a node must pay for itself.
 
     In rows of a wide pass, an accepted node saves the row that would have come instead, about one
-    more for the query's part in a pass, and its share of the three that a pass costs whatever its
-    rows; so it must be likely enough (docs/performance.md). A query alone in its passes keeps to
-    one tile of the matrix kernels, in which rows are nearly free.
+    more for the query's part in a pass, and its share of the two that a pass costs whatever its
+    rows; so it must be likely enough (docs/performance.md).
     """
-    if batch_size == 1:
-        return TreeDraft(node_budget=5, min_probability=0.3)
-    return TreeDraft(node_budget=16, min_probability=1 / (2 + 3 / batch_size))
+    return TreeDraft(node_budget=16, min_probability=1 / (2 + 2 / batch_size))
 
 
 def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:

@@ -37,7 +37,8 @@ def answers(
                 order.append(submit(item[0]))
             if not decoder.live_count and source.ended:
                 break
-            done.update(decoder.step())
+            full = decoder.live_count >= decoder.batch_size
+            done.update(decoder.step(until_answered=full or source.ended))
             while order and order[0] in done:
                 yield done.pop(order.popleft())
     finally:

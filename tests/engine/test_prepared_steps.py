@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,7 +51,7 @@ class Parts(rounds.HostRounds):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._prepares = None
+        self._prepared_step = None
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +153,7 @@ def prepared_by(session: Session, prepared: torch.Tensor) -> None:
         session._packed.table,
         nodes,
         nodes[:, 0],
-        session._memories_tensor,
+        buffers.memories,
         buffers.memory_cache,
         buffers.kv_cache,
         buffers.workspace,
@@ -181,3 +182,41 @@ def test_prepared_bytes_have_their_size(model: Model) -> None:
     session, _ = begun(model)
     with pytest.raises(RuntimeError, match="prepared has 7 bytes: expected 256"):
         prepared_by(session, torch.empty(7, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_rounds_go_on_by_themselves_until_a_query_is_answered(choice: str, model: Model) -> None:
+    expected = asked(model, 3, [CHOICES[choice]])
+    decoder = Decoder(model, 3)
+    options = PredictOptions(**CHOICES[choice], max_length=40)
+    tickets = [decoder.submit(query, options) for query in tiny.QUERIES]
+    answers: dict[int, Result] = {}
+    turns = 0
+    while decoder.live_count:
+        answered = dict(decoder.step(until_answered=True))
+        turns += 1
+        answers.update(answered)
+    assert [answers[ticket].predictions for ticket in tickets] == [r.predictions for r in expected]
+    assert turns <= 2 * len(tickets)  # a turn ends early where a buffer has to grow
+    assert decoder.statistics.decoder_calls > 2 * turns
+
+
+def finish(decoder: Decoder) -> None:
+    while decoder.live_count:
+        decoder.step(until_answered=True)
+
+
+def test_rounds_that_go_on_by_themselves_can_be_interrupted() -> None:
+    model = tiny.model()
+    decoder = Decoder(model, 1)
+    options = PredictOptions(n_best=100, beam="standard", max_length=tiny.SPEC.max_positions)
+    decoder.submit(tiny.QUERIES[6], options)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        with pytest.raises(KeyboardInterrupt):
+            finish(decoder)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert decoder.live_count == 1

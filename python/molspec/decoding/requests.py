@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from molspec._native import Decoded, GuessModel
-from molspec.decoding.rounds import HostRounds, Rounds, RoundsMaker, Session
+from molspec.decoding.rounds import HostRounds, Rounds, RoundsOf, Session
 from molspec.decoding.spec import SearchSpec
 from molspec.decoding.statistics import Statistics, Stopwatch
 
@@ -41,6 +41,7 @@ class Requests:
         self.statistics = Statistics() if statistics is None else statistics
         self.watch = Stopwatch(self.statistics.seconds)
         self._session = session
+        self._rounds_of: RoundsOf | None = getattr(session, "rounds", None)
         self._guess = guess
         self._host = HostRounds(session, guess, row_count, self.watch)
         self._free_rows = list(range(row_count))
@@ -79,15 +80,18 @@ class Requests:
                 return
         raise ValueError(f"request is {request}: expected one that is not done")
 
-    def step(self) -> list[tuple[int, Decoded]]:
-        """Do a round of all that is under way; return what is done, with the requests' numbers."""
+    def step(self, until_done: bool = False) -> list[tuple[int, Decoded]]:
+        """Do a round of all that is under way; return what is done, with the requests' numbers.
+
+        until_done: do as many as can be done at once, until a request is done at the most.
+        """
         self._admit()
         found = []
         for rounds in self._rounds:
             if not rounds.live_count:
                 continue
             calls = rounds.decoder_calls
-            done = rounds.run()
+            done = rounds.run(until_done)
             self.watch.charge("step")
             self.statistics.decoder_calls += rounds.decoder_calls - calls
             for decoded in done:
@@ -108,8 +112,8 @@ class Requests:
             self._live[row] = number, self._start(row, source, spec)
 
     def _start(self, row: int, source: Source, spec: SearchSpec) -> Rounds:
-        if spec.drafter is None and isinstance(self._session, RoundsMaker):
-            own = self._session.rounds(spec.search, self._guess)
+        if spec.drafter is None and self._rounds_of is not None:
+            own = self._rounds_of(spec.search, self._guess)
             if own is not None:
                 own.start(row, source.token_ids)
                 if own not in self._rounds:

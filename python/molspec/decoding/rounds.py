@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Protocol, runtime_checkable
 
@@ -28,7 +28,13 @@ _names = count()
 
 
 class Session(Protocol):
-    """What is asked of an engine: rows of a batch that are encoded, stepped and released."""
+    """What is asked of an engine: rows of a batch that are encoded, stepped and released.
+
+    It may have two methods more. prepared_step() gives a `_native.Step`, which does what `step`
+    does as far as there is room and is good until the next call of the session: a batch steps by
+    itself with it. rounds(spec, guess) gives the `DeviceRounds` that run a search, or None where
+    the host must.
+    """
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows."""
@@ -53,14 +59,6 @@ class KeepsHiddenStates(Protocol):
         """Last hidden states float32 [slot, d_model] of nodes that were kept."""
 
 
-@runtime_checkable
-class PreparesSteps(Protocol):
-    """A session whose steps a batch can do by itself, with nobody between."""
-
-    def prepared_step(self) -> _native.Step:
-        """What `step` does, as far as there is room; good until the next call of the session."""
-
-
 class Rounds(Protocol):
     """Searches of queries in rows of a session, a round of all of them at a time."""
 
@@ -72,8 +70,11 @@ class Rounds(Protocol):
     def decoder_calls(self) -> int:
         """Passes of the decoder so far."""
 
-    def run(self) -> list[Decoded]:
-        """Do a round; return the queries that are done."""
+    def run(self, until_done: bool = False) -> list[Decoded]:
+        """Do a round; return the queries that are done.
+
+        until_done: do as many as can be done at once, until a query is done at the most.
+        """
 
     def cancel(self, row: int) -> None:
         """Forget a query that is not done."""
@@ -86,12 +87,8 @@ class DeviceRounds(Rounds, Protocol):
         """Begin the query of an encoded row."""
 
 
-@runtime_checkable
-class RoundsMaker(Protocol):
-    """A session that can run some searches by itself."""
-
-    def rounds(self, spec: _native.SearchSpec, guess: GuessModel) -> DeviceRounds | None:
-        """The rounds of what is asked for; None where the host must run it."""
+#: A session's method of its own searches, see `Session`.
+RoundsOf = Callable[[_native.SearchSpec, GuessModel], DeviceRounds | None]
 
 
 class HostRounds:
@@ -101,7 +98,9 @@ class HostRounds:
         self, session: Session, guess: GuessModel, row_count: int, watch: Stopwatch
     ) -> None:
         self._session = session
-        self._prepares = session if isinstance(session, PreparesSteps) else None
+        # By name: a look at a protocol takes longer than the rest of what is done here.
+        self._prepared_step: Callable[[], _native.Step] | None
+        self._prepared_step = getattr(session, "prepared_step", None)
         self._batch = Batch(row_count, guess)
         self._watch = watch
         #: Of every live row whose drafts come from outside: by whom, and its name there.
@@ -131,17 +130,17 @@ class HostRounds:
             self._drafters[row] = spec.drafter, name
         self._batch.start(row, spec.search, source_ids, _key(encoder_ids))
 
-    def run(self) -> list[Decoded]:
+    def run(self, until_done: bool = False) -> list[Decoded]:
         """Draft, step, accept."""
         batch, watch = self._batch, self._watch
-        if self._prepares is not None and not self._drafters:
-            done, planning, stepping = batch.run(self._prepares.prepared_step())
-            watch.charge_seconds("draft", planning)
-            if done is not None:
-                self.decoder_calls += 1
-                watch.charge_seconds("step", stepping)
+        if self._prepared_step is not None and not self._drafters:
+            ran = batch.run(self._prepared_step(), until_done)
+            self.decoder_calls += ran.rounds
+            watch.charge_seconds("draft", ran.planning)
+            watch.charge_seconds("step", ran.stepping)
+            if not ran.lacks_room:
                 watch.charge("verify")
-                return done
+                return ran.done
         else:
             batch.plan(self._proposed())
             watch.charge("draft")

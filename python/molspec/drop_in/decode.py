@@ -179,7 +179,7 @@ def _answered(
     indices = {requests.submit(source, spec): index for index, source in enumerate(sources)}
     decoded: dict[int, Decoded] = {}
     while requests.live_count:
-        decoded.update((indices[number], found) for number, found in requests.step())
+        decoded.update((indices[number], found) for number, found in requests.step(True))
     return decoded
 
 

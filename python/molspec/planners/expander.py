@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from molspec.cache import AnswerCache
-from molspec.options import PredictOptions, check_names
+from molspec.options import OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model, load
 from molspec.results import Result
 
@@ -36,7 +36,7 @@ class Expander:
         mass: float = 1.0,
     ) -> None:
         given = dict(options or {})
-        check_names("options", given, [field.name for field in fields(PredictOptions)])
+        check_names("options", given, OPTION_NAMES)
         if not 0 < mass <= 1:
             raise ValueError(f"mass is {mass}: expected more than 0 and at most 1")
         self.model = model

@@ -19,8 +19,8 @@ from molspec.text.vocabulary import is_text
 _ARROW = ">"
 #: Multiples of it, less their whole part, spread evenly over [0, 1), however many they are.
 _GOLDEN = (5**0.5 - 1) / 2
-#: Molecules whose canonical SMILES are kept: the answers to a query share most of theirs, and a
-#: planner asks the next query for one of them.
+#: Molecules whose canonical SMILES are kept: queries share reagents, the answers to a query most of
+#: their molecules, and a planner asks the next query for one of them.
 _KEPT = 4096
 
 #: RDKit has one log for the process, and so one thread at a time may keep it for itself.
@@ -86,7 +86,11 @@ def check_smiles(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
-    text, _ = _read(smiles)
+    text, sides = _sides(smiles)
+    for side in sides:
+        molecule, log = _parse(side)
+        if molecule is None:
+            raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
     return text
 
 
@@ -95,15 +99,11 @@ def canonical_query(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
-    return _canonical_query(check_text(smiles))
-
-
-@lru_cache(_KEPT)
-def _canonical_query(text: str) -> str:
-    _, sides = _read(text)
-    canonical = [_canonical(text, molecule) if text else "" for text, molecule in sides]
-    written = [text for text in canonical if text is not None]
+    text, sides = _sides(smiles)
+    canonical = [canonicalise(side) if side else "" for side in sides]
+    written = [side for side in canonical if side is not None]
     if len(written) < len(canonical):
+        check_smiles(text)
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
     if dative := next((text for text in written if _ARROW in text or "<" in text), None):
         raise InvalidSmilesError(
@@ -143,8 +143,8 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
     return ".".join(sorted(map(str, written)))
 
 
-def _read(smiles: object) -> tuple[str, list[tuple[str, Chem.Mol]]]:
-    """The text, and its sides with what RDKit makes of each."""
+def _sides(smiles: object) -> tuple[str, list[str]]:
+    """The text, of tokens without a rest, and its sides."""
     text = check_text(smiles)
     tokenize(text)
     parts = text.split(_ARROW)
@@ -152,13 +152,7 @@ def _read(smiles: object) -> tuple[str, list[tuple[str, Chem.Mol]]]:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
     if not any(parts):
         raise InvalidSmilesError(f"no molecule: {text!r}")
-    sides = []
-    for side in parts:
-        molecule, log = _parse(side)
-        if molecule is None:
-            raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
-        sides.append((side, molecule))
-    return text, sides
+    return text, parts
 
 
 def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from molspec import _native, ops
-from molspec._native import LIMITS
 from molspec.engine import host
 from molspec.engine.cpu.kept import Buffers, Kept
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
@@ -59,17 +58,10 @@ class Session:
     def __init__(self, packed: PackedModel, query_count: int, buffers: Buffers) -> None:
         self._packed = packed
         self._buffers = buffers
-        spec = packed.spec
-        blocks = -(-spec.max_positions // BLOCK_POSITIONS)
-        #: Row: length, then blocks of the memory cache.
-        self._memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
+        buffers.free_memories(query_count)
+        self._memories = buffers.memories.numpy()
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
-        # Made once: a step takes some tenths of a millisecond.
-        self._memories_tensor = torch.from_numpy(self._memories)
-        self._no_hidden_states = host.empty(0, spec.d_model)
         self._keeps_hidden_states = False
-        #: Of the buffers where they are now.
-        self._prepared: _native.Step | None = None
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -82,7 +74,7 @@ class Session:
         for row, length in zip(rows, lengths, strict=True):
             self._allocate(row, length)
         longest = max(lengths)
-        self._reserve(longest, longest)
+        self._buffers.grow_workspace(longest, longest)
         offsets = host.integers([0, *np.cumsum(lengths)])
         source_ids = host.integers([i for source in sources for i in source])
         memories = torch.from_numpy(self._memories[list(rows)])
@@ -101,7 +93,6 @@ class Session:
         if needed > len(self._free_blocks):
             count = len(self._buffers.memory_cache)
             self._buffers.grow_memory_cache(count + needed)
-            self._prepared = None
             self._free_blocks += range(len(self._buffers.memory_cache) - 1, count - 1, -1)
         self._memories[row, 0] = length
         self._memories[row, 1 : 1 + needed] = [self._free_blocks.pop() for _ in range(needed)]
@@ -131,20 +122,19 @@ class Session:
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
         result is overwritten by the next call.
         """
-        self._prepared = None
         self._buffers.grow_kv_cache(block_count)
-        hidden_states = self._no_hidden_states
+        hidden_states = self._buffers.hidden_states[:0]
         if self._keeps_hidden_states:
             self._buffers.grow_hidden_states(len(self._buffers.kv_cache) * BLOCK_POSITIONS)
             hidden_states = self._buffers.hidden_states
         self._buffers.grow_log_probs(len(nodes))
-        self._reserve_rows()
+        self._buffers.make_room_for_rows()
         ops.decoder_step(
             self._packed.weights,
             self._packed.table,
             torch.from_numpy(nodes),
             torch.from_numpy(path_slots),
-            self._memories_tensor,
+            self._buffers.memories,
             self._buffers.memory_cache,
             self._buffers.kv_cache,
             self._buffers.workspace,
@@ -158,30 +148,4 @@ class Session:
 
         Good until the next call of `encode` or `step`, which may move what it works in.
         """
-        self._reserve_rows()
-        if self._prepared is None:
-            self._prepared = ops.prepared_step(
-                self._packed.weights,
-                self._packed.table,
-                self._memories_tensor,
-                self._buffers.memory_cache,
-                self._buffers.kv_cache,
-                self._buffers.workspace,
-                self._buffers.log_probs,
-            )
-        return self._prepared
-
-    def _reserve_rows(self) -> None:
-        """Make room to work on as many nodes as there is room for their log-probs."""
-        rows = min(len(self._buffers.log_probs), LIMITS["chunk_rows"])
-        self._reserve(rows, self._packed.spec.max_positions)
-
-    def _reserve(self, rows: int, positions: int) -> None:
-        buffers = self._buffers
-        if rows <= buffers.workspace_rows and positions <= buffers.workspace_positions:
-            return
-        rows = max(rows, buffers.workspace_rows)
-        positions = max(positions, buffers.workspace_positions)
-        size = ops.workspace_size(self._packed.weights, self._packed.table, rows, positions)
-        buffers.grow_workspace(size, rows, positions)
-        self._prepared = None
+        return self._buffers.prepared_step()

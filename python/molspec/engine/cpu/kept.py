@@ -11,9 +11,10 @@ from contextlib import suppress
 
 import torch
 
+from molspec import _native, ops
 from molspec.engine import host
 from molspec.engine.caches import grown
-from molspec.engine.packing import PackedModel
+from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
 
 #: Bytes that wait for the next loop at most, of one model.
 MOST_KEPT_BYTES = 256 * 2**20
@@ -23,7 +24,11 @@ class Buffers:
     """The caches of keys and values and the workspace of one decode loop. They only grow."""
 
     def __init__(self, packed: PackedModel) -> None:
+        self._packed = packed
+        blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
         with torch.inference_mode(False):  # or no loop outside could write to them
+            #: Row: length, then blocks of the memory cache.
+            self.memories = host.empty(0, 1 + blocks, dtype=torch.int32)
             self.memory_cache = host.empty(0, packed.spec.decoder_layers, packed.block_size)
             self.kv_cache = torch.empty_like(self.memory_cache)
             self.workspace = host.empty(0, dtype=torch.uint8)
@@ -31,23 +36,50 @@ class Buffers:
             self.log_probs = host.empty(0, packed.spec.target_vocab_size)
         self._kv_blocks = 0
         #: What the workspace has room for, see `ops.workspace_size`.
-        self.workspace_rows = self.workspace_positions = 0
+        self._workspace_rows = self._workspace_positions = 0
+        #: Of the buffers where they are now.
+        self._prepared: _native.Step | None = None
 
     @property
     def nbytes(self) -> int:
         """Memory that they take."""
-        caches = (self.memory_cache, self.kv_cache, self.hidden_states)
+        caches = (self.memories, self.memory_cache, self.kv_cache, self.hidden_states)
         return sum(part.nbytes for part in (*caches, self.workspace, self.log_probs))
+
+    def prepared_step(self) -> _native.Step:
+        """A step over the buffers, good until one of them grows."""
+        if self._prepared is None:
+            self.make_room_for_rows()
+            self._prepared = ops.prepared_step(
+                self._packed.weights,
+                self._packed.table,
+                self.memories,
+                self.memory_cache,
+                self.kv_cache,
+                self.workspace,
+                self.log_probs,
+            )
+        return self._prepared
+
+    def free_memories(self, rows: int) -> None:
+        """Make room for so many rows, all of them free."""
+        if rows > len(self.memories):
+            self._prepared = None
+            with torch.inference_mode(False):
+                self.memories = host.empty(rows, self.memories.shape[1], dtype=torch.int32)
+        self.memories.numpy()[:] = 0
 
     def grow_memory_cache(self, blocks: int) -> None:
         """Make room for so many blocks; what is there stays."""
         if blocks > len(self.memory_cache):
+            self._prepared = None
             with torch.inference_mode(False):
                 self.memory_cache = grown(self.memory_cache, blocks)
 
     def grow_kv_cache(self, blocks: int) -> None:
         """Make room for so many blocks; what is there stays."""
         if blocks > self._kv_blocks:
+            self._prepared = None
             with torch.inference_mode(False):
                 self.kv_cache = grown(self.kv_cache, blocks)
             self._kv_blocks = len(self.kv_cache)
@@ -61,16 +93,28 @@ class Buffers:
     def grow_log_probs(self, rows: int) -> None:
         """Make room for so many rows; nothing of them stays."""
         if rows > len(self.log_probs):
+            self._prepared = None
             with torch.inference_mode(False):
                 self.log_probs = host.empty(
                     max(2 * len(self.log_probs), rows), self.log_probs.shape[1]
                 )
 
-    def grow_workspace(self, size: int, rows: int, positions: int) -> None:
-        """Make room for so many bytes, which are enough for so many rows and positions."""
+    def make_room_for_rows(self) -> None:
+        """Make room to work on as many nodes as there is room for their log-probs."""
+        rows = min(len(self.log_probs), _native.LIMITS["chunk_rows"])
+        self.grow_workspace(rows, self._packed.spec.max_positions)
+
+    def grow_workspace(self, rows: int, positions: int) -> None:
+        """Make room to work on so many rows over so many positions."""
+        if rows <= self._workspace_rows and positions <= self._workspace_positions:
+            return
+        self._prepared = None
+        rows = max(rows, self._workspace_rows)
+        positions = max(positions, self._workspace_positions)
+        size = ops.workspace_size(self._packed.weights, self._packed.table, rows, positions)
         with torch.inference_mode(False):
             self.workspace = host.empty(size, dtype=torch.uint8)
-        self.workspace_rows, self.workspace_positions = rows, positions
+        self._workspace_rows, self._workspace_positions = rows, positions
 
 
 class Kept:

@@ -132,8 +132,9 @@ class DeviceRounds(ABC, Generic[SpecT]):
         content = np.frombuffer(head.tobytes(), dtype=np.uint8).copy()
         self._answers[row, : len(content)] = self._session.send(torch.from_numpy(content))
 
-    def run(self) -> list[Decoded]:
+    def run(self, until_done: bool = False) -> list[Decoded]:
         """Queue the next round and look at the oldest one; return the queries it found done."""
+        del until_done  # the next rounds are under way as it is
         with self._session.on_stream():
             while len(self._under_way) < len(self._images):
                 self._queue()
