@@ -26,6 +26,20 @@ enum class Verdict : int32_t { kGoesOn, kDone, kNoNumbers };
 // The staged node that a round begins with: the token emitted last.
 constexpr int32_t kLastToken = 0;
 
+// Puts down a token; whether the answer ends with it.
+template <typename Team, typename Answer>
+MOLSPEC_ANYWHERE bool emit(const Team& team, int32_t token_id, float log_prob, int32_t eos_id,
+                           int32_t max_length, Answer& answer) {
+  answer.log_prob += static_cast<double>(log_prob);
+  ++answer.emitted_tokens;
+  if (token_id == eos_id) {
+    answer.finished = 1;
+    return true;
+  }
+  team.write(answer.token_count++, token_id);
+  return answer.emitted_tokens >= max_length;
+}
+
 // `answer` has log_prob, finished, token_count, accepted_tokens and emitted_tokens.
 template <typename Team, typename Answer>
 MOLSPEC_ANYWHERE Verdict accept_argmax(const Team& team, int32_t eos_id, int32_t max_length,
@@ -36,14 +50,7 @@ MOLSPEC_ANYWHERE Verdict accept_argmax(const Team& team, int32_t eos_id, int32_t
     // Neither NaN nor infinite, spelt so that host and device compilers agree.
     if (!(best.log_prob - best.log_prob == 0)) return Verdict::kNoNumbers;
     team.keep(node, accepted);
-    answer.log_prob += static_cast<double>(best.log_prob);
-    ++answer.emitted_tokens;
-    if (best.token_id == eos_id) {
-      answer.finished = 1;
-      return Verdict::kDone;
-    }
-    team.write(answer.token_count++, best.token_id);
-    if (answer.emitted_tokens >= max_length) return Verdict::kDone;
+    if (emit(team, best.token_id, best.log_prob, eos_id, max_length, answer)) return Verdict::kDone;
     node = team.drafted(node, best.token_id);
     if (node == kLastToken) return Verdict::kGoesOn;
     ++answer.accepted_tokens;

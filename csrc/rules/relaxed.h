@@ -48,14 +48,7 @@ Verdict accept_relaxed(const Team& team, const Relaxed& rule, int32_t eos_id, in
       });
       answer.tolerated_tokens += draft != kLastToken;
     }
-    answer.log_prob += static_cast<double>(next.log_prob);
-    ++answer.emitted_tokens;
-    if (next.token_id == eos_id) {
-      answer.finished = 1;
-      return Verdict::kDone;
-    }
-    team.write(answer.token_count++, next.token_id);
-    if (answer.emitted_tokens >= max_length) return Verdict::kDone;
+    if (emit(team, next.token_id, next.log_prob, eos_id, max_length, answer)) return Verdict::kDone;
     if (draft == kLastToken) return Verdict::kGoesOn;
     ++answer.accepted_tokens;
     node = draft;
