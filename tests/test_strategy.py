@@ -58,6 +58,8 @@ def test_values_of_another_kind_are_named(name: str, value: object, expected: st
         PredictOptions(**{name: value})
     with pytest.raises(ValueError, match=r"^min_probability is 'a': expected a number from 0 to 1"):
         TreeDraft(min_probability="a")
+    with pytest.raises(ValueError, match=r"^drafter is 'tree': expected a configuration of mol"):
+        LookAhead(5, drafter="tree")
 
 
 def test_what_is_asked_for_is_done() -> None:

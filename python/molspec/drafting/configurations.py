@@ -227,13 +227,13 @@ _COUNTS = {"windows": ("draft_length", "draft_count"), "none": ()}
 _COUNTS_OF_TREES = ("node_budget",)
 
 
-def check_drafter(name: str, value: object) -> None:
-    """Raise ValueError, naming the option, for what is none of the drafters there are."""
+def check_drafter(name: str, value: object, besides: str = "") -> None:
+    """Raise ValueError, naming the option, for what is no drafter; `besides` says what else is."""
     known = get_args(AnyConfiguration)
     if isinstance(value, type) or not isinstance(value, known):
         raise ValueError(
-            f"{name} is {value!r}: expected one of {', '.join(_NAMES)}, a configuration of "
-            "molspec.drafting, or an object with the methods of molspec.drafting.Drafter"
+            f"{name} is {value!r}: expected {besides}a configuration of molspec.drafting, or an "
+            "object with the methods of molspec.drafting.Drafter"
         )
 
 
@@ -258,7 +258,7 @@ def resolve(
         if value is not None
     }
     if not isinstance(drafter, str):
-        check_drafter("drafter", drafter)
+        check_drafter("drafter", drafter, f"one of {', '.join(_NAMES)}, ")
         if options:
             raise ValueError(
                 f"{next(iter(options))} is given beside a configuration of the drafter"
