@@ -6,7 +6,6 @@
 #include <chrono>
 #include <optional>
 #include <stdexcept>
-#include <tuple>
 
 #include "bindings.h"
 #include "common/prepared_step.h"

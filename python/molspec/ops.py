@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -324,6 +325,7 @@ def select_leaves(
     _library.select_leaves(beams, best, length_norms, beam_size, nucleus, eos_id)
 
 
+@cache
 def instruction_set() -> str:
     """Name the kernels that run: portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16.
 

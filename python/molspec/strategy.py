@@ -23,9 +23,10 @@ from molspec.options import PredictOptions
 #: together (Andronov et al. 2025).
 _NUCLEUS = 0.9975
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
-#: saves is no more than what it costs (docs/beams.md). Processors that run these kernels are
-#: Intel's, which wait longer for a pass's weights.
-_WIDEST_DRAFTED, _WIDEST_DRAFTED_BY_KERNELS = 5, {"avx512": 10, "avx512_vnni": 10}
+#: saves is no more than what it costs (docs/beams.md).
+_WIDEST_DRAFTED = 5
+#: Where these kernels run: Intel's processors, which wait longer for a pass's weights.
+_WIDEST_DRAFTED_BY = {"avx512": 10, "avx512_vnni": 10}
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
 #: free while they are few, and the time of looking ahead, which grows with the beam: counted, not
 #: yet measured (docs/performance.md).
@@ -157,8 +158,7 @@ def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyCon
 
 def _drafts_pay(options: PredictOptions, width: int, device: str | None) -> bool:
     if device == "cpu":
-        kernels = ops.instruction_set()
-        return width <= _WIDEST_DRAFTED_BY_KERNELS.get(kernels, _WIDEST_DRAFTED)
+        return width <= _WIDEST_DRAFTED_BY.get(ops.instruction_set(), _WIDEST_DRAFTED)
     few = width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
     return few and width <= _WIDEST_DRAFTED_ON_DEVICE
 

@@ -193,9 +193,8 @@ def test_rounds_go_on_by_themselves_until_a_query_is_answered(choice: str, model
     answers: dict[int, Result] = {}
     turns = 0
     while decoder.live_count:
-        answered = dict(decoder.step(until_answered=True))
+        answers.update(decoder.step(until_answered=True))
         turns += 1
-        answers.update(answered)
     assert [answers[ticket].predictions for ticket in tickets] == [r.predictions for r in expected]
     assert turns <= 2 * len(tickets)  # a turn ends early where a buffer has to grow
     assert decoder.statistics.decoder_calls > 2 * turns

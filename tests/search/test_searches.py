@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
-from molspec._native import NativeDrafter
-from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts
+from molspec._native import Batch, BeamSpec, Hypothesis, NativeDrafter
+from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, guess_model
 from molspec.predictor import Model
 from molspec.results import Result
 from tests import tiny
@@ -225,10 +227,68 @@ def test_unfinished_hypotheses_are_reported(
         assert not all(p.finished for result in results for p in result.predictions)
 
 
-def test_n_best_is_the_head_of_the_beam(model: Model) -> None:
-    whole = model.predict(SHORT, 6, max_length=MAX_LENGTH)
-    head = model.predict(SHORT, 2, beam_size=6, max_length=MAX_LENGTH)
-    assert [answers(r)[:2] for r in whole] == [answers(r) for r in head]
+@pytest.mark.parametrize("n_best", [1, 2, 5])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam": "standard"},
+        {"beam": "exact"},
+        {"drafter": LookAhead(node_budget=40, steps=5, min_confidence=0.0)},
+        {"finished": "apart"},
+        {"finished": "apart", "drafter": "tree"},
+        {"length_penalty": 0.7},
+        {"length_penalty": 0.7, "finished": "apart"},
+    ],
+    ids=str,
+)
+def test_n_best_is_the_head_of_the_beam(
+    model: Model, n_best: int, options: dict[str, object]
+) -> None:
+    whole = model.predict(SHORT, 6, max_length=MAX_LENGTH, **options)
+    head = model.predict(SHORT, n_best, beam_size=6, max_length=MAX_LENGTH, **options)
+    assert [answers(r)[:n_best] for r in whole] == [answers(r) for r in head]
+    assert head.statistics.nodes == whole.statistics.nodes
+
+
+def few_values(seed: int) -> plain.NextLogProbs:
+    """A model whose log-probs are of few values: most hypotheses score what others do."""
+    steepness = (0.5, 1.0, 2.0)[seed % 3]
+
+    def next_log_probs(prefix: Sequence[int]) -> list[float]:
+        draw = random.Random(f"{seed} {tuple(prefix)}")
+        row = [-steepness * draw.randrange(4) for _ in range(tiny.VOCABULARY.size)]
+        row[plain.EOS] -= 1
+        return row
+
+    return next_log_probs
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 1), (4, 1), (4, 3), (6, 6), (30, 4), (30, 30)])
+def test_beams_among_equals(sizes: tuple[int, int], apart: bool) -> None:
+    beam_size, n_best = sizes  # of 30: more than there are tokens
+    stated = plain.beam_search_apart if apart else plain.beam_search
+    for seed in range(20):
+        model = few_values(seed)
+        spec = BeamSpec(beam_size=beam_size, n_best=n_best, max_length=5, finished_apart=apart)
+        found = [(tuple(h.token_ids), h.log_prob, h.finished) for h in decoded(spec, model)]
+        expected = stated(model, beam_size, 5)[:n_best]
+        assert found == [(h.token_ids, h.log_prob, h.finished) for h in expected]
+
+
+def decoded(spec: BeamSpec, next_log_probs: plain.NextLogProbs) -> list[Hypothesis]:
+    batch = Batch(1, guess_model(tiny.VOCABULARY, None))
+    batch.start(0, spec, [4, 5])
+    tokens: dict[int, int] = {}
+    while True:
+        batch.plan()
+        rows = []
+        for token, position, begin, _ in batch.nodes.tolist():
+            slots = batch.path_slots[begin : begin + position + 1].tolist()
+            tokens[slots[-1]] = token
+            rows.append(next_log_probs([tokens[slot] for slot in slots]))
+        if done := batch.advance(np.array(rows, np.float32)):
+            return done[0].hypotheses
 
 
 def test_statistics_count_what_happened(model: Model) -> None:

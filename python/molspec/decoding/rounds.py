@@ -87,7 +87,8 @@ class DeviceRounds(Rounds, Protocol):
         """Begin the query of an encoded row."""
 
 
-#: A session's method of its own searches, see `Session`.
+#: Methods that a session may have besides, see `Session`.
+PreparedStep = Callable[[], _native.Step]
 RoundsOf = Callable[[_native.SearchSpec, GuessModel], DeviceRounds | None]
 
 
@@ -99,8 +100,7 @@ class HostRounds:
     ) -> None:
         self._session = session
         # By name: a look at a protocol takes longer than the rest of what is done here.
-        self._prepared_step: Callable[[], _native.Step] | None
-        self._prepared_step = getattr(session, "prepared_step", None)
+        self._prepared_step: PreparedStep | None = getattr(session, "prepared_step", None)
         self._batch = Batch(row_count, guess)
         self._watch = watch
         #: Of every live row whose drafts come from outside: by whom, and its name there.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,13 +19,13 @@ from molspec.engine.devices import Engine
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
-from molspec.options import LARGEST, PredictOptions, check_names
+from molspec.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model
 from molspec.strategy import chosen_drafter, search_spec
 
 _LARGEST_ID = 2**31 - 1
 #: Options that make no sense for token ids have an error of their own.
-_OPTIONS = [field.name for field in fields(PredictOptions) if field.name != "max_length"]
+_OPTIONS = [name for name in OPTION_NAMES if name != "max_length"]
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 #: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
 #: length, so it gets few and likely ones; other devices pay for calls.

@@ -86,12 +86,12 @@ def check_smiles(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
-    text, sides = _sides(smiles)
+    sides = _sides(smiles)
     for side in sides:
         molecule, log = _parse(side)
         if molecule is None:
             raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
-    return text
+    return _ARROW.join(sides)
 
 
 def canonical_query(smiles: object) -> str:
@@ -99,11 +99,10 @@ def canonical_query(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, saying why.
     """
-    text, sides = _sides(smiles)
-    canonical = [canonicalise(side) if side else "" for side in sides]
+    canonical = [canonicalise(side) if side else "" for side in _sides(smiles)]
     written = [side for side in canonical if side is not None]
     if len(written) < len(canonical):
-        check_smiles(text)
+        check_smiles(smiles)
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
     if dative := next((text for text in written if _ARROW in text or "<" in text), None):
         raise InvalidSmilesError(
@@ -143,8 +142,8 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
     return ".".join(sorted(map(str, written)))
 
 
-def _sides(smiles: object) -> tuple[str, list[str]]:
-    """The text, of tokens without a rest, and its sides."""
+def _sides(smiles: object) -> list[str]:
+    """The text's sides, of tokens without a rest."""
     text = check_text(smiles)
     tokenize(text)
     parts = text.split(_ARROW)
@@ -152,7 +151,7 @@ def _sides(smiles: object) -> tuple[str, list[str]]:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
     if not any(parts):
         raise InvalidSmilesError(f"no molecule: {text!r}")
-    return text, parts
+    return parts
 
 
 def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:

@@ -7,7 +7,8 @@ ends, so that threads never share any. Only memory is kept: what is in it counts
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -61,40 +62,43 @@ class Buffers:
             )
         return self._prepared
 
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
+        """For a buffer that is made anew: what was prepared is of the old one."""
+        self._prepared = None
+        with torch.inference_mode(False):  # or no loop outside could write to it
+            yield
+
     def free_memories(self, rows: int) -> None:
         """Make room for so many rows, all of them free."""
         if rows > len(self.memories):
-            self._prepared = None
-            with torch.inference_mode(False):
+            with self._moving():
                 self.memories = host.empty(rows, self.memories.shape[1], dtype=torch.int32)
         self.memories.numpy()[:] = 0
 
     def grow_memory_cache(self, blocks: int) -> None:
         """Make room for so many blocks; what is there stays."""
         if blocks > len(self.memory_cache):
-            self._prepared = None
-            with torch.inference_mode(False):
+            with self._moving():
                 self.memory_cache = grown(self.memory_cache, blocks)
 
     def grow_kv_cache(self, blocks: int) -> None:
         """Make room for so many blocks; what is there stays."""
         if blocks > self._kv_blocks:
-            self._prepared = None
-            with torch.inference_mode(False):
+            with self._moving():
                 self.kv_cache = grown(self.kv_cache, blocks)
             self._kv_blocks = len(self.kv_cache)
 
     def grow_hidden_states(self, slots: int) -> None:
         """Make room for so many slots; what is there stays."""
         if slots > len(self.hidden_states):
-            with torch.inference_mode(False):
+            with self._moving():
                 self.hidden_states = grown(self.hidden_states, slots)
 
     def grow_log_probs(self, rows: int) -> None:
         """Make room for so many rows; nothing of them stays."""
         if rows > len(self.log_probs):
-            self._prepared = None
-            with torch.inference_mode(False):
+            with self._moving():
                 self.log_probs = host.empty(
                     max(2 * len(self.log_probs), rows), self.log_probs.shape[1]
                 )
@@ -108,11 +112,10 @@ class Buffers:
         """Make room to work on so many rows over so many positions."""
         if rows <= self._workspace_rows and positions <= self._workspace_positions:
             return
-        self._prepared = None
         rows = max(rows, self._workspace_rows)
         positions = max(positions, self._workspace_positions)
         size = ops.workspace_size(self._packed.weights, self._packed.table, rows, positions)
-        with torch.inference_mode(False):
+        with self._moving():
             self.workspace = host.empty(size, dtype=torch.uint8)
         self._workspace_rows, self._workspace_positions = rows, positions
 
