@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from torch import nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
 from molspec.model.transformer import Transformer
+from molspec.training.muon import Muon
 
 _BETAS = (0.9, 0.98)  # Vaswani et al. 2017
 #: The key of a group of parameters that takes so much of the learning rate.
@@ -32,18 +33,14 @@ class Settings(Protocol):
 
 
 def optimizers(model: Transformer, config: Settings) -> list[Optimizer]:
-    """One for all parameters, or Muon for the matrices of layers and AdamW for the others.
-
-    Muon (Jordan et al. 2024) makes a step of a matrix's momentum with all singular values alike.
-    Its steps are scaled to be as long as AdamW's (Liu et al. 2025), so both take one learning rate.
-    """
+    """One for all parameters, or Muon for the matrices of layers and AdamW for the others."""
     settings: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
     if config.optimizer == "adamw":
         return [_adamw(list(model.parameters()), settings)]
     matrices = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
     in_layers = {id(matrix) for matrix in matrices}
     others = [parameter for parameter in model.parameters() if id(parameter) not in in_layers]
-    return [Muon(matrices, adjust_lr_fn="match_rms_adamw", **settings), _adamw(others, settings)]
+    return [Muon(matrices, **settings), _adamw(others, settings)]
 
 
 def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:

@@ -1,0 +1,59 @@
+"""Muon's steps are those of PyTorch's own, which rounds to bfloat16."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from molspec.training.muon import Muon, orthogonal
+
+SHAPES = [(1, 1), (1, 8), (8, 1), (16, 16), (48, 16), (16, 48)]
+
+
+def _parameters(seed: int) -> list[nn.Parameter]:
+    chance = torch.Generator().manual_seed(seed)
+    return [nn.Parameter(torch.randn(shape, generator=chance)) for shape in SHAPES]
+
+
+def test_steps_are_those_of_pytorch() -> None:
+    begun, ours, theirs = (_parameters(1) for _ in range(3))
+    pairs = [
+        (ours, Muon(ours, 0.01, 0.1)),
+        (theirs, torch.optim.Muon(theirs, 0.01, 0.1, adjust_lr_fn="match_rms_adamw")),
+    ]
+    for step in range(5):
+        for parameters, optimizer in pairs:
+            for parameter, gradient in zip(parameters, _parameters(2 + step), strict=True):
+                parameter.grad = gradient.detach().clone()
+            optimizer.step()
+    for first, ours_now, theirs_now in zip(begun, ours, theirs, strict=True):
+        change, expected = ours_now - first, theirs_now - first
+        assert (change - expected).norm() < 0.02 * expected.norm()
+    # what one began, the other goes on with
+    pairs[0][1].load_state_dict(pairs[1][1].state_dict())
+    buffers = zip(ours, theirs, strict=True)
+    for mine, their in buffers:
+        found, wanted = pairs[0][1].state[mine], pairs[1][1].state[their]
+        assert torch.equal(found["momentum_buffer"], wanted["momentum_buffer"])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_singular_values_become_alike(shape: tuple[int, int]) -> None:
+    chance = torch.Generator().manual_seed(3)
+    # no matrix with a vanishing singular value
+    made = nn.init.orthogonal_(torch.empty(shape), generator=chance)
+    rows = torch.rand(shape[0], 1, generator=chance) * 0.5 + 0.75
+    values = torch.linalg.svdvals(orthogonal(made * rows * 1000))
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+
+
+def test_without_a_gradient_nothing_changes() -> None:
+    still, moved = _parameters(4)[3:5]
+    before = still.detach().clone()
+    moved.grad = torch.zeros_like(moved)
+    kept = moved.detach().clone()
+    Muon([still, moved], lr=0.1, weight_decay=0.0).step()
+    assert torch.equal(still, before)
+    assert torch.equal(moved, kept)
