@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.text import canonicalise
 from molspec.training import prepared
 from molspec.training.distillation import Progress, Teacher, distil
-from molspec.training.prepared import Prepared
+from molspec.training.prepared import PairTable, Prepared
 from tests import tiny
 from tests.engine.models import random_weights
 from tests.training.test_heads import answers
@@ -75,3 +77,35 @@ def test_the_command_writes_what_train_reads(
     assert run(*arguments, "--pairs", "5") == 2  # holds others
     assert run("distil", "product", *arguments[2:4], "--output", str(tmp_path / "none")) == 2
     assert run("train", "--data", str(out), "--output", str(tmp_path / "run"), "--steps", "1") == 0
+
+
+def test_answers_of_several_views_are_spelt_for_the_source(
+    tmp_path: Path, run: Callable[..., int]
+) -> None:
+    model = molspec.load("retro")
+    texts = ["CCOC(=O)N1CCC(n2cnc(-c3ccc(F)cc3)c2C(C)=O)CC1", "O=c1[nH]c(-n2cccn2)nc2ccccc12"]
+    texts += ["C1CC1CON=C(N)c1c(F)cccc1C(F)(F)F", "CC(=O)Nc1ccccc1", "Cc1ccc2c(c1)nc(N)n2C"]
+    table = PairTable.pack([(model.vocabulary.encode(text), [3]) for text in texts])
+    described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+    data = Prepared(model.vocabulary, table, table.spread(1), {**described, "validation": {}})
+    (tmp_path / "data").mkdir()
+    prepared.write(data, tmp_path / "data")
+    out = tmp_path / "out"
+    given = ["--data", str(tmp_path / "data"), "--output", str(out)]
+    assert run("distil", "retro", *given, "--views", "5") == 0
+    made = prepared.read(out)
+    assert made.description["teacher"].endswith(" in 5 views")
+    answers = [model.vocabulary.decode(ids) for _, ids in made.train.pairs()]
+    voted = [result.predictions[0].canonical for result in model.predict(texts, views=5)]
+    assert [canonicalise(answer) for answer in answers] == voted
+    own = model.predict(texts, canonical_queries=False)
+    changed = [
+        (text, answer, molecule)
+        for text, answer, molecule, one in zip(texts, answers, voted, own, strict=True)
+        if molecule is not None and one.predictions[0].canonical != molecule
+    ]
+    assert 0 < len(changed) < len(texts)
+    for text, answer, molecule in changed:
+        likely, canonical = model.log_probs([text] * 2, [answer, molecule], canonical_queries=False)
+        assert likely.predictions[0].log_prob > canonical.predictions[0].log_prob
+    assert run("distil", "retro", *given) == 2  # answers of one view are others

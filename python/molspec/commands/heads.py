@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,8 @@ from molspec.console.usage import tell
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
+    from molspec.predictor import Model
+    from molspec.results import Prediction, Result
     from molspec.training.drafters import DrafterTraining
     from molspec.training.prepared import PairTable, Prepared
 
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 #: Validation queries on which drafters are tried.
 _TRIED = 500
 _TRIED_NODES = 16
+#: Sources whose views are asked at a time.
+_CHUNK = 256
 
 # What these commands are asked for alike.
 ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")]
@@ -51,11 +57,18 @@ def distil_command(
     pairs: Annotated[
         int, typer.Option(min=1, help="Answer at most so many, evenly spread.")
     ] = 100_000,
+    views: Annotated[
+        int, typer.Option(min=1, help="Spellings of each source that are asked, for one answer.")
+    ] = 1,
     threads: Threads = 1,
 ) -> None:
-    """Write prepared data whose targets are a model's own answers, to train a smaller one on."""
+    """Write prepared data whose targets are a model's own answers, to train a smaller one on.
+
+    With --views the answer is the best of several spellings of the source, as the model would write
+    it to the source as it stands: to train on, that one spelling may come to know what several do.
+    """
     with failures(), stopped_at_will():
-        made = _distilled(read_model(model), model, data, output, pairs, threads)
+        made = _distilled(read_model(model), model, data, output, pairs, threads, views)
     tell(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 
@@ -202,27 +215,64 @@ def _given(checkpoint: Checkpoint, name: str, data: Path, pairs: int) -> Prepare
 
 
 def _distilled(
-    checkpoint: Checkpoint, name: str, data: Path, output: Path, pairs: int, threads: int
+    checkpoint: Checkpoint,
+    name: str,
+    data: Path,
+    output: Path,
+    pairs: int,
+    threads: int,
+    views: int = 1,
 ) -> Prepared:
     from molspec.ops import set_num_threads
-    from molspec.options import PredictOptions
     from molspec.predictor import Model
     from molspec.training import prepared
     from molspec.training.distillation import Teacher, distil
 
     made = prepared.read(data)
     set_num_threads(threads)
-    loaded, options = Model(checkpoint), PredictOptions(canonical_queries=False)
-
-    def answer(texts: Iterable[str]) -> Iterator[str | None]:
-        for result in loaded.predict_stream(texts, options):
-            yield result.predictions[0].smiles if result.predictions else None
-
-    teacher = Teacher(name, checkpoint.fingerprint(), checkpoint.vocabulary, answer)
+    in_views = f" in {views} views" if views > 1 else ""
+    teacher = Teacher(
+        name,
+        checkpoint.fingerprint() + in_views,
+        checkpoint.vocabulary,
+        partial(_answers, Model(checkpoint), views),
+    )
     return distil(
         *(made, teacher, output, pairs),
         lambda texts, total, done: counted(texts, "answers", total, done),
     )
+
+
+def _answers(model: Model, views: int, texts: Iterable[str]) -> Iterator[str | None]:
+    """The best answer to each source, spelt as the model would answer the source as it stands."""
+    from molspec.options import PredictOptions
+
+    as_it_stands = PredictOptions(canonical_queries=False)
+    if views == 1:
+        found = map(_best, model.predict_stream(texts, as_it_stands))
+        yield from (None if best is None else best.smiles for best in found)
+        return
+    texts = iter(texts)
+    while chunk := list(islice(texts, _CHUNK)):
+        spelt = [_best(result) for result in model.predict_stream(chunk, as_it_stands)]
+        voted = [
+            _best(result) for result in model.predict_stream(chunk, PredictOptions(views=views))
+        ]
+        molecules = [None if best is None else best.canonical for best in voted]
+        strange = {
+            place: (chunk[place], molecule)
+            for place, (best, molecule) in enumerate(zip(spelt, molecules, strict=True))
+            if molecule is not None and (best is None or best.canonical != molecule)
+        }
+        likeliest = model.log_probs_stream(strange.values(), canonical_queries=False, aligned=True)
+        for place, result in zip(strange, likeliest, strict=True):
+            spelt[place] = _best(result)
+        for best, molecule in zip(spelt, molecules, strict=True):
+            yield None if best is None or molecule is None else best.smiles
+
+
+def _best(result: Result) -> Prediction | None:
+    return result.predictions[0] if result.predictions else None
 
 
 def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> None:
