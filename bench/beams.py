@@ -203,8 +203,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = islice(pairs, flags.offset, flags.offset + flags.limit)
     queries = [row.query for row in rows]
     print(
-        f"{flags.model}, {flags.device}, {flags.dtype}; {len(queries)} queries of "
-        f"{flags.table.name}, column {pairs.query_column}, one thread, batch 1, in turns.\n"
+        f"{flags.model} {model.fingerprint[:8]}, {flags.device}, {flags.dtype}; "
+        f"{len(queries)} queries of {flags.table.name}, column {pairs.query_column}, "
+        "one thread, batch 1, in turns.\n"
         f"{', '.join(f'{name} {value}' for name, value in machine.describe().items())}.\n"
     )
     print(*HEAD, sep="\n", flush=True)

@@ -92,7 +92,8 @@ def section(name: str, path: Path, flags: argparse.Namespace) -> Iterator[str]:
     answered = next(iter(found.values())).queries
     yield f"## {Path(name).name}"
     yield ""
-    yield f"{answered} queries of {path.parent.name}/{path.name}, times of the first {len(timed)}."
+    asked = f"{answered} queries of {path.parent.name}/{path.name}, times of the first {len(timed)}"
+    yield f"{asked}; weights {first.fingerprint[:8]}."
     yield ""
     yield from table(found, taken, len(timed))
     yield ""

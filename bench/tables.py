@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm
 
 import machine
-from molspec import Model, checkpoints
+from molspec import Model, checkpoints, load
 from molspec.drafting import WindowDrafts
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary
 from molspec.models import locate
@@ -212,7 +212,10 @@ def retro_tables(flags: argparse.Namespace) -> Iterator[str]:
 
 def head(flags: argparse.Namespace) -> Iterator[str]:
     """What the figures are of."""
-    described = machine.describe()
+    tables = {flags.product_model: flags.product_table, flags.retro_model: flags.retro_table}
+    asked = [name for name, table in tables.items() if table is not None]
+    weights = ", ".join(f"{Path(name).name} {load(name).fingerprint[:8]}" for name in asked)
+    described = {**machine.describe(), "weights": weights}
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
     yield f"Ours: {', '.join(f'{name} {value}' for name, value in described.items())}; one thread,"
     yield f"{flags.device}, {flags.dtype}, batch 1 where no other is named, {flags.limit} queries"
