@@ -16,6 +16,8 @@ from molspec.text import canonicalise
 from molspec.training import prepared
 from molspec.training.distillation import Progress, Teacher, distil
 from molspec.training.prepared import PairTable, Prepared
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
 from tests import tiny
 from tests.engine.models import random_weights
 from tests.training.test_heads import answers
@@ -83,8 +85,14 @@ def test_answers_of_several_views_are_spelt_for_the_source(
     tmp_path: Path, run: Callable[..., int]
 ) -> None:
     model = molspec.load("retro")
-    texts = ["CCOC(=O)N1CCC(n2cnc(-c3ccc(F)cc3)c2C(C)=O)CC1", "O=c1[nH]c(-n2cccn2)nc2ccccc12"]
-    texts += ["C1CC1CON=C(N)c1c(F)cccc1C(F)(F)F", "CC(=O)Nc1ccccc1", "Cc1ccc2c(c1)nc(N)n2C"]
+    rows = (row.reaction.split(">")[2] for row in islice(read_rows(FILE), 80))
+    products = [found for row in rows if (found := canonicalise(row)) is not None]
+    one, five = (model.predict(products, views=count) for count in (1, 5))
+    differ = {
+        product: own.predictions[0].canonical != voted.predictions[0].canonical
+        for product, own, voted in zip(products, one, five, strict=True)
+    }
+    texts = sorted(differ, key=lambda product: not differ[product])[:3] + products[:3]
     table = PairTable.pack([(model.vocabulary.encode(text), [3]) for text in texts])
     described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
     data = Prepared(model.vocabulary, table, table.spread(1), {**described, "validation": {}})
