@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm
 
 import machine
-from molspec import Model, checkpoints, load
+from molspec import Model, checkpoints
 from molspec.drafting import WindowDrafts
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary
 from molspec.models import locate
@@ -186,9 +186,8 @@ def _runner(task: str, flags: argparse.Namespace) -> Runner:
     )
 
 
-def product_tables(flags: argparse.Namespace) -> Iterator[str]:
+def product_tables(runner: Runner) -> Iterator[str]:
     """Tables 1 and 2."""
-    runner = _runner("product", flags)
     yield from ("", "## 1. Product prediction: greedy decoding", "")
     yield from costs("product", PRODUCT_GREEDY, runner(PRODUCT_GREEDY))
     yield from ("", "They report 79 % of the emitted tokens as accepted drafts.")
@@ -196,11 +195,10 @@ def product_tables(flags: argparse.Namespace) -> Iterator[str]:
     yield from accuracies(PRODUCT_ACCURACY, PRODUCT_BEAM, runner(PRODUCT_BEAM))
 
 
-def retro_tables(flags: argparse.Namespace) -> Iterator[str]:
-    """Tables 3 and 4."""
-    runner = _runner("retro", flags)
+def retro_tables(runner: Runner, sizes: Sequence[int]) -> Iterator[str]:
+    """Tables 3 and 4, of beams of these sizes."""
     yield from ("", "## 3. Retrosynthesis: beam searches")
-    for n in sorted(flags.n):
+    for n in sorted(sizes):
         runs = retro_beams(n)
         summaries = runner(runs)
         yield ""
@@ -210,11 +208,9 @@ def retro_tables(flags: argparse.Namespace) -> Iterator[str]:
     yield from accuracies(reached, runs, summaries)
 
 
-def head(flags: argparse.Namespace) -> Iterator[str]:
+def head(flags: argparse.Namespace, runners: Sequence[Runner]) -> Iterator[str]:
     """What the figures are of."""
-    tables = {flags.product_model: flags.product_table, flags.retro_model: flags.retro_table}
-    asked = [name for name, table in tables.items() if table is not None]
-    weights = ", ".join(f"{Path(name).name} {load(name).fingerprint[:8]}" for name in asked)
+    weights = ", ".join(f"{Path(each.model_name).name} {each.weights[:8]}" for each in runners)
     described = {**machine.describe(), "weights": weights}
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
     yield f"Ours: {', '.join(f'{name} {value}' for name, value in described.items())}; one thread,"
@@ -236,11 +232,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, required=True, help="of the runs' files")
     flags = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    wanted = [head(flags)]
-    if flags.product_table is not None:
-        wanted.append(product_tables(flags))
-    if flags.retro_table is not None:
-        wanted.append(retro_tables(flags))
+    asked = {"product": flags.product_table, "retro": flags.retro_table}
+    runners = {task: _runner(task, flags) for task, table in asked.items() if table is not None}
+    wanted = [head(flags, [*runners.values()])]
+    if "product" in runners:
+        wanted.append(product_tables(runners["product"]))
+    if "retro" in runners:
+        wanted.append(retro_tables(runners["retro"], flags.n))
     for line in chain(*wanted):
         print(line, flush=True)
 
