@@ -47,6 +47,10 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Types, strictly."""
     session.run("mypy")
+    # Scripts import those of their folder by name alone.
+    for folder, *others in (("bench", "--exclude", "bench/gpu/"), ("bench/gpu",)):
+        path = {"MYPYPATH": f"python:{folder}:."}
+        session.run("mypy", "--explicit-package-bases", folder, *others, env=path)
 
 
 @nox.session(venv_backend="none")

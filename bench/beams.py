@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{flags.model} {model.fingerprint[:8]}, {flags.device}, {flags.dtype}; "
         f"{len(queries)} queries of {flags.table.name}, column {pairs.query_column}, "
         "one thread, batch 1, in turns.\n"
-        f"{', '.join(f'{name} {value}' for name, value in machine.describe().items())}.\n"
+        f"{machine.described()}.\n"
     )
     print(*HEAD, sep="\n", flush=True)
     wrong: list[str] = []

@@ -93,7 +93,7 @@ class Build:
         print(json.dumps(request), file=_open(self._process.stdin), flush=True)
         line = _open(self._process.stdout).readline()
         if not line:
-            raise RuntimeError(f"{self._process.args} ended with status {self._process.wait()}")
+            raise RuntimeError(f"{self._process.args!r} ended with status {self._process.wait()}")
         reply: dict[str, Any] = json.loads(line)
         return reply
 
@@ -232,10 +232,8 @@ def compared(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     flags = parse(arguments)
-    described = ", ".join(f"{name} {value}" for name, value in machine.describe().items())
-    print(
-        f"One thread, {flags.rounds} rounds in turns; {described}.\n", *HEAD, sep="\n", flush=True
-    )
+    about = f"One thread, {flags.rounds} rounds in turns; {machine.described()}."
+    print(f"{about}\n", *HEAD, sep="\n", flush=True)
     differ = 0
     with TemporaryDirectory() as folder, ExitStack() as stack:
         found = list(subjects(flags.sets, Path(folder)))

@@ -101,7 +101,6 @@ def section(name: str, path: Path, flags: argparse.Namespace) -> Iterator[str]:
 
 def head(command: str, flags: argparse.Namespace) -> Iterator[str]:
     """What the figures are and what they are of."""
-    described = ", ".join(f"{name} {value}" for name, value in machine.describe().items())
     yield "# What each drafter takes"
     yield ""
     yield "Greedy decoding; the answers are the same, to the bit, whatever drafts. `windows NxD`"
@@ -110,7 +109,7 @@ def head(command: str, flags: argparse.Namespace) -> Iterator[str]:
     yield "rows. Counts do not depend on the machine; of times the ratios to `none` mean more than"
     yield f"the milliseconds: one thread, batch 1, median of {flags.rounds} alternating rounds."
     yield ""
-    yield f"Measured by `{command}` on: {described}."
+    yield f"Measured by `{command}` on: {machine.described()}."
     yield ""
 
 

@@ -36,22 +36,14 @@ def ways(
     model: PlainTransformer, vocabulary: Vocabulary, beams: int, max_length: int
 ) -> dict[str, Way]:
     """What is compared, by name."""
-    ids = {
-        "bos_id": vocabulary.bos_id,
-        "eos_id": vocabulary.eos_id,
-        "pad_id": vocabulary.pad_id,
-        "max_length": max_length,
-        "n_best": beams,
-    }
     engine = molspec.compile(model)
-    decode = partial(molspec.decode, tokens=vocabulary.tokens, **ids)
+    ends = _begin(vocabulary), vocabulary.eos_id, max_length
 
     def loop(kind: type[WithCache] | type[WithoutCache], batch: Batch) -> Batch:
         rows = [torch.tensor(row) for row in batch]
         source_ids = torch.nn.utils.rnn.pad_sequence(rows, True, vocabulary.pad_id)
         with torch.no_grad():
             step = kind(model, source_ids, vocabulary.pad_id, beams)
-            ends = vocabulary.bos_id, vocabulary.eos_id, max_length
             if beams == 1:
                 found = greedy(step, len(batch), *ends)
             else:
@@ -59,10 +51,21 @@ def ways(
         return [_until(row, vocabulary.eos_id) for row in found.tolist()]
 
     def drop_in(of: object, drafter: str | None, batch: Batch) -> Batch:
-        found = decode(of, batch, drafter=drafter, batch_size=len(batch))
+        found = molspec.decode(
+            of,
+            batch,
+            bos_id=_begin(vocabulary),
+            eos_id=vocabulary.eos_id,
+            pad_id=vocabulary.pad_id,
+            max_length=max_length,
+            n_best=beams,
+            tokens=vocabulary.tokens,
+            drafter=drafter,
+            batch_size=len(batch),
+        )
         return [_until(row, vocabulary.eos_id) for row in found.sequences[:, 0].tolist()]
 
-    found = {
+    found: dict[str, Way] = {
         "own loop": partial(loop, WithoutCache),
         "own loop with a cache": partial(loop, WithCache),
         "molspec.decode": partial(drop_in, model, None),
@@ -71,6 +74,12 @@ def ways(
     if beams == 1:
         found["molspec.decode, windows"] = partial(drop_in, model, "windows")
     return found
+
+
+def _begin(vocabulary: Vocabulary) -> int:
+    if vocabulary.bos_id is None:
+        raise ValueError("the vocabulary has no BOS: expected one of the paper's models")
+    return vocabulary.bos_id
 
 
 def _until(row: list[int], eos_id: int) -> list[int]:
@@ -145,11 +154,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ids = vocabulary.encode(row.query)
         except TokenizationError:
             continue
-        queries.append([vocabulary.bos_id, *ids, vocabulary.eos_id])
+        queries.append([_begin(vocabulary), *ids, vocabulary.eos_id])
     print(
         f"{flags.model} in plain PyTorch, float32; {len(queries)} queries of {flags.table.name}, "
         f"column {pairs.query_column}, one thread, in turns.\n"
-        f"{', '.join(f'{name} {value}' for name, value in machine.describe().items())}.\n"
+        f"{machine.described(weights=checkpoint.fingerprint()[:8])}.\n"
     )
     print(*HEAD, sep="\n", flush=True)
     for beams, batch_size in [

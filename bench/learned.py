@@ -80,7 +80,7 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
     timed = asked.first(flags.timed)
     made = compared(asked, flags.nodes, flags.places)
     kinds = of_all_places(asked.model, flags.nodes)
-    described = ", ".join(f"{name} {value}" for name, value in machine.describe().items())
+    described = machine.described(weights=first.fingerprint(with_drafters=False)[:8])
     yield "# What learned drafters save"
     yield ""
     yield f"{len(pairs)} queries of {Path(*flags.table.parts[-2:])}, {flags.nodes} nodes a call"

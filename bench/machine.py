@@ -21,6 +21,11 @@ def describe() -> dict[str, str | int]:
     }
 
 
+def described(**more: str) -> str:
+    """The same in a line, with what else belongs to a figure."""
+    return ", ".join(f"{name} {value}" for name, value in {**describe(), **more}.items())
+
+
 def processor() -> str:
     """The processor's name, family and model: cloud machines hide the exact name."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +42,7 @@ class PlainTransformer(nn.Module):
         )
         self.classifier = nn.Linear(spec.d_model, spec.target_vocab_size)
         table = sinusoidal_positions(spec.max_positions, spec.d_model)
+        self.positions: Tensor
         self.register_buffer("positions", table, persistent=False)
         self.load_state_dict(_state(checkpoint))
         self.eval()
@@ -120,7 +122,7 @@ class WithCache:
         padding = source_ids == pad_id
         memory = model.encode_src(source_ids, padding).repeat_interleave(beams, dim=0)
         self._visible = ~padding.repeat_interleave(beams, dim=0)[:, None, None]
-        self._layers = list(model.transformer.decoder.layers)
+        self._layers: list[Any] = list(model.transformer.decoder.layers)  # of untyped parts
         self._heads = self._layers[0].self_attn.num_heads
         self._cross = [self._project(memory, layer.multihead_attn, 1, 3) for layer in self._layers]
         self._cache: list[list[Tensor]] = [[] for _ in self._layers]
@@ -133,12 +135,14 @@ class WithCache:
             query, *new = self._project(hidden, layer.self_attn, 0, 3)
             before = cache or [part[:, :, :0] for part in new]
             cache[:] = [torch.cat(parts, dim=2) for parts in zip(before, new, strict=True)]
-            hidden = layer.norm1(hidden + self._attend(layer.self_attn, query, *cache))
+            keys, values = cache
+            hidden = layer.norm1(hidden + self._attend(layer.self_attn, query, keys, values))
             (query,) = self._project(hidden, layer.multihead_attn, 0, 1)
-            mixed = self._attend(layer.multihead_attn, query, *cross, self._visible)
+            keys, values = cross
+            mixed = self._attend(layer.multihead_attn, query, keys, values, self._visible)
             hidden = layer.norm2(hidden + mixed)
             hidden = layer.norm3(hidden + layer.linear2(layer.activation(layer.linear1(hidden))))
-        logits = self._model.classifier(self._model.transformer.decoder.norm(hidden))
+        logits: Tensor = self._model.classifier(self._model.transformer.decoder.norm(hidden))
         return logits[:, -1].log_softmax(dim=-1)
 
     def reorder(self, rows: Tensor) -> None:

@@ -10,7 +10,6 @@ Markdown.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -157,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = load(options.model)
     rows = list(islice(PairTable(options.pairs, None, None, model.task), options.limit))
     queries, targets = [row.query for row in rows], [row.target for row in rows]
-    print(json.dumps(machine.describe()))
+    print(f"{machine.described(weights=model.fingerprint[:8])}\n")
     asked = [search for search in SEARCHES if search.name in options.searches]
     named = drafters(options.small, options.smallest)
     for line in speed(model, asked, named, queries, options.rounds, options.batch_size):

@@ -394,15 +394,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     server = Server.start()
     told: dict[str, Any] = {
         "machine": machine.describe(),
+        "weights": {name: model.fingerprint[:8] for name, model in models.items()},
         "ready_s": round(server.seconds, 1),
     }
     try:
-        for part, measured in (
-            ("single", lambda: single(server, models, tables, flags.singles)),
-            ("load", lambda: load(server, models, tables, flags)),
-            ("beside", lambda: beside(server, tables, flags.singles)),
-            ("stop", lambda: stop(server, tables)),
-        ):
+        parts: dict[str, Callable[[], object]] = {
+            "single": lambda: single(server, models, tables, flags.singles),
+            "load": lambda: load(server, models, tables, flags),
+            "beside": lambda: beside(server, tables, flags.singles),
+            "stop": lambda: stop(server, tables),
+        }
+        for part, measured in parts.items():
             if part in flags.parts:
                 told[part] = measured()
                 print(part, json.dumps(told[part]), flush=True)

@@ -10,7 +10,6 @@ learns the data, the small one what the large one answers. What is trained is ke
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
@@ -205,7 +204,7 @@ def main() -> None:
     data = prepared.read(options.data)
     options.folder.mkdir(parents=True, exist_ok=True)
     models = trained(options.folder, data, options.steps, options.pairs)
-    print(json.dumps(machine.describe()))
+    print(f"{machine.described()}\n")
     for size, each in models.items():
         print(f"{size}: {sum(weight.numel() for weight in each.parameters()) / 1e6:.2f} million")
     sources = [source for source, _ in data.validation.spread(options.limit).pairs()]

@@ -211,9 +211,8 @@ def retro_tables(runner: Runner, sizes: Sequence[int]) -> Iterator[str]:
 def head(flags: argparse.Namespace, runners: Sequence[Runner]) -> Iterator[str]:
     """What the figures are of."""
     weights = ", ".join(f"{Path(each.model_name).name} {each.weights[:8]}" for each in runners)
-    described = {**machine.describe(), "weights": weights}
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
-    yield f"Ours: {', '.join(f'{name} {value}' for name, value in described.items())}; one thread,"
+    yield f"Ours: {machine.described(weights=weights)}; one thread,"
     yield f"{flags.device}, {flags.dtype}, batch 1 where no other is named, {flags.limit} queries"
     yield "at most, other splits, other models. Speed-ups compare; milliseconds and accuracies do"
     yield "not."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -34,9 +36,9 @@ def with_cache(model: Transformer, source_ids: Tensor, bos: int, eos: int, most:
     padding = source_ids == model.pad_id
     memory = model.encode(source_ids, padding)
     visible = ~padding[:, None, None, :]
-    layers = model.decoder.layers
+    layers: Any = model.decoder.layers  # torch's lists of modules do not tell their parts' types
     crossed = [_keys_values(layer.cross_attention, memory) for layer in layers]
-    kept: list[tuple[Tensor, Tensor] | None] = [None] * len(layers)
+    kept: list[list[Tensor]] = [[] for _ in layers]
     targets = source_ids.new_full((len(source_ids), 1), bos)
     done = torch.zeros_like(targets[:, 0], dtype=torch.bool)
     # One position at a time: the table of embeddings is asked for all, and the last one is taken.
@@ -45,8 +47,7 @@ def with_cache(model: Transformer, source_ids: Tensor, bos: int, eos: int, most:
         for i, layer in enumerate(layers):
             value = layer._before(hidden, layer.self_attention_norm)
             new = _keys_values(layer.self_attention, value)
-            old = kept[i]
-            kept[i] = new if old is None else tuple(torch.cat(p, 2) for p in zip(old, new))  # noqa: B905
+            kept[i] = [torch.cat(parts, 2) for parts in zip(kept[i], new)] or new  # noqa: B905
             change = _attend(layer.self_attention, value, kept[i], None)
             hidden = layer._after(hidden, change, layer.self_attention_norm)
             value = layer._before(hidden, layer.cross_attention_norm)
@@ -61,11 +62,13 @@ def with_cache(model: Transformer, source_ids: Tensor, bos: int, eos: int, most:
     return targets
 
 
-def _keys_values(attention: nn.Module, rows: Tensor) -> tuple[Tensor, Tensor]:
-    return attention._heads(attention.key(rows)), attention._heads(attention.value(rows))
+def _keys_values(attention: Any, rows: Tensor) -> list[Tensor]:
+    return [attention._heads(attention.key(rows)), attention._heads(attention.value(rows))]
 
 
-def _attend(attention: nn.Module, rows: Tensor, kept: tuple, visible: Tensor | None) -> Tensor:
+def _attend(attention: Any, rows: Tensor, kept: list[Tensor], visible: Tensor | None) -> Tensor:
     query = attention._heads(attention.query(rows))
-    mixed = F.scaled_dot_product_attention(query, *kept, visible)
-    return attention.output(mixed.transpose(1, 2).flatten(2))
+    keys, values = kept
+    mixed = F.scaled_dot_product_attention(query, keys, values, visible)
+    changed: Tensor = attention.output(mixed.transpose(1, 2).flatten(2))
+    return changed

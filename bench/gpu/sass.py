@@ -193,7 +193,7 @@ def walk(kernel: Kernel, turns: Sequence[int], taken: Sequence[int] = ()) -> Pas
     at = {instruction.address: index for index, instruction in enumerate(kernel)}
     again = {branch.address: count for branch, count in zip(loops(kernel), turns, strict=True)}
     left = dict(again)
-    taken = {*taken, *around(kernel, {a for a, turns in again.items() if turns == 0})}
+    passed = {*taken, *around(kernel, {a for a, turns in again.items() if turns == 0})}
     due = [0.0] * 6  # when each counter is free
     memory: dict[int, float] = {}  # of counters that hold loads from global memory
     clock, index = 0.0, 0
@@ -222,7 +222,7 @@ def walk(kernel: Kernel, turns: Sequence[int], taken: Sequence[int] = ()) -> Pas
         clock += max(1, instruction.stall)
         if instruction.name == "EXIT" and not instruction.predicate:
             break
-        index = _next(kernel, index, at, left, again, taken)
+        index = _next(kernel, index, at, left, again, passed)
     return Passage(clock, count, loads, trips, barriers, max(most, flying))
 
 

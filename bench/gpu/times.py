@@ -15,6 +15,7 @@ import torch
 from place import DTYPES, Place, Row
 
 from molspec.checkpoints import Checkpoint
+from molspec.engine.cuda.engine import Lease
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
 
@@ -40,7 +41,8 @@ def _replay_microseconds(work: Callable[[], object], repeats: int) -> float:
         work()
     end.record()
     end.synchronize()
-    return 1e3 * begin.elapsed_time(end) / repeats
+    milliseconds: float = begin.elapsed_time(end)
+    return 1e3 * milliseconds / repeats
 
 
 def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
@@ -61,7 +63,8 @@ def _steps(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
         step = partial(session.step, nodes, paths, (48 + count + 15) // 16)
         row = {"nodes": count, "microseconds": 1e6 * _seconds(place, step, 50)}
         if place.device == "cuda":
-            inner = session._session
+            assert isinstance(session, Lease)
+            inner = session._searches.session
             size = inner.step_size(count)
             with inner.on_stream():
                 replay = partial(inner.graphs.run, size, partial(inner._launch, size))
@@ -110,16 +113,18 @@ def _baselines(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
     """Greedy decoding of the product model by the training twin's modules."""
     checkpoint = _checkpoint("product", place, feed_forward)
     vocabulary = checkpoint.vocabulary
+    begin = vocabulary.bos_id
+    assert begin is not None
     twin = Transformer(checkpoint.spec, dropout=0.0, pad_id=vocabulary.pad_id).eval()
     twin.load_state_dict(dict(checkpoint.weights))
     twin = twin.to(place.tensors, DTYPES[dtype])
     for batch_size in (1,) if place.few else (1, 8, 32, 128):
         sources = [
-            [vocabulary.bos_id, *vocabulary.encode(query), vocabulary.eos_id]
+            [begin, *vocabulary.encode(query), vocabulary.eos_id]
             for query in subject.queries(checkpoint, batch_size)
         ]
         ids = plain.pad(sources, vocabulary.pad_id, place.tensors)
-        arguments = (twin, ids, vocabulary.bos_id, vocabulary.eos_id, 20 if place.few else 120)
+        arguments = (twin, ids, begin, vocabulary.eos_id, 20 if place.few else 120)
         for decode in (plain.without_cache, plain.with_cache):
             seconds = _seconds(place, partial(decode, *arguments), 1) / batch_size
             row = {"what": decode.__name__, "batch_size": batch_size}

@@ -8,13 +8,13 @@ from time import process_time
 
 from molspec import Results
 from molspec.drafting import NoDraft
-from molspec.drafting.configurations import AnyDrafter, LookAhead
+from molspec.drafting.configurations import AnyConfiguration, LookAhead
 from molspec.strategy import lookahead
 from own.drafters import Asked, rows
 from own.known import fewest_passes
 
 
-def table(asked: Asked, made: Mapping[str, AnyDrafter], n_best: int) -> Iterator[str]:
+def table(asked: Asked, made: Mapping[str, AnyConfiguration], n_best: int) -> Iterator[str]:
     """Standard search, the n-gram guess's lookahead, that of each drafter, and the fewest passes.
 
     Raises ValueError where one gives another list than standard search.
@@ -32,8 +32,8 @@ def table(asked: Asked, made: Mapping[str, AnyDrafter], n_best: int) -> Iterator
         if results != standard:
             raise ValueError(f"{name} gives other lists than none")
         sums = results.statistics
-        each = sums.query_calls / sums.queries, sums.nodes / sums.queries
-        cells.append([name, *(f"{value:.1f}" for value in (*each, milliseconds))])
+        values = sums.query_calls / sums.queries, sums.nodes / sums.queries, milliseconds
+        cells.append([name, *(f"{value:.1f}" for value in values)])
     assert standard is not None
     fewest = [
         fewest_passes(each.nodes, each.decoder_calls, n_best, ahead.node_budget, ahead.steps)

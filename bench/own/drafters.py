@@ -9,7 +9,7 @@ from typing import Any
 from molspec import Model, Results
 from molspec.decoding import QueryStatistics
 from molspec.drafting import HeadsDraft, NoDraft, SpecDraft, TreeDraft
-from molspec.drafting.configurations import AnyDrafter
+from molspec.drafting.configurations import AnyConfiguration, AnyDrafter
 from molspec.strategy import paying_tree
 from own.known import Known, answers
 
@@ -37,9 +37,9 @@ class Asked:
         return Asked(self.model, self.queries[:count])
 
 
-def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, AnyDrafter]:
+def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, AnyConfiguration]:
     """What the model carries, alone and with the copying tree."""
-    made: dict[str, AnyDrafter] = {}
+    made: dict[str, AnyConfiguration] = {}
     if model.drafters.heads is not None:
         made["heads"] = HeadsDraft(nodes)
         made["tree+heads"] = HeadsDraft(nodes, tree=True)
@@ -50,7 +50,7 @@ def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, A
     return made
 
 
-def of_all_places(model: Model, nodes: int) -> dict[str, AnyDrafter]:
+def of_all_places(model: Model, nodes: int) -> dict[str, AnyConfiguration]:
     """The tree and what the model carries, a Spec-Drafter asked for all tokens that it can."""
     return {"tree": TreeDraft(nodes), **own(model, nodes, places=[])}
 

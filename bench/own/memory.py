@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from molspec import Model
 from molspec.drafting.configurations import AnyDrafter
+from molspec.engine.cpu.engine import NativeEngine
 from own import published
 from own.drafters import Asked, rows
 
@@ -40,7 +41,8 @@ def cache_megabytes(asked: Asked, drafter: AnyDrafter, batch: int) -> float:
     They grow to what the largest batch needs, at most to twice that, and are kept at the end.
     """
     spec = asked.model.drafters.spec
-    engines = [asked.model.engine, *([] if spec is None else [spec.engine])]
+    of_all = [asked.model.engine, *([] if spec is None else [spec.engine])]
+    engines = [engine for engine in of_all if isinstance(engine, NativeEngine)]
     for engine in engines:
         engine.free_caches()
     list(asked.answers(drafter, batch))

@@ -6,6 +6,8 @@ values of the memory are computed once a query and shared by its hypotheses.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,12 +25,13 @@ class Encoder(nn.Module):
     def forward(self, source_ids: Tensor) -> Tensor:
         """Encode, and project the memory for every decoder layer."""
         memory = self.twin.encode(source_ids, source_ids == self.twin.pad_id)
-        layers = []
-        for layer in self.twin.decoder.layers:
+        layers: list[Tensor] = []
+        for layer in _layers(self.twin):
             attention = layer.cross_attention
             layers += [attention.key(memory), attention.value(memory)]
         heads = self.twin.spec.head_count
-        stacked = torch.stack(layers).unflatten(0, (-1, 2)).unflatten(-1, (heads, -1))
+        projected = torch.stack(layers).unflatten(0, (-1, 2))
+        stacked: Tensor = projected.unflatten(-1, (heads, -1))
         return stacked.transpose(3, 4)
 
 
@@ -60,7 +63,7 @@ class Step(nn.Module):
         visible = (source_ids != self.twin.pad_id)[:, None, None, :]
         queries = source_ids.shape[0]
         grown = []
-        for index, layer in enumerate(self.twin.decoder.layers):
+        for index, layer in enumerate(_layers(self.twin)):
             attention = layer.self_attention
             new = torch.stack([attention.key(hidden), attention.value(hidden)])
             new = new.unflatten(-1, (spec.head_count, -1)).unsqueeze(3)
@@ -81,7 +84,12 @@ class Step(nn.Module):
             hidden = layer.cross_attention_norm(hidden + change)
             inner = F.relu(layer.feed_forward.inner(hidden))
             hidden = layer.feed_forward_norm(hidden + layer.feed_forward.outer(inner))
-        if spec.final_norm:
+        if self.twin.decoder.norm is not None:
             hidden = self.twin.decoder.norm(hidden)
         tied = embedding if spec.tied_output else None
         return self.twin.output(hidden, tied), torch.stack(grown)
+
+
+def _layers(twin: Transformer) -> Any:
+    """The decoder's; torch's lists of modules do not tell the types of their parts."""
+    return twin.decoder.layers

@@ -7,6 +7,7 @@ replaced by itself and the stack's own norm in a row: the same function in the s
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +60,7 @@ def load(folder: Path) -> MarianMTModel:
     return model
 
 
-def _layer(weights: dict[str, Tensor], name: str, layer: nn.Module) -> None:
+def _layer(weights: dict[str, Tensor], name: str, layer: Any) -> None:
     attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
     for ours, theirs in attentions.items():
         attention = getattr(layer, theirs, None)
@@ -73,6 +74,6 @@ def _layer(weights: dict[str, Tensor], name: str, layer: nn.Module) -> None:
     _copy(weights, f"{name}.feed_forward_norm", layer.final_layer_norm)
 
 
-def _copy(weights: dict[str, Tensor], name: str, module: nn.Module) -> None:
+def _copy(weights: dict[str, Tensor], name: str, module: Any) -> None:
     module.weight.copy_(weights[f"{name}.weight"])
     module.bias.copy_(weights[f"{name}.bias"])

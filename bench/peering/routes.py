@@ -84,7 +84,8 @@ def common(engines: Mapping[str, Taken], limit: float) -> list[str]:
     def told(target: str) -> bool:
         return all(target in taken and taken[target].tells(limit) for taken in given)
 
-    return list(takewhile(told, max(given, key=len))) if given else []
+    most: Taken = max(given, key=len, default={})
+    return list(takewhile(told, most))
 
 
 def curve(trials: Sequence[Trial]) -> list[tuple[float, float]]:

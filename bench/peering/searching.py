@@ -24,7 +24,7 @@ from typing import Any
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from omegaconf import OmegaConf
-from rdkit import RDLogger
+from rdkit.rdBase import DisableLog
 from syntheseus import BackwardReactionModel, Molecule, SingleProductReaction
 from syntheseus.cli.search import SearchAlgorithmConfig, search_algorithm_config_to_kwargs
 from syntheseus.reaction_prediction.utils.inference import process_raw_smiles_outputs_backwards
@@ -108,7 +108,11 @@ def atoms(smiles: str) -> Counter[str]:
 
 def model_of(folder: Path, name: str, setting: str, n_best: int) -> BackwardReactionModel:
     """Molspec by the adapter that it ships, a peer by the one above."""
-    kwargs = {"default_num_results": n_best, "use_cache": True, "remove_product_in_reactants": True}
+    kwargs: dict[str, Any] = {
+        "default_num_results": n_best,
+        "use_cache": True,
+        "remove_product_in_reactants": True,
+    }
     if name == "molspec":
         import torch
 
@@ -138,7 +142,7 @@ def main() -> None:
     folder, name, setting, n_best, any_reaction = sys.argv[1:]
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what engines print must not come between
-    RDLogger.DisableLog("rdApp.*")  # of answers that are no molecules
+    DisableLog("rdApp.*")  # of answers that are no molecules
     model = model_of(Path(folder), name, setting, int(n_best))
     seconds = timed(model)
     config = search_algorithm_config_to_kwargs(OmegaConf.structured(SearchAlgorithmConfig()))

@@ -107,7 +107,10 @@ def random_batch(packed: PackedModel, lengths: list[int], node_count: int, seed:
     slot_count = len(slots)
     chance.shuffle(slots)
 
-    nodes, path_slots, paths, tree = [], [], [], []
+    nodes: list[list[int]] = []
+    path_slots: list[int] = []
+    paths: list[tuple[int, list[int]]] = []
+    tree: list[tuple[int | None, list[int]]] = []
     for _ in range(node_count):
         deep = [i for i, (_, path) in enumerate(tree) if len(path) < spec.max_positions]
         parent = chance.choice(deep[-4:]) if deep and chance.random() < 0.9 else None
