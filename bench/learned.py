@@ -15,6 +15,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -80,7 +81,8 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
     timed = asked.first(flags.timed)
     made = compared(asked, flags.nodes, flags.places)
     kinds = of_all_places(asked.model, flags.nodes)
-    described = machine.described(weights=first.fingerprint(with_drafters=False)[:8])
+    bare = replace(first, heads=None, spec_drafter=None)
+    described = machine.described(weights=bare.fingerprint()[:8])
     yield "# What learned drafters save"
     yield ""
     yield f"{len(pairs)} queries of {Path(*flags.table.parts[-2:])}, {flags.nodes} nodes a call"
