@@ -33,11 +33,11 @@ Way = Callable[[Batch], Batch]
 
 
 def ways(
-    model: PlainTransformer, vocabulary: Vocabulary, beams: int, max_length: int
+    model: PlainTransformer, bos_id: int, vocabulary: Vocabulary, beams: int, max_length: int
 ) -> dict[str, Way]:
     """What is compared, by name."""
     engine = molspec.compile(model)
-    ends = _begin(vocabulary), vocabulary.eos_id, max_length
+    ends = bos_id, vocabulary.eos_id, max_length
 
     def loop(kind: type[WithCache] | type[WithoutCache], batch: Batch) -> Batch:
         rows = [torch.tensor(row) for row in batch]
@@ -54,7 +54,7 @@ def ways(
         found = molspec.decode(
             of,
             batch,
-            bos_id=_begin(vocabulary),
+            bos_id=bos_id,
             eos_id=vocabulary.eos_id,
             pad_id=vocabulary.pad_id,
             max_length=max_length,
@@ -74,12 +74,6 @@ def ways(
     if beams == 1:
         found["molspec.decode, windows"] = partial(drop_in, model, "windows")
     return found
-
-
-def _begin(vocabulary: Vocabulary) -> int:
-    if vocabulary.bos_id is None:
-        raise ValueError("the vocabulary has no BOS: expected one of the paper's models")
-    return vocabulary.bos_id
 
 
 def _until(row: list[int], eos_id: int) -> list[int]:
@@ -146,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     checkpoint = checkpoints.read(locate(flags.model))
     vocabulary = checkpoint.vocabulary
+    bos_id = checkpoint.spec.decoder_start(vocabulary.bos_id)
     model = PlainTransformer(checkpoint)
     pairs = PairTable(flags.table, flags.query_column, flags.target_column, checkpoint.task)
     queries = []
@@ -154,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ids = vocabulary.encode(row.query)
         except TokenizationError:
             continue
-        queries.append([_begin(vocabulary), *ids, vocabulary.eos_id])
+        queries.append([bos_id, *ids, vocabulary.eos_id])
     print(
         f"{flags.model} in plain PyTorch, float32; {len(queries)} queries of {flags.table.name}, "
         f"column {pairs.query_column}, one thread, in turns.\n"
@@ -165,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         *((1, size) for size in flags.batch_size),
         *((n, 1) for n in flags.beams),
     ]:
-        compared = ways(model, vocabulary, beams, flags.max_length)
+        compared = ways(model, bos_id, vocabulary, beams, flags.max_length)
         for line in table(compared, queries, beams, batch_size):
             print(line, flush=True)
 

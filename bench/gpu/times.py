@@ -113,8 +113,7 @@ def _baselines(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
     """Greedy decoding of the product model by the training twin's modules."""
     checkpoint = _checkpoint("product", place, feed_forward)
     vocabulary = checkpoint.vocabulary
-    begin = vocabulary.bos_id
-    assert begin is not None
+    begin = checkpoint.spec.decoder_start(vocabulary.bos_id)
     twin = Transformer(checkpoint.spec, dropout=0.0, pad_id=vocabulary.pad_id).eval()
     twin.load_state_dict(dict(checkpoint.weights))
     twin = twin.to(place.tensors, DTYPES[dtype])

@@ -41,9 +41,10 @@ def cache_megabytes(asked: Asked, drafter: AnyDrafter, batch: int) -> float:
     They grow to what the largest batch needs, at most to twice that, and are kept at the end.
     """
     spec = asked.model.drafters.spec
-    of_all = [asked.model.engine, *([] if spec is None else [spec.engine])]
-    engines = [engine for engine in of_all if isinstance(engine, NativeEngine)]
-    for engine in engines:
+    engines: list[NativeEngine] = []
+    for engine in (asked.model.engine, *([] if spec is None else [spec.engine])):
+        assert isinstance(engine, NativeEngine)  # a device's caches are not counted
         engine.free_caches()
+        engines.append(engine)
     list(asked.answers(drafter, batch))
     return sum(engine.kept_bytes for engine in engines) / 1e6

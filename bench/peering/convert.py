@@ -97,8 +97,8 @@ def _to_ctranslate2(checkpoint: Checkpoint, folder: Path) -> None:
     tokens = checkpoint.vocabulary.tokens
     built.register_source_vocabulary(list(tokens))
     built.register_target_vocabulary(list(tokens))
-    if checkpoint.vocabulary.bos_id is not None:
-        built.config.bos_token = tokens[checkpoint.vocabulary.bos_id]
+    begin = checkpoint.spec.decoder_start(checkpoint.vocabulary.bos_id)
+    built.config.bos_token = tokens[begin]
     built.config.eos_token = tokens[checkpoint.vocabulary.eos_id]
     if checkpoint.vocabulary.unk_id is not None:
         built.config.unk_token = tokens[checkpoint.vocabulary.unk_id]
