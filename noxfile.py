@@ -54,6 +54,12 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def docs(session: nox.Session) -> None:
+    """Build the site into build/site; a broken link or a missing page fails."""
+    session.run("mkdocs", "build", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
     """The suite; arguments go to pytest: `nox -s tests -- tests/text`."""
     session.run("pytest", *session.posargs)

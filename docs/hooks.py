@@ -1,0 +1,96 @@
+"""Hooks of the site: pages that are made of what lies elsewhere in the repository.
+
+The README is the first page, each bundled model's card is a page, and the page of commands is what
+`molspec COMMAND --help` prints.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).parents[1]
+#: Files of the repository that are pages of the site, by their path in it.
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "python/molspec/models/product/README.md": "models/product.md",
+    "python/molspec/models/retro/README.md": "models/retro.md",
+}
+#: Folders whose page is made here.
+FOLDERS = {"docs/decisions": "decisions/index.md"}
+_LINK = re.compile(r"\[([^\[\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that do not lie in docs/."""
+    from mkdocs.structure.files import File
+
+    texts = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in PAGES.items()}
+    texts["decisions/index.md"] = decisions()
+    texts["reference/commands.md"] = commands()
+    for page, text in texts.items():
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: object, config: MkDocsConfig, files: Files) -> str:
+    """Let links that lead through the repository lead through the site."""
+    del config, files
+    uri: str = page.file.src_uri  # type: ignore[attr-defined]
+    home = next((source for source, other in PAGES.items() if other == uri), f"docs/{uri}")
+    here = Path("/", home).parent
+
+    def led(found: re.Match[str]) -> str:
+        target = found[2]
+        if "://" in target:
+            return found[0]
+        path = _resolved(here / target).relative_to("/").as_posix()
+        inside = (PAGES | FOLDERS).get(path)
+        if inside is None and path.startswith("docs/"):
+            inside = path.removeprefix("docs/")
+        if inside is None:  # a file of the repository that is no page
+            return found[1] if (ROOT / path).exists() else found[0]
+        up = "../" * uri.count("/")
+        return f"[{found[1]}]({up}{inside}{found[3] or ''})"
+
+    return _LINK.sub(led, markdown)
+
+
+def _resolved(path: Path) -> Path:
+    parts: list[str] = []
+    for part in path.parts:
+        if part == "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return Path(*parts)
+
+
+def decisions() -> str:
+    """The page of decisions: what was decided, in the order of the numbers."""
+    records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    titles = {each: _TITLE.search(each.read_text(encoding="utf-8")) for each in records}
+    lines = [f"- [{title[1]}]({each.name})" for each, title in titles.items() if title]
+    return "\n".join(["# Decisions", "", "What was decided, and why.", "", *lines, ""])
+
+
+def commands() -> str:
+    """The page of commands: what each prints of itself."""
+    from typer.main import get_command
+
+    from molspec.commands.cli import app
+
+    program: Any = get_command(app)
+    parts = ["# Commands\n"]
+    for name, command in program.commands.items():
+        text = command.get_help(command.make_context(name, ["--help"], resilient_parsing=True))
+        parts.append(f"## molspec {name}\n\n```text\n{text.strip()}\n```\n")
+    return "\n".join(parts)
