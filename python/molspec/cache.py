@@ -12,7 +12,7 @@ from threading import Lock
 
 from molspec.options import PredictOptions
 from molspec.predictor import Model
-from molspec.provenance import decoded_with
+from molspec.provenance import run_settings
 from molspec.results import Prediction, Result
 from molspec.text import canonical_query
 
@@ -101,7 +101,7 @@ class AnswerCache:
         about = (model.fingerprint + model.dtype + model.device, options)
         settings = self._settings.get(about)
         if settings is None:
-            values = decoded_with("", model.fingerprint, model.device, model.dtype, options)
+            values = run_settings("", model.fingerprint, model.device, model.dtype, options)
             kept = {name: value for name, value in values.items() if name not in _TOLD}
             written = json.dumps(kept, sort_keys=True).encode()
             settings = blake2b(written, digest_size=32).digest()

@@ -10,7 +10,7 @@ from molspec.options import PredictOptions
 from molspec.strategy import chosen_drafter
 
 
-def decoded_with(
+def run_settings(
     model: str, weights: str, device: str, dtype: str, options: PredictOptions
 ) -> dict[str, Any]:
     """As JSON values, by which a job knows its own results again. Defaults are resolved.

@@ -13,7 +13,7 @@ import pytest
 from rdkit import Chem
 
 from molspec.commands.flags import InputForm, OutputForm
-from molspec.files import FORMS, INPUT_FORMS
+from molspec.files import FORMATS, INPUT_FORMATS
 from tests.conftest import Run
 
 Captured = pytest.CaptureFixture[str]
@@ -29,8 +29,8 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def test_the_forms_that_can_be_asked_for_are_all_there_are() -> None:
-    assert [form.value for form in InputForm] == list(INPUT_FORMS)
-    assert [form.value for form in OutputForm] == list(FORMS)
+    assert [form.value for form in InputForm] == list(INPUT_FORMATS)
+    assert [form.value for form in OutputForm] == list(FORMATS)
 
 
 def write_sdf(path: Path) -> None:
@@ -60,7 +60,7 @@ def test_files_of_chemists(run: Run, loaded: dict[str, Any], tmp_path: Path) -> 
 def test_the_output_says_its_form(run: Run, loaded: dict[str, Any], tmp_path: Path) -> None:
     first = {"text": "CO", "jsonl": "{", "csv": "id,", "tsv": "id\t", "smi": "CO\t1"}
     for form, begin in {**first, "rsmi": "CO>>CO", "sdf": "1\n", "html": "<!DOCTYPE"}.items():
-        path = tmp_path / f"out{FORMS[form].endings[-1]}"
+        path = tmp_path / f"out{FORMATS[form].endings[-1]}"
         assert run("predict", "CO", "-o", str(path)) == 0
         assert path.read_text().startswith(begin)
     assert run("predict", "CO", "-o", str(tmp_path / "any.name"), "-f", "csv") == 0

@@ -7,10 +7,10 @@ from io import StringIO
 
 import pytest
 
-from molspec.files import FORMS, Answer, Query, Sheet
+from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.results import Prediction, Result
 
-SHEET = Sheet("retro", "retro")
+CONTEXT = OutputContext("retro", "retro")
 ANSWERED = Answer(
     3, Query("CCO", "m 1"), Result("CCO", (Prediction("OC", -0.125), Prediction("C=O(", -7.25)))
 )
@@ -20,16 +20,20 @@ FAILED = Answer(
 )
 
 
-def render(form: str, answer: Answer, sheet: Sheet = SHEET) -> str:
-    return FORMS[form].render(answer, sheet)
+def render(form: str, answer: Answer, context: OutputContext = CONTEXT) -> str:
+    return FORMATS[form].render(answer, context)
 
 
 def test_samples_have_their_count_or_inclusion_beside() -> None:
     samples = (Prediction("OC", -0.125, count=3), Prediction("C", -2.0, inclusion=0.1 + 0.2))
     sampled = replace(ANSWERED, result=Result("CCO", samples))
-    sheet = replace(SHEET, further_columns=("count", "inclusion"))
+    context = replace(CONTEXT, further_columns=("count", "inclusion"))
     for form, delimiter in (("csv", ","), ("tsv", "\t")):
-        text = FORMS[form].head(sheet) + render(form, sampled, sheet) + render(form, FAILED, sheet)
+        text = (
+            FORMATS[form].head(context)
+            + render(form, sampled, context)
+            + render(form, FAILED, context)
+        )
         rows = list(csv.DictReader(StringIO(text), delimiter=delimiter))
         assert [row["count"] for row in rows] == ["3", "1", ""]
         assert [row["inclusion"] for row in rows] == ["None", repr(0.1 + 0.2), ""]
@@ -57,7 +61,7 @@ def test_jsonl_keeps_every_digit() -> None:
 
 def test_tables_have_a_row_a_prediction() -> None:
     for form, delimiter in (("csv", ","), ("tsv", "\t")):
-        text = FORMS[form].head(SHEET) + render(form, ANSWERED) + render(form, CUT)
+        text = FORMATS[form].head(CONTEXT) + render(form, ANSWERED) + render(form, CUT)
         header, *rows = csv.reader(StringIO(text), delimiter=delimiter)
         assert [dict(zip(header, row, strict=True)) for row in rows] == [
             {
@@ -98,7 +102,7 @@ def test_text_is_for_people_and_canonical() -> None:
 
 
 def test_as_the_model_wrote_it() -> None:
-    written = replace(SHEET, as_written=True)
+    written = replace(CONTEXT, as_written=True)
     assert "  OC\n" in render("text", ANSWERED, written)
     assert render("smi", ANSWERED, written).startswith("OC\tm 1\t1\t")
 
@@ -109,12 +113,12 @@ def test_smiles_and_reactions_carry_identifiers() -> None:
     )
     assert render("smi", CUT) == "\t4\t1\terror: unfinished\n"
     assert render("rsmi", ANSWERED).startswith("CO>>CCO\tm 1\t1\t")
-    assert render("rsmi", ANSWERED, Sheet("product", "product")).startswith("CCO>>CO\t")
+    assert render("rsmi", ANSWERED, OutputContext("product", "product")).startswith("CCO>>CO\t")
     reagents = replace(ANSWERED, result=replace(ANSWERED.result, query="CCO>N"))
-    assert render("rsmi", reagents, Sheet("product", "product")).startswith("CCO>N>CO\t")
+    assert render("rsmi", reagents, OutputContext("product", "product")).startswith("CCO>N>CO\t")
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_form_gives_whole_lines(form: str) -> None:
     for answer in (
         ANSWERED,
@@ -122,6 +126,6 @@ def test_every_form_gives_whole_lines(form: str) -> None:
         FAILED,
         Answer(1, Query("\r\n\n"), Result("\r\n", error="empty")),
     ):
-        text = FORMS[form].head(SHEET) + render(form, answer) + FORMS[form].foot(SHEET)
+        text = FORMATS[form].head(CONTEXT) + render(form, answer) + FORMATS[form].foot(CONTEXT)
         assert text.endswith("\n")
         assert "\r" not in text.replace("\\r", "")

@@ -6,16 +6,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from molspec.files import FORMS, Answer, Query, Sheet
+from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.results import Prediction, Result
 
-SHEET = Sheet("a <model>", "retro", about="Answered & drawn.")
-PAGE = FORMS["html"]
+CONTEXT = OutputContext("a <model>", "retro", about="Answered & drawn.")
+PAGE = FORMATS["html"]
 
 
 def page(*answers: Answer) -> str:
-    body = "".join(PAGE.render(answer, SHEET) for answer in answers)
-    return PAGE.head(SHEET) + body + PAGE.foot(SHEET)
+    body = "".join(PAGE.render(answer, CONTEXT) for answer in answers)
+    return PAGE.head(CONTEXT) + body + PAGE.foot(CONTEXT)
 
 
 class _Tags(HTMLParser):

@@ -12,11 +12,20 @@ from typing import Any
 import pytest
 
 from molspec import journal
-from molspec.files import FORMS, Answer, Query, ResultFile, ResultStream, Sheet, is_stream, results
+from molspec.files import (
+    FORMATS,
+    Answer,
+    OutputContext,
+    Query,
+    ResultFile,
+    ResultStream,
+    is_stream,
+    results,
+)
 from molspec.results import Prediction, Result
 
 QUERIES = [Query("CO", "a"), Query("X", "b"), Query("CN"), Query("CC", "ü"), Query("CO", "a")]
-SHEET = Sheet("retro", "retro")
+CONTEXT = OutputContext("retro", "retro")
 SETTINGS = {"model": "retro", "n_best": 1}
 
 
@@ -40,7 +49,7 @@ def open_file(
     overwrite: bool = False,
 ) -> ResultFile:
     path = folder / f"out.{form}"
-    return ResultFile(path, FORMS[form], SHEET, settings, part_size, overwrite)
+    return ResultFile(path, FORMATS[form], CONTEXT, settings, part_size, overwrite)
 
 
 def run(file: ResultFile, queries: list[Query] = QUERIES) -> list[int]:
@@ -242,6 +251,6 @@ def test_a_place_where_no_file_can_be(folder: Path) -> None:
 
 def test_a_full_disk_names_the_file() -> None:
     assert is_stream("/dev/full")
-    stream = ResultStream("/dev/full", FORMS["csv"], SHEET)
+    stream = ResultStream("/dev/full", FORMATS["csv"], CONTEXT)
     with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
         list(stream.write(answers(QUERIES)))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rdkit import Chem
 
-from molspec.files import FORMS, Answer, Query, Sheet, open_source
+from molspec.files import FORMATS, Answer, OutputContext, Query, open_source
 from molspec.results import Prediction, Result
 
 
@@ -65,8 +65,8 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
         Answer(3, Query("CN.[Na+]"), Result("CN.[Na+]", predictions[:1]), "asked without [Na+]"),
     ]
     path = tmp_path / "out.sdf"
-    sheet = Sheet("retro")
-    path.write_text("".join(FORMS["sdf"].render(answer, sheet) for answer in answers))
+    context = OutputContext("retro")
+    path.write_text("".join(FORMATS["sdf"].render(answer, context) for answer in answers))
     molecules = list(Chem.SDMolSupplier(str(path)))
     assert [Chem.MolToSmiles(molecule) for molecule in molecules] == ["CCO", "", "", "", "CCO"]
     titles = [molecule.GetProp("_Name") for molecule in molecules]

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from molspec.files import Query, Sheet
-from molspec.planners.forms import FORMS
+from molspec.files import OutputContext, Query
+from molspec.planners.formats import FORMATS
 from molspec.planners.routes import Plan, Route, Step
 from tests.files.test_report import _Tags
 
@@ -18,7 +18,7 @@ STEPS = {
     "never": Step("never", ("asked",), -1.0),
 }
 ROUTE = Route.of("CC(=O)Nc1ccccc1", STEPS)
-SHEET = Sheet("retro", "retro", about="Found & drawn.")
+CONTEXT = OutputContext("retro", "retro", about="Found & drawn.")
 PLANS = (
     Plan(1, Query("CC(=O)Nc1ccccc1", "<amide>"), (ROUTE,), 7, 1.25, 0.5),
     Plan(2, Query("CC("), error="not a molecule to RDKit"),
@@ -28,8 +28,8 @@ PLANS = (
 
 
 def written(form: str) -> str:
-    rendered = "".join(FORMS[form].render(plan, SHEET) for plan in PLANS)
-    return FORMS[form].head(SHEET) + rendered + FORMS[form].foot(SHEET)
+    rendered = "".join(FORMATS[form].render(plan, CONTEXT) for plan in PLANS)
+    return FORMATS[form].head(CONTEXT) + rendered + FORMATS[form].foot(CONTEXT)
 
 
 def test_a_route_is_read_from_its_target_on() -> None:

@@ -26,8 +26,8 @@ from molspec.console.usage import (
     check_standard_output,
     occupy_standard_streams,
     one_line_errors,
-    say,
-    tell,
+    print_err,
+    print_out,
     value_errors_are_usage_errors,
 )
 
@@ -72,7 +72,7 @@ def main() -> NoReturn:
         # A wrong option. Typer's class for it has changed its home, this method has not.
         if not hasattr(error, "format_message"):
             raise
-        say(error.format_message())
+        print_err(error.format_message())
         status = 2
     sys.exit(status)
 
@@ -81,7 +81,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from molspec import __version__
 
-        tell(f"molspec {__version__}")
+        print_out(f"molspec {__version__}")
         raise typer.Exit
 
 
@@ -149,9 +149,9 @@ def info(
         from molspec import models
         from molspec.commands import description
 
-        tell(description.installation())
+        print_out(description.installation())
         for name in [model_name] if model_name is not None else models.bundled_names():
-            tell("\n" + description.model(name))
+            print_out("\n" + description.model(name))
 
 
 @app.command()
@@ -203,11 +203,11 @@ def _show_summary(evaluation: Evaluation, form: SummaryFormat) -> None:
         values = {"settings": settings, **summary.to_json()}
         if groups:
             values["groups"] = {group: part.to_json() for group, part in groups.items()}
-        tell(json.dumps(values, indent=1))
+        print_out(json.dumps(values, indent=1))
     else:
-        tell(report(settings, summary, groups))
+        print_out(report(settings, summary, groups))
     if summary.excluded:
-        say(
+        print_err(
             f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
             "not counted for accuracy"
         )

@@ -11,7 +11,12 @@ import typer
 
 from molspec.commands import loading
 from molspec.commands.flags import DecodingFlags, ModelFlags, with_flags
-from molspec.console.usage import UsageError, one_line_errors, say, value_errors_are_usage_errors
+from molspec.console.usage import (
+    UsageError,
+    one_line_errors,
+    print_err,
+    value_errors_are_usage_errors,
+)
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -64,7 +69,7 @@ def predict_parquet_command(
         ).write_parquet(str(unfinished), mode="overwrite")
         unfinished.rename(output)
         count, failed = distributed.count(output)
-        say(f"{output} has {count} rows, {failed} of them with an error")
+        print_err(f"{output} has {count} rows, {failed} of them with an error")
     raise typer.Exit(1 if failed else 0)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from molspec.commands.training import failures, read_model, stopped_at_will
 from molspec.console.progress import counted
-from molspec.console.usage import tell
+from molspec.console.usage import print_out
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
@@ -69,7 +69,7 @@ def distil_command(
     """
     with failures(), stopped_at_will():
         made = _distilled(read_model(model), model, data, output, pairs, threads, views)
-    tell(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
+    print_out(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 
 def train_heads_command(
@@ -193,16 +193,16 @@ def _train(
     training = begun(checkpoint, made.train, output / "state.pt")
     for _ in counted(training.run(), "steps", training.config.steps, training.step_count):
         pass
-    tell(training.told(checkpoint, made.validation))
+    print_out(training.told(checkpoint, made.validation))
     if (grown := training.grown(checkpoint)) is None:
-        tell("no engine runs a drafter of the published form: no model is written")
+        print_out("no engine runs a drafter of the published form: no model is written")
         return
     checkpoints.write(grown, output / "model", overwrite=True)
     sources = [made.vocabulary.decode(ids) for ids, _ in made.validation.spread(_TRIED).pairs()]
     _try(grown, training.names, sources)
-    tell(f"the model with its drafter is {output / 'model'}")
+    print_out(f"the model with its drafter is {output / 'model'}")
     if (its := grown.fingerprint(False)) != (before := checkpoint.fingerprint(False)):
-        tell(f"it is another model, {its[:8]} for {before[:8]}: its answers are others")
+        print_out(f"it is another model, {its[:8]} for {before[:8]}: its answers are others")
 
 
 def _given(checkpoint: Checkpoint, name: str, data: Path, pairs: int) -> Prepared:
@@ -284,4 +284,4 @@ def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> 
         nodes = {} if drafter == "none" else {"node_budget": _TRIED_NODES}
         results = model.predict(sources, drafter=drafter, canonical_queries=False, **nodes)
         sums = results.statistics
-        tell(f"{drafter}: {sums.query_calls / max(sums.queries, 1):.2f} decoder calls a query")
+        print_out(f"{drafter}: {sums.query_calls / max(sums.queries, 1):.2f} decoder calls a query")

@@ -21,10 +21,10 @@ from molspec.console.usage import (
     UsageError,
     check_standard_output,
     one_line_errors,
-    say,
+    print_err,
     value_errors_are_usage_errors,
 )
-from molspec.files import ResultFile, ResultStream, Sheet
+from molspec.files import OutputContext, ResultFile, ResultStream
 
 if TYPE_CHECKING:
     from molspec.planners.routes import Plan
@@ -104,12 +104,12 @@ def plan_command(
             if stock is None:
                 raise UsageError("give --stock, the file of what is for sale")
             _check_installed()
-            from molspec.planners import forms
+            from molspec.planners import formats
 
             form = _form(output_name, output_form)
             if output_name == STANDARD:
                 check_standard_output()
-            forms.FORMS[form].check()
+            formats.FORMATS[form].check()
         with files.open_source(source.input_name, source.form, targets or ()) as opened:
             with value_errors_are_usage_errors():
                 from molspec.planners.search import Limits, Planner, read_stock
@@ -141,7 +141,7 @@ def plan_command(
             plans = target.write(planner.plans(chain(ahead, rest), done))
             _work_off(plans, output_name, opened.count(), done)
             if not ahead:
-                say(f"{output_name} has the plans of all {done} targets")
+                print_err(f"{output_name} has the plans of all {done} targets")
     raise typer.Exit(1 if target.progress.failed else 0)
 
 
@@ -175,23 +175,23 @@ def _digest(stock: set[str]) -> str:
 
 
 def _form(output_name: str, form: PlanForm | None) -> str:
-    from molspec.planners import forms
+    from molspec.planners import formats
 
     if form is not None:
         return form.value
-    return "text" if files.is_stream(output_name) else files.form_of(output_name, forms.FORMS)
+    return "text" if files.is_stream(output_name) else files.format_of(output_name, formats.FORMATS)
 
 
 def _target(
     name: str, form: str, model: ModelFlags, settings: dict[str, Any], overwrite: bool
 ) -> ResultFile[Plan] | ResultStream[Plan]:
-    from molspec.planners import forms
+    from molspec.planners import formats
 
     about = f"Found with {model.model_name}, {model.dtype}; molspec {__version__}."
-    sheet = Sheet(model.model_name, "retro", about=about)
+    context = OutputContext(model.model_name, "retro", about=about)
     if files.is_stream(name):
-        return ResultStream(name, forms.FORMS[form], sheet)
-    return ResultFile(Path(name), forms.FORMS[form], sheet, settings, overwrite=overwrite)
+        return ResultStream(name, formats.FORMATS[form], context)
+    return ResultFile(Path(name), formats.FORMATS[form], context, settings, overwrite=overwrite)
 
 
 def _work_off(plans: Iterator[Plan], output_name: str, total: int | None, done: int) -> None:

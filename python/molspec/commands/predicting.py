@@ -32,10 +32,10 @@ from molspec.console.usage import (
     UsageError,
     check_standard_output,
     one_line_errors,
-    say,
+    print_err,
     value_errors_are_usage_errors,
 )
-from molspec.files import FORMS, Answer, Query, ResultFile, ResultStream, Sheet
+from molspec.files import FORMATS, Answer, OutputContext, Query, ResultFile, ResultStream
 
 if TYPE_CHECKING:
     from molspec.options import PredictOptions
@@ -79,7 +79,7 @@ def predict_command(
                 )
             _work_off(target.write(answers), output.output_name, opened.count, done)
             if not ahead:
-                say(f"{output.output_name} has the answers to all {done} queries")
+                print_err(f"{output.output_name} has the answers to all {done} queries")
     raise typer.Exit(1 if target.progress.failed else 0)
 
 
@@ -120,11 +120,11 @@ def score_command(
             Answer(number, Query(result.query), result)
             for number, result in enumerate(results, start=1)
         )
-        sheet = Sheet(model.model_name, loaded.task, as_written=True)
+        context = OutputContext(model.model_name, loaded.task, as_written=True)
         first = list(islice(answers, 1))
         if not first:
             raise UsageError("there are no queries in TABLE")
-        target = ResultStream(output_name, FORMS[form], sheet)
+        target = ResultStream(output_name, FORMATS[form], context)
         _work_off(target.write(chain(first, answers)), output_name)
     raise typer.Exit(1 if target.progress.failed else 0)
 
@@ -150,7 +150,7 @@ def _form(output_name: str, form: OutputForm | None) -> str:
     """Name of the form to write. Raises ValueError where the file's name asks for none."""
     if form is not None:
         return form.value
-    return "text" if files.is_stream(output_name) else files.form_of(output_name)
+    return "text" if files.is_stream(output_name) else files.format_of(output_name)
 
 
 def _target(
@@ -160,24 +160,24 @@ def _target(
     form = _form(output.output_name, output.output_form)
     if form == "rsmi" and loaded.task is None:
         raise UsageError("format is 'rsmi': the model does not say which side it answers")
-    FORMS[form].check()
+    FORMATS[form].check()
     about = (
         f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
     )
-    sheet = Sheet(
+    context = OutputContext(
         *(model.model_name, loaded.task, output.as_written, about), _further_columns(options)
     )
     if files.is_stream(output.output_name):
-        return ResultStream(output.output_name, FORMS[form], sheet)
+        return ResultStream(output.output_name, FORMATS[form], context)
     settings = {
-        **_decoded_with(loaded, model, options),
+        **_settings(loaded, model, options),
         "format": form,
         "as_written": output.as_written,
         "strip_salts": stripped,
         "part_size": output.part_size,
     }
     path = Path(output.output_name)
-    return ResultFile(path, FORMS[form], sheet, settings, output.part_size, output.overwrite)
+    return ResultFile(path, FORMATS[form], context, settings, output.part_size, output.overwrite)
 
 
 def _how(options: PredictOptions) -> str:
@@ -198,14 +198,14 @@ def _further_columns(options: PredictOptions) -> tuple[str, ...]:
     return tuple(name for name, there in has.items() if there)
 
 
-def _decoded_with(loaded: Model, model: ModelFlags, options: PredictOptions) -> dict[str, Any]:
+def _settings(loaded: Model, model: ModelFlags, options: PredictOptions) -> dict[str, Any]:
     from molspec import checkpoints, models
-    from molspec.provenance import decoded_with
+    from molspec.provenance import run_settings
 
     if options.canonical_queries is None:
         options = replace(options, canonical_queries=loaded.canonical_queries)
     weights = checkpoints.read(models.locate(model.model_name)).fingerprint()
-    return decoded_with(model.model_name, weights, model.device, model.dtype, options)
+    return run_settings(model.model_name, weights, model.device, model.dtype, options)
 
 
 def _readable(queries: Iterator[Query]) -> Iterator[Query]:

@@ -12,7 +12,7 @@ from molspec.commands.flags import with_flags
 from molspec.console.usage import (
     UsageError,
     one_line_errors,
-    say,
+    print_err,
     value_errors_are_usage_errors,
 )
 
@@ -105,7 +105,7 @@ class Listening:
 
     def __call__(self, url: str) -> None:
         """Say it."""
-        say(f"serving {', '.join(self.models)} at {url}")
+        print_err(f"serving {', '.join(self.models)} at {url}")
 
 
 def _models(given: list[str] | None) -> list[tuple[str, str]]:

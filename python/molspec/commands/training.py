@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from molspec.console.usage import one_line_errors, say, tell, value_errors_are_usage_errors
+from molspec.console.usage import (
+    one_line_errors,
+    print_err,
+    print_out,
+    value_errors_are_usage_errors,
+)
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
@@ -84,8 +89,8 @@ def prepare_command(
             judge=None if judge is None else _judge(judge, task, workers),
         )
     for line in _told(prepared.description):
-        tell(line)
-    tell(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
+        print_out(line)
+    print_out(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
 
 
 def _told(description: dict[str, Any]) -> Iterator[str]:
@@ -166,7 +171,7 @@ def train_command(
                     decode=_decode,
                     shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
                     threads=threads,
-                    tell=say if processes.is_lead else _unsaid,
+                    tell=print_err if processes.is_lead else _unsaid,
                 )
     if processes.is_lead:
         _tell(outcome)
@@ -183,16 +188,16 @@ def stopped_at_will(is_lead: bool = True) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if is_lead:
-            say("stopped; the same command goes on from the state that was saved last")
+            print_err("stopped; the same command goes on from the state that was saved last")
         raise
 
 
 def _tell(outcome: Outcome) -> None:
     best = outcome.best
     top_1 = "" if best.top_1 is None else f", top-1 {100 * best.top_1:.1f} %"
-    tell(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
-    tell(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
-    tell(f"the model is {outcome.model}")
+    print_out(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
+    print_out(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
+    print_out(f"the model is {outcome.model}")
 
 
 def average_command(
@@ -212,7 +217,7 @@ def average_command(
         card = f"# {Path(output).name}\n\nThe mean of weights:\n\n| model | share |\n|---|---|\n"
         card += "".join(f"| {name} | {part:g} |\n" for name, part in parts)
         checkpoints.write(replace(mean, card=card), output)
-    tell(f"the model is {output}")
+    print_out(f"the model is {output}")
 
 
 def ngram_command(
@@ -237,11 +242,11 @@ def ngram_command(
         output.write_bytes(ngram)
     guess = drafting.guess_model(made.vocabulary, ngram)
     tried = made.validation.spread(_TRIED_PAIRS).pairs()
-    tell(f"{len(ngram)} bytes written to {output}")
+    print_out(f"{len(ngram)} bytes written to {output}")
     for node_budget in (5, 16, 32):
         tree = drafting.TreeDraft(node_budget)
         sums = drafting.simulate(tree, guess, tried, made.vocabulary.eos_id)
-        tell(
+        print_out(
             f"{node_budget} nodes: {sums.decoder_calls / max(sums.queries, 1):.2f} decoder calls "
             f"a target, {sums.draft_seconds / max(sums.decoder_calls, 1) * 1e6:.0f} us a draft"
         )
@@ -313,5 +318,5 @@ def failures() -> Iterator[None]:
             with value_errors_are_usage_errors():
                 yield
         except RuntimeError as error:
-            say(str(error))
+            print_err(str(error))
             raise typer.Exit(1) from error

@@ -27,11 +27,11 @@ def one_line_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise typer.Exit(141) from None
     except UsageError as error:
-        say(str(error))
+        print_err(str(error))
         raise typer.Exit(2) from error
     except OSError as error:
         named = "" if error.filename is None else f"{error.filename or repr('')}: "
-        say(f"{named}{error.strerror or error}")
+        print_err(f"{named}{error.strerror or error}")
         raise typer.Exit(2) from error
 
 
@@ -72,7 +72,7 @@ def check_standard_output() -> None:
         raise UsageError(f"{_STANDARD_OUTPUT} is closed")
 
 
-def tell(text: str) -> None:
+def print_out(text: str) -> None:
     """Write lines to standard output."""
     check_standard_output()
     with naming(_STANDARD_OUTPUT):
@@ -91,6 +91,6 @@ def _let_go_of_standard_output() -> None:
         os.close(null)
 
 
-def say(message: str) -> None:
+def print_err(message: str) -> None:
     """Write a line to standard error."""
     typer.echo(f"molspec: {' '.join(message.split())}", err=True)

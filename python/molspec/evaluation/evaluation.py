@@ -14,7 +14,7 @@ from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
 from molspec.journal import Journal, Kind
 from molspec.options import PredictOptions
-from molspec.provenance import decoded_with
+from molspec.provenance import run_settings
 
 if TYPE_CHECKING:
     from molspec.predictor import Model
@@ -41,7 +41,7 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         """As JSON values: what was decoded with, and how. Defaults are resolved."""
         return {
-            **decoded_with(self.model, self.weights, self.device, self.dtype, self.options),
+            **run_settings(self.model, self.weights, self.device, self.dtype, self.options),
             "table": self.table.path.name,
             "query_column": self.table.query_column,
             "target_column": self.table.target_column,

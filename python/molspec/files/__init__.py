@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from molspec.files.answer import Answer, Answered, Query
-from molspec.files.asking import Asked, answer_to, as_asked, ask, check_salts, is_hinted
-from molspec.files.forms import FORMS, Form, form_of
+from molspec.files.asking import (
+    PreparedQuery,
+    answer_to,
+    ask,
+    check_salts,
+    is_hinted,
+    prepare_query,
+)
+from molspec.files.context import OutputContext
+from molspec.files.formats import FORMATS, Format, format_of
 from molspec.files.results import ResultFile, ResultStream, is_stream
-from molspec.files.sheet import Sheet
 from molspec.files.sources import (
-    INPUT_FORMS,
+    INPUT_FORMATS,
     Source,
     find_query_column,
     is_named_as_source,
@@ -16,25 +23,25 @@ from molspec.files.sources import (
 )
 
 __all__ = [
-    "FORMS",
-    "INPUT_FORMS",
+    "FORMATS",
+    "INPUT_FORMATS",
     "Answer",
     "Answered",
-    "Asked",
-    "Form",
+    "Format",
+    "OutputContext",
+    "PreparedQuery",
     "Query",
     "ResultFile",
     "ResultStream",
-    "Sheet",
     "Source",
     "answer_to",
-    "as_asked",
     "ask",
     "check_salts",
     "find_query_column",
-    "form_of",
+    "format_of",
     "is_hinted",
     "is_named_as_source",
     "is_stream",
     "open_source",
+    "prepare_query",
 ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PreparedQuery:
     """A query, and what a model is asked for it."""
 
     query: Query
@@ -42,7 +42,7 @@ def ask(
     Raises ValueError where the model cannot be used with the options, or salts are no salts to it.
     """
     check_salts(strip_salts, model.task)
-    asked, ahead = tee(as_asked(query, strip_salts) for query in queries)
+    asked, ahead = tee(prepare_query(query, strip_salts) for query in queries)
     results = model.predict_stream((each.smiles for each in ahead), options)
     hinted = is_hinted(strip_salts, model.task)
     return (
@@ -62,18 +62,18 @@ def is_hinted(strip_salts: bool, task: Task | None) -> bool:
     return task == "retro" and not strip_salts
 
 
-def as_asked(query: Query, strip_salts: bool) -> Asked:
+def prepare_query(query: Query, strip_salts: bool) -> PreparedQuery:
     """The query, without counter-ions and solvents where that is wanted."""
     if strip_salts:
         from molspec.text.salts import without_salts
 
         smiles, removed = without_salts(query.smiles)
         if removed:
-            return Asked(query, smiles, f"asked without {'.'.join(removed)}, as {smiles}")
-    return Asked(query, query.smiles)
+            return PreparedQuery(query, smiles, f"asked without {'.'.join(removed)}, as {smiles}")
+    return PreparedQuery(query, query.smiles)
 
 
-def answer_to(number: int, asked: Asked, result: Result, hinted: bool) -> Answer:
+def answer_to(number: int, asked: PreparedQuery, result: Result, hinted: bool) -> Answer:
     """The answer to a query from the result of what was asked for it.
 
     hinted: an error says what could be asked without salts.

@@ -11,7 +11,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer
-from molspec.files.sheet import Sheet
+from molspec.files.context import OutputContext
 from molspec.task import reaction_smiles
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ COLUMNS = (
 )
 
 
-def jsonl(answer: Answer, sheet: Sheet) -> str:
+def jsonl(answer: Answer, context: OutputContext) -> str:
     """One object."""
     result = answer.result
     values = {
@@ -58,54 +58,54 @@ def further_fields(prediction: Prediction) -> dict[str, int | float]:
     return values
 
 
-def comma_separated(answer: Answer, sheet: Sheet) -> str:
+def comma_separated(answer: Answer, context: OutputContext) -> str:
     """Quoted where csv asks for it."""
     stream = StringIO()
     csv.writer(stream, lineterminator="\n").writerows(
-        [one_line(cell) for cell in row] for row in _rows(answer, sheet)
+        [one_line(cell) for cell in row] for row in _rows(answer, context)
     )
     return stream.getvalue()
 
 
-def tab_separated(answer: Answer, sheet: Sheet) -> str:
+def tab_separated(answer: Answer, context: OutputContext) -> str:
     """Never quoted: no cell holds a tab."""
-    return "".join("\t".join(map(one_line, row)) + "\n" for row in _rows(answer, sheet))
+    return "".join("\t".join(map(one_line, row)) + "\n" for row in _rows(answer, context))
 
 
-def _rows(answer: Answer, sheet: Sheet) -> Iterator[tuple[str, ...]]:
+def _rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
     result = answer.result
     for rank, prediction in enumerate(result.predictions, start=1):
         yield (
             *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
             *(_probability(prediction), repr(prediction.log_prob)),
             *(str(prediction.finished).lower(), prediction.smiles, answer.note, ""),
-            *(repr(getattr(prediction, name)) for name in sheet.further_columns),
+            *(repr(getattr(prediction, name)) for name in context.further_columns),
         )
     if not result.predictions:
         yield (
             *(answer.identifier, result.query, "", "", "", "", "", ""),
             *(answer.note, result.error or ""),
-            *("" for _ in sheet.further_columns),
+            *("" for _ in context.further_columns),
         )
 
 
-def smiles(answer: Answer, sheet: Sheet) -> str:
+def smiles(answer: Answer, context: OutputContext) -> str:
     """SMILES, identifier, rank, probability; without SMILES where there is no molecule."""
-    return _written_lines(answer, sheet, lambda text: text)
+    return _written_lines(answer, context, lambda text: text)
 
 
-def reactions(answer: Answer, sheet: Sheet) -> str:
+def reactions(answer: Answer, context: OutputContext) -> str:
     """Reaction SMILES, identifier, rank, probability."""
-    assert sheet.task is not None  # the command has asked
-    written = partial(reaction_smiles, sheet.task, answer.result.query.strip())
-    return _written_lines(answer, sheet, written)
+    assert context.task is not None  # the command has asked
+    written = partial(reaction_smiles, context.task, answer.result.query.strip())
+    return _written_lines(answer, context, written)
 
 
-def _written_lines(answer: Answer, sheet: Sheet, written: Callable[[str], str]) -> str:
+def _written_lines(answer: Answer, context: OutputContext, written: Callable[[str], str]) -> str:
     result = answer.result
     rows = [
         (written(text), answer.identifier, str(rank), _probability(prediction))
-        if (text := sheet.shown(prediction))
+        if (text := context.shown(prediction))
         else ("", answer.identifier, str(rank), f"error: {fault(prediction)}")
         for rank, prediction in enumerate(result.predictions, start=1)
     ]
@@ -114,7 +114,7 @@ def _written_lines(answer: Answer, sheet: Sheet, written: Callable[[str], str]) 
     return "".join("\t".join(map(one_line, row)) + "\n" for row in rows)
 
 
-def for_people(answer: Answer, sheet: Sheet) -> str:
+def for_people(answer: Answer, context: OutputContext) -> str:
     """The query, then its answers below each other."""
     result = answer.result
     lines = ["  ".join(filter(None, map(one_line, (result.query, answer.query.name))))]
@@ -124,7 +124,7 @@ def for_people(answer: Answer, sheet: Sheet) -> str:
         lines.append(f"   error: {result.error}")
     for rank, prediction in enumerate(result.predictions, start=1):
         percent = 100 * math.exp(prediction.log_prob)
-        shown = sheet.shown(prediction)
+        shown = context.shown(prediction)
         what = shown or f"{prediction.smiles} ({fault(prediction)})"
         if prediction.tolerated is not None:
             what += f"  ({prediction.tolerated} tokens tolerated)"

@@ -10,8 +10,8 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer
+from molspec.files.context import OutputContext
 from molspec.files.lines import fault, one_line
-from molspec.files.sheet import Sheet
 
 if TYPE_CHECKING:
     from molspec.results import Prediction
@@ -38,13 +38,13 @@ def check() -> None:
         ) from error
 
 
-def head(sheet: Sheet) -> str:
+def head(context: OutputContext) -> str:
     """Everything before the first query."""
     about = (
-        f"{sheet.about} A percentage is the probability that the model gives to an answer, not "
+        f"{context.about} A percentage is the probability that the model gives to an answer, not "
         "that the reaction works."
     )
-    return page_head(f"{_WORDS[sheet.task][0]}: {sheet.model}", about)
+    return page_head(f"{_WORDS[context.task][0]}: {context.model}", about)
 
 
 def page_head(title: str, about: str) -> str:
@@ -53,14 +53,14 @@ def page_head(title: str, about: str) -> str:
     return page.substitute(title=escape(title), about=escape(about.strip()))
 
 
-def foot(sheet: Sheet) -> str:
+def foot(context: OutputContext) -> str:
     """Everything behind the last query."""
     return "</html>\n"
 
 
-def section(answer: Answer, sheet: Sheet) -> str:
+def section(answer: Answer, context: OutputContext) -> str:
     """A query and its answers, best first."""
-    _, asked, answered = _WORDS[sheet.task]
+    _, asked, answered = _WORDS[context.task]
     result = answer.result
     parts = [
         '<section><div class="query">',
@@ -74,14 +74,16 @@ def section(answer: Answer, sheet: Sheet) -> str:
     if result.predictions:
         parts.append('<ol class="answers">')
         for rank, prediction in enumerate(result.predictions, start=1):
-            parts += _item(rank, prediction, answered, sheet)
+            parts += _item(rank, prediction, answered, context)
         parts.append("</ol>")
     else:
         parts.append(f'<p class="error">{escape(result.error or "no answer")}</p>')
     return "\n".join([*parts, "</section>\n"])
 
 
-def _item(rank: int, prediction: Prediction, answered: str, sheet: Sheet) -> Iterator[str]:
+def _item(
+    rank: int, prediction: Prediction, answered: str, context: OutputContext
+) -> Iterator[str]:
     percent = 100 * math.exp(min(0.0, prediction.log_prob))
     yield f'<li><div class="share"><span class="label">{answered} {rank}</span>'
     yield f"<b>{percent:.1f} %</b></div>"
@@ -89,7 +91,7 @@ def _item(rank: int, prediction: Prediction, answered: str, sheet: Sheet) -> Ite
     if prediction.canonical is None:
         yield f'<p class="error">{fault(prediction)}</p><code>{escape(prediction.smiles)}</code>'
     else:
-        yield from drawn(sheet.shown(prediction) or "", _ANSWER_SIZE)
+        yield from drawn(context.shown(prediction) or "", _ANSWER_SIZE)
     yield "</li>"
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Generic
 
 from molspec.files.answer import AnswerT, Query
-from molspec.files.forms import Form
-from molspec.files.sheet import Sheet
+from molspec.files.context import OutputContext
+from molspec.files.formats import Format
 from molspec.files.sources import STANDARD
 from molspec.journal import Journal, Kind, write_whole
 
@@ -61,8 +61,8 @@ class ResultFile(Generic[AnswerT]):
     def __init__(
         self,
         path: Path,
-        form: Form[AnswerT],
-        sheet: Sheet,
+        form: Format[AnswerT],
+        context: OutputContext,
         settings: Mapping[str, Any],
         part_size: int | None = None,
         overwrite: bool = False,
@@ -70,8 +70,8 @@ class ResultFile(Generic[AnswerT]):
         if part_size is not None and part_size < 1:
             raise ValueError(f"part_size is {part_size}: expected at least 1")
         _check_place(path)
-        self._path, self._form, self._sheet, self._size = path, form, sheet, part_size
-        self._foot = form.foot(sheet).encode()
+        self._path, self._form, self._context, self._size = path, form, context, part_size
+        self._foot = form.foot(context).encode()
         self._digest = blake2b(digest_size=16)
         self._journal_path = path.with_name(path.name + _JOURNAL)
         self._journal = Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
@@ -170,11 +170,11 @@ class ResultFile(Generic[AnswerT]):
 
     def _begun(self, opened: ExitStack) -> _Part:
         part = opened.enter_context(closing(_Part(self._part(self.progress.done), 0)))
-        part.write(self._form.head(self._sheet))
+        part.write(self._form.head(self._context))
         return part
 
     def _add(self, part: _Part, answer: AnswerT) -> None:
-        part.write(self._form.render(answer, self._sheet))
+        part.write(self._form.render(answer, self._context))
         self._digest.update(_bytes_of(answer.query))
         self.progress = Progress(
             self.progress.done + 1,
@@ -230,8 +230,8 @@ class ResultStream(Generic[AnswerT]):
     A file that was there is replaced. `progress` is what is done.
     """
 
-    def __init__(self, name: str, form: Form[AnswerT], sheet: Sheet) -> None:
-        self._name, self._form, self._sheet = name, form, sheet
+    def __init__(self, name: str, form: Format[AnswerT], context: OutputContext) -> None:
+        self._name, self._form, self._context = name, form, context
         self.progress = Progress()
 
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
@@ -247,13 +247,13 @@ class ResultStream(Generic[AnswerT]):
         name = "standard output" if standard else self._name
         to = sys.stdout.fileno() if standard else name
         with open(to, "wb", buffering=0, closefd=not standard) as stream:
-            write_whole(stream, _encoded(self._form.head(self._sheet)), name)
+            write_whole(stream, _encoded(self._form.head(self._context)), name)
             for answer in answers:
-                write_whole(stream, _encoded(self._form.render(answer, self._sheet)), name)
+                write_whole(stream, _encoded(self._form.render(answer, self._context)), name)
                 failed = self.progress.failed + (answer.error is not None)
                 self.progress = Progress(answer.number, failed)
                 yield answer
-            write_whole(stream, _encoded(self._form.foot(self._sheet)), name)
+            write_whole(stream, _encoded(self._form.foot(self._context)), name)
 
 
 def is_stream(name: str) -> bool:

@@ -18,7 +18,7 @@ STANDARD = "-"
 #: The form of queries that are no file's.
 _GIVEN = "given"
 #: Forms of a file of queries, by the endings of its name; others are smi.
-INPUT_FORMS = {
+INPUT_FORMATS = {
     "smi": (".smi", ".smiles", ".txt", ".ism", ".can"),
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
@@ -140,15 +140,15 @@ def open_source(
             yield Source(name, form or "smi", stream)
     else:
         with open_lines(Path(name)) as lines:
-            yield Source(name, form or _form_of(name) or "smi", lines)
+            yield Source(name, form or _format_of(name) or "smi", lines)
 
 
 def is_named_as_source(name: str) -> bool:
     """Whether a name has an ending that files of queries have."""
-    return _form_of(name) is not None
+    return _format_of(name) is not None
 
 
-def _form_of(name: str) -> str | None:
+def _format_of(name: str) -> str | None:
     plain = Path(name).with_suffix("") if Path(name).suffix in COMPRESSED else Path(name)
     ending = plain.suffix.lower()
-    return next((form for form, known in INPUT_FORMS.items() if ending in known), None)
+    return next((form for form, known in INPUT_FORMATS.items() if ending in known), None)

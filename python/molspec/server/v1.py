@@ -11,14 +11,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from molspec.files import (
-    FORMS,
-    Asked,
+    FORMATS,
+    OutputContext,
+    PreparedQuery,
     Query,
-    Sheet,
     answer_to,
-    as_asked,
     check_salts,
     is_hinted,
+    prepare_query,
 )
 from molspec.results import Result
 from molspec.server.asking import Asking, WithdrawnError
@@ -54,7 +54,7 @@ def make_router(service: Service) -> APIRouter:
             options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
         except ValueError as error:
             raise wrong_use(error, "body") from error
-        asked = [as_asked(Query(query), body.strip_salts) for query in body.queries]
+        asked = [prepare_query(Query(query), body.strip_salts) for query in body.queries]
         asking = service.ask(worker, [each.smiles for each in asked], options)
         line = partial(_line, worker, asked, is_hinted(body.strip_salts, task))
         return await _answer(service, request, worker, asking, line, body)
@@ -74,7 +74,7 @@ def make_router(service: Service) -> APIRouter:
             )
         except ValueError as error:
             raise wrong_use(error, "body") from error
-        asked = [as_asked(Query(query), False) for query in body.queries]
+        asked = [prepare_query(Query(query), False) for query in body.queries]
         asking = service.ask(worker, body.queries, options, body.targets)
         line = partial(_line, worker, asked, False)
         return await _answer(service, request, worker, asking, line, body)
@@ -113,10 +113,12 @@ def _described(worker: Worker) -> ModelItem:
     )
 
 
-def _line(worker: Worker, asked: list[Asked], hinted: bool, index: int, result: Result) -> str:
+def _line(
+    worker: Worker, asked: list[PreparedQuery], hinted: bool, index: int, result: Result
+) -> str:
     """A result as a line of the command line's jsonl."""
     answer = answer_to(index + 1, asked[index], result, hinted)
-    return FORMS["jsonl"].render(answer, Sheet(worker.name, worker.model.task))
+    return FORMATS["jsonl"].render(answer, OutputContext(worker.name, worker.model.task))
 
 
 async def _answer(

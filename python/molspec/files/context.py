@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class OutputContext:
     """Which model they are of, and how they are spelt.
 
     as_written: answers stand as the model wrote them, otherwise as canonical SMILES. Forms for

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from html import escape
 
-from molspec.files import Form, Sheet, report
+from molspec.files import Format, OutputContext, report
 from molspec.files.lines import one_line
 from molspec.planners.routes import Plan, Route
 
@@ -15,7 +15,7 @@ from molspec.planners.routes import Plan, Route
 _TARGET_SIZE, _MOLECULE_SIZE = (320, 220), (220, 150)
 
 
-def text(plan: Plan, sheet: Sheet) -> str:
+def text(plan: Plan, context: OutputContext) -> str:
     """The target, then its routes below each other."""
     lines = ["  ".join(filter(None, map(one_line, (plan.query.smiles, plan.query.name))))]
     lines.append(f"   {_summary(plan)}")
@@ -30,21 +30,21 @@ def text(plan: Plan, sheet: Sheet) -> str:
     return "\n".join(lines) + "\n"
 
 
-def jsonl(plan: Plan, sheet: Sheet) -> str:
+def jsonl(plan: Plan, context: OutputContext) -> str:
     """One object a line."""
     return json.dumps(plan.to_json()) + "\n"
 
 
-def head(sheet: Sheet) -> str:
+def head(context: OutputContext) -> str:
     """Everything of the page before the first target."""
     about = (
-        f"{sheet.about} A percentage is the probability that the model gives to reactants, of a "
+        f"{context.about} A percentage is the probability that the model gives to reactants, of a "
         "route the product over its steps, not that the reactions work."
     )
-    return report.page_head(f"Routes: {sheet.model}", about)
+    return report.page_head(f"Routes: {context.model}", about)
 
 
-def section(plan: Plan, sheet: Sheet) -> str:
+def section(plan: Plan, context: OutputContext) -> str:
     """A target and its routes, every molecule drawn."""
     parts = [
         '<section><div class="query">',
@@ -94,8 +94,8 @@ def _title(route: Route) -> str:
     return f"{count} step{'s' * (count > 1)}, {percent:.2g} %"
 
 
-FORMS: dict[str, Form[Plan]] = {
-    "text": Form(text, (".txt",)),
-    "jsonl": Form(jsonl, (".jsonl", ".ndjson")),
-    "html": Form(section, (".html", ".htm"), head, report.foot, report.check),
+FORMATS: dict[str, Format[Plan]] = {
+    "text": Format(text, (".txt",)),
+    "jsonl": Format(jsonl, (".jsonl", ".ndjson")),
+    "html": Format(section, (".html", ".htm"), head, report.foot, report.check),
 }
