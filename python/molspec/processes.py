@@ -1,0 +1,327 @@
+"""One stream of items on several processes, which share what this process has loaded.
+
+Workers are forked: weights lie in memory once. They are forked by a template, a process that does
+nothing else, so that a worker can be replaced at any time, whatever threads this process has
+started since. Items go to a worker in pieces when it has room for them; results come in the order
+of the items.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import ceil
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Lock, Thread
+from typing import Any, Generic, Literal, NoReturn, TypeVar
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+#: Makes results of items, in their order; in a worker, items are read as there is room for them.
+Work = Callable[[Iterator[ItemT]], Iterable[ResultT]]
+
+#: Times that an item is given to a worker which dies, and that workers die before their first item.
+_ATTEMPTS = 3
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: its affinity and its container's limit are heeded."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:
+        quota, period = _CONTAINER_LIMIT.read_text().split()
+        return max(1, min(cores, ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no such limit, or "max"
+        return cores
+
+
+def process_count(processes: int | Literal["all"]) -> int:
+    """Number of worker processes. Raises ValueError where `processes` is no such number."""
+    if processes == "all":
+        return usable_cores()
+    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
+        raise ValueError(f"processes is {processes!r}: expected at least 1, or 'all'")
+    return processes
+
+
+def in_processes(
+    work: Work[ItemT, ResultT],
+    items: Iterable[ItemT],
+    count: int,
+    failed: Callable[[ItemT], ResultT],
+    *,
+    piece: int = 8,
+    ahead: int = 1024,
+) -> Iterator[ResultT]:
+    """Yield the result of every item, in their order, from `count` processes that each run `work`.
+
+    A worker that dies is replaced and its items are worked on again, each alone; an item whose
+    worker died three times gets `failed(item)`. An error of `items` is raised once all earlier
+    results were yielded, an error of `work` at once. Ends all workers when it ends.
+
+    piece: items that a worker gets at a time.
+    ahead: items that may be under way beyond the first one without a result.
+
+    Raises RuntimeError where workers die before they do anything, OSError where none can be forked.
+    """
+    pool = _Pool(work, items, count, failed, piece, ahead)
+    try:
+        yield from pool.results()
+    finally:
+        pool.close()
+
+
+@dataclass
+class _Worker(Generic[ItemT]):
+    """What this process knows of a worker."""
+
+    connection: Connection
+    #: Items without a result, by number.
+    items: dict[int, ItemT] = field(default_factory=dict)
+    has_started: bool = False
+    has_room: bool = False
+    #: Whether its item was a dead worker's, and is to be the only one.
+    is_alone: bool = False
+
+
+class _Pool(Generic[ItemT, ResultT]):
+    """Deals items to workers and puts results in order."""
+
+    def __init__(
+        self,
+        work: Work[ItemT, ResultT],
+        items: Iterable[ItemT],
+        count: int,
+        failed: Callable[[ItemT], ResultT],
+        piece: int,
+        ahead: int,
+    ) -> None:
+        self._failed, self._piece, self._ahead = failed, piece, ahead
+        self._template = _Template(work)
+        self._workers = [_Worker[ItemT](self._template.start_worker()) for _ in range(count)]
+        self._source = _Source(items, ahead)
+        self._dealt = self._yielded = self._early_deaths = 0
+        self._done: dict[int, ResultT] = {}
+        #: Items of workers that died, and how often theirs died.
+        self._again: deque[tuple[int, ItemT]] = deque()
+        self._deaths: Counter[int] = Counter()
+
+    def results(self) -> Iterator[ResultT]:
+        while True:
+            while self._yielded in self._done:
+                yield self._done.pop(self._yielded)
+                self._yielded += 1
+            for worker in self._workers:
+                self._deal(worker)
+            if self._source.has_ended and self._yielded == self._dealt:
+                break
+            waited = {worker.connection: worker for worker in self._workers}
+            for ready in wait([*waited, self._source.wakes]):
+                if ready is self._source.wakes:
+                    self._source.wakes.recv_bytes()
+                else:
+                    self._hear(waited[ready])  # type: ignore[index]
+        if self._source.error is not None:
+            raise self._source.error
+
+    def _deal(self, worker: _Worker[ItemT]) -> None:
+        """Give a worker its next items, where it has room and there are any for it."""
+        if not worker.has_room or worker.is_alone or (self._again and worker.items):
+            return
+        if self._again:
+            worker.is_alone = True
+            rows = [self._again.popleft()]
+        else:
+            room = min(self._piece, self._yielded + self._ahead - self._dealt)
+            rows = [*enumerate(self._source.take(room), start=self._dealt)]
+            self._dealt += len(rows)
+        if not rows:
+            return
+        worker.items.update(rows)
+        worker.has_room = False
+        with suppress(OSError):  # it is dead, as its end of the connection says next
+            worker.connection.send(rows)
+
+    def _hear(self, worker: _Worker[ItemT]) -> None:
+        """Take what a worker says: that it has room, a result, or an error of the work."""
+        try:
+            message = worker.connection.recv()
+        except (EOFError, OSError):
+            self._replace(worker)
+            return
+        worker.has_started = True
+        if isinstance(message, BaseException):
+            raise message
+        if message is None:
+            worker.has_room = True
+            return
+        number, result = message
+        del worker.items[number]
+        worker.is_alone = False
+        self._done[number] = result
+
+    def _replace(self, worker: _Worker[ItemT]) -> None:
+        """Let its items be worked on again, and another worker take its place."""
+        worker.connection.close()
+        if not worker.has_started:
+            self._early_deaths += 1
+            if self._early_deaths == _ATTEMPTS:
+                raise RuntimeError(
+                    f"{_ATTEMPTS} worker processes died at their start: expected them to live; "
+                    "is there memory for another process?"
+                )
+        for number, item in worker.items.items():
+            self._deaths[number] += 1
+            if self._deaths[number] < _ATTEMPTS:
+                self._again.append((number, item))
+            else:
+                self._done[number] = self._failed(item)
+        place = self._workers.index(worker)
+        self._workers[place] = _Worker(self._template.start_worker())
+
+    def close(self) -> None:
+        """End all workers."""
+        self._source.close()
+        for worker in self._workers:
+            worker.connection.close()
+        self._template.close()
+
+
+class _Source(Generic[ItemT]):
+    """Items, read by a thread: where they are slow to come, results do not wait for them."""
+
+    def __init__(self, items: Iterable[ItemT], room: int) -> None:
+        self._read: Queue[tuple[ItemT, ...]] = Queue(room)
+        self._is_closed = False
+        self.has_ended = False
+        self.error: BaseException | None = None
+        #: Can be read from where an item has come since the last look.
+        self.wakes, self._bell = _connected()
+        Thread(target=self._work, args=(items,), daemon=True, name="molspec items").start()
+
+    def _work(self, items: Iterable[ItemT]) -> None:
+        try:
+            for item in items:
+                self._put((item,))
+                if self._is_closed:
+                    return
+        except BaseException as error:
+            self.error = error
+        self._put(())
+
+    def _put(self, item: tuple[ItemT, ...]) -> None:
+        self._read.put(item)
+        try:
+            self._bell.send_bytes(b"")
+        except OSError:
+            self._is_closed = True
+
+    def take(self, count: int) -> list[ItemT]:
+        """At most `count` items that are there."""
+        taken: list[ItemT] = []
+        while len(taken) < count and not self.has_ended:
+            try:
+                item = self._read.get_nowait()
+            except Empty:
+                break
+            self.has_ended = not item
+            taken += item
+        return taken
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._is_closed = True
+        self.wakes.close()
+        self.take(self._read.maxsize)
+
+
+class _Template(Generic[ItemT, ResultT]):
+    """The process that forks workers. It leads a process group: the terminal's signals miss it."""
+
+    def __init__(self, work: Work[ItemT, ResultT]) -> None:
+        self._control, theirs = socket.socketpair()
+        gc.collect()
+        gc.freeze()  # a collection would write to every object, and so copy its page
+        self._process = os.fork()
+        if self._process == 0:
+            self._control.close()
+            _fork_workers(theirs, work)
+        gc.unfreeze()
+        theirs.close()
+
+    def start_worker(self) -> Connection:
+        """Fork a worker; gives the connection with it."""
+        ours, theirs = _connected()
+        with suppress(OSError):  # the template is dead: so is this worker, as its connection says
+            socket.send_fds(self._control, [b"worker"], [theirs.fileno()])
+        theirs.close()
+        return ours
+
+    def close(self) -> None:
+        """End the template, and with it all workers."""
+        self._control.close()
+        os.waitpid(self._process, 0)
+
+
+def _connected() -> tuple[Connection, Connection]:
+    ours, theirs = socket.socketpair()
+    return Connection(ours.detach()), Connection(theirs.detach())
+
+
+def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:
+    """Fork a worker for each connection that comes, until the first process closes or dies."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers
+    try:
+        while True:
+            message, handles, _, _ = socket.recv_fds(control, len(b"worker"), 1)
+            if not message:
+                break
+            if os.fork() == 0:
+                control.close()
+                _run(Connection(handles[0]), work)
+            os.close(handles[0])
+    finally:
+        os.killpg(0, signal.SIGKILL)
+    raise AssertionError("expected the process group to be dead")
+
+
+def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
+    """Work on the items that come, and end as the connection does."""
+    lock = Lock()  # items are read by another thread than results are sent by
+    numbers: deque[int] = deque()
+
+    def send(message: object) -> None:
+        with lock:
+            connection.send(message)
+
+    def items() -> Iterator[Any]:
+        while True:
+            send(None)
+            for number, item in connection.recv():
+                numbers.append(number)
+                yield item
+
+    try:
+        for result in work(items()):
+            send((numbers.popleft(), result))
+    except (EOFError, OSError) as error:
+        if not isinstance(error, EOFError | BrokenPipeError | ConnectionResetError):
+            send(error)
+    except BaseException as error:
+        try:
+            send(error)
+        except Exception:  # it cannot be sent as it is
+            send(RuntimeError(repr(error)))
+    finally:
+        os._exit(0)
+    raise AssertionError("expected the process to have ended")

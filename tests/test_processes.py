@@ -1,0 +1,189 @@
+"""Items on several processes: the order, the errors, and workers that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from molspec import processes
+from molspec.processes import in_processes, process_count, usable_cores
+
+
+def squares(items: Iterator[int]) -> Iterator[int]:
+    return (item * item for item in items)
+
+
+def lost(item: int) -> int:
+    return -item
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("size", [0, 1, 7, 500])
+def test_results_come_in_the_order_of_the_items(count: int, size: int) -> None:
+    found = list(in_processes(squares, range(size), count, lost, piece=3, ahead=20))
+    assert found == [item * item for item in range(size)]
+
+
+def test_work_is_shared_by_processes_that_are_not_this_one() -> None:
+    def named(items: Iterator[int]) -> Iterator[int]:
+        for _ in items:
+            time.sleep(0.005)
+            yield os.getpid()
+
+    found = set(in_processes(named, range(40), 2, lost, piece=1))
+    assert len(found) == 2
+    assert os.getpid() not in found
+
+
+def test_no_worker_is_left(tmp_path: Path) -> None:
+    def named(items: Iterator[int]) -> Iterator[int]:
+        return (os.getpid() for _ in items)
+
+    stream = in_processes(named, iter(range(10_000)), 2, lost)
+    some = {next(stream) for _ in range(100)}
+    stream.close()  # before its end
+    for process in some:
+        for _ in range(500):
+            if not Path(f"/proc/{process}").exists() or "Z" in _state(process):
+                break
+            time.sleep(0.01)
+        else:
+            pytest.fail(f"process {process} lives")
+
+
+def _state(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    def fragile(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            mark = tmp_path / str(item)
+            if item % 17 == 0 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield item * item
+
+    found = list(in_processes(fragile, range(340), 3, lost, piece=5))
+    assert found == [item * item for item in range(340)]
+    assert len(list(tmp_path.iterdir())) == 20
+
+
+def test_an_item_that_kills_its_worker_fails_alone(tmp_path: Path) -> None:
+    def deadly(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            if item in (13, 14):
+                with (tmp_path / str(item)).open("a") as log:
+                    log.write("x")
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield item * item
+
+    found = list(in_processes(deadly, range(40), 2, lost, piece=8))
+    assert found == [-item if item in (13, 14) else item * item for item in range(40)]
+    assert (tmp_path / "13").read_text() == "xxx"
+
+
+def test_workers_that_die_at_once_end_the_stream() -> None:
+    def stillborn(items: Iterator[int]) -> Iterator[int]:
+        os._exit(1)
+        yield from items
+
+    with pytest.raises(RuntimeError, match="3 worker processes died at their start"):
+        list(in_processes(stillborn, range(4), 2, lost))
+
+
+def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
+    def broken() -> Iterator[int]:
+        yield from range(5)
+        raise ValueError("line 6 is no text")
+
+    stream = in_processes(squares, broken(), 2, lost)
+    assert [next(stream) for _ in range(5)] == [0, 1, 4, 9, 16]
+    with pytest.raises(ValueError, match="line 6 is no text"):
+        next(stream)
+
+
+def test_an_error_of_the_work_is_raised_here() -> None:
+    class UnsendableError(Exception):
+        pass
+
+    def failing(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            if item == 3:
+                raise ValueError("item 3")
+            if item == 30:
+                raise UnsendableError("item 30")
+            yield item
+
+    with pytest.raises(ValueError, match="item 3"):
+        list(in_processes(failing, [1, 2, 3], 2, lost))
+    with pytest.raises(RuntimeError, match=r"UnsendableError.*item 30"):
+        list(in_processes(failing, [30], 2, lost))
+
+
+def test_results_do_not_wait_for_items_that_are_slow_to_come() -> None:
+    answered: list[int] = []
+
+    def slow() -> Iterator[int]:
+        yield 1
+        for _ in range(500):
+            if answered:
+                break
+            time.sleep(0.01)
+        assert answered
+        yield 2
+
+    for result in in_processes(squares, slow(), 2, lost):
+        answered.append(result)
+    assert answered == [1, 4]
+
+
+def test_a_long_item_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    def uneven(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            if item == 0:
+                for _ in range(500):
+                    if (tmp_path / "99").exists():
+                        break
+                    time.sleep(0.01)
+                assert (tmp_path / "99").exists()
+            (tmp_path / str(item)).touch()
+            yield item
+
+    assert list(in_processes(uneven, range(100), 2, lost, piece=1)) == list(range(100))
+
+
+def test_no_more_is_read_ahead_than_allowed() -> None:
+    read: list[int] = []
+
+    def counted() -> Iterator[int]:
+        for item in range(10_000):
+            read.append(item)
+            yield item
+
+    stream = in_processes(squares, counted(), 2, lost, piece=4, ahead=16)
+    next(stream)
+    time.sleep(0.05)
+    assert len(read) <= 2 * 16 + 2
+    stream.close()
+
+
+def test_the_number_of_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert process_count(3) == 3
+    assert process_count("all") == usable_cores() >= 1
+    for wrong in (0, -1, True, 1.5, "many"):
+        with pytest.raises(ValueError, match=r"processes is .*: expected at least 1, or 'all'"):
+            process_count(wrong)  # type: ignore[arg-type]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    for limit, cores in (("max 100000", 8), ("150000 100000", 2), ("10000 100000", 1)):
+        (tmp_path / "cpu.max").write_text(limit)
+        monkeypatch.setattr(processes, "_CONTAINER_LIMIT", tmp_path / "cpu.max")
+        assert usable_cores() == cores
