@@ -18,9 +18,10 @@ from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
 from molspec.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
+from molspec.processes import Processes, process_count
 from molspec.queries import QueryReader
 from molspec.results import Result, Results
-from molspec.streams import answers
+from molspec.streams import answers, answers_of_processes
 
 
 class Model:
@@ -98,18 +99,33 @@ class Model:
         queries: Iterable[str],
         options: PredictOptions | None = None,
         statistics: Statistics | None = None,
+        *,
+        processes: Processes = 1,
     ) -> Iterator[Result]:
         """Answer queries read as they are needed, in their order, each as soon as it can be.
 
         As many as `options.batch_size` are read ahead. `statistics`, where given, is kept up to
-        date. Raises ValueError as `predict` does.
+        date.
+
+        processes: workers on the CPU, or "all": one for each core that may be used. They share the
+            weights and give the answers of one process. A worker that dies is replaced; a query
+            whose workers died three times gets a Result with `error`.
+
+        Raises ValueError as `predict` does.
         """
         _check_several("queries", queries)
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
         options = self.resolved(options or PredictOptions())
-        decoder = Decoder(self, options.batch_size, statistics)
-        return answers(decoder, queries, partial(decoder.submit, options=options))
+
+        def work(queries: Iterable[str], statistics: Statistics) -> Iterator[Result]:
+            decoder = Decoder(self, options.batch_size, statistics)
+            return answers(decoder, queries, partial(decoder.submit, options=options))
+
+        count = self._process_count(processes)
+        if count == 1:
+            return work(queries, statistics or Statistics())
+        return answers_of_processes(work, queries, str, count, statistics or Statistics())
 
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
         """Say how probable the model finds each query's target, spelt as it is.
@@ -147,8 +163,12 @@ class Model:
         canonical_queries: bool | None = None,
         aligned: bool = False,
         statistics: Statistics | None = None,
+        processes: Processes = 1,
     ) -> Iterator[Result]:
-        """Answer (query, target) pairs read as they are needed, in their order; see `log_probs`."""
+        """Answer (query, target) pairs read as they are needed, in their order; see `log_probs`.
+
+        processes: as of `predict_stream`.
+        """
         _check_several("pairs", pairs, "pairs of SMILES")
         if aligned and not self.vocabulary.atomwise:
             raise ValueError(
@@ -156,13 +176,29 @@ class Model:
             )
         options = PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
         self.resolved(options)
-        decoder = Decoder(self, batch_size, statistics)
 
-        def submit(pair: tuple[str, str]) -> int:
-            query, target = _two(pair)
-            return decoder.submit(query, options, target=target, aligned=aligned)
+        def work(pairs: Iterable[tuple[str, str]], statistics: Statistics) -> Iterator[Result]:
+            decoder = Decoder(self, batch_size, statistics)
 
-        return answers(decoder, pairs, submit)
+            def submit(pair: tuple[str, str]) -> int:
+                query, target = _two(pair)
+                return decoder.submit(query, options, target=target, aligned=aligned)
+
+            return answers(decoder, pairs, submit)
+
+        count = self._process_count(processes)
+        if count == 1:
+            return work(pairs, statistics or Statistics())
+        query_of = lambda pair: _two(pair)[0]  # noqa: E731
+        return answers_of_processes(work, pairs, query_of, count, statistics or Statistics())
+
+    def _process_count(self, processes: Processes) -> int:
+        count = process_count(processes)
+        if count > 1 and self.device != "cpu":
+            raise ValueError(
+                f"processes is {processes!r}: expected 1 on {self.device}, which processes cannot share"
+            )
+        return count
 
     def resolved(self, options: PredictOptions) -> PredictOptions:
         """Options with what the model decides.

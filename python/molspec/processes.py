@@ -28,6 +28,9 @@ ResultT = TypeVar("ResultT")
 #: Makes results of items, in their order; in a worker, items are read as there is room for them.
 Work = Callable[[Iterator[ItemT]], Iterable[ResultT]]
 
+#: A number of processes, or "all": one for each core that may be used.
+Processes = int | Literal["all"]
+
 #: Times that an item is given to a worker which dies, and that workers die before their first item.
 _ATTEMPTS = 3
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/cpu.max")
@@ -44,7 +47,7 @@ def usable_cores() -> int:
         return cores
 
 
-def process_count(processes: int | Literal["all"]) -> int:
+def process_count(processes: Processes) -> int:
     """Number of worker processes. Raises ValueError where `processes` is no such number."""
     if processes == "all":
         return usable_cores()

@@ -9,6 +9,8 @@ from threading import Thread
 from typing import Generic, TypeVar
 
 from molspec.decoder import Decoder
+from molspec.decoding import Statistics
+from molspec.processes import in_processes
 from molspec.results import Result
 
 ItemT = TypeVar("ItemT")
@@ -45,6 +47,32 @@ def answers(
         source.close()
     if source.error is not None:
         raise source.taken_error()
+
+
+def answers_of_processes(
+    work: Callable[[Iterable[ItemT], Statistics], Iterator[Result]],
+    items: Iterable[ItemT],
+    query_of: Callable[[ItemT], str],
+    count: int,
+    statistics: Statistics,
+) -> Iterator[Result]:
+    """Yield what `work` yields for the items, in their order, from `count` processes."""
+
+    def counted(items: Iterator[ItemT]) -> Iterator[tuple[Result, Statistics]]:
+        part = Statistics()
+        for result in work(items, part):
+            for prediction in result.predictions:
+                _ = prediction.canonical  # found here, it need not be found by the one process
+            yield result, part
+            vars(part).update(vars(Statistics()))
+
+    def failed(item: ItemT) -> tuple[Result, Statistics]:
+        error = "the worker process died three times: it was killed, or memory was short"
+        return Result(query_of(item), error=error), Statistics()
+
+    for result, part in in_processes(counted, items, count, failed):
+        statistics.include(part)
+        yield result
 
 
 class _Items(Generic[ItemT]):

@@ -77,6 +77,14 @@ class Statistics:
         self.accepted_tokens += counts.accepted_tokens
         self.emitted_tokens += counts.emitted_tokens
 
+    def include(self, part: Statistics) -> None:
+        """Count what another decoder has counted."""
+        for name, count in vars(part).items():
+            if name != "seconds":
+                setattr(self, name, getattr(self, name) + count)
+        for stage, seconds in part.seconds.items():
+            self.seconds[stage] += seconds
+
 
 class Stopwatch:
     """Charges the time since its last reading to a stage."""
