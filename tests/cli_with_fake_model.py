@@ -21,7 +21,10 @@ class FakeModel:
     def __init__(self) -> None:
         self.options: Any = None
 
-    def predict_stream(self, queries: Iterable[str], options: Any) -> Iterator[Result]:
+    def predict_stream(
+        self, queries: Iterable[str], options: Any, processes: Any = 1
+    ) -> Iterator[Result]:
+        del processes
         self.options = options
         return self._answers(queries)
 

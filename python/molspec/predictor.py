@@ -196,7 +196,7 @@ class Model:
         count = process_count(processes)
         if count > 1 and self.device != "cpu":
             raise ValueError(
-                f"processes is {processes!r}: expected 1 on {self.device}, which processes cannot share"
+                f"processes is {processes!r}: expected 1 on {self.device}; only a CPU is shared"
             )
         return count
 

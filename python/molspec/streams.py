@@ -14,6 +14,7 @@ from molspec.processes import in_processes
 from molspec.results import Result
 
 ItemT = TypeVar("ItemT")
+AnswerT = TypeVar("AnswerT")
 #: Seconds that an item is waited for at first, while there is other work.
 _SOON = 0.001
 
@@ -47,6 +48,20 @@ def answers(
         source.close()
     if source.error is not None:
         raise source.taken_error()
+
+
+def beside(
+    items: Iterable[ItemT], answer: Callable[[Iterator[ItemT]], Iterable[AnswerT]]
+) -> Iterator[tuple[ItemT, AnswerT]]:
+    """Give each item with its answer. `answer` is called at once; it may read in a thread."""
+    read: deque[ItemT] = deque()
+
+    def ahead() -> Iterator[ItemT]:
+        for item in items:
+            read.append(item)
+            yield item
+
+    return ((read.popleft(), found) for found in answer(ahead()))
 
 
 def answers_of_processes(

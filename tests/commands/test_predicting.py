@@ -134,7 +134,7 @@ def test_the_same_command_again_asks_nothing(
     output = str(tmp_path / "out.csv")
     assert run("predict", "CO", "X", "-o", output) == 1
     before = (tmp_path / "out.csv").read_bytes()
-    loaded["model"].predict_stream = lambda queries, options: iter(())
+    loaded["model"].predict_stream = lambda *_, **__: iter(())
     assert run("predict", "CO", "X", "-o", output) == 1
     assert capfd.readouterr().err == f"molspec: {output} has the answers to all 2 queries\n"
     assert (tmp_path / "out.csv").read_bytes() == before
@@ -217,3 +217,28 @@ def test_a_model_that_does_not_say_its_task_writes_no_reactions(
     loaded["model"].task = None
     assert run("predict", "CO", "-f", "rsmi") == 2
     assert "the model does not say which side it answers" in capfd.readouterr().err
+
+
+def test_processes_answer_as_one_does(run: Run, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.smi"
+    queries.write_text("".join(f"{'C' * (1 + each % 7)}O m{each}\n" for each in range(60)))
+    made = []
+    for processes in ("1", "2", "all"):
+        path = tmp_path / f"{processes}.csv"
+        run("predict", "-i", str(queries), "-o", str(path), "--processes", processes, "-n", "2")
+        made.append(path.read_bytes())
+    assert made[0] == made[1] == made[2]
+
+
+def test_processes_that_are_none_are_named(run: Run, capfd: Captured) -> None:
+    for wrong in ("0", "-1", "two"):
+        assert run("predict", "CO", "--processes", wrong) == 2
+        assert f"processes is {wrong!r}".replace("'0'", "0") in capfd.readouterr().err
+
+
+def test_more_processes_than_cores_are_said(
+    run: Run, loaded: dict[str, Any], capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("molspec.processes.usable_cores", lambda: 2)
+    assert run("predict", "CO", "--processes", "3") == 0
+    assert "--processes 3 is more than the number of usable cores, 2" in capfd.readouterr().err

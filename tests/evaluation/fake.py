@@ -22,7 +22,10 @@ class FakeModel:
     answers: Mapping[str, tuple[Prediction, ...]]
     asked: list[str] = field(default_factory=list)
 
-    def predict_stream(self, queries: Iterable[str], options: Any) -> Iterator[Result]:
+    def predict_stream(
+        self, queries: Iterable[str], options: Any, processes: Any = 1
+    ) -> Iterator[Result]:
+        del processes
         return self._stream(iter(queries))
 
     def _stream(self, queries: Iterator[str]) -> Iterator[Result]:

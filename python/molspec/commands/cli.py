@@ -16,6 +16,7 @@ from molspec.commands import distributing, heads, loading, planning, predicting,
 from molspec.commands.flags import (
     DecodingFlags,
     ModelFlags,
+    Processes,
     QueryColumn,
     Table,
     TargetColumn,
@@ -111,6 +112,7 @@ def evaluate(
     summary_format: Annotated[
         SummaryFormat, typer.Option("--format", help="Form of the summary.")
     ] = SummaryFormat.text,
+    processes: Processes = "1",
     *,
     model: ModelFlags,
     decoding: DecodingFlags,
@@ -123,6 +125,7 @@ def evaluate(
 
         with value_errors_are_usage_errors():
             options = decoding.options()
+            count = loading.process_count(processes)
             checkpoint = checkpoints.read(models.locate(model.model_name))
             if options.canonical_queries is None:
                 options = replace(options, canonical_queries=checkpoint.canonical_queries)
@@ -132,7 +135,7 @@ def evaluate(
                 *(options, offset, model.device),
             )
             evaluation = Evaluation(settings, output, limit)
-            records = evaluation.run(loading.load_model(model))
+            records = evaluation.run(loading.load_model(model), count)
         _work_off(records, evaluation.summary, limit)
         _show_summary(evaluation, summary_format)
     raise typer.Exit(1 if evaluation.summary.failed else 0)

@@ -32,6 +32,14 @@ Table = Annotated[
         metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
     ),
 ]
+Processes = Annotated[
+    str,
+    typer.Option(
+        "--processes",
+        metavar="N",
+        help="Processes on the CPU that share the model; all: one for each core.",
+    ),
+]
 QueryColumn = Annotated[
     str | None, typer.Option(help="Name of a column; the task's, src or query if not given.")
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from molspec.console.progress import stages
+from molspec.console.usage import say
 
 if TYPE_CHECKING:
     from molspec.commands.flags import ModelFlags
@@ -26,6 +27,23 @@ def load_model(flags: ModelFlags) -> Model:
         loaded = load(flags.model_name, flags.device, flags.dtype)
         done()
         return loaded
+
+
+def process_count(text: str) -> int:
+    """The number of processes that --processes gives; says where cores are too few for them.
+
+    Raises ValueError where it gives none.
+    """
+    from molspec import processes
+
+    given: Any = int(text) if text.isdecimal() else text
+    count, cores = processes.process_count(given), processes.usable_cores()
+    if count > cores:
+        say(
+            f"--processes {count} is more than the number of usable cores, {cores}: "
+            "that is slower, not faster"
+        )
+    return count
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from molspec.commands.flags import (
     ModelFlags,
     OutputFlags,
     OutputForm,
+    Processes,
     QueryColumn,
     Table,
     TargetColumn,
@@ -58,11 +59,13 @@ def predict_command(
     output: OutputFlags,
     model: ModelFlags,
     decoding: DecodingFlags,
+    processes: Processes = "1",
 ) -> None:
     """Predict for every query, in the order given; the same command goes on after a kill."""
     with one_line_errors():
         with value_errors_are_usage_errors():
             options = decoding.options()
+            count = loading.process_count(processes)
             _check(smiles, source, output)
         with files.open_source(source.input_name, source.form, smiles or ()) as opened:
             with value_errors_are_usage_errors():
@@ -75,7 +78,10 @@ def predict_command(
                 if not ahead and not done:
                     raise UsageError(f"there are no queries in {opened.name}")
                 answers = files.ask(
-                    loaded, chain(ahead, rest), options, done=done, strip_salts=source.strip_salts
+                    *(loaded, chain(ahead, rest), options),
+                    done=done,
+                    strip_salts=source.strip_salts,
+                    processes=count,
                 )
             _work_off(target.write(answers), output.output_name, opened.count, done)
             if not ahead:
@@ -97,6 +103,7 @@ def score_command(
     aligned: Annotated[
         bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
     ] = False,
+    processes: Processes = "1",
     *,
     model: ModelFlags,
 ) -> None:
@@ -106,6 +113,7 @@ def score_command(
 
         with value_errors_are_usage_errors():
             form = _form(output_name, output_form)
+            count = loading.process_count(processes)
             if output_name == STANDARD:
                 check_standard_output()
             loaded = loading.load_model(model)
@@ -115,6 +123,7 @@ def score_command(
                 batch_size=batch_size,
                 canonical_queries=canonical_queries,
                 aligned=aligned,
+                processes=count,
             )
         answers = (
             Answer(number, Query(result.query), result)

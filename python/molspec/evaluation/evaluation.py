@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, tee
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,11 @@ from molspec.evaluation.summary import Summary
 from molspec.journal import Journal, Kind
 from molspec.options import PredictOptions
 from molspec.provenance import run_settings
+from molspec.streams import beside
 
 if TYPE_CHECKING:
     from molspec.predictor import Model
+    from molspec.processes import Processes
     from molspec.results import Result
 
 
@@ -85,28 +87,33 @@ class Evaluation:
                     )
                 self._add(record)
 
-    def run(self, model: Model) -> Iterator[Record]:
+    def run(self, model: Model, processes: Processes = 1) -> Iterator[Record]:
         """Answer the other rows, each recorded before it is given.
+
+        processes: as of `Model.predict_stream`.
 
         Raises ValueError where the model cannot be used with the options.
         """
-        rows, ahead = tee(self._rows)
-        results = model.predict_stream((row.query for row in ahead), self.settings.options)
-        return self._judge(rows, results)
 
-    def _judge(self, rows: Iterator[Pair], results: Iterator[Result]) -> Iterator[Record]:
+        def results(rows: Iterator[Pair]) -> Iterator[Result]:
+            queries = (row.query for row in rows)
+            return model.predict_stream(queries, self.settings.options, processes=processes)
+
+        return self._judge(beside(self._rows, results))
+
+    def _judge(self, answered: Iterator[tuple[Pair, Result]]) -> Iterator[Record]:
         if self._log is None:
-            yield from self._records(rows, results)
+            yield from self._records(answered)
             return
         with self._log.appending() as append:
-            for record in self._records(rows, results):
+            for record in self._records(answered):
                 append(record)
                 yield record
 
-    def _records(self, rows: Iterator[Pair], results: Iterator[Result]) -> Iterator[Record]:
+    def _records(self, answered: Iterator[tuple[Pair, Result]]) -> Iterator[Record]:
         began = perf_counter()
-        for result in results:
-            record = Record.of(next(rows), result, perf_counter() - began)
+        for row, result in answered:
+            record = Record.of(row, result, perf_counter() - began)
             self._add(record)
             yield record
             began = perf_counter()

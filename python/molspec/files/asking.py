@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import tee
 from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer, Query
@@ -12,6 +11,7 @@ from molspec.files.answer import Answer, Query
 if TYPE_CHECKING:
     from molspec.options import PredictOptions
     from molspec.predictor import Model
+    from molspec.processes import Processes
     from molspec.results import Result
     from molspec.task import Task
 
@@ -33,21 +33,29 @@ def ask(
     *,
     done: int = 0,
     strip_salts: bool = False,
+    processes: Processes = 1,
 ) -> Iterator[Answer]:
     """Answer every query, in their order, read as they are needed.
 
     done: queries that come before these.
     strip_salts: ask without counter-ions and solvents, and say so.
+    processes: as of `Model.predict_stream`.
 
     Raises ValueError where the model cannot be used with the options, or salts are no salts to it.
     """
     check_salts(strip_salts, model.task)
-    asked, ahead = tee(prepare_query(query, strip_salts) for query in queries)
-    results = model.predict_stream((each.smiles for each in ahead), options)
+    from molspec.streams import beside
+
     hinted = is_hinted(strip_salts, model.task)
+
+    def results(prepared: Iterator[PreparedQuery]) -> Iterator[Result]:
+        smiles = (each.smiles for each in prepared)
+        return model.predict_stream(smiles, options, processes=processes)
+
+    answered = beside((prepare_query(query, strip_salts) for query in queries), results)
     return (
-        answer_to(number, next(asked), result, hinted)
-        for number, result in enumerate(results, start=done + 1)
+        answer_to(number, asked, result, hinted)
+        for number, (asked, result) in enumerate(answered, start=done + 1)
     )
 
 

@@ -1,0 +1,82 @@
+"""A model on several processes: the answers and counts of one, whoever dies."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+import molspec
+from molspec import Model, PredictOptions, Statistics
+
+QUERIES = [f"{'C' * (1 + each % 9)}(=O)O.{'C' * (1 + each % 4)}O" for each in range(60)]
+QUERIES[7], QUERIES[23] = "no SMILES", "[Uuo]"
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return molspec.load("product", dtype="int8")
+
+
+@pytest.mark.parametrize("options", [PredictOptions(), PredictOptions(3, views=2)])
+def test_answers_are_those_of_one_process(model: Model, options: PredictOptions) -> None:
+    counts = [Statistics(), Statistics()]
+    alone = list(model.predict_stream(QUERIES, options, counts[0]))
+    together = list(model.predict_stream(iter(QUERIES), options, counts[1], processes=2))
+    assert together == alone
+    assert counts[0].nodes == counts[1].nodes
+    assert counts[0].queries == counts[1].queries
+    assert [result.statistics.nodes for result in alone] == [
+        result.statistics.nodes for result in together
+    ]
+
+
+def test_targets_are_scored_as_by_one_process(model: Model) -> None:
+    pairs = [(query, "CCOC(C)=O") for query in QUERIES]
+    alone = list(model.log_probs_stream(pairs))
+    assert list(model.log_probs_stream(pairs, processes=2)) == alone
+
+
+def test_threads_and_processes_together(model: Model) -> None:
+    alone = list(model.predict_stream(QUERIES))
+    molspec.set_num_threads(2)
+    try:
+        assert list(model.predict_stream(QUERIES, processes=2)) == alone
+    finally:
+        molspec.set_num_threads(1)
+
+
+def _children() -> list[int]:
+    """Workers: processes whose parent's parent is this one."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int(
+                (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            )
+        except OSError:
+            continue
+    return [process for process, parent in parents.items() if parents.get(parent) == os.getpid()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
+def test_workers_killed_at_random_lose_and_double_nothing(model: Model) -> None:
+    alone = list(model.predict_stream(QUERIES))
+    chance, kills = random.Random(1), 0
+    found = []
+    for result in model.predict_stream(QUERIES * 4, processes=2):
+        found.append(result)
+        if kills < 20 and chance.random() < 0.15 and (workers := _children()):
+            os.kill(chance.choice(workers), signal.SIGKILL)
+            kills += 1
+    assert kills >= 10
+    assert found == alone * 4
+
+
+def test_a_device_is_not_shared(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "device", "cuda")
+    with pytest.raises(ValueError, match="processes is 2: expected 1 on cuda"):
+        model.predict_stream(["CO"], processes=2)
