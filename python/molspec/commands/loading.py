@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from molspec.console.progress import stages
-from molspec.console.usage import say
+from molspec.console.usage import print_err
 
 if TYPE_CHECKING:
     from molspec.commands.flags import ModelFlags
@@ -39,7 +39,7 @@ def process_count(text: str) -> int:
     given: Any = int(text) if text.isdecimal() else text
     count, cores = processes.process_count(given), processes.usable_cores()
     if count > cores:
-        say(
+        print_err(
             f"--processes {count} is more than the number of usable cores, {cores}: "
             "that is slower, not faster"
         )
