@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command("prepare")(prepare_command)
     app.command("train")(train_command)
+    app.command("cooldown")(cooldown_command)
     app.command("average")(average_command)
     app.command("ngram")(ngram_command)
 
@@ -173,6 +174,36 @@ def train_command(
                     threads=threads,
                     tell=print_err if processes.is_lead else _unsaid,
                 )
+    if processes.is_lead:
+        _tell(outcome)
+
+
+def cooldown_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training.")],
+    output: Annotated[Path, typer.Option(help="The cooldown's folder; it goes on where it is.")],
+    data: Annotated[list[Path], typer.Option(help="Folders that `prepare` wrote.")],
+    share: Annotated[float, typer.Option(help="Budget: a share of the steps of RUN so far.")] = 0.1,
+    steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
+    device: Annotated[str | None, typer.Option(help="cuda or cpu.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads on the CPU; measured if not given.")
+    ] = None,
+) -> None:
+    """Make a model of a training at a constant rate: a copy is trained with a falling one."""
+    with failures():
+        from molspec.training.loop import cool_down
+        from molspec.training.processes import joined
+
+        with joined() as processes, stopped_at_will(processes.is_lead):
+            outcome = cool_down(
+                *(run, data, output),
+                share=share,
+                steps=steps,
+                device=device,
+                decode=_decode,
+                threads=threads,
+                tell=print_err if processes.is_lead else _unsaid,
+            )
     if processes.is_lead:
         _tell(outcome)
 

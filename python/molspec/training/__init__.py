@@ -1,6 +1,6 @@
 """Training: reaction files -> prepared pairs -> a checkpoint.
 
-`prepare` and `train` are the whole of it; docs/training.md shows the way.
+`prepare`, `train` and `cool_down` are the whole of it; docs/training.md shows the way.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from molspec.training.config import TrainConfig
-    from molspec.training.loop import Outcome, TrainingError, train
+    from molspec.training.loop import Outcome, TrainingError, cool_down, train
     from molspec.training.preparation import PrepareOptions, prepare
     from molspec.training.processes import LostProcessError
     from molspec.training.sieve import Judge
@@ -24,6 +24,7 @@ _HOMES = {
     "TrainConfig": "config",
     "TrainingError": "loop",
     "Validation": "validation",
+    "cool_down": "loop",
     "prepare": "preparation",
     "train": "loop",
 }
@@ -37,6 +38,7 @@ __all__ = [
     "TrainConfig",
     "TrainingError",
     "Validation",
+    "cool_down",
     "prepare",
     "train",
 ]

@@ -12,6 +12,8 @@ from molspec.model.spec import ModelSpec
 
 Precision = Literal["bfloat16", "float32"]
 OptimizerName = Literal["muon", "adamw"]
+#: What the learning rate does after the warm-up.
+ScheduleName = Literal["linear", "constant", "cooldown"]
 
 #: Fields of ModelSpec that the data decide.
 _DATA_FIELDS = ("source_vocab_size", "target_vocab_size")
@@ -41,8 +43,12 @@ class TrainConfig:
     batch_tokens: int = 8192
     optimizer: OptimizerName = "muon"
     learning_rate: float = 1e-3
-    #: Share of the budget in which the learning rate rises linearly; then it falls linearly to 0.
+    #: Share of the budget in which the learning rate rises linearly.
     warm_up: float = 0.04
+    #: Then: "linear": it falls linearly to 0 at the end of the budget. "constant": it stays, and
+    #: `cooldown` makes a model of the training at any time. "cooldown": it falls to 0 as 1 - sqrt
+    #: of the budget used (Hägele et al. 2024).
+    schedule: ScheduleName = "linear"
     weight_decay: float = 0.01
     #: Longest gradient: longer ones are shortened to it.
     gradient_norm: float = 1.0
@@ -82,7 +88,10 @@ class TrainConfig:
         for name in ("weight_decay", "save_minutes"):
             if not getattr(self, name) >= 0.0:
                 raise ValueError(f"{name} is {getattr(self, name)}: expected at least 0")
-        for name, known in (("precision", Precision), ("optimizer", OptimizerName)):
+        for name, known in (
+            *(("precision", Precision), ("optimizer", OptimizerName)),
+            ("schedule", ScheduleName),
+        ):
             if getattr(self, name) not in get_args(known):
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}: expected {' or '.join(get_args(known))}"

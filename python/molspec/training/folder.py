@@ -36,15 +36,32 @@ from molspec.training.validation import Validation
 _NGRAM_PAIRS = 60_000
 #: What may differ where a training goes on: budget and bookkeeping.
 _CHANGEABLE = ("minutes", "steps", "patience", "save_minutes", "decoded_pairs")
+_STATE = "state.pt"
 _NUMBERS = ("step", "epoch", "minutes", "tokens")
 _MEASURED = ("learning_rate", "loss", "tokens_per_second")
 _JUDGED = ("loss", "token_accuracy", "sequence_accuracy", "top_1")
 
 
-class Folder:
-    """The folder `path` of the training of `config` on `data`, of `start` further.
+def has_state(path: Path) -> bool:
+    """Whether there is a training in the folder."""
+    return (path / _STATE).exists()
 
-    `shard_bytes` bounds the files of the weights. Raises ValueError where it does not.
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Read what the training in a folder saved last. Raises ValueError where it is damaged."""
+    state = path / _STATE
+    try:
+        stored: dict[str, Any] = torch.load(state, "cpu", weights_only=True)
+    except (EOFError, RuntimeError, UnpicklingError, struct.error) as error:
+        raise ValueError(f"{state}: damaged: {error}") from error
+    return stored
+
+
+class Folder:
+    """The folder `path` of the training of `config` on `data`.
+
+    `start` is the fingerprint of the model that is trained further. `shard_bytes` bounds the files
+    of the weights. Raises ValueError where it does not.
     """
 
     def __init__(
@@ -52,17 +69,17 @@ class Folder:
         path: Path,
         config: TrainConfig,
         data: Prepared,
-        start: Checkpoint | None,
+        start: str | None,
         shard_bytes: int | None,
     ) -> None:
         check_shard_bytes(shard_bytes)
         self.path = path
         self.model = path / "model"
-        self._state = path / "state.pt"
-        self._unfinished = path / "state.pt.unfinished"
+        self._state = path / _STATE
+        self._unfinished = path / f"{_STATE}.unfinished"
         self._config = config.to_json()
         self._data = data
-        self._start = None if start is None else start.fingerprint()
+        self._start = start
         self._shard_bytes = shard_bytes
 
     def is_new(self) -> bool:
@@ -86,15 +103,13 @@ class Folder:
 
     def load(self) -> dict[str, Any]:
         """Read the state that was saved last. Raises ValueError where it is another training's."""
-        try:
-            stored: dict[str, Any] = torch.load(self._state, "cpu", weights_only=True)
-        except (EOFError, RuntimeError, UnpicklingError, struct.error) as error:
-            raise ValueError(f"{self._state}: damaged: {error}") from error
+        stored = read_state(self.path)
+        before = TrainConfig.from_json(stored["config"]).to_json()
         for name, value in self._config.items():
-            if name not in _CHANGEABLE and stored["config"][name] != value:
+            if name not in _CHANGEABLE and before[name] != value:
                 raise ValueError(
                     f"{name} is {value!r}, but {self.path} holds a training with "
-                    f"{stored['config'][name]!r}: take another output folder to begin anew"
+                    f"{before[name]!r}: take another output folder to begin anew"
                 )
         for name, own, words in (
             ("data", self._data.fingerprint, "on other data"),

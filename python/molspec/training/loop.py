@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
-from molspec.training.folder import Folder
+from molspec.training.folder import Folder, has_state, read_state
 from molspec.training.prepared import Prepared, read_together
 from molspec.training.processes import Processes, joined
-from molspec.training.trainer import Trainer, new_model
+from molspec.training.trainer import Trainer, learning_rate_factor, new_model
 from molspec.training.validation import Decode, Validation, Validator
 
 #: Steps between two looks at the loss: a GPU does not wait in between.
@@ -79,16 +80,109 @@ def train(
     loss is no number any more, LostProcessError where another process has ended, OSError where a
     file cannot be written.
     """
+
+    def begin(data: Prepared) -> _Beginning:
+        fingerprint = None if start is None else start.fingerprint()
+        return _Beginning(config, _model(data, config, start), fingerprint)
+
+    return _train(prepared, output, begin, device, decode, shard_bytes, threads, tell)
+
+
+def cool_down(
+    run: str | Path,
+    prepared: str | Path | Sequence[str | Path],
+    output: str | Path,
+    *,
+    share: float = 0.1,
+    steps: int | None = None,
+    device: str | None = None,
+    decode: Decode | None = None,
+    shard_bytes: int | None = None,
+    threads: int | None = None,
+    tell: Callable[[str], None] = warnings.warn,
+) -> Outcome:
+    """Train a copy of the training in `run` with a learning rate that falls to 0.
+
+    A training at a constant learning rate can go on for ever; a cooldown makes a model of what it
+    has learned so far (Hu et al. 2024, MiniCPM, section 4; Hägele et al. 2024, section 3). It
+    begins with the state that `run` saved last, at the learning rate that it has there, and takes
+    `share` of the steps taken so far, or `steps`. `run` is only read: it may go on meanwhile. On
+    the same data it goes on with the batches that come next in `run`; other data are read from
+    their beginning. Interrupted, it goes on as `train` does; arguments are those of `train`.
+
+    Raises ValueError where `run` holds no training with a model, and as `train` does.
+    """
+    run, output = Path(run), Path(output)
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"share is {share}: expected more than 0, at most 1")
+    if not has_state(run) or not (run / "model").exists():
+        raise ValueError(f"run is {run}: expected the folder of a training that has a model")
+    state = read_state(run)
+    own = read_state(output) if has_state(output) else None
+    if own is None:
+        config = _cooldown_config(TrainConfig.from_json(state["config"]), state, share, steps)
+    else:
+        config = TrainConfig.from_json(own["config"])
+        if config.schedule != "cooldown":
+            raise ValueError(f"output is {output}: it holds a training that is no cooldown")
+
+    def begin(data: Prepared) -> _Beginning:
+        start = checkpoints.read(run / "model")
+        return _Beginning(
+            config, _model(data, replace(config, model={}), start), state["start"], state
+        )
+
+    return _train(prepared, output, begin, device, decode, shard_bytes, threads, tell)
+
+
+def _cooldown_config(
+    config: TrainConfig, state: Mapping[str, Any], share: float, steps: int | None
+) -> TrainConfig:
+    taken = state["trainer"]["step_count"]
+    used = _share_used(config, taken, state["seconds"])
+    factor = learning_rate_factor(used, config.warm_up, config.schedule)
+    return replace(
+        config,
+        minutes=None,
+        steps=max(1, round(share * taken)) if steps is None else steps,
+        schedule="cooldown",
+        warm_up=0.0,
+        learning_rate=config.learning_rate * factor,
+        patience=None,
+    )
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """How a training begins: of a cooldown with the state of another training."""
+
+    config: TrainConfig
+    model: Transformer
+    start: str | None
+    state: dict[str, Any] | None = None
+
+
+def _train(
+    prepared: str | Path | Sequence[str | Path],
+    output: str | Path,
+    begin: Callable[[Prepared], _Beginning],
+    device: str | None,
+    decode: Decode | None,
+    shard_bytes: int | None,
+    threads: int | None,
+    tell: Callable[[str], None],
+) -> Outcome:
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: expected at least 1")
     with joined() as processes:
         with processes.lead_first():
             folders = [prepared] if isinstance(prepared, str | Path) else prepared
             data = read_together(folders)
-            folder = Folder(Path(output), config, data, start, shard_bytes)
+            beginning = begin(data)
+            config = beginning.config
+            folder = Folder(Path(output), config, data, beginning.start, shard_bytes)
             chosen = processes.device(device)
-            model = _model(data, config, start)
-            training = _Training(data, folder, config, model, chosen, decode, processes)
+            training = _Training(data, folder, beginning, chosen, decode, processes)
         processes.check_same(config=config, data=data.fingerprint)
         before = torch.get_num_threads()
         try:
@@ -116,6 +210,14 @@ def _model(data: Prepared, config: TrainConfig, start: Checkpoint | None) -> Tra
     return model
 
 
+def _share_used(config: TrainConfig, steps: int, seconds: float) -> float:
+    """Share of the budget that so many steps, or seconds, are."""
+    if config.steps is not None:
+        return steps / config.steps
+    assert config.minutes is not None
+    return seconds / (60 * config.minutes)
+
+
 class _Training:
     """A trainer with its clock, its validations and its folder.
 
@@ -126,13 +228,14 @@ class _Training:
         self,
         data: Prepared,
         folder: Folder,
-        config: TrainConfig,
-        model: Transformer,
+        beginning: _Beginning,
         device: torch.device,
         decode: Decode | None,
         processes: Processes,
     ) -> None:
+        config, model = beginning.config, beginning.model
         self._folder, self._config, self._processes = folder, config, processes
+        self._data, self._state = data, beginning.state
         shared = (model.spec, data.vocabulary)
         batches = Batches(data.train, *shared, config.batch_tokens, device)
         self._trainer = Trainer(model, batches, config, device, processes)
@@ -175,6 +278,9 @@ class _Training:
     def _open(self) -> dict[str, Any]:
         """Open the folder: a new one begins with a state, as a training that can go on."""
         if self._folder.is_new():
+            if self._state is not None:
+                is_same_data = self._state["data"] == self._data.fingerprint
+                self._trainer.branch(self._state["trainer"], is_same_data)
             self._save()
         stored = self._folder.load()
         self._folder.open_logs(stored["trainer"]["step_count"])
@@ -210,10 +316,7 @@ class _Training:
         self._seconds = self._processes.from_lead(lambda: monotonic() - began)
 
     def _progress(self) -> float:
-        if self._config.steps is not None:
-            return self._trainer.step_count / self._config.steps
-        assert self._config.minutes is not None
-        return self._seconds / (60 * self._config.minutes)
+        return _share_used(self._config, self._trainer.step_count, self._seconds)
 
     def _numbers(self) -> dict[str, float]:
         trainer = self._trainer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
-from molspec.training.config import TrainConfig
+from molspec.training.config import ScheduleName, TrainConfig
 from molspec.training.optimizers import optimizers, set_learning_rate
 from molspec.training.processes import Processes
 from molspec.training.threads import fastest
@@ -22,15 +23,24 @@ from molspec.training.threads import fastest
 _MEASURED_TOKENS = 4096
 
 
-def learning_rate_factor(progress: float, warm_up: float) -> float:
-    """Share of the peak learning rate at `progress` of the budget: up to 1 at `warm_up`, then to 0.
+def learning_rate_factor(
+    progress: float, warm_up: float, schedule: ScheduleName = "linear"
+) -> float:
+    """Share of the peak learning rate at `progress` of the budget: up to 1 at `warm_up`.
 
     >>> [learning_rate_factor(progress, 0.2) for progress in (0.0, 0.1, 0.2, 0.6, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
+    >>> [learning_rate_factor(progress, 0.2, "constant") for progress in (0.1, 0.2, 1.0)]
+    [0.5, 1.0, 1.0]
+    >>> [learning_rate_factor(progress, 0.0, "cooldown") for progress in (0.0, 0.25, 1.0)]
+    [1.0, 0.5, 0.0]
     """
     if progress < warm_up:
         return progress / warm_up
-    return max(1.0 - progress, 0.0) / (1.0 - warm_up)
+    if schedule == "constant":
+        return 1.0
+    left = max(1.0 - progress, 0.0) / (1.0 - warm_up)
+    return left if schedule == "linear" else 1.0 - math.sqrt(1.0 - left)
 
 
 class Trainer:
@@ -104,7 +114,7 @@ class Trainer:
             self.epoch_number += 1
             self._batch_index = 0
             self._epoch = self._batches.epoch(self._config.seed, self.epoch_number)
-        factor = learning_rate_factor(progress, self._config.warm_up)
+        factor = learning_rate_factor(progress, self._config.warm_up, self._config.schedule)
         learning_rate = self._config.learning_rate * factor
         set_learning_rate(self._optimizers, learning_rate)
         self._processes.draw_apart(self._config.seed, self.step_count)
@@ -173,6 +183,16 @@ class Trainer:
         self._batch_index = state["batch_index"]
         self._epoch = self._batches.epoch(self._config.seed, self.epoch_number)
         self._set_generators(state["generators"])
+
+    def branch(self, state: dict[str, Any], is_same_data: bool) -> None:
+        """Begin with the weights and the optimiser of another training's state.
+
+        Of the same data, the batches that come next there come next here.
+        """
+        counts: dict[str, Any] = {"step_count": 0, "token_count": 0}
+        if not is_same_data:
+            counts |= {"epoch_number": 0, "batch_index": 0, "generators": self._generators()}
+        self.restore({**state, "averaged": state["model"], **counts})
 
     def _generators(self) -> dict[str, Tensor]:
         """Where dropout's random numbers stand."""

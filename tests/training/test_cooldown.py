@@ -1,0 +1,135 @@
+"""A training at a constant learning rate, and cooldowns that make models of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from molspec import checkpoints
+from molspec.training import TrainConfig, cool_down, train
+from tests.training.test_train import column, weights
+from tests.training.tiny import CONFIG, assert_equal
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TRUNK = replace(CONFIG, schedule="constant", warm_up=0.25)
+
+#: Trains or cools down, and kills itself at a step.
+KILLED = """
+import json, os, signal, sys
+from molspec.training import TrainConfig, cool_down, train, trainer
+
+average, taken = trainer.Trainer._average, []
+def dying(self):
+    taken.append(None)
+    if len(taken) == int(last):
+        os.kill(os.getpid(), signal.SIGKILL)
+    average(self)
+trainer.Trainer._average = dying
+data, output, config, run, last = sys.argv[1:]
+if run:
+    cool_down(run, data, output, steps=10)
+else:
+    train(data, output, TrainConfig.from_json(json.loads(config)))
+"""
+
+
+@pytest.fixture(scope="module")
+def trunk(data: Path, one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("trunk") / "run"
+    train(data, output, TRUNK)
+    return output
+
+
+def killed(data: Path, output: Path, run: Path | None, step: int) -> bool:
+    config = json.dumps(replace(TRUNK, save_minutes=0.0).to_json())
+    arguments = [data, output, config, run or "", str(step)]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL)
+    return done.returncode != 0
+
+
+def test_the_learning_rate_stays(trunk: Path) -> None:
+    assert column(trunk, "log.csv", "learning_rate")[-1] == TRUNK.learning_rate
+
+
+def test_a_cooldown_learns_and_leaves_its_training_alone(
+    data: Path, trunk: Path, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes() for path in trunk.rglob("*") if path.is_file()}
+    outcome = cool_down(trunk, data, tmp_path / "cooled", share=0.5)
+    assert outcome.step_count == 12
+    assert {path: path.read_bytes() for path in trunk.rglob("*") if path.is_file()} == before
+    rates = column(tmp_path / "cooled", "log.csv", "learning_rate")
+    assert 0.0 < rates[-1] < 0.1 * TRUNK.learning_rate
+    assert outcome.best.loss < column(trunk, "validation.csv", "loss")[-1]
+    card = checkpoints.read(outcome.model).card
+    assert card is not None
+    assert "12 steps" in card
+
+
+def test_it_begins_with_the_next_batches_of_its_training(
+    data: Path, trunk: Path, tmp_path: Path
+) -> None:
+    cool_down(trunk, data, tmp_path / "cooled", steps=1)
+    stored, before = (
+        torch.load(path / "state.pt", weights_only=True)["trainer"]
+        for path in (tmp_path / "cooled", trunk)
+    )
+    assert stored["batch_index"] + 100 * stored["epoch_number"] != 1
+    assert stored["batch_index"] in (before["batch_index"] + 1, 1)
+    assert stored["step_count"] == 1
+
+
+def test_killed_at_random_both_come_to_the_same_weights(
+    data: Path, trunk: Path, tmp_path: Path
+) -> None:
+    chance = random.Random(3)
+    output = tmp_path / "run"
+    kills = sum(killed(data, output, None, chance.randint(2, 9)) for _ in range(3))
+    assert kills >= 2
+    train(data, output, replace(TRUNK, save_minutes=0.0))
+    assert_equal(weights(output), weights(trunk))
+
+    cool_down(trunk, data, tmp_path / "unbroken", steps=10)
+    assert killed(data, tmp_path / "cooled", output, 5)
+    train(data, output, replace(TRUNK, steps=30, save_minutes=0.0))  # it goes on meanwhile
+    cool_down(output, data, tmp_path / "cooled")
+    assert_equal(weights(tmp_path / "cooled"), weights(tmp_path / "unbroken"))
+
+
+def test_a_training_whose_rate_falls_is_cooled_from_where_it_is(data: Path, tmp_path: Path) -> None:
+    falling = replace(CONFIG, steps=20, warm_up=0.0)
+    train(data, tmp_path / "run", replace(falling, steps=10))
+    train(data, tmp_path / "run", falling)
+    state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
+    state["trainer"]["step_count"] = 15  # at a quarter of the rate
+    torch.save(state, tmp_path / "run" / "state.pt")
+    cool_down(tmp_path / "run", data, tmp_path / "cooled", steps=4)
+    config = json.loads((tmp_path / "cooled" / "config.json").read_text())
+    assert config["learning_rate"] == pytest.approx(0.25 * falling.learning_rate)
+    assert TrainConfig.from_json(config).schedule == "cooldown"
+
+
+def test_what_is_no_training_is_named(data: Path, trunk: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected the folder of a training that has a model"):
+        cool_down(tmp_path, data, tmp_path / "cooled")
+    with pytest.raises(ValueError, match="share is 0: expected more than 0, at most 1"):
+        cool_down(trunk, data, tmp_path / "cooled", share=0)
+    with pytest.raises(ValueError, match="holds a training that is no cooldown"):
+        cool_down(trunk, data, trunk)
+    with pytest.raises(ValueError, match="schedule is 'sine': expected linear or constant or"):
+        replace(CONFIG, schedule="sine")  # type: ignore[arg-type]
