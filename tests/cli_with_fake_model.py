@@ -17,6 +17,7 @@ class FakeModel:
     seconds = float(os.environ.get("FAKE_SECONDS", "0"))
     task = "product"
     canonical_queries = True
+    fingerprint = "product"
 
     def __init__(self) -> None:
         self.options: Any = None

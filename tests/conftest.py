@@ -32,6 +32,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def load(flags: ModelFlags) -> FakeModel:
         seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
+        seen["model"].fingerprint = flags.model_name  # another model has other weights
         return seen["model"]
 
     monkeypatch.setattr(loading, "load_model", load)

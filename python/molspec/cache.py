@@ -66,6 +66,12 @@ class AnswerCache:
             ) from error
         self._clock: int = last or 0
 
+    @staticmethod
+    def files(path: Path | None) -> list[Path]:
+        """The files of a cache: its own, and those that SQLite puts beside it."""
+        names = () if path is None else ("", "-journal", "-shm", "-wal")
+        return [Path(f"{path}{ending}") for ending in names]
+
     def __len__(self) -> int:
         with self._lock:
             (count,) = self._database.execute("select count(*) from answers").fetchone()

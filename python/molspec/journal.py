@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import RawIOBase
@@ -15,6 +17,7 @@ T = TypeVar("T")
 
 #: Settings that are told and decide nothing: a model is known by its weights.
 _TOLD = ("model",)
+_IS_LINK = "Is a link: expected a file"
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,12 @@ class Journal(Generic[T]):
         self._kind = kind
         self._header = _line(settings)
         self._whole_bytes = 0
-        if path.exists() and not anew:
+        #: Whether the job was begun.
+        self.is_there = os.path.lexists(path) and not anew
+        if os.path.lexists(path):
             _check_file(path)
-            with path.open("rb") as stream:
+        if self.is_there:
+            with open_unlinked(path, "rb") as stream:
                 first = stream.readline()
                 if self._header.startswith(first) and first != self._header:
                     return  # empty, or killed within the first line
@@ -79,7 +85,7 @@ class Journal(Generic[T]):
         """What is done. Raises ValueError where a whole line is no record."""
         if not self._whole_bytes:
             return
-        with self._path.open("rb") as stream:
+        with open_unlinked(self._path, "rb") as stream:
             next(stream)
             for number, line in enumerate(stream, start=2):
                 if not line.endswith(b"\n"):
@@ -89,6 +95,10 @@ class Journal(Generic[T]):
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
                     raise ValueError(f"{self._path}, line {number}: no record") from error
 
+    def last(self) -> T | None:
+        """The last record. Raises ValueError as `records` does."""
+        return next(iter(deque(self.records(), maxlen=1)), None)
+
     def begin_anew(self) -> None:
         """Forget what is done, in the file from the next record on."""
         self._whole_bytes = 0
@@ -96,7 +106,7 @@ class Journal(Generic[T]):
     @contextmanager
     def appending(self) -> Iterator[Callable[[T], None]]:
         """Open the file for what comes behind its last whole line."""
-        with open(self._path, "ab", buffering=0) as stream:
+        with open_unlinked(self._path, "ab") as stream:
             stream.truncate(self._whole_bytes)
             if not self._whole_bytes:
                 write_whole(stream, self._header, str(self._path))
@@ -106,21 +116,49 @@ class Journal(Generic[T]):
 
             yield append
 
+    def record(self, results: Iterable[T]) -> Iterator[T]:
+        """Append each result before it is given."""
+        with self.appending() as append:
+            for result in results:
+                append(result)
+                yield result
+
     def shorten(self, last: T) -> None:
         """Keep one record, where the others are of no more use."""
-        shorter = self._path.with_name(self._path.name + ".new")
-        with open(shorter, "wb", buffering=0) as stream:
-            record = _line(self._kind.write(last))
-            write_whole(stream, self._header + record, str(shorter))
+        content, shorter = self._header + _line(self._kind.write(last)), self.successor(self._path)
+        with open_unlinked(shorter, "wb") as stream:
+            write_whole(stream, content, str(shorter))
         shorter.replace(self._path)
+        self._whole_bytes = len(content)
+
+    @staticmethod
+    def successor(path: Path) -> Path:
+        """What is written to take a journal's place."""
+        return path.with_name(path.name + ".new")
 
 
 def _check_file(path: Path) -> None:
-    """Raise OSError for what is no file: a device can be read without end."""
+    """Raise OSError where that is a link, or no file: a device can be read without end."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, _IS_LINK, str(path))
     if not path.is_file():
         number = errno.EISDIR if path.is_dir() else errno.EINVAL
         words = "Is a directory" if path.is_dir() else "Is a device: expected a file"
         raise OSError(number, words, str(path))
+
+
+def open_unlinked(path: Path, mode: str) -> Any:
+    """Open a file without a buffer. Raises OSError, naming it, where it is a link to one."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+    try:
+        return open(path, mode, buffering=0, opener=opener)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            error.strerror = _IS_LINK
+        raise
 
 
 def _line(values: Any) -> bytes:

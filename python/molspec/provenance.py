@@ -10,10 +10,21 @@ from molspec.options import PredictOptions
 from molspec.strategy import chosen_drafter
 
 
+def model_settings(model: str, weights: str, device: str, dtype: str) -> dict[str, Any]:
+    """What decides answers beside the options, as `run_settings` has it."""
+    return {
+        "molspec": molspec.__version__,
+        "model": model,
+        "weights": weights,
+        "device": device,
+        "dtype": dtype,
+    }
+
+
 def run_settings(
     model: str, weights: str, device: str, dtype: str, options: PredictOptions
 ) -> dict[str, Any]:
-    """As JSON values, by which a job knows its own results again. Defaults are resolved.
+    """Settings as JSON values, defaults resolved: a job resumes where they are equal.
 
     model: what to call the model.
     weights: the fingerprint of its checkpoint.
@@ -23,11 +34,7 @@ def run_settings(
         del values[name]
     drafter = chosen_drafter(options, device)
     return {
-        "molspec": molspec.__version__,
-        "model": model,
-        "weights": weights,
-        "device": device,
-        "dtype": dtype,
+        **model_settings(model, weights, device, dtype),
         **values,
         "beam": _search(options),
         "beam_size": options.width,

@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
-    assert run("predict", "CO", "NC") == 0
-    assert capfd.readouterr() == ("CO\n   1.   60.7 %  CO\nNC\n   1.   60.7 %  CN\n", "")
+    assert run("predict", "CO", "N.C") == 0
+    assert capfd.readouterr() == ("CO\n   1.   60.7 %  CO\nN.C\n   1.   60.7 %  C.N\n", "")
     assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
 
 
@@ -70,8 +70,8 @@ def test_a_failed_query_leaves_the_others_and_status_1(
 def test_every_option_arrives(
     run: Run, loaded: dict[str, Any], arguments: str, options: dict[str, Any]
 ) -> None:
-    assert run("predict", "C", *arguments.split(), "-m", "a/b", "--dtype", "bfloat16") == 0
-    assert (loaded["name"], loaded["dtype"]) == ("a/b", "bfloat16")
+    assert run("predict", "C", *arguments.split(), "-m", "retro", "--dtype", "bfloat16") == 0
+    assert (loaded["name"], loaded["dtype"]) == ("retro", "bfloat16")
     assert loaded["model"].options == PredictOptions(**options)
 
 
@@ -141,6 +141,20 @@ def test_score_says_how_probable_targets_are(run: Run, tmp_path: Path, capfd: Ca
     assert first["predictions"][0]["smiles"] == "CC(=O)Cl.Nc1ccccc1"
     assert first["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
     assert "'X'" in second["error"]
+    capfd.readouterr()
+    output = str(tmp_path / "scores.jsonl")
+    for _ in range(2):  # the second time, nothing is left to do
+        assert run("score", str(table), "--model", "retro", "-o", output) == 1
+    assert [json.loads(line) for line in Path(output).read_text().splitlines()] == [first, second]
+    assert "1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do" in (
+        capfd.readouterr().err
+    )
+    assert run("score", str(table), "--model", "retro", "-o", output, "--aligned") == 2
+    assert "aligned is True, but" in capfd.readouterr().err
+    text = table.read_text()
+    assert run("score", str(table), "--model", "retro", "-o", str(table), "--overwrite") == 2
+    assert f"{table}, which it reads as TABLE" in capfd.readouterr().err
+    assert table.read_text() == text
     table.write_text("product,reactants\n")
     assert run("score", str(table), "--model", "retro") == 2
     assert capfd.readouterr().err == "molspec: there are no queries in TABLE\n"
@@ -205,7 +219,10 @@ def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
 
 def in_shell(arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = f"exec {sys.executable} -m tests.cli_with_fake_model {arguments}"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+    }
     return subprocess.run(
         ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True
     )
@@ -246,7 +263,8 @@ WRONG_USE = {
     "predict --input absent.smi": "absent.smi: No such file or directory",
     "predict --input .": ".: Is a directory",
     "predict --input empty.smi": "there are no queries in empty.smi",
-    "predict --input some.smi --output ./some.smi": "./some.smi: --output is the file of --input",
+    "predict --input some.smi --output ./some.smi": "the job would write or remove some.smi, which "
+    "it reads as --input some.smi: expected another output",
     "predict C --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
     "predict C --output .": ".: Is a directory",
     "predict C --output /dev/full": "/dev/full: No space left on device",
@@ -509,11 +527,13 @@ def test_a_progress_bar_for_more_than_a_few(
     count: int,
     shown: bool,
 ) -> None:
-    (tmp_path / "in.smi").write_text("CO\n" * count)
+    (tmp_path / "in.smi").write_text("C.O\n" * count)
     loaded["model"].seconds = 0.01
     seen = run_on_a_terminal(run, monkeypatch, "predict", "--input", str(tmp_path / "in.smi"))
     assert (f"{count}/{count} [" in seen) == shown
-    assert shown or seen == ""
+    summary = f"molspec: {count} of {count} queries answered, 0 refused, 0 failed, in "
+    assert seen.rpartition("molspec: ")[2].startswith(summary[9:])
+    assert shown or seen.startswith(summary)
 
 
 def test_loading_shows_a_bar_that_goes(
@@ -523,7 +543,7 @@ def test_loading_shows_a_bar_that_goes(
     seen = run_on_a_terminal(run, monkeypatch, *asked)
     assert "loading PyTorch |" in seen
     assert "loading product |" in seen
-    assert seen.endswith("\r")
+    assert "\rmolspec: 1 of 1 queries answered" in seen
 
 
 def test_an_evaluation_shows_how_far_it_is(

@@ -65,6 +65,21 @@ class TestWithSyntheseus:
         assert run(*job) == 0
         assert run(*job, "--algorithm", "mcts") == 2  # another search
 
+    def test_a_job_writes_over_nothing_that_it_reads(
+        self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        targets, stock = tmp_path / "targets.jsonl", tmp_path / "stock.jsonl"
+        targets.write_text("CCO\n")
+        stock.write_text("CCO\n")
+        for output, option in ((targets, "--input"), (stock, "--stock")):
+            given = ("-i", str(targets), "--stock", str(stock), "-o", str(output))
+            assert run("plan", *given, "--overwrite") == 2
+            assert f"{output}, which it reads as {option}" in capsys.readouterr().err
+        given = ("-i", str(targets), "--stock", str(stock), "--cache", str(targets))
+        assert run("plan", *given) == 2
+        assert f"{targets}, which it reads as --input" in capsys.readouterr().err
+        assert targets.read_text() == stock.read_text() == "CCO\n"
+
     def test_a_stock_without_molecules_is_refused(
         self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:

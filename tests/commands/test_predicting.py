@@ -132,11 +132,15 @@ def test_the_same_command_again_asks_nothing(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     output = str(tmp_path / "out.csv")
-    assert run("predict", "CO", "X", "-o", output) == 1
+    assert run("predict", "C.O", "X", "-o", output) == 1
     before = (tmp_path / "out.csv").read_bytes()
     loaded["model"].predict_stream = lambda *_, **__: iter(())
-    assert run("predict", "CO", "X", "-o", output) == 1
-    assert capfd.readouterr().err == f"molspec: {output} has the answers to all 2 queries\n"
+    assert capfd.readouterr().err.endswith(f'; each has its "error" in {output}\n')
+    assert run("predict", "C.O", "X", "-o", output) == 1
+    assert capfd.readouterr().err == (
+        "molspec: 1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do; "
+        f'each has its "error" in {output}\n'
+    )
     assert (tmp_path / "out.csv").read_bytes() == before
 
 
@@ -146,6 +150,7 @@ def test_other_settings_weights_and_queries_are_refused(
     output = tmp_path / "out.csv"
     command = ("predict", "CO", "-o", str(output))
     assert run(*command) == 0
+    capfd.readouterr()
     before = output.read_bytes()
     for more, message in {
         ("-n", "2"): "n_best is 2, but",
@@ -242,3 +247,72 @@ def test_more_processes_than_cores_are_said(
     monkeypatch.setattr("molspec.processes.usable_cores", lambda: 2)
     assert run("predict", "CO", "--processes", "3") == 0
     assert "--processes 3 is more than the number of usable cores, 2" in capfd.readouterr().err
+
+
+def test_a_summary_says_what_became_of_the_queries(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    source = tmp_path / "in.smi"
+    source.write_text("C.O\nC.X\nO.X\n")
+    assert run("predict", "-i", str(source), "-f", "jsonl") == 1
+    (summary,) = capfd.readouterr().err.splitlines()
+    assert summary.startswith("molspec: 1 of 3 queries answered, 2 refused, 0 failed, in ")
+    assert summary.endswith('s; each has its "error" in the output')
+    assert run("predict", "C.O", "O.C") == 0  # all is said by the answers
+    assert capfd.readouterr().err == ""
+    output = tmp_path / "out.csv"
+    assert run("predict", "C.O", "-o", str(output)) == 0
+    assert run("predict", "C.O", "N.C", "-o", str(output)) == 0
+    assert "2 of 2 queries answered, 0 refused, 0 failed, 1 of them now, in" in (
+        capfd.readouterr().err
+    )
+
+
+def test_a_single_molecule_asked_for_its_product_is_hinted_at(
+    run: Run, loaded: dict[str, Any], capfd: Captured
+) -> None:
+    for queries, is_hinted in ((["CO"], True), (["CO", "C.O"], False), (["C>O>"], False)):
+        assert run("predict", *queries) == 0
+        assert ("hint: every query is a single molecule" in capfd.readouterr().err) == is_hinted
+    loaded["model"].task = "retro"
+    assert run("predict", "CO") == 0
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_job_never_writes_over_its_input(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured, link: bool
+) -> None:
+    for name, output, more in (
+        ("q.smi", "q.smi", ()),
+        ("q.smi", "q.smi", ("--overwrite", "-f", "csv")),
+        ("q.csv.unfinished", "q.csv", ("--overwrite",)),
+        ("q.csv.journal", "q.csv", ("--overwrite",)),
+        ("q-00001.smi", "q.smi", ("--part-size", "1", "--overwrite")),
+    ):
+        source, given = tmp_path / name, tmp_path / "link.smi"
+        source.write_text("C.O a\n")
+        given.unlink(missing_ok=True)
+        given.symlink_to(source)
+        where = str(given if link else source)
+        arguments = ("-i", where, "--input-format", "smi", "-o", str(tmp_path / output))
+        assert run("predict", *arguments, *more) == 2
+        assert f"{source}, which it reads as --input {where}" in capfd.readouterr().err
+        assert source.read_text() == "C.O a\n"
+        source.unlink()
+
+
+def test_standard_input_and_output_may_not_be_one_file(tmp_path: Path) -> None:
+    """As `predict -i q.smi >> q.smi`, which would answer its own answers."""
+    source = tmp_path / "q.smi"
+    source.write_text("C.O\n")
+    for arguments in ("-i q.smi >> q.smi", "-i - < q.smi >> q.smi", "-i - -o q.smi < q.smi"):
+        done = subprocess.run(
+            ["sh", "-c", f"cd {tmp_path} && exec {' '.join(PROGRAM)} {arguments}"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert b"which it reads as --input" in done.stderr
+        assert source.read_text() == "C.O\n"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import RawIOBase
 from itertools import count
 from pathlib import Path
@@ -19,6 +21,7 @@ from molspec.files import (
     Query,
     ResultFile,
     ResultStream,
+    check_apart,
     is_stream,
     results,
 )
@@ -27,6 +30,7 @@ from molspec.results import Prediction, Result
 QUERIES = [Query("CO", "a"), Query("X", "b"), Query("CN"), Query("CC", "ü"), Query("CO", "a")]
 CONTEXT = OutputContext("retro", "retro")
 SETTINGS = {"model": "retro", "n_best": 1}
+OTHER = {"model": "retro", "n_best": 2}
 
 
 class Killed(BaseException):
@@ -254,3 +258,135 @@ def test_a_full_disk_names_the_file() -> None:
     stream = ResultStream("/dev/full", FORMATS["csv"], CONTEXT)
     with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
         list(stream.write(answers(QUERIES)))
+
+
+def test_a_job_writes_over_nothing_that_it_reads(folder: Path) -> None:
+    """Whatever the file is called: as the output, beside it, as a part, by a link."""
+    names = ("out.csv", "out.csv.unfinished", "out.csv.journal", "out.csv.journal.new")
+    for number, name in enumerate((*names, "out-00002.csv", "out-00007.csv.unfinished")):
+        place = folder / str(number)
+        place.mkdir()
+        source = place / name
+        source.write_text("CO a\n")
+        (place / "linked.smi").symlink_to(source)
+        (place / "also.smi").hardlink_to(source)
+        for read in (source, place / "linked.smi", place / "also.smi", place):
+            for overwrite in (False, True):
+                with pytest.raises(ValueError, match=f"{name}, which it reads as --input"):
+                    ResultFile(
+                        *(place / "out.csv", FORMATS["csv"], CONTEXT, SETTINGS),
+                        part_size=2 if "-" in name else None,
+                        overwrite=overwrite,
+                        reads={"--input": read, "--stock": None},
+                    )
+        assert source.read_text() == "CO a\n"
+    with pytest.raises(ValueError, match="standard output, which it reads as --input"):
+        check_apart({"--input": source}, [os.open(source, os.O_RDONLY)])
+    check_apart({"--input": "/dev/null"}, [Path("/dev/null")])  # no file: it may be both
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", ["out-00001.csv", "out-00002.csv", "out-00009.csv"])
+def test_parts_of_others_stay(folder: Path, name: str, overwrite: bool) -> None:
+    (folder / name).write_text("foreign\n")
+    with pytest.raises(ValueError, match=f"{name} is there already"):
+        open_file(folder, part_size=2, overwrite=overwrite)
+    assert content(folder) == {name: b"foreign\n"}
+
+
+def test_a_part_that_comes_between_stays(folder: Path) -> None:
+    file = open_file(folder, part_size=2)
+    writing = file.write(answers(file.rest(iter(QUERIES))))
+    next(writing)
+    (folder / "out-00002.csv").write_text("foreign\n")
+    with pytest.raises(FileExistsError, match=r"out-00002.csv is there since the job began"):
+        list(writing)
+    assert (folder / "out-00002.csv").read_text() == "foreign\n"
+
+
+def test_what_was_being_written_without_a_journal_is_of_others(folder: Path) -> None:
+    (folder / "out.csv.unfinished").write_text("foreign\n")
+    with pytest.raises(ValueError, match=r"out.csv.unfinished is there already"):
+        open_file(folder)
+    assert content(folder) == {"out.csv.unfinished": b"foreign\n"}
+
+
+def test_a_job_that_overwrites_parts_and_is_killed_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whole").mkdir()
+    run(open_file(tmp_path / "whole", part_size=2))
+    for last in count():
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        run(open_file(folder, part_size=1))
+        (folder / "out-00001.csv.unfinished").write_text("left")
+        with monkeypatch.context() as patch:
+            dying(patch, last)
+            try:
+                run(open_file(folder, part_size=2, settings=OTHER, overwrite=True))
+                break
+            except Killed:
+                pass
+        begun = json.loads((folder / "out.csv.journal").read_text().splitlines()[0]) == OTHER
+        run(open_file(folder, part_size=2, settings=OTHER, overwrite=not begun))
+        parts = {name: text for name, text in content(folder).items() if "journal" not in name}
+        whole = content(tmp_path / "whole")
+        assert parts == {name: text for name, text in whole.items() if "journal" not in name}
+    assert last > 2 * len(QUERIES)
+
+
+def test_a_link_is_written_through_and_stays(folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "out.csv").symlink_to(folder / "data" / "there.csv")
+    run(open_file(folder), QUERIES[:2])
+    run(open_file(folder))
+    assert (folder / "out.csv").is_symlink()
+    assert sorted(content(folder / "data")) == ["there.csv", "there.csv.journal"]
+    (folder / "loop.csv").symlink_to(folder / "loop.csv")
+    with pytest.raises(OSError, match="symbolic links"):
+        ResultFile(folder / "loop.csv", FORMATS["csv"], CONTEXT, SETTINGS)
+
+
+@pytest.mark.parametrize("ending", ["unfinished", "journal", "journal.new"])
+def test_no_link_beside_the_output_is_followed(folder: Path, ending: str) -> None:
+    other = folder / "other.txt"
+    other.write_text("")
+    (folder / f"out.csv.{ending}").symlink_to(other)
+    for overwrite in (False, True):
+        with pytest.raises((OSError, ValueError), match=r"out.csv.\w+"):
+            run(open_file(folder, overwrite=overwrite))
+    assert other.read_text() == ""
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_every_changed_bit_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Of what is written, and of the journal's last record."""
+    with monkeypatch.context() as patch:
+        if killed:
+            dying(patch, 7)
+        with suppress(Killed):
+            run(open_file(folder, "html"), QUERIES)
+    written = folder / ("out.html.unfinished" if killed else "out.html")
+    journal_path = folder / "out.html.journal"
+    progress = open_file(folder, "html").progress
+    assert progress.done == (2 if killed else 5)
+    content, lines = written.read_bytes(), journal_path.read_bytes().splitlines(keepends=True)
+    last = lines[2] if killed else lines[1]
+    for at in range(0, progress.end, 997):
+        written.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        with pytest.raises(ValueError, match="its bytes have changed: --overwrite begins anew"):
+            open_file(folder, "html")
+    written.write_bytes(content)
+    head = b"".join(lines[:2] if killed else lines[:1])
+    for at in range(len(last) - 1):
+        journal_path.write_bytes(head + last[:at] + bytes([last[at] ^ 1]) + last[at + 1 :])
+        with pytest.raises(ValueError, match=r"no record|is not what|is there already"):
+            open_file(folder, "html")
+    values = json.loads(last)
+    for name, value in (("failed", []), ("end", 1), ("done", "5"), ("parts", 9), ("other", 1)):
+        journal_path.write_bytes(head + json.dumps({**values, name: value}).encode() + b"\n")
+        with pytest.raises(ValueError, match=r"out.html.journal, line \d: no record"):
+            open_file(folder, "html")

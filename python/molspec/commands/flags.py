@@ -171,6 +171,16 @@ Form = Annotated[
     typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
 ]
 
+OutputName = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", help="Output file; an interrupted run resumes. - writes to stdout."
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Begin anew where the output is there already.")
+]
+
 
 @dataclass(frozen=True)
 class InputFlags:
@@ -205,16 +215,9 @@ class InputFlags:
 class OutputFlags:
     """Where results go, and in what form."""
 
-    output_name: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", help="File for the results, gone on with where begun; - is stdout."
-        ),
-    ] = STANDARD
+    output_name: OutputName = STANDARD
     output_form: Form = None
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew where there is such a file.")
-    ] = False
+    overwrite: Overwrite = False
     part_size: Annotated[
         int | None, typer.Option(help="Results a file: NAME-00001, NAME-00002 and so on.")
     ] = None

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
 from hashlib import blake2b
-from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from molspec import __version__, files
-from molspec.commands import loading
-from molspec.commands.flags import STANDARD, InputFlags, ModelFlags, with_flags
-from molspec.console.progress import counted, is_shown
+from molspec.commands import jobs, loading
+from molspec.commands.flags import (
+    STANDARD,
+    InputFlags,
+    ModelFlags,
+    OutputName,
+    Overwrite,
+    with_flags,
+)
 from molspec.console.usage import (
     UsageError,
-    check_standard_output,
     one_line_errors,
-    print_err,
     value_errors_are_usage_errors,
 )
-from molspec.files import OutputContext, ResultFile, ResultStream
+from molspec.files import OutputContext, Query
 
 if TYPE_CHECKING:
     from molspec.planners.routes import Plan
-    from molspec.planners.search import Limits
-    from molspec.predictor import Model
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -79,19 +79,12 @@ def plan_command(
     cache: Annotated[
         Path | None, typer.Option(help="File of answers of the model, for searches to come.")
     ] = None,
-    output_name: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", help="File for the plans, gone on with where begun; - is stdout."
-        ),
-    ] = STANDARD,
+    output_name: OutputName = STANDARD,
     output_form: Annotated[
         PlanForm | None,
         typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew where there is such a file.")
-    ] = False,
+    overwrite: Overwrite = False,
     *,
     source: InputFlags,
     model: RetroFlags,
@@ -106,30 +99,42 @@ def plan_command(
             _check_installed()
             from molspec.planners import formats
 
-            form = _form(output_name, output_form)
-            if output_name == STANDARD:
-                check_standard_output()
-            formats.FORMATS[form].check()
+            form = jobs.chosen_format(output_name, output_form, formats.FORMATS)
         with files.open_source(source.input_name, source.form, targets or ()) as opened:
             with value_errors_are_usage_errors():
+                from molspec.cache import AnswerCache
                 from molspec.planners.search import Limits, Planner, read_stock
+                from molspec.provenance import model_settings
 
                 limits = Limits(routes, seconds, expansions)
                 for_sale = read_stock(stock)
                 loaded = loading.load_model(model)
                 queries = opened.queries(source.column, source.id_column, "retro")
-                settings = {
-                    **_searched_with(loaded, model, limits, n_best, algorithm.value),
-                    "stock": _digest(for_sale),
-                    "format": form,
-                }
-                target = _target(output_name, form, model, settings, overwrite)
-                done = target.progress.done
-                rest = target.rest(iter(queries))
-                ahead = list(islice(rest, 1))
-                if not ahead and not done:
-                    raise UsageError(f"there are no targets in {opened.name}")
-                from molspec.cache import AnswerCache
+                reads = jobs.files_read(model, source, stock=stock)
+                files.check_apart(reads, AnswerCache.files(cache))
+                results = jobs.open_results(
+                    output_name,
+                    formats.FORMATS[form],
+                    OutputContext(
+                        *(model.model_name, "retro"),
+                        about=f"Found with {model.model_name}, {model.dtype}; "
+                        f"molspec {__version__}.",
+                    ),
+                    {
+                        **model_settings(
+                            *(model.model_name, loaded.fingerprint, model.device, model.dtype)
+                        ),
+                        "n_best": n_best,
+                        "algorithm": algorithm.value,
+                        **asdict(limits),
+                        "stock": _digest(for_sale),
+                        "format": form,
+                    },
+                    {**reads, "--cache": cache},
+                    overwrite=overwrite,
+                )
+
+            def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
                 from molspec.planners.expander import Expander
                 from molspec.planners.syntheseus import BackwardModel
 
@@ -137,12 +142,17 @@ def plan_command(
                 backward = BackwardModel(
                     expander=expander, default_num_results=n_best, use_cache=True
                 )
-                planner = Planner(backward, for_sale, limits, algorithm.value)
-            plans = target.write(planner.plans(chain(ahead, rest), done))
-            _work_off(plans, output_name, opened.count(), done)
-            if not ahead:
-                print_err(f"{output_name} has the plans of all {done} targets")
-    raise typer.Exit(1 if target.progress.failed else 0)
+                return Planner(backward, for_sale, limits, algorithm.value).plans(rest, done)
+
+            status = jobs.run(
+                *(results, queries, plan),
+                source=opened.name,
+                output=output_name,
+                unit="targets",
+                count=opened.count,
+                quiet=output_name == STANDARD and source.input_name is None,
+            )
+    raise typer.Exit(status)
 
 
 def _check_installed() -> None:
@@ -154,49 +164,5 @@ def _check_installed() -> None:
         ) from error
 
 
-def _searched_with(
-    loaded: Model, model: ModelFlags, limits: Limits, n_best: int, algorithm: str
-) -> dict[str, Any]:
-    """What decides plans, by which a job knows its own again."""
-    return {
-        "molspec": __version__,
-        "model": model.model_name,
-        "weights": loaded.fingerprint,
-        "device": model.device,
-        "dtype": model.dtype,
-        "n_best": n_best,
-        "algorithm": algorithm,
-        **asdict(limits),
-    }
-
-
 def _digest(stock: set[str]) -> str:
     return blake2b("\n".join(sorted(stock)).encode(), digest_size=16).hexdigest()
-
-
-def _form(output_name: str, form: PlanForm | None) -> str:
-    from molspec.planners import formats
-
-    if form is not None:
-        return form.value
-    return "text" if files.is_stream(output_name) else files.format_of(output_name, formats.FORMATS)
-
-
-def _target(
-    name: str, form: str, model: ModelFlags, settings: dict[str, Any], overwrite: bool
-) -> ResultFile[Plan] | ResultStream[Plan]:
-    from molspec.planners import formats
-
-    about = f"Found with {model.model_name}, {model.dtype}; molspec {__version__}."
-    context = OutputContext(model.model_name, "retro", about=about)
-    if files.is_stream(name):
-        return ResultStream(name, formats.FORMATS[form], context)
-    return ResultFile(Path(name), formats.FORMATS[form], context, settings, overwrite=overwrite)
-
-
-def _work_off(plans: Iterator[Plan], output_name: str, total: int | None, done: int) -> None:
-    """Let the plans be written, with progress on a terminal that does not show them."""
-    if is_shown(output_name == STANDARD and sys.stdout.isatty()):
-        plans = counted(plans, "targets", total, done)
-    for _ in plans:
-        pass

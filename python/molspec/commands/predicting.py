@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from molspec import __version__, files
-from molspec.commands import loading
+from molspec.commands import jobs, loading
 from molspec.commands.flags import (
     STANDARD,
     CanonicalQueries,
@@ -21,22 +19,21 @@ from molspec.commands.flags import (
     InputFlags,
     ModelFlags,
     OutputFlags,
-    OutputForm,
+    OutputName,
+    Overwrite,
     Processes,
     QueryColumn,
     Table,
     TargetColumn,
     with_flags,
 )
-from molspec.console.progress import counted, is_shown
 from molspec.console.usage import (
     UsageError,
-    check_standard_output,
     one_line_errors,
     print_err,
     value_errors_are_usage_errors,
 )
-from molspec.files import FORMATS, Answer, OutputContext, Query, ResultFile, ResultStream
+from molspec.files import FORMATS, Answer, OutputContext, Query
 
 if TYPE_CHECKING:
     from molspec.options import PredictOptions
@@ -66,27 +63,51 @@ def predict_command(
         with value_errors_are_usage_errors():
             options = decoding.options()
             count = loading.process_count(processes)
-            _check(smiles, source, output)
+            _check(smiles, source)
+            form = jobs.chosen_format(output.output_name, output.output_form, FORMATS)
         with files.open_source(source.input_name, source.form, smiles or ()) as opened:
             with value_errors_are_usage_errors():
                 loaded = loading.load_model(model)
-                queries = opened.queries(source.column, source.id_column, loaded.task)
-                target = _target(output, loaded, model, options, source.strip_salts)
-                done = target.progress.done
-                rest = target.rest(_readable(queries))
-                ahead = list(islice(rest, 1))
-                if not ahead and not done:
-                    raise UsageError(f"there are no queries in {opened.name}")
-                answers = files.ask(
-                    *(loaded, chain(ahead, rest), options),
+                queries = _Counted(opened.queries(source.column, source.id_column, loaded.task))
+                results = _results(form, source, output, loaded, model, options)
+
+            def answer(rest: Iterator[Query], done: int) -> Iterator[Answer]:
+                return files.ask(
+                    *(loaded, rest, options),
                     done=done,
                     strip_salts=source.strip_salts,
                     processes=count,
                 )
-            _work_off(target.write(answers), output.output_name, opened.count, done)
-            if not ahead:
-                print_err(f"{output.output_name} has the answers to all {done} queries")
-    raise typer.Exit(1 if target.progress.failed else 0)
+
+            status = jobs.run(
+                results,
+                iter(queries),
+                answer,
+                source=opened.name,
+                output=output.output_name,
+                count=opened.count,
+                quiet=output.output_name == STANDARD and source.input_name is None,
+            )
+        if loaded.task == "product" and queries.count == queries.single:
+            print_err(
+                "hint: every query is a single molecule, and this model predicts what reactants "
+                "give; -m retro predicts the reactants of a product"
+            )
+    raise typer.Exit(status)
+
+
+class _Counted:
+    """Queries, and how many of them are a single molecule."""
+
+    def __init__(self, queries: Iterator[Query]) -> None:
+        self._queries = queries
+        self.count = self.single = 0
+
+    def __iter__(self) -> Iterator[Query]:
+        for query in self._queries:
+            self.count += 1
+            self.single += not {".", ">"} & set(query.smiles)
+            yield query
 
 
 @with_flags
@@ -94,10 +115,9 @@ def score_command(
     table_path: Table,
     query_column: QueryColumn = None,
     target_column: TargetColumn = None,
-    output_name: Annotated[
-        str, typer.Option("--output", "-o", help="File for the results; - is stdout.")
-    ] = STANDARD,
+    output_name: OutputName = STANDARD,
     output_form: Form = None,
+    overwrite: Overwrite = False,
     batch_size: Annotated[int, typer.Option(help="Pairs under way together.")] = 32,
     canonical_queries: CanonicalQueries = None,
     aligned: Annotated[
@@ -110,83 +130,88 @@ def score_command(
     """Say how probable a model finds the targets of a table, spelt as they are or --aligned."""
     with one_line_errors():
         from molspec.evaluation import PairTable
+        from molspec.provenance import model_settings
 
         with value_errors_are_usage_errors():
-            form = _form(output_name, output_form)
+            form = jobs.chosen_format(output_name, output_form, FORMATS)
             count = loading.process_count(processes)
-            if output_name == STANDARD:
-                check_standard_output()
             loaded = loading.load_model(model)
             table = PairTable(table_path, query_column, target_column, loaded.task)
-            results = loaded.log_probs_stream(
-                ((row.query, row.target) for row in table),
+            if canonical_queries is None:
+                canonical_queries = loaded.canonical_queries
+            settings = {
+                **model_settings(model.model_name, loaded.fingerprint, model.device, model.dtype),
+                "canonical_queries": canonical_queries,
+                "aligned": aligned,
+                "format": form,
+            }
+            results = jobs.open_results(
+                output_name,
+                FORMATS[form],
+                OutputContext(model.model_name, loaded.task, as_written=True),
+                settings,
+                {**jobs.files_read(model), "TABLE": table_path},
+                overwrite=overwrite,
+            )
+
+        def answer(rest: Iterator[Query], done: int) -> Iterator[Answer]:
+            return files.score(
+                *(loaded, rest),
+                done=done,
                 batch_size=batch_size,
                 canonical_queries=canonical_queries,
                 aligned=aligned,
                 processes=count,
             )
-        answers = (
-            Answer(number, Query(result.query), result)
-            for number, result in enumerate(results, start=1)
-        )
-        context = OutputContext(model.model_name, loaded.task, as_written=True)
-        first = list(islice(answers, 1))
-        if not first:
-            raise UsageError("there are no queries in TABLE")
-        target = ResultStream(output_name, FORMATS[form], context)
-        _work_off(target.write(chain(first, answers)), output_name)
-    raise typer.Exit(1 if target.progress.failed else 0)
+
+        queries = (Query(row.query, target=row.target) for row in table)
+        status = jobs.run(results, queries, answer, source="TABLE", output=output_name)
+    raise typer.Exit(status)
 
 
-def _check(smiles: list[str] | None, source: InputFlags, output: OutputFlags) -> None:
-    """Raise UsageError or ValueError where queries or results have no place."""
-    given = source.input_name
-    if bool(smiles) == (given is not None):
+def _check(smiles: list[str] | None, source: InputFlags) -> None:
+    """Raise UsageError where queries are not given in one way."""
+    if bool(smiles) == (source.input_name is not None):
         raise UsageError("give queries either as SMILES or by --input, FILE or -")
     for text in smiles or ():
         if files.is_named_as_source(text) and Path(text).is_file():
             raise UsageError(f"{text} is a file: give it by --input")
-    _form(output.output_name, output.output_form)
-    if output.output_name == STANDARD:
-        check_standard_output()
-    if given is None or STANDARD in (given, output.output_name):
-        return
-    if Path(output.output_name).exists() and Path(output.output_name).samefile(given):
-        raise UsageError(f"{output.output_name}: --output is the file of --input")
 
 
-def _form(output_name: str, form: OutputForm | None) -> str:
-    """Name of the form to write. Raises ValueError where the file's name asks for none."""
-    if form is not None:
-        return form.value
-    return "text" if files.is_stream(output_name) else files.format_of(output_name)
-
-
-def _target(
-    output: OutputFlags, loaded: Model, model: ModelFlags, options: PredictOptions, stripped: bool
-) -> ResultFile[Answer] | ResultStream[Answer]:
+def _results(
+    form: str,
+    source: InputFlags,
+    output: OutputFlags,
+    loaded: Model,
+    model: ModelFlags,
+    options: PredictOptions,
+) -> jobs.Results[Answer]:
     """Where results go. Raises ValueError where what is there is of another job."""
-    form = _form(output.output_name, output.output_form)
+    from molspec.provenance import run_settings
+
     if form == "rsmi" and loaded.task is None:
         raise UsageError("format is 'rsmi': the model does not say which side it answers")
-    FORMATS[form].check()
     about = (
         f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
     )
     context = OutputContext(
         *(model.model_name, loaded.task, output.as_written, about), _further_columns(options)
     )
-    if files.is_stream(output.output_name):
-        return ResultStream(output.output_name, FORMATS[form], context)
+    if options.canonical_queries is None:
+        options = replace(options, canonical_queries=loaded.canonical_queries)
     settings = {
-        **_settings(loaded, model, options),
+        **run_settings(*(model.model_name, loaded.fingerprint, model.device, model.dtype, options)),
         "format": form,
         "as_written": output.as_written,
-        "strip_salts": stripped,
+        "strip_salts": source.strip_salts,
         "part_size": output.part_size,
     }
-    path = Path(output.output_name)
-    return ResultFile(path, FORMATS[form], context, settings, output.part_size, output.overwrite)
+    return jobs.open_results(
+        *(output.output_name, FORMATS[form], context, settings),
+        jobs.files_read(model, source),
+        output.part_size,
+        output.overwrite,
+    )
 
 
 def _how(options: PredictOptions) -> str:
@@ -205,32 +230,3 @@ def _further_columns(options: PredictOptions) -> tuple[str, ...]:
         "tolerated": options.verification == "relaxed",
     }
     return tuple(name for name, there in has.items() if there)
-
-
-def _settings(loaded: Model, model: ModelFlags, options: PredictOptions) -> dict[str, Any]:
-    from molspec import checkpoints, models
-    from molspec.provenance import run_settings
-
-    if options.canonical_queries is None:
-        options = replace(options, canonical_queries=loaded.canonical_queries)
-    weights = checkpoints.read(models.locate(model.model_name)).fingerprint()
-    return run_settings(model.model_name, weights, model.device, model.dtype, options)
-
-
-def _readable(queries: Iterator[Query]) -> Iterator[Query]:
-    """Let a row that cannot be read, such as one that is no csv, end the command in a line."""
-    with value_errors_are_usage_errors():
-        yield from queries
-
-
-def _work_off(
-    answers: Iterator[Answer],
-    output_name: str,
-    count: Callable[[], int | None] = lambda: None,
-    done: int = 0,
-) -> None:
-    """Let the answers be written, with progress on a terminal that does not show them."""
-    if is_shown(output_name == STANDARD and sys.stdout.isatty()):
-        answers = counted(answers, "queries", count(), done)
-    for _ in answers:
-        pass

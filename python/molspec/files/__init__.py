@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from molspec.files.answer import Answer, Answered, Query
+from molspec.files.answer import Answer, Answered, AnswerT, Query
 from molspec.files.asking import (
     PreparedQuery,
     answer_to,
@@ -10,9 +10,11 @@ from molspec.files.asking import (
     check_salts,
     is_hinted,
     prepare_query,
+    score,
 )
 from molspec.files.context import OutputContext
 from molspec.files.formats import FORMATS, Format, format_of
+from molspec.files.places import Reads, check_apart
 from molspec.files.results import ResultFile, ResultStream, is_stream
 from molspec.files.sources import (
     INPUT_FORMATS,
@@ -26,16 +28,19 @@ __all__ = [
     "FORMATS",
     "INPUT_FORMATS",
     "Answer",
+    "AnswerT",
     "Answered",
     "Format",
     "OutputContext",
     "PreparedQuery",
     "Query",
+    "Reads",
     "ResultFile",
     "ResultStream",
     "Source",
     "answer_to",
     "ask",
+    "check_apart",
     "check_salts",
     "find_query_column",
     "format_of",
@@ -44,4 +49,5 @@ __all__ = [
     "is_stream",
     "open_source",
     "prepare_query",
+    "score",
 ]

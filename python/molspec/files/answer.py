@@ -18,6 +18,8 @@ class Query:
     name: str = ""
     #: Why the file's record is no SMILES, where it is none.
     error: str | None = None
+    #: What the model is to score, where it is not to predict.
+    target: str = ""
 
 
 class Answered(Protocol):
@@ -34,6 +36,10 @@ class Answered(Protocol):
     @property
     def error(self) -> str | None:
         """Why there is no result, where there is none."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is none because the query cannot be asked."""
 
 
 AnswerT = TypeVar("AnswerT", bound=Answered)
@@ -59,3 +65,8 @@ class Answer:
     def error(self) -> str | None:
         """Why there is no answer, where there is none."""
         return self.result.error
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the query cannot be asked: it was answered without a call of the decoder."""
+        return self.error is not None and self.result.statistics.decoder_calls == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from molspec.files.answer import Answer, Query
 
@@ -56,6 +56,30 @@ def ask(
     return (
         answer_to(number, asked, result, hinted)
         for number, (asked, result) in enumerate(answered, start=done + 1)
+    )
+
+
+def score(
+    model: Model,
+    queries: Iterable[Query],
+    *,
+    done: int = 0,
+    processes: Processes = 1,
+    **options: Any,
+) -> Iterator[Answer]:
+    """Score the target of every query, in their order, read as they are needed.
+
+    The options are those of `Model.log_probs_stream`. Raises ValueError where one makes no sense.
+    """
+    from molspec.streams import beside
+
+    def results(asked: Iterator[Query]) -> Iterator[Result]:
+        pairs = ((query.smiles, query.target) for query in asked)
+        return model.log_probs_stream(pairs, processes=processes, **options)
+
+    return (
+        Answer(number, query, result)
+        for number, (query, result) in enumerate(beside(queries, results), start=done + 1)
     )
 
 

@@ -1,61 +1,96 @@
-"""Files of results that go on after a kill, and are there only when they are whole."""
+"""Files of results: resumed after an interruption, and in their place only when they are whole."""
 
 from __future__ import annotations
 
-import errno
+import json
 import os
+import re
 import sys
-from collections import deque
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain, count, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic
 
-from molspec.files.answer import AnswerT, Query
+from molspec.files.answer import Answered, AnswerT, Query
 from molspec.files.context import OutputContext
 from molspec.files.formats import Format
+from molspec.files.places import Reads, check_apart, output_path
 from molspec.files.sources import STANDARD
-from molspec.journal import Journal, Kind, write_whole
+from molspec.journal import Journal, Kind, open_unlinked, write_whole
 
 _UNFINISHED = ".unfinished"
 _JOURNAL = ".journal"
+#: Bytes of a journal's end that hold its last line; bytes that are read at a time.
+_TAIL, _CHUNK = 4096, 1 << 20
 
 
 @dataclass(frozen=True)
 class Progress:
     """How far a job is.
 
-    done: results that are written; failed: of those, the ones without answers.
-    end: bytes of the last part that they take.
+    done: results that are written; failed: of those, the ones with an error; refused: of those, the
+        ones that no model was asked for.
+    end: bytes of the last part that they take; output: a digest of those bytes.
+    parts: parts that the job may replace or remove: its own, and those of a job that it overwrites.
     queries: a digest of all queries that they answer.
     """
 
     done: int = 0
     failed: int = 0
+    refused: int = 0
     end: int = 0
+    output: str = ""
+    parts: int = 0
     queries: str = ""
 
+    def after(self, result: Answered) -> Progress:
+        """One result more."""
+        return replace(
+            self,
+            done=self.done + 1,
+            failed=self.failed + (result.error is not None),
+            refused=self.refused + result.is_refused,
+        )
 
-_PROGRESS = Kind[Progress](
-    "predictions", lambda values: Progress(**values), vars, "--overwrite begins anew"
-)
+
+def _written(progress: Progress) -> dict[str, Any]:
+    return {**vars(progress), "checksum": _checksum(vars(progress))}
+
+
+def _read(values: dict[str, Any]) -> Progress:
+    values = dict(values)
+    checksum = values.pop("checksum")
+    if checksum != _checksum(values):
+        raise ValueError(f"checksum is {checksum!r}: expected {_checksum(values)}")
+    return Progress(**values)
+
+
+def _checksum(values: Mapping[str, Any]) -> int:
+    return zlib.crc32(repr(dict(values)).encode())
+
+
+_PROGRESS = Kind("predictions", _read, _written, "--overwrite begins anew")
 
 
 class ResultFile(Generic[AnswerT]):
     """Results in a file, or in parts of `part_size` results: out-00001.csv for out.csv, and so on.
 
-    A part is written beside its place, as NAME.unfinished, and takes it when it is whole. How far
-    the job is stands in NAME.journal, with the settings: the same job goes on behind the last
-    result that is whole, also where there are more queries than there were.
+    A part is written beside its place, as NAME.unfinished, and takes it when it is whole.
+    NAME.journal holds the settings and the progress: the same job resumes after the last whole
+    result, also where there are more queries than before. A link is written through.
+
+    reads: the files that the job reads, see `check_apart`.
+    overwrite: begin anew; what is there stays until the new one is whole.
 
     `progress` is what is done.
 
-    Raises ValueError where the journal is of other settings, or the file is there without one;
-    `overwrite` begins anew all the same, and leaves what is there until the new one is whole.
-    OSError where it cannot be read.
+    Raises ValueError where the journal is of other settings, where a file that the job has not
+    written is in its way or one that it has written was changed, and where it reads one of its own.
+    OSError where one cannot be read.
     """
 
     def __init__(
@@ -66,35 +101,79 @@ class ResultFile(Generic[AnswerT]):
         settings: Mapping[str, Any],
         part_size: int | None = None,
         overwrite: bool = False,
+        reads: Reads | None = None,
     ) -> None:
         if part_size is not None and part_size < 1:
             raise ValueError(f"part_size is {part_size}: expected at least 1")
-        _check_place(path)
-        self._path, self._form, self._context, self._size = path, form, context, part_size
+        self._path = path = output_path(path)
+        self._form, self._context, self._size = form, context, part_size
         self._foot = form.foot(context).encode()
-        self._digest = blake2b(digest_size=16)
+        self._queries, self._output = blake2b(digest_size=16), blake2b(digest_size=16)
         self._journal_path = path.with_name(path.name + _JOURNAL)
+        mine = [path, _unfinished(path), self._journal_path]
+        numbered = dict(self._numbered())
+        check_apart(reads or {}, [*mine, Journal.successor(self._journal_path), *numbered])
         self._journal = Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
-        self.progress = Progress() if overwrite else self._found()
+        self._overwrite = overwrite
+        self.progress = Progress(parts=self._parts_before()) if overwrite else self._found()
+        for found, number in numbered.items() if part_size else ():
+            begun = found.name.endswith(_UNFINISHED) and self._journal_path.exists()
+            if number > self.progress.parts + begun:
+                raise ValueError(
+                    f"{found} is there already, and {self._journal_path} does not name it: "
+                    "expected no file of this name"
+                )
+
+    def _numbered(self) -> Iterator[tuple[Path, int]]:
+        """Files that are named as a part, whole or not, and their numbers."""
+        stem, suffix = re.escape(self._path.stem), re.escape(self._path.suffix)
+        name = re.compile(rf"{stem}-(\d{{5,}}){suffix}({re.escape(_UNFINISHED)})?")
+        for path in self._path.parent.iterdir():
+            if match := name.fullmatch(path.name):
+                yield path, int(match[1])
+
+    def _parts_before(self) -> int:
+        """Parts of the job that is overwritten."""
+        try:
+            with open_unlinked(self._journal_path, "rb") as stream:
+                stream.seek(max(0, self._journal_path.stat().st_size - _TAIL))
+                return _read(json.loads(stream.read().split(b"\n")[-2])).parts
+        except (OSError, ValueError, TypeError, KeyError, IndexError):
+            return 0
 
     def _found(self) -> Progress:
         """What the journal says, unless the results themselves are gone."""
-        for progress in deque(self._journal.records(), maxlen=1):
+        progress = self._journal.last()
+        if progress is not None:
             part = self._part(progress.done - 1)
-            whole = not _unfinished(part).exists()
-            written = part if whole else _unfinished(part)
-            if written.exists():
-                size, end = written.stat().st_size, progress.end + whole * len(self._foot)
-                if size < end or (whole and size > end):
-                    raise ValueError(
-                        f"{written} is not what {self._journal_path} says: it has {size} bytes, "
-                        f"expected {end}: {_PROGRESS.remedy}"
-                    )
+            if not progress.done:  # another job was about to be overwritten
                 return progress
-        if self._part(0).exists():
-            raise ValueError(f"{self._part(0)} is there already: {_PROGRESS.remedy}")
+            for written in (_unfinished(part), part):
+                if os.path.lexists(written):
+                    self._check_written(written, progress, written == part)
+                    return progress
+        first = self._part(0)
+        for path in (first, *(() if self._journal.is_there else [_unfinished(first)])):
+            if os.path.lexists(path):
+                raise ValueError(f"{path} is there already: {_PROGRESS.remedy}")
         self._journal.begin_anew()
         return Progress()
+
+    def _check_written(self, path: Path, progress: Progress, whole: bool) -> None:
+        """Raise ValueError where a part is not as the job has left it."""
+        size, end = path.stat().st_size, progress.end + whole * len(self._foot)
+        fault = f"it has {size} bytes, expected {end}"
+        if size == end or (size > end and not whole):
+            fault = "its bytes have changed"
+            with open_unlinked(path, "rb") as stream:
+                for start in range(0, progress.end, _CHUNK):
+                    self._output.update(stream.read(min(_CHUNK, progress.end - start)))
+                changed = whole and stream.read() != self._foot
+            if self._output.hexdigest() == progress.output and not changed:
+                return
+        raise ValueError(
+            f"{path} is not what {self._journal_path} says: {fault}: {_PROGRESS.remedy}"
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -104,9 +183,9 @@ class ResultFile(Generic[AnswerT]):
 
     def _part(self, index: int) -> Path:
         """Where the result of an index belongs."""
-        if self._size is None:
-            return self._path
-        number = index // self._size + 1
+        return self._path if self._size is None else self._numbered_part(index // self._size + 1)
+
+    def _numbered_part(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.stem}-{number:05}{self._path.suffix}")
 
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
@@ -115,8 +194,8 @@ class ResultFile(Generic[AnswerT]):
         Raises ValueError where those before them are not the ones that have been.
         """
         for query in islice(queries, self.progress.done):
-            self._digest.update(_bytes_of(query))
-        if self.progress.done and self._digest.hexdigest() != self.progress.queries:
+            self._queries.update(_encoded(repr(query)))
+        if self.progress.done and self._queries.hexdigest() != self.progress.queries:
             raise ValueError(
                 f"{self._journal_path} holds predictions of other queries: of the first "
                 f"{self.progress.done} some have changed: {_PROGRESS.remedy}"
@@ -132,10 +211,15 @@ class ResultFile(Generic[AnswerT]):
         ahead = list(islice(answers, 1))
         if ahead or not self.is_whole:
             yield from self._write(chain(ahead, answers))
-        self._journal.shorten(self.progress)
-        self._remove_parts_behind()
+        last = -(-self.progress.done // self._size) if self._size else 0
+        for number in range(last + 1, self.progress.parts + 1):
+            for path in (part := self._numbered_part(number), _unfinished(part)):
+                path.unlink(missing_ok=True)
+        self._journal.shorten(replace(self.progress, parts=last))
 
     def _write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
+        if self._overwrite:
+            self._journal.shorten(self.progress)
         with ExitStack() as opened, self._journal.appending() as append:
             part = self._reopened(opened)
             for answer in answers:
@@ -169,30 +253,25 @@ class ResultFile(Generic[AnswerT]):
         return part
 
     def _begun(self, opened: ExitStack) -> _Part:
+        self._output = blake2b(digest_size=16)
+        if self._size:
+            number = self.progress.done // self._size + 1
+            if number > self.progress.parts and os.path.lexists(self._numbered_part(number)):
+                raise FileExistsError(f"{self._numbered_part(number)} is there since the job began")
+            self.progress = replace(self.progress, parts=max(self.progress.parts, number))
         part = opened.enter_context(closing(_Part(self._part(self.progress.done), 0)))
-        part.write(self._form.head(self._context))
+        self._output.update(part.write(self._form.head(self._context)))
         return part
 
     def _add(self, part: _Part, answer: AnswerT) -> None:
-        part.write(self._form.render(answer, self._context))
-        self._digest.update(_bytes_of(answer.query))
-        self.progress = Progress(
-            self.progress.done + 1,
-            self.progress.failed + (answer.error is not None),
-            part.end,
-            self._digest.hexdigest(),
+        self._output.update(part.write(self._form.render(answer, self._context)))
+        self._queries.update(_encoded(repr(answer.query)))
+        self.progress = replace(
+            self.progress.after(answer),
+            end=part.end,
+            output=self._output.hexdigest(),
+            queries=self._queries.hexdigest(),
         )
-
-    def _remove_parts_behind(self) -> None:
-        """Of a job that had more parts and was overwritten."""
-        if self._size is None:
-            return
-        last = (self.progress.done - 1) // self._size
-        for index in count(last + 1):
-            path = self._part(index * self._size)
-            if not path.exists():
-                return
-            path.unlink()
 
 
 class _Part:
@@ -204,14 +283,15 @@ class _Part:
         written = _unfinished(path)
         if end and not written.exists():
             path.replace(written)
-        self._stream = open(written, "r+b" if end else "wb", buffering=0)  # noqa: SIM115 - `close`
+        self._stream = open_unlinked(written, "r+b" if end else "wb")
         self._stream.truncate(end)
         self._stream.seek(end)
 
-    def write(self, text: str) -> None:
+    def write(self, text: str) -> bytes:
         data = _encoded(text)
         write_whole(self._stream, data, self._stream.name)
         self.end += len(data)
+        return data
 
     def finish(self, foot: bytes) -> None:
         """Put the file, now whole, in its place."""
@@ -227,15 +307,19 @@ class _Part:
 class ResultStream(Generic[AnswerT]):
     """Results on standard output, in a pipe or on a device, each as soon as it is there.
 
-    A file that was there is replaced. `progress` is what is done.
+    `progress` is what is done. Raises ValueError where standard output is a file in `reads`.
     """
 
-    def __init__(self, name: str, form: Format[AnswerT], context: OutputContext) -> None:
+    def __init__(
+        self, name: str, form: Format[AnswerT], context: OutputContext, reads: Reads | None = None
+    ) -> None:
         self._name, self._form, self._context = name, form, context
         self.progress = Progress()
+        if name == STANDARD:
+            check_apart(reads or {}, [sys.stdout.fileno()])
 
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
-        """All of them: nothing is gone on with."""
+        """All of them: a stream is not resumed."""
         return queries
 
     def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
@@ -250,8 +334,7 @@ class ResultStream(Generic[AnswerT]):
             write_whole(stream, _encoded(self._form.head(self._context)), name)
             for answer in answers:
                 write_whole(stream, _encoded(self._form.render(answer, self._context)), name)
-                failed = self.progress.failed + (answer.error is not None)
-                self.progress = Progress(answer.number, failed)
+                self.progress = self.progress.after(answer)
                 yield answer
             write_whole(stream, _encoded(self._form.foot(self._context)), name)
 
@@ -265,16 +348,5 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _bytes_of(query: Query) -> bytes:
-    return _encoded(repr((query.smiles, query.name, query.error)))
-
-
 def _unfinished(path: Path) -> Path:
     return path.with_name(path.name + _UNFINISHED)
-
-
-def _check_place(path: Path) -> None:
-    """Raise OSError where no file can be, naming the one that was asked for."""
-    code = errno.EISDIR if path.is_dir() else None if path.parent.is_dir() else errno.ENOENT
-    if code is not None:
-        raise OSError(code, os.strerror(code), str(path))

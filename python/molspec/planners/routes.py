@@ -89,6 +89,11 @@ class Plan:
         return self.query.name or str(self.number)
 
     @property
+    def is_refused(self) -> bool:
+        """Whether the target is no molecule."""
+        return self.error is not None
+
+    @property
     def is_in_stock(self) -> bool:
         """Whether nothing is to be made."""
         return any(not route.steps for route in self.routes)

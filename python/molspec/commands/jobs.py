@@ -1,0 +1,124 @@
+"""A job of the command line: queries in, results out, resumed after an interruption, summarised."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from itertools import chain, islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from molspec.commands.flags import STANDARD, InputFlags, ModelFlags
+from molspec.console.progress import counted, is_shown
+from molspec.console.usage import (
+    UsageError,
+    check_standard_output,
+    print_err,
+    value_errors_are_usage_errors,
+)
+from molspec.files import (
+    AnswerT,
+    Format,
+    OutputContext,
+    Query,
+    Reads,
+    ResultFile,
+    ResultStream,
+    format_of,
+    is_stream,
+)
+
+Results: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
+
+
+def chosen_format(name: str, given: Enum | None, formats: Mapping[str, Format[Any]]) -> str:
+    """Name of the format to write: the given one, or the one that the output's name says.
+
+    Raises ValueError where there is none or it cannot be written here, UsageError where standard
+    output is closed.
+    """
+    if name == STANDARD:
+        check_standard_output()
+    chosen = given.value if given else "text" if is_stream(name) else format_of(name, formats)
+    formats[chosen].check()
+    return str(chosen)
+
+
+def files_read(model: ModelFlags, source: InputFlags | None = None, **more: Path | None) -> Reads:
+    """The files that a job reads, by option."""
+    from molspec import models
+
+    given: str | int | None = None if source is None else source.input_name
+    if given == STANDARD:
+        given = sys.stdin.fileno()
+    named = {f"--{name}": path for name, path in more.items()}
+    return {"--input": given, "--model": models.locate(model.model_name), **named}
+
+
+def open_results(
+    name: str,
+    form: Format[AnswerT],
+    context: OutputContext,
+    settings: Mapping[str, Any],
+    reads: Reads,
+    part_size: int | None = None,
+    overwrite: bool = False,
+) -> Results[AnswerT]:
+    """Where results go. Raises ValueError and OSError as `ResultFile` does."""
+    if is_stream(name):
+        return ResultStream(name, form, context, reads)
+    return ResultFile(Path(name), form, context, settings, part_size, overwrite, reads)
+
+
+def run(
+    results: Results[AnswerT],
+    queries: Iterator[Query],
+    answer: Callable[[Iterator[Query], int], Iterator[AnswerT]],
+    *,
+    source: str,
+    output: str,
+    unit: str = "queries",
+    count: Callable[[], int | None] = lambda: None,
+    quiet: bool = False,
+) -> int:
+    """Write the answers to all queries that have none yet, and say on standard error how many.
+
+    answer: gives the answers to queries, in their order, and is told how many came before them.
+    count: about how many queries there are, for the progress on a terminal that shows no results.
+    quiet: say nothing where every query was answered.
+
+    Returns the status: 1 where a query failed. Raises UsageError where there are no queries, a row
+    cannot be read, or `answer` raises ValueError.
+    """
+    began, before = perf_counter(), results.progress.done
+    with value_errors_are_usage_errors():
+        rest = results.rest(_readable(queries))
+        first = list(islice(rest, 1))
+        if not first and not before:
+            raise UsageError(f"there are no {unit} in {source}")
+        answers = results.write(answer(chain(first, rest), before))
+    if is_shown(output == STANDARD and sys.stdout.isatty()):
+        answers = counted(answers, unit, count(), before)
+    for _ in answers:
+        pass
+    progress = results.progress
+    if progress.failed or not quiet:
+        seconds = f"in {perf_counter() - began:.1f} s"
+        if before:
+            new = progress.done - before
+            seconds = f"{new} of them now, {seconds}" if new else "nothing was left to do"
+        why = '; each has its "error" in ' + ("the output" if is_stream(output) else output)
+        print_err(
+            f"{progress.done - progress.failed} of {progress.done} {unit} answered, "
+            f"{progress.refused} refused, {progress.failed - progress.refused} failed, {seconds}"
+            f"{why if progress.failed else ''}"
+        )
+    return 1 if progress.failed else 0
+
+
+def _readable(queries: Iterator[Query]) -> Iterator[Query]:
+    """Let a row that cannot be read, such as one that is no csv, end the command in a line."""
+    with value_errors_are_usage_errors():
+        yield from queries

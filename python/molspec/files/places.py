@@ -1,0 +1,65 @@
+"""Where a job may write: not over a file that it reads, and not in place of a link."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from stat import S_ISREG
+from typing import TypeAlias
+
+#: What a job reads, by option: files, folders with all their files, numbers of open files, or None.
+Reads: TypeAlias = Mapping[str, str | Path | int | None]
+
+
+def check_apart(reads: Reads, writes: Iterable[Path | int]) -> None:
+    """Check that no file to be written or removed is one to be read, whatever their names are.
+
+    Raises ValueError, naming the option, where device and inode are the same.
+    """
+    read: dict[tuple[int, int] | None, tuple[str, str | Path | int]] = {
+        identity: (option, path)
+        for option, path in reads.items()
+        if path is not None
+        for file in _files(path)
+        if (identity := _identity(file)) is not None
+    }
+    for file in writes:
+        identity = _identity(file)
+        if identity in read:
+            option, path = read[identity]
+            written = "standard output" if isinstance(file, int) else file
+            raise ValueError(
+                f"the job would write or remove {written}, which it reads as {option} {path}: "
+                "expected another output"
+            )
+
+
+def _files(path: str | Path | int) -> Iterable[str | Path | int]:
+    if isinstance(path, int) or not Path(path).is_dir():
+        return [path]
+    return Path(path).rglob("*")
+
+
+def _identity(file: str | Path | int) -> tuple[int, int] | None:
+    """Device and inode of a regular file: a terminal may well be read and written."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if S_ISREG(status.st_mode) else None
+
+
+def output_path(path: Path) -> Path:
+    """Where a file to be written is: the file that a link leads to, where `path` is one.
+
+    Raises OSError, naming it, where no file can be.
+    """
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
+    code = 0 if path.parent.is_dir() else errno.ENOENT
+    code = errno.EISDIR if path.is_dir() else errno.ELOOP if path.is_symlink() else code
+    if code:
+        raise OSError(code, os.strerror(code), str(path))
+    return path
