@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import warnings
+from contextlib import closing
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -104,3 +107,94 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         AnswerCache(path=other)
     with pytest.raises(OSError, match="absent"):
         AnswerCache(path=tmp_path / "absent" / "answers.sqlite")
+
+
+def test_a_damaged_answer_is_computed_again_and_reported_once(asked: Model, tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    expected = list(asked.predict_stream(QUERIES, OPTIONS))
+    for changed, count in (
+        ("answer = replace(answer, 'finished', 'x') || ' '", 4),
+        ("answer = 'null'", 4),
+        ("answer = 7", 4),
+        ("answer = x'ff00'", 4),
+        ("answer = replace(answer, '1', '2')", 1),
+        ("checksum = x'00'", 4),
+        ("checksum = 'text'", 4),
+        ("used = 'never'", 0),
+        ("used = 9223372036854775807", 0),
+    ):
+        cache = AnswerCache(path=path)
+        cache.predict(asked, QUERIES, OPTIONS)
+        cache.close()
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(f"update answers set {changed}")
+        cache = AnswerCache(path=path)
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("always")
+            found = cache.predict(asked, QUERIES, OPTIONS)
+        assert found == expected
+        assert cache.damaged >= count, changed
+        assert [f"{path}: an answer is damaged" in str(each.message) for each in shown] == [True][
+            : cache.damaged
+        ]
+        again = cache.predict(asked, QUERIES, OPTIONS)  # as it was stored anew
+        assert (again, cache.damaged) == (expected, cache.misses)
+        cache.close()
+
+
+def test_answers_of_other_queries_are_not_taken(asked: Model, tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    cache = AnswerCache(path=path)
+    cache.predict(asked, ["C", "N"], OPTIONS)
+    cache.close()
+    with closing(sqlite3.connect(path)) as database, database:
+        (first, *_), (second, *_) = database.execute("select key from answers").fetchall()
+        database.execute("delete from answers where key = ?", (first,))
+        database.execute("update answers set key = ? where key = ?", (first, second))
+    cache = AnswerCache(path=path)
+    with pytest.warns(UserWarning, match="damaged"):
+        found = cache.predict(asked, ["C", "N"], OPTIONS)
+    assert found == list(asked.predict_stream(["C", "N"], OPTIONS))
+
+
+def test_another_database_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "places.sqlite"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table places (url text)")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"places.sqlite': expected a file of answers, version 1"):
+        AnswerCache(path=path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_file_is_refused_by_name_or_gives_the_same_answers(
+    asked: Model, tmp_path: Path
+) -> None:
+    path = tmp_path / "answers.sqlite"
+    cache = AnswerCache(path=path)
+    expected = cache.predict(asked, QUERIES, OPTIONS)
+    cache.close()
+    whole = path.read_bytes()
+    refused = []
+    for at in range(0, len(whole), 61):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                cache = AnswerCache(path=path)
+                assert cache.predict(asked, QUERIES, OPTIONS) == expected
+            except (ValueError, OSError) as error:
+                refused.append(str(error))
+        cache.close()
+    assert len(refused) > 3
+    assert all(str(path) in error for error in refused)
+
+
+def test_samples_are_stored_whole(asked: Model) -> None:
+    cache = AnswerCache()
+    for more in ({"replacement": False}, {"merge_duplicates": True}):
+        options = PredictOptions(samples=3, max_length=6, **more)
+        for _ in range(2):
+            found = cache.predict(asked, ["CCO"], options)
+            assert found == list(asked.predict_stream(["CCO"], options))
+    assert cache.hits == 2

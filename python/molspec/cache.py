@@ -1,10 +1,12 @@
-"""Answers that are kept, by molecule and settings, for whoever asks the same again."""
+"""Answers stored by molecule and settings, for later searches."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -17,13 +19,21 @@ from molspec.results import Prediction, Result
 from molspec.text import canonical_query
 
 #: Settings that decide no answer.
-_TOLD = ("model", "batch_size")
-_TABLE = """
+_UNDECISIVE = ("model", "batch_size")
+#: By which SQLite's files of answers are known, with the version of their table.
+_APPLICATION, _VERSION = 0x6D6F6C73, 1
+_TABLE = f"""
+begin immediate;
 create table if not exists answers (
-    key blob primary key, predictions text not null, error text, used integer not null
+    key blob primary key, answer text not null, checksum blob not null, used integer not null
 ) without rowid;
 create index if not exists by_use on answers (used);
+pragma application_id = {_APPLICATION};
+pragma user_version = {_VERSION};
+commit;
 """
+#: Where a damaged time of use would end the counting of them.
+_LAST_USE = 1 << 53
 
 
 class AnswerCache:
@@ -36,35 +46,67 @@ class AnswerCache:
 
     path: a file that keeps the answers (SQLite); processes may share it. In memory where not given.
 
+    A damaged row is computed again; `damaged` counts them, and a warning reports the first.
+
     Threads may share a cache; processes open one each, after they were forked. Raises ValueError
-    where `path` is something else, OSError where it cannot be opened.
+    where `path` is something else; OSError, then and later, where it is damaged or cannot be used.
     """
 
     def __init__(self, capacity: int = 100_000, path: str | Path | None = None) -> None:
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}: expected at least 1")
         self.capacity = capacity
-        #: Queries that were answered from the cache, and those that were asked.
-        self.hits = self.misses = 0
+        #: Queries that were answered from the cache, those that were asked, and damaged rows.
+        self.hits = self.misses = self.damaged = 0
+        self._path = path
         self._settings: dict[tuple[str, PredictOptions], bytes] = {}
         self._lock = Lock()
-        try:
+        with self._naming_the_file(ValueError):
             self._database = sqlite3.connect(
                 ":memory:" if path is None else path, timeout=60, check_same_thread=False
             )
+            is_new = self._is_new()
             # A write-ahead log, synced when it is folded in: a kill loses nothing, a power cut
             # at most the last answers.
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = normal")
-            self._database.executescript(_TABLE)
-            (last,) = self._database.execute("select max(used) from answers").fetchone()
-        except sqlite3.OperationalError as error:
-            raise OSError(f"{path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise ValueError(
-                f"path is {str(path)!r}: expected a file of answers, {error}"
-            ) from error
+            if is_new:
+                self._database.executescript(_TABLE)
+            (last,) = self._database.execute(
+                "select max(used) from answers where typeof(used) = 'integer' and used < ?",
+                (_LAST_USE,),
+            ).fetchone()
         self._clock: int = last or 0
+
+    def _is_new(self) -> bool:
+        """Whether there is nothing in the file.
+
+        Raises ValueError where it is another application's, or another version's.
+        """
+        (tables,) = self._database.execute("select count(*) from sqlite_master").fetchone()
+        kind, version = (
+            self._database.execute(f"pragma {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        )
+        if tables and (kind, version) != (_APPLICATION, _VERSION):
+            self._database.close()
+            raise ValueError(
+                f"path is {str(self._path)!r}: expected a file of answers, version {_VERSION}; it "
+                "is another database"
+            )
+        return not tables
+
+    @contextmanager
+    def _naming_the_file(self, damaged: type[Exception] = OSError) -> Iterator[None]:
+        """Let what SQLite finds wrong name the file; `damaged` is raised where it is the file."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise OSError(f"{self._path}: {error}") from error
+        except (sqlite3.DatabaseError, OverflowError) as error:
+            raise damaged(
+                f"path is {str(self._path)!r}: expected a file of answers, {error}"
+            ) from error
 
     @staticmethod
     def files(path: Path | None) -> list[Path]:
@@ -73,7 +115,7 @@ class AnswerCache:
         return [Path(f"{path}{ending}") for ending in names]
 
     def __len__(self) -> int:
-        with self._lock:
+        with self._lock, self._naming_the_file():
             (count,) = self._database.execute("select count(*) from answers").fetchone()
             return int(count)
 
@@ -108,7 +150,7 @@ class AnswerCache:
         settings = self._settings.get(about)
         if settings is None:
             values = run_settings("", model.fingerprint, model.device, model.dtype, options)
-            kept = {name: value for name, value in values.items() if name not in _TOLD}
+            kept = {name: value for name, value in values.items() if name not in _UNDECISIVE}
             written = json.dumps(kept, sort_keys=True).encode()
             settings = blake2b(written, digest_size=32).digest()
             self._settings[about] = settings
@@ -122,24 +164,31 @@ class AnswerCache:
 
     def _found(self, keys: set[bytes]) -> dict[bytes, Result]:
         found: dict[bytes, Result] = {}
-        with self._lock, self._database:
+        with self._lock, self._naming_the_file(), self._database:
             for key in keys:
                 row = self._database.execute(
-                    "select predictions, error from answers where key = ?", (key,)
+                    "select cast(answer as blob), checksum from answers where key = ?", (key,)
                 ).fetchone()
-                if row is not None:
-                    found[key] = Result("", tuple(map(_read, json.loads(row[0]))), row[1])
+                if row is None:
+                    continue
+                if row[1] == _checksum(key, row[0]):
+                    found[key] = _read(row[0])
+                else:
+                    self._report_damage()
             self._touch(found)
         return found
 
+    def _report_damage(self) -> None:
+        self.damaged += 1
+        if self.damaged == 1:
+            warnings.warn(f"{self._path}: an answer is damaged and is computed again", stacklevel=4)
+
     def _keep(self, answers: dict[bytes, Result]) -> None:
-        with self._lock, self._database:
+        with self._lock, self._naming_the_file(), self._database:
+            written = {key: _written(answer) for key, answer in answers.items()}
             self._database.executemany(
                 "insert or replace into answers values (?, ?, ?, 0)",
-                [
-                    (key, json.dumps([_written(each) for each in answer.predictions]), answer.error)
-                    for key, answer in answers.items()
-                ],
+                [(key, text.decode(), _checksum(key, text)) for key, text in written.items()],
             )
             self._touch(answers)
             (count,) = self._database.execute("select count(*) from answers").fetchone()
@@ -155,10 +204,15 @@ class AnswerCache:
             self._database.execute("update answers set used = ? where key = ?", (self._clock, key))
 
 
-def _written(prediction: Prediction) -> list[object]:
-    return [prediction.smiles, prediction.log_prob, prediction.finished, prediction.canonical]
+def _checksum(key: bytes, answer: bytes) -> bytes:
+    return blake2b(answer, digest_size=8, key=key).digest()
 
 
-def _read(values: tuple[str, float, bool, str | None]) -> Prediction:
-    smiles, log_prob, finished, canonical = values
-    return Prediction.known(smiles, log_prob, finished, canonical)
+def _written(answer: Result) -> bytes:
+    predictions = [{**vars(each), "canonical": each.canonical} for each in answer.predictions]
+    return json.dumps([predictions, answer.error]).encode()
+
+
+def _read(answer: bytes) -> Result:
+    predictions, error = json.loads(answer)
+    return Result("", tuple(Prediction.known(**each) for each in predictions), error)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.task import Task, reaction_smiles
@@ -43,10 +44,10 @@ class Prediction:
 
     @classmethod
     def known(
-        cls, smiles: str, log_prob: float, finished: bool, canonical: str | None
+        cls, smiles: str, log_prob: float, finished: bool, canonical: str | None, **more: Any
     ) -> Prediction:
         """An answer whose canonical SMILES need not be found again."""
-        prediction = cls(smiles, log_prob, finished)
+        prediction = cls(smiles, log_prob, finished, **more)
         vars(prediction)["canonical"] = canonical
         return prediction
 
