@@ -7,6 +7,7 @@ The README is the first page, each bundled model's card is a page, and the page 
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     texts = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in PAGES.items()}
     texts["decisions/index.md"] = decisions()
     texts["reference/commands.md"] = commands()
+    texts["reference/options.md"] = options()
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     return files
@@ -93,4 +95,21 @@ def commands() -> str:
     for name, command in program.commands.items():
         text = command.get_help(command.make_context(name, ["--help"], resilient_parsing=True))
         parts.append(f"## molspec {name}\n\n```text\n{text.strip()}\n```\n")
+    return "\n".join(parts)
+
+
+def options(kind: type[Any] | None = None) -> str:
+    """The page of options: every field of `PredictOptions`, by heading."""
+    from molspec.options import PredictOptions
+
+    kind = kind or PredictOptions
+    parts = ["# Options", "", "Of `predict`, the command line (`--n-best`) and `/v1/predict`.", ""]
+    for group in dict.fromkeys(each.metadata["group"] for each in fields(kind)):
+        parts += [f"## {group}", "", "| option | default | |", "|---|---|---|"]
+        for each in fields(kind):
+            about = each.metadata
+            if about["group"] == group:
+                text = " ".join(filter(None, (about["help"], about["more"])))
+                parts.append(f"| `{each.name}` | `{each.default!r}` | {text} |")
+        parts.append("")
     return "\n".join(parts)

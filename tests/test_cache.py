@@ -49,7 +49,7 @@ def test_answers_are_the_models_own(asked: Model) -> None:
 def test_settings_and_models_have_answers_of_their_own(asked: Model) -> None:
     cache = AnswerCache()
     for other in (asked, model(2), model(dtype="bfloat16")):
-        for options in (OPTIONS, replace(OPTIONS, n_best=2), replace(OPTIONS, views=2)):
+        for options in (OPTIONS, replace(OPTIONS, n_best=2), replace(OPTIONS, augmentations=2)):
             (found,) = cache.predict(other, ["CCO"], options)
             assert [found] == list(other.predict_stream(["CCO"], options))
     assert (cache.misses, cache.hits) == (9, 0)

@@ -24,7 +24,7 @@ def model() -> Model:
 
 @pytest.mark.parametrize("n_best", [1, 3])
 def test_what_is_left_is_of_the_narrowest_beam_that_has_enough(model: Model, n_best: int) -> None:
-    found = model.predict(QUERIES, n_best, max_length=12, widen=8, **DROPPING)
+    found = model.predict(QUERIES, n_best, max_length=12, max_beam_factor=8, **DROPPING)
     factors = set()
     for query, result in zip(QUERIES, found, strict=True):
         if query == "junk":
@@ -42,8 +42,8 @@ def test_what_is_left_is_of_the_narrowest_beam_that_has_enough(model: Model, n_b
 
 
 def test_without_widening_a_query_is_asked_once(model: Model) -> None:
-    once = model.predict(QUERIES, 3, max_length=12, widen=1, **DROPPING)
-    wide = model.predict(QUERIES, 3, max_length=12, widen=8, **DROPPING)
+    once = model.predict(QUERIES, 3, max_length=12, max_beam_factor=1, **DROPPING)
+    wide = model.predict(QUERIES, 3, max_length=12, max_beam_factor=8, **DROPPING)
     assert any(len(a.predictions) < len(b.predictions) for a, b in zip(once, wide, strict=True))
     assert sum(result.statistics.nodes for result in wide) > sum(
         result.statistics.nodes for result in once
@@ -53,7 +53,7 @@ def test_without_widening_a_query_is_asked_once(model: Model) -> None:
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
 def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
     for views in (1, 2):
-        options = {"n_best": 2, "max_length": 12, "views": views, **DROPPING}
+        options = {"n_best": 2, "max_length": 12, "augmentations": views, **DROPPING}
         expected = [model.predict([query], **options)[0] for query in QUERIES]
         assert list(model.predict(QUERIES, batch_size=batch_size, **options)) == expected
 
@@ -91,8 +91,8 @@ def test_a_model_says_what_it_is() -> None:
 def test_wrong_use_is_refused(model: Model) -> None:
     with pytest.raises(ValueError, match="drop_invalid is 1: expected True or False"):
         PredictOptions(drop_invalid=1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="widen is 0"):
-        PredictOptions(widen=0)
+    with pytest.raises(ValueError, match="max_beam_factor is 0"):
+        PredictOptions(max_beam_factor=0)
     with pytest.raises(ValueError, match="drafter is 'windows': beam 'exact' takes"):
         PredictOptions(drop_invalid=True, drafter="windows")
-    assert PredictOptions(drop_invalid=True, drafter="windows", widen=1).drops
+    assert PredictOptions(drop_invalid=True, drafter="windows", max_beam_factor=1).drops

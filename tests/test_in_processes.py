@@ -21,7 +21,7 @@ def model() -> Model:
     return molspec.load("product", dtype="int8")
 
 
-@pytest.mark.parametrize("options", [PredictOptions(), PredictOptions(3, views=2)])
+@pytest.mark.parametrize("options", [PredictOptions(), PredictOptions(3, augmentations=2)])
 def test_answers_are_those_of_one_process(model: Model, options: PredictOptions) -> None:
     counts = [Statistics(), Statistics()]
     alone = list(model.predict_stream(QUERIES, options, counts[0]))

@@ -92,7 +92,7 @@ def test_a_source_that_is_slow_to_come_holds_nobody_up(
     model: Model, views: int, batch_size: int
 ) -> None:
     queries = ["CC(C", "CCO", "", "CC(C", "OCC", "N", "junk"]
-    expected = model.predict(queries, views=views, max_length=20)
+    expected = model.predict(queries, augmentations=views, max_length=20)
     answered = [Event() for _ in queries]
 
     def reading() -> Iterator[str]:
@@ -100,7 +100,7 @@ def test_a_source_that_is_slow_to_come_holds_nobody_up(
             yield query
             assert event.wait(60)  # nothing more comes until this one is answered
 
-    options = PredictOptions(batch_size=batch_size, views=views, max_length=20)
+    options = PredictOptions(batch_size=batch_size, augmentations=views, max_length=20)
     for index, result in enumerate(model.predict_stream(reading(), options)):
         assert result == expected[index]
         answered[index].set()

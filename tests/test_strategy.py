@@ -31,7 +31,9 @@ def test_greedy_trees_are_chosen_by_batch_size_on_the_cpu(drafter: str | None) -
 
 
 def test_counts_may_be_numpys() -> None:
-    options = PredictOptions(np.int64(3), beam_size=np.uint8(4), max_length=np.int32(9), views=1)
+    options = PredictOptions(
+        np.int64(3), beam_size=np.uint8(4), max_length=np.int32(9), augmentations=1
+    )
     assert options == PredictOptions(3, beam_size=4, max_length=9)
     assert {type(options.n_best), type(options.beam_size), type(options.max_length)} == {int}
     assert TreeDraft(np.int64(7)) == TreeDraft(7)

@@ -21,7 +21,7 @@ def model() -> Model:
 
 
 def test_answers_of_the_views_are_merged(model: Model) -> None:
-    results = model.predict(QUERIES, n_best=4, max_length=20, views=3)
+    results = model.predict(QUERIES, n_best=4, max_length=20, augmentations=3)
     for query, result in zip(QUERIES, results, strict=True):
         assert result.query == query
         if query == "junk":
@@ -37,15 +37,15 @@ def test_answers_of_the_views_are_merged(model: Model) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
 def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
-    expected = model.predict(QUERIES, n_best=3, max_length=20, views=4)
-    found = model.predict(QUERIES, n_best=3, max_length=20, views=4, batch_size=batch_size)
+    expected = model.predict(QUERIES, n_best=3, max_length=20, augmentations=4)
+    found = model.predict(QUERIES, n_best=3, max_length=20, augmentations=4, batch_size=batch_size)
     assert found == expected
 
 
 def test_one_view_merges_nothing(model: Model) -> None:
     plain = model.predict(QUERIES, n_best=3, max_length=20)
-    assert model.predict(QUERIES, n_best=3, max_length=20, views=1) == plain
-    merged = model.predict(QUERIES, n_best=3, max_length=20, views=1, merge_duplicates=True)
+    assert model.predict(QUERIES, n_best=3, max_length=20, augmentations=1) == plain
+    merged = model.predict(QUERIES, n_best=3, max_length=20, augmentations=1, merge_duplicates=True)
     assert [result.predictions for result in merged] == [
         merge_duplicates([result.predictions])[:3] if result.predictions else () for result in plain
     ]
@@ -57,7 +57,7 @@ def test_views_that_cannot_be_read_are_not_asked() -> None:
     tokens = tuple("F" if token == "(" else token for token in checkpoint.vocabulary.tokens)
     unbranched = Model(replace(checkpoint, vocabulary=Vocabulary(tokens), canonical_queries=True))
     assert set(other_spellings("CCO", 5)) == {"OCC", "C(C)O"}
-    results = unbranched.predict(["CCO"], max_length=20, views=5)
+    results = unbranched.predict(["CCO"], max_length=20, augmentations=5)
     assert results[0].error is None
     assert results.statistics.queries == 2
 
@@ -84,12 +84,12 @@ def test_other_spellings(smiles: str) -> None:
 
 
 def test_wrong_use_is_refused(model: Model) -> None:
-    for merging in ({"views": 2}, {"merge_duplicates": True}):
+    for merging in ({"augmentations": 2}, {"merge_duplicates": True}):
         with pytest.raises(ValueError, match=r"^length_penalty is 0\.5: expected 0 where answers"):
             model.predict(["C"], n_best=2, length_penalty=0.5, **merging)
-    with pytest.raises(ValueError, match="views is 0"):
-        model.predict(["C"], views=0)
-    with pytest.raises(ValueError, match="views is 2: expected 1 where queries are asked as they"):
-        model.predict(["C"], views=2, canonical_queries=False)
-    with pytest.raises(ValueError, match="views is 2: expected 1 where queries are asked as they"):
-        tiny.model().predict(["C"], views=2)
+    with pytest.raises(ValueError, match="augmentations is 0"):
+        model.predict(["C"], augmentations=0)
+    with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
+        model.predict(["C"], augmentations=2, canonical_queries=False)
+    with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
+        tiny.model().predict(["C"], augmentations=2)

@@ -148,7 +148,7 @@ def small(place: Place) -> Iterator[Row]:
         {"drafter": "windows"},
         {"beam": "standard", "n_best": 3},
         {"drafter": "tree", "n_best": 3},
-        {"drafter": "tree", "n_best": 2, "finished": "apart"},
+        {"drafter": "tree", "n_best": 2, "finished": "separate"},
         {"beam": "sbs", "n_best": 2},
     ):
         rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)

@@ -58,7 +58,7 @@ def _greedy(
 
 def _beams(model: Model, dtype: str, queries: list[str], options: Row) -> Iterator[Row]:
     options = {"n_best": 5, "batch_size": 4, **options}
-    apart: Row = {"finished": "apart", "length_penalty": 1.0}
+    apart: Row = {"finished": "separate", "length_penalty": 1.0}
     with subject.rounds_on_host(model):
         standard = model.predict(queries, beam="standard", **options)
         standard_apart = model.predict(queries, drafter="none", **apart, **options)

@@ -14,8 +14,8 @@ import torch
 from molspec import _native
 from molspec._native import Decoded, GuessModel, Hypothesis
 from molspec.decoding import QueryStatistics, Requests, SearchSpec, Source, Statistics
-from molspec.drafting import check_count
 from molspec.engine.devices import Engine
+from molspec.fields import check_count
 from molspec.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
 from molspec.queries import QueryReader
 from molspec.results import (
@@ -228,7 +228,7 @@ class Decoder:
         canonical = bool(options.canonical_queries)
         if request.target is not None:
             return reader.pair(request.query, request.target, canonical, request.aligned)
-        return reader.views(request.query, canonical, options.views)
+        return reader.views(request.query, canonical, options.augmentations)
 
     def _answer(self, request: _Request) -> Result | None:
         """What was decoded, in text; None where a wider beam is to be asked."""
@@ -239,7 +239,7 @@ class Decoder:
         if options.drops and not error and len(predictions) < options.n_best:
             wider = 2 * request.factor
             before, after = (options.searched(each).width for each in (request.factor, wider))
-            if wider <= options.widen and after > before:
+            if wider <= options.max_beam_factor and after > before:
                 self._ask_again(request, wider, parts)
                 return None
         del self._live[request.ticket]
@@ -253,7 +253,7 @@ class Decoder:
         options = request.options
         if options.merge_duplicates and options.samples is not None:
             predictions = count_duplicates(lists[0])
-        elif options.merge_duplicates or options.views > 1:
+        elif options.merge_duplicates or options.augmentations > 1:
             predictions = merge_duplicates(lists)
         else:
             (predictions,) = map(tuple, lists)

@@ -83,9 +83,7 @@ class Model:
     def predict(self, queries: Iterable[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query; a bad one gets a Result with `error`, the others are answered.
 
-        queries are SMILES. The options, all by name, are those of `PredictOptions`: beam_size,
-        beam, drafter, draft_length, draft_count, node_budget, length_penalty, finished, batch_size,
-        max_length, merge_duplicates, canonical_queries, views, drop_invalid, drop_unchanged, widen.
+        queries are SMILES. The options, all by name, are the fields of `PredictOptions`.
 
         Raises ValueError, naming the option, where one makes no sense.
         """
@@ -211,9 +209,10 @@ class Model:
             raise ValueError(
                 "canonical_queries is True: expected False, the model reads learned pieces of text"
             )
-        if options.views > 1 and not options.canonical_queries:
+        if options.augmentations > 1 and not options.canonical_queries:
             raise ValueError(
-                f"views is {options.views}: expected 1 where queries are asked as they stand"
+                f"augmentations is {options.augmentations}: expected 1 where queries are decoded "
+                "as given"
             )
         options.length_limit(self.spec.max_positions)
         return self.with_drafters(options)

@@ -83,7 +83,7 @@ def _beam(
     lists: dict[str, Any],
     options: PredictOptions,
 ) -> SearchSpec:
-    finished_apart = options.finished == "apart"
+    finished_apart = options.finished == "separate"
     ahead, outside = _ahead(drafting, guess, options.width)
     return SearchSpec(_native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside)
 

@@ -254,7 +254,7 @@ def test_the_tokenizers_library_writes_what_is_read(tmp_path: Path, kind: str) -
         assert loaded.reader.source(query).encoder_ids == source_ids
         options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
         own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
-        (result,) = loaded.predict([query], n_best=5, max_length=12, finished="apart")
+        (result,) = loaded.predict([query], n_best=5, max_length=12, finished="separate")
         decoded = [loaded.vocabulary.decode(row) for row in own[:, 1:].tolist()]
         assert [prediction.smiles for prediction in result.predictions] == decoded
 

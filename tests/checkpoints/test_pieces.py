@@ -86,7 +86,7 @@ def test_texts_and_beams_are_those_of_transformers(tmp_path: Path, kind: str) ->
         assert loaded.reader.source(query).encoder_ids == source_ids
         assert len(source_ids) < len(query)  # pieces are longer than characters
         own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
-        (result,) = loaded.predict([query], n_best=5, max_length=12, finished="apart")
+        (result,) = loaded.predict([query], n_best=5, max_length=12, finished="separate")
         decoded = tokenizer.batch_decode(own, skip_special_tokens=True)
         assert [prediction.smiles for prediction in result.predictions] == decoded
 

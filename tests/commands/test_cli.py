@@ -54,15 +54,15 @@ def test_a_failed_query_leaves_the_others_and_status_1(
             },
         ),
         ("--drafter tree --node-budget 9", {"drafter": "tree", "node_budget": 9}),
-        ("--views 3 --merge-duplicates", {"views": 3, "merge_duplicates": True}),
+        ("--augmentations 3 --merge-duplicates", {"augmentations": 3, "merge_duplicates": True}),
         (
-            "-n 3 --beam-size 4 --beam exact --length-penalty 0.5 --finished apart",
+            "-n 3 --beam-size 4 --beam exact --length-penalty 0.5 --finished separate",
             {
                 "n_best": 3,
                 "beam_size": 4,
                 "beam": "exact",
                 "length_penalty": 0.5,
-                "finished": "apart",
+                "finished": "separate",
             },
         ),
     ],

@@ -1,27 +1,20 @@
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Annotated
+import runpy
+import subprocess
+import sys
+from dataclasses import fields, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
 import typer
+from pydantic import create_model
 from typer.testing import CliRunner
 
-from molspec.commands.flags import DecodingFlags, ModelFlags, with_flags
+from molspec.commands.flags import Given, ModelFlags, with_flags
+from molspec.fields import setting
 from molspec.options import PredictOptions
-
-
-def test_decoding_flags_are_the_options_of_predict() -> None:
-    """None is missing, and where nothing is given the defaults are the same."""
-    assert [field.name for field in fields(DecodingFlags)] == [
-        field.name for field in fields(PredictOptions)
-    ]
-    assert DecodingFlags().options() == PredictOptions()
-
-
-def test_wrong_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="beam_size is 2: expected at least n_best 3"):
-        DecodingFlags(n_best=3, beam_size=2).options()
 
 
 def test_a_command_gets_the_flags_of_its_groups() -> None:
@@ -35,10 +28,10 @@ def test_a_command_gets_the_flags_of_its_groups() -> None:
         count: Annotated[int, typer.Option(help="A count.")] = 1,
         *,
         model: ModelFlags,
-        decoding: DecodingFlags,
+        options: PredictOptions,
     ) -> None:
         """What it does."""
-        seen.append((name, count, model, decoding))
+        seen.append((name, count, model, options))
 
     arguments = "it --count 2 --model retro --n-best 5 --beam sbs --merge-duplicates"
     assert CliRunner().invoke(app, arguments.split()).exit_code == 0
@@ -48,10 +41,74 @@ def test_a_command_gets_the_flags_of_its_groups() -> None:
             "it",
             2,
             ModelFlags("retro"),
-            DecodingFlags(n_best=5, beam="sbs", merge_duplicates=True),
+            PredictOptions(n_best=5, beam="sbs", merge_duplicates=True),
         ),
-        ("it", 1, ModelFlags(), DecodingFlags()),
+        ("it", 1, ModelFlags(), PredictOptions()),
     ]
     shown = CliRunner().invoke(app, ["--help"]).stdout
     for expected in ("What it does.", "--count", "--n-best", "--model", "A name."):
         assert expected in shown
+
+
+def test_an_option_is_written_down_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field more is a flag, a field of a request's body and a row of the page of options."""
+    import molspec.server.schemas as schemas
+
+    made = make_dataclass(
+        "PredictOptions",
+        [("glow", Literal["dim", "bright"] | None, setting(None, "How it shines.", group="Light"))],
+        bases=(PredictOptions,),
+        frozen=True,
+    )
+    assert made(glow="dim").glow == "dim"  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="glow is 'red': expected one of dim, bright"):
+        made(glow="red")
+
+    app, seen = typer.Typer(), []
+
+    def command(*, options: PredictOptions) -> None:
+        seen.append(options)
+
+    command.__annotations__["options"] = made
+    app.command()(with_flags(command))
+    assert CliRunner().invoke(app, ["--glow", "dim", "-n", "3"]).exit_code == 0
+    assert seen == [made(3, glow="dim")]
+    assert "How it shines." in CliRunner().invoke(app, ["--help"]).stdout
+
+    monkeypatch.setattr(schemas, "PredictOptions", made)
+    body = create_model("Body", **schemas._option_fields())
+    assert body.model_json_schema()["properties"]["glow"]["description"] == "How it shines."
+
+    path = Path(__file__).parents[2] / "docs" / "hooks.py"
+    page = runpy.run_path(str(path))["options"](made)
+    assert "## Light" in page
+    assert "| `glow` | `None` | How it shines. |" in page
+
+
+def test_options_are_known_without_torch() -> None:
+    code = (
+        "import sys, molspec.options; print(sorted({'torch', 'rdkit', 'numpy'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_docstring_has_every_option() -> None:
+    for option in fields(PredictOptions):
+        assert f"    {option.name}: {option.metadata['help']}" in (PredictOptions.__doc__ or "")
+
+
+def test_only_flags_that_are_given_are_passed_on() -> None:
+    app, seen = typer.Typer(), []
+
+    @app.command()
+    @with_flags
+    def command(
+        *, given: Annotated[dict[str, Any], Given(PredictOptions, ("n_best", "drop_invalid"))]
+    ) -> None:
+        seen.append(given)
+
+    for arguments in ([], ["-n", "2"], ["--drop-invalid"]):
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert seen == [{}, {"n_best": 2}, {"drop_invalid": True}]
+    assert CliRunner().invoke(app, ["--beam", "sbs"]).exit_code == 2

@@ -102,9 +102,9 @@ ON_DEVICE: tuple[dict[str, Any], ...] = (
     {},
     {"drafter": "tree", "node_budget": 2},
     {"beam": "standard", "n_best": 3},
-    {"drafter": "none", "n_best": 2, "finished": "apart", "length_penalty": 0.6},
+    {"drafter": "none", "n_best": 2, "finished": "separate", "length_penalty": 0.6},
     {"n_best": 3},
-    {"drafter": "tree", "n_best": 2, "finished": "apart"},
+    {"drafter": "tree", "n_best": 2, "finished": "separate"},
     {"beam": "sbs", "n_best": 2},
 )
 ON_HOST: tuple[dict[str, Any], ...] = (

@@ -51,7 +51,7 @@ def drafters(folder: Path) -> dict[str, Any]:
     "name", ["same", "small", "adaptive", "with a tree", "hierarchy", "merged"]
 )
 @pytest.mark.parametrize(
-    "options", [{}, {"n_best": 3}, {"n_best": 3, "finished": "apart"}], ids=str
+    "options", [{}, {"n_best": 3}, {"n_best": 3, "finished": "separate"}], ids=str
 )
 def test_answers_stay_what_they_are(
     model: Model, folder: Path, name: str, batch_size: int, options: dict[str, Any]

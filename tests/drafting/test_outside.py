@@ -92,7 +92,7 @@ def drafters(model: Model) -> dict[str, Any]:
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_answers_are_those_of_none(dtype: str, name: str, batch_size: int) -> None:
     model = drafting_model(dtype)
-    for options in ({}, {"n_best": 10}, {"n_best": 3, "finished": "apart"}):
+    for options in ({}, {"n_best": 10}, {"n_best": 3, "finished": "separate"}):
         shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
         expected = model.predict(QUERIES, drafter="none", **shared)
         drafter = drafters(model)[name]
@@ -194,7 +194,9 @@ def test_what_a_drafter_does_wrong_is_named(model: Model, trees: Any, message: s
 
 
 def test_what_is_no_drafter_is_refused(model: Model) -> None:
-    for wrong in (7, object(), Recorded):
+    with pytest.raises(ValueError, match=r"^drafter is the class Recorded: expected an object"):
+        model.predict(["CCO"], drafter=Recorded)
+    for wrong in (7, object()):
         with pytest.raises(
             ValueError, match=r"^drafter is .*: expected one of none, windows, tree"
         ):

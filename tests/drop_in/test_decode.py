@@ -197,7 +197,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"canonical_queries": True},
         "canonical_queries is True: token ids have no canonical",
     ),
-    "views": ({"views": 2}, "views is 2: token ids have no other spelling"),
+    "augmentations": ({"augmentations": 2}, "augmentations is 2: token ids have no other spelling"),
     "tokens": (
         {"tokens": ["C"] * 14},
         "tokens has 14 strings: expected 15, one for each target id",
@@ -233,8 +233,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "finished is 'off': expected one of beam",
     ),
     "sbs apart": (
-        {"beam": "sbs", "finished": "apart"},
-        "finished is 'apart': beam 'sbs' keeps them in the beam",
+        {"beam": "sbs", "finished": "separate"},
+        "finished is 'separate': beam 'sbs' keeps them in the beam",
     ),
     "logits": (
         {"model": (lambda ids: torch.zeros(*ids.shape, 4), lambda *_: torch.zeros(3))},

@@ -152,7 +152,7 @@ def compare_beams(model: Any, source_ids: Tensor, length_penalty: float = 0.0, *
             max_length=MAX_LENGTH,
             n_best=count,
             beam=beam,
-            finished="apart",
+            finished="separate",
             length_penalty=length_penalty,
             batch_size=batch_size,
             **ids_of(model),

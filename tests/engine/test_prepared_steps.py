@@ -26,7 +26,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "greedy without drafts": {"drafter": "none"},
     "standard": {"n_best": 5, "beam": "standard"},
     "exact": {"n_best": 5, "beam": "exact", "drafter": "tree"},
-    "apart": {"n_best": 4, "finished": "apart"},
+    "separate": {"n_best": 4, "finished": "separate"},
     "SBS": {"n_best": 3, "beam": "sbs"},
     "samples": {"samples": 4, "seed": 3},
 }

@@ -14,8 +14,8 @@ _OPTIONS = (
     PredictOptions(drafter="windows", max_length=9),
     PredictOptions(n_best=3, max_length=5),
     PredictOptions(n_best=2, beam="sbs", max_length=6),
-    PredictOptions(n_best=2, finished="apart", max_length=7),
-    PredictOptions(views=2, canonical_queries=True, max_length=4),
+    PredictOptions(n_best=2, finished="separate", max_length=7),
+    PredictOptions(augmentations=2, canonical_queries=True, max_length=4),
 )
 
 

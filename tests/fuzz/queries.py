@@ -25,7 +25,7 @@ def queries(draw: Draw) -> None:
         "max_length": 1 + draw.below(12),
     }
     if model.canonical_queries:
-        options["views"] = 1 + draw.below(2)
+        options["augmentations"] = 1 + draw.below(2)
     texts = draw.some(3, lambda: draw.text(20))
     together = model.predict(texts, batch_size=1 + draw.below(4), **options)
     assert len(together) == len(texts)

@@ -25,7 +25,7 @@ from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
 pytestmark = pytest.mark.filterwarnings("default")
 
 USABLE = PredictOptions(
-    n_best=5, merge_duplicates=True, drop_invalid=True, drop_unchanged=True, widen=1
+    n_best=5, merge_duplicates=True, drop_invalid=True, drop_unchanged=True, max_beam_factor=1
 )
 
 

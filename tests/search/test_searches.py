@@ -81,7 +81,7 @@ def test_standard_and_exact_beams_are_beam_search(
 def test_beams_with_finished_hypotheses_apart(
     model: Model, beam_size: int, length_penalty: float
 ) -> None:
-    options = {"max_length": 14, "length_penalty": length_penalty, "finished": "apart"}
+    options = {"max_length": 14, "length_penalty": length_penalty, "finished": "separate"}
     eager = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
     for choice in ({"beam": "standard"}, {"beam": "exact"}, {"beam": "exact", "drafter": eager}):
         results = model.predict(SHORT, beam_size, **choice, **options)
@@ -97,7 +97,7 @@ def test_finished_hypotheses_apart_leave_room_for_likelier_ones(model: Model) ->
         results = model.predict(SHORT, 5, max_length=MAX_LENGTH, finished=finished)
         return sum(prediction.log_prob for result in results for prediction in result.predictions)
 
-    assert total("apart") > total("beam")
+    assert total("separate") > total("beam")
 
 
 def test_exact_beams_take_fewer_passes(model: Model) -> None:
@@ -162,7 +162,7 @@ STRATEGIES = (
     {"n_best": 1, "drafter": "windows"},
     {"n_best": 4, "beam": "standard"},
     {"n_best": 4, "beam": "exact"},
-    {"n_best": 4, "finished": "apart"},
+    {"n_best": 4, "finished": "separate"},
     {"n_best": 2, "beam_size": 4, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
 )
 
@@ -234,10 +234,10 @@ def test_unfinished_hypotheses_are_reported(
         {"beam": "standard"},
         {"beam": "exact"},
         {"drafter": LookAhead(node_budget=40, steps=5, min_confidence=0.0)},
-        {"finished": "apart"},
-        {"finished": "apart", "drafter": "tree"},
+        {"finished": "separate"},
+        {"finished": "separate", "drafter": "tree"},
         {"length_penalty": 0.7},
-        {"length_penalty": 0.7, "finished": "apart"},
+        {"length_penalty": 0.7, "finished": "separate"},
     ],
     ids=str,
 )
@@ -263,7 +263,7 @@ def few_values(seed: int) -> plain.NextLogProbs:
     return next_log_probs
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("sizes", [(1, 1), (4, 1), (4, 3), (6, 6), (30, 4), (30, 30)])
 def test_beams_among_equals(sizes: tuple[int, int], apart: bool) -> None:
     beam_size, n_best = sizes  # of 30: more than there are tokens

@@ -9,7 +9,9 @@ from molspec.server.limits import Limits
 from molspec.server.service import Service
 from tests.server.serving import service, serving
 
-LIMITS = Limits(queries=20, n_best=10, beam_size=12, views=4, body_bytes=20_000, waiting=100)
+LIMITS = Limits(
+    queries=20, n_best=10, beam_size=12, augmentations=4, body_bytes=20_000, waiting=100
+)
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def test_the_page_and_its_parts_come_from_this_server_alone(client: httpx.Client
 def test_the_api_is_described(client: httpx.Client) -> None:
     described = client.get("/openapi.json").json()
     body = described["components"]["schemas"]["PredictBody"]["properties"]
-    assert {"queries", "n_best", "beam", "drafter", "views", "stream"} <= set(body)
+    assert {"queries", "n_best", "beam", "drafter", "augmentations", "stream"} <= set(body)
     assert {"422", "429", "413"} <= set(described["paths"]["/v1/predict"]["post"]["responses"])
     for path in (
         "/v1/score",

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from molspec import PredictOptions
-from molspec.files import FORMS, Query, Sheet, ask
+from molspec.files import FORMATS, OutputContext, Query, ask
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 
@@ -22,7 +22,7 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
     model = served.workers[name].model
     stream = StringIO()
     for answer in ask(model, map(Query, queries), PredictOptions(**options)):
-        stream.write(FORMS["jsonl"].render(answer, Sheet(name, model.task)))
+        stream.write(FORMATS["jsonl"].render(answer, OutputContext(name, model.task)))
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -31,12 +31,12 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
     [
         {},
         {"n_best": 3},
-        {"n_best": 2, "beam_size": 4, "finished": "apart", "length_penalty": 0.5},
+        {"n_best": 2, "beam_size": 4, "finished": "separate", "length_penalty": 0.5},
         {"drafter": "windows", "draft_length": 4, "draft_count": 3},
         {"n_best": 2, "beam": "sbs"},
         {"n_best": 3, "merge_duplicates": True},
-        {"canonical_queries": True, "views": 2},
-        {"n_best": 3, "drop_invalid": True, "drop_unchanged": True, "widen": 2},
+        {"canonical_queries": True, "augmentations": 2},
+        {"n_best": 3, "drop_invalid": True, "drop_unchanged": True, "max_beam_factor": 2},
         {"samples": 5, "temperature": 0.8, "top_k": 9, "top_p": 0.9, "seed": 2**64 - 1},
         {"samples": 6, "merge_duplicates": True, "drafter": "none", "temperature": 0.1},
         {"samples": 4, "replacement": False},
@@ -96,21 +96,29 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"n_best": "2"}, "n_best", "integer"),
         ({"beam_size": 13}, "beam_size", "beam_size is 13: expected at most 12 on this server"),
         ({"n_best": 3, "beam_size": 2}, "beam_size", "expected at least n_best 3"),
-        ({"views": 5, "canonical_queries": True}, "views", "views is 5: expected at most 4"),
-        ({"views": 2}, "views", "expected 1 where queries are asked as they stand"),
+        (
+            {"augmentations": 5, "canonical_queries": True},
+            "augmentations",
+            "augmentations is 5: expected at most 4",
+        ),
+        ({"augmentations": 2}, "augmentations", "expected 1 where queries are decoded"),
         ({"max_length": 9999}, "max_length", "max_length is 9999: expected at most"),
         (
             {"drafter": "wind"},
             "drafter",
-            "'tree', 'windows', 'heads', 'tree+heads', 'spec', 'tree+spec' or 'none'",
+            "'none', 'windows', 'tree', 'heads', 'tree+heads', 'spec' or 'tree+spec'",
         ),
         ({"beam": "standard", "drafter": "tree"}, "drafter", "takes 'none'"),
         ({"length_penalty": 0.5, "merge_duplicates": True}, "length_penalty", "expected 0"),
         ({"drafter": "heads"}, "drafter", "the model has no draft heads"),
-        ({"n_best": 4, "drop_invalid": True}, "widen", "widen is 4: expected a beam of at most 12"),
+        (
+            {"n_best": 4, "drop_invalid": True},
+            "max_beam_factor",
+            "expected a beam of at most 12",
+        ),
         ({"samples": 11}, "samples", "samples is 11: expected at most 10 on this server"),
         ({"samples": 0}, "samples", "samples is 0"),
-        ({"samples": 2, "n_best": 2}, "n_best", "expected 1, as 2 samples are drawn"),
+        ({"samples": 2, "n_best": 2}, "n_best", "expected 1, it cannot be combined"),
         ({"temperature": 0.5}, "temperature", "expected samples with it"),
         ({"samples": 2, "temperature": 0}, "temperature", "expected a number above 0"),
         ({"samples": 2, "top_k": 0}, "top_k", "top_k is 0"),

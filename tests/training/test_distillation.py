@@ -87,7 +87,7 @@ def test_answers_of_several_views_are_spelt_for_the_source(
     model = molspec.load("retro")
     rows = (row.reaction.split(">")[2] for row in islice(read_rows(FILE), 80))
     products = [found for row in rows if (found := canonicalise(row)) is not None]
-    one, five = (model.predict(products, views=count) for count in (1, 5))
+    one, five = (model.predict(products, augmentations=count) for count in (1, 5))
     differ = {
         product: own.predictions[0].canonical != voted.predictions[0].canonical
         for product, own, voted in zip(products, one, five, strict=True)
@@ -100,11 +100,11 @@ def test_answers_of_several_views_are_spelt_for_the_source(
     prepared.write(data, tmp_path / "data")
     out = tmp_path / "out"
     given = ["--data", str(tmp_path / "data"), "--output", str(out)]
-    assert run("distil", "retro", *given, "--views", "5") == 0
+    assert run("distil", "retro", *given, "--augmentations", "5") == 0
     made = prepared.read(out)
-    assert made.description["teacher"].endswith(" in 5 views")
+    assert made.description["teacher"].endswith(" in 5 spellings")
     answers = [model.vocabulary.decode(ids) for _, ids in made.train.pairs()]
-    voted = [result.predictions[0].canonical for result in model.predict(texts, views=5)]
+    voted = [result.predictions[0].canonical for result in model.predict(texts, augmentations=5)]
     assert [canonicalise(answer) for answer in answers] == voted
     own = model.predict(texts, canonical_queries=False)
     changed = [

@@ -14,7 +14,6 @@ import typer
 
 from molspec.commands import distributing, heads, loading, planning, predicting, serving, training
 from molspec.commands.flags import (
-    DecodingFlags,
     ModelFlags,
     Processes,
     QueryColumn,
@@ -31,6 +30,7 @@ from molspec.console.usage import (
     print_out,
     value_errors_are_usage_errors,
 )
+from molspec.options import PredictOptions
 
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
@@ -115,7 +115,7 @@ def evaluate(
     processes: Processes = "1",
     *,
     model: ModelFlags,
-    decoding: DecodingFlags,
+    options: PredictOptions,
 ) -> None:
     """Measure accuracy and cost on a table of queries and targets."""
     with one_line_errors():
@@ -124,7 +124,6 @@ def evaluate(
         from molspec.evaluation import Evaluation, PairTable, Settings
 
         with value_errors_are_usage_errors():
-            options = decoding.options()
             count = loading.process_count(processes)
             checkpoint = checkpoints.read(models.locate(model.model_name))
             if options.canonical_queries is None:

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from molspec.commands import loading
-from molspec.commands.flags import DecodingFlags, ModelFlags, with_flags
+from molspec.commands.flags import ModelFlags, with_flags
 from molspec.console.usage import (
     UsageError,
     one_line_errors,
     print_err,
     value_errors_are_usage_errors,
 )
+from molspec.options import PredictOptions
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -37,14 +38,13 @@ def predict_parquet_command(
     block_rows: Annotated[int, typer.Option(min=1, help="Rows a worker takes at a time.")] = 1024,
     *,
     model: ModelFlags,
-    decoding: DecodingFlags,
+    options: PredictOptions,
 ) -> None:
     """Predict for every row of Parquet files on all machines of a Ray cluster.
 
     The cluster is the one that RAY_ADDRESS names, or this machine; all of it must see the paths.
     """
     with one_line_errors(), value_errors_are_usage_errors():
-        options = decoding.options()
         unfinished = output.with_name(output.name + ".unfinished")
         if output.exists():
             raise UsageError(f"{output} is there already: take another folder")

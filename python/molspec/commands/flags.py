@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-if TYPE_CHECKING:
-    from molspec.options import PredictOptions
+from molspec.console.usage import one_line_errors, value_errors_are_usage_errors
 
 #: Standard input or output where a file is asked for.
 STANDARD = "-"
-
-CanonicalQueries = Annotated[
-    bool | None,
-    typer.Option(
-        "--canonical-queries/--queries-as-given",
-        help="Ask in canonical SMILES or as given; as the model was trained if not said.",
-    ),
-]
 
 Table = Annotated[
     Path,
@@ -65,83 +57,6 @@ class ModelFlags:
     threads: Annotated[
         int, typer.Option(min=1, help="Threads on the CPU; answers do not change.")
     ] = 1
-
-
-@dataclass(frozen=True)
-class DecodingFlags:
-    """How to decode: the fields of `PredictOptions`, whose defaults they have."""
-
-    n_best: Annotated[int, typer.Option("--n-best", "-n", help="Answers a query.")] = 1
-    beam_size: Annotated[int | None, typer.Option(help="Hypotheses kept; n-best if not given.")] = (
-        None
-    )
-    beam: Annotated[
-        str | None,
-        typer.Option(help="exact, standard or sbs; greedy where one answer is asked."),
-    ] = None
-    drafter: Annotated[
-        str | None,
-        typer.Option(help="tree, windows, none, heads, spec; the search's own if not given."),
-    ] = None
-    draft_length: Annotated[int | None, typer.Option(help="Tokens of a window.")] = None
-    draft_count: Annotated[int | None, typer.Option(help="Windows a query.")] = None
-    node_budget: Annotated[int | None, typer.Option(help="Nodes of a tree.")] = None
-    length_penalty: Annotated[float, typer.Option(help="Rank by log_prob / length ** this.")] = 0.0
-    finished: Annotated[
-        str,
-        typer.Option(help="Finished hypotheses keep their place in the beam, or apart."),
-    ] = "beam"
-    batch_size: Annotated[int, typer.Option(help="Queries under way together.")] = 32
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens of an answer at most; 200 or the model's limit.")
-    ] = None
-    merge_duplicates: Annotated[
-        bool, typer.Option("--merge-duplicates", help="Answers that are one molecule become one.")
-    ] = False
-    canonical_queries: CanonicalQueries = None
-    views: Annotated[
-        int, typer.Option(help="Spellings of a query to ask: more accurate, more work.")
-    ] = 1
-    drop_invalid: Annotated[
-        bool, typer.Option("--drop-invalid", help="Leave out what is no molecule to RDKit.")
-    ] = False
-    drop_unchanged: Annotated[
-        bool, typer.Option("--drop-unchanged", help="Leave out answers that are no reaction.")
-    ] = False
-    widen: Annotated[
-        int,
-        typer.Option(help="Times as wide a beam may get where dropping leaves too few answers."),
-    ] = 4
-    samples: Annotated[
-        int | None, typer.Option(help="Draw so many answers at random in place of the best.")
-    ] = None
-    temperature: Annotated[
-        float, typer.Option(help="Of samples: below 1 the likelier answers come more often.")
-    ] = 1.0
-    top_k: Annotated[int | None, typer.Option(help="Draw among so many likeliest tokens.")] = None
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw among tokens of so much probability together.")
-    ] = None
-    seed: Annotated[int, typer.Option(help="Of samples: the same seed, the same samples.")] = 0
-    replacement: Annotated[
-        bool,
-        typer.Option("--replacement/--no-replacement", help="Whether samples may be the same."),
-    ] = True
-    verification: Annotated[
-        str,
-        typer.Option(help="strict; relaxed: keep drafts nearly as likely; rejection: of samples."),
-    ] = "strict"
-    beta: Annotated[int, typer.Option(help="Relaxed: a draft is among so many likeliest.")] = 3
-    tau: Annotated[float, typer.Option(help="Relaxed: nats below the likeliest at most.")] = 1.0
-    judge: Annotated[
-        str, typer.Option(help="Relaxed: whose probability counts, the model's or the drafter's.")
-    ] = "model"
-
-    def options(self) -> PredictOptions:
-        """Raises ValueError, naming the option, where a value or a combination makes no sense."""
-        from molspec.options import PredictOptions
-
-        return PredictOptions(**asdict(self))
 
 
 class InputForm(str, Enum):
@@ -226,21 +141,35 @@ class OutputFlags:
     ] = False
 
 
+@dataclass(frozen=True)
+class Given:
+    """Annotates a parameter that gets those fields of a dataclass whose flags are given, by name.
+
+    names: of the fields that have flags; all with a plain value by default.
+    """
+
+    kind: type[Any]
+    names: tuple[str, ...] = ()
+
+
 def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the fields of its dataclass parameters as options of its own.
 
-    Such a parameter is to be given by name; the others stay as they are.
+    A field is `molspec.fields.setting`, which describes itself, or is annotated with a
+    `typer.Option`. Such a parameter is given by name; the others stay as they are.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {
-        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
-    }
+    groups = {name: group for name, hint in hints.items() if (group := _group(hint)) is not None}
 
     @wraps(command)
     def run(**values: Any) -> None:
-        for name, group in groups.items():
-            own = {field.name: values.pop(field.name) for field in fields(group)}
-            values[name] = group(**own)
+        with one_line_errors(), value_errors_are_usage_errors():
+            for name, group in groups.items():
+                own = {each.name: values.pop(each.name) for each in _flagged(group)}
+                if isinstance(group, Given):
+                    values[name] = {key: value for key, value in own.items() if value is not None}
+                else:
+                    values[name] = group(**own)
         command(**values)
 
     parameters = [
@@ -255,12 +184,39 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _options(group: type[Any]) -> Iterator[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    for field in fields(group):
-        yield Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=hints[field.name],
-        )
+def _group(hint: Any) -> type[Any] | Given | None:
+    if isinstance(hint, type) and is_dataclass(hint):
+        return hint
+    about = getattr(hint, "__metadata__", ())
+    return next((each for each in about if isinstance(each, Given)), None)
+
+
+def _flagged(group: type[Any] | Given) -> list[Field[Any]]:
+    if not isinstance(group, Given):
+        return list(fields(group))
+    described = [each for each in fields(group.kind) if "help" in each.metadata]
+    return [each for each in described if not group.names or each.name in group.names]
+
+
+def _options(group: type[Any] | Given) -> Iterator[Parameter]:
+    kind = group.kind if isinstance(group, Given) else group
+    hints = get_type_hints(kind, include_extras=True)
+    for each in _flagged(group):
+        default, hint = each.default, hints[each.name]
+        if isinstance(group, Given):
+            default, hint = None, hint | None
+        if "help" in each.metadata:
+            hint = _described(each, hint)
+        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _described(each: Field[Any], hint: Any) -> Any:
+    """The annotation of a field that describes itself: texts, numbers, True and False."""
+    kinds = get_args(hint) or (hint,)
+    kind = next((plain for plain in (bool, int, float) if plain in kinds), str)
+    name = "--" + each.name.replace("_", "-")
+    names = each.metadata["flags"] or (
+        (name,) if kind is not bool or each.default is False else (f"{name}/--no-{name[2:]}",)
+    )
+    optional = kind | None if NoneType in kinds else kind
+    return Annotated[optional, typer.Option(*names, help=each.metadata["help"])]

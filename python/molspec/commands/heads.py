@@ -57,18 +57,19 @@ def distil_command(
     pairs: Annotated[
         int, typer.Option(min=1, help="Answer at most so many, evenly spread.")
     ] = 100_000,
-    views: Annotated[
+    augmentations: Annotated[
         int, typer.Option(min=1, help="Spellings of each source that are asked, for one answer.")
     ] = 1,
     threads: Threads = 1,
 ) -> None:
     """Write prepared data whose targets are a model's own answers, to train a smaller one on.
 
-    With --views the answer is the best of several spellings of the source, as the model would write
-    it to the source as it stands: to train on, that one spelling may come to know what several do.
+    With --augmentations each answer combines several spellings of the source and is written as the
+    model writes it to the source as given: trained on them, one spelling may learn what several
+    find.
     """
     with failures(), stopped_at_will():
-        made = _distilled(read_model(model), model, data, output, pairs, threads, views)
+        made = _distilled(read_model(model), model, data, output, pairs, threads, augmentations)
     print_out(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 
@@ -221,7 +222,7 @@ def _distilled(
     output: Path,
     pairs: int,
     threads: int,
-    views: int = 1,
+    augmentations: int = 1,
 ) -> Prepared:
     from molspec.ops import set_num_threads
     from molspec.predictor import Model
@@ -230,12 +231,12 @@ def _distilled(
 
     made = prepared.read(data)
     set_num_threads(threads)
-    in_views = f" in {views} views" if views > 1 else ""
+    in_spellings = f" in {augmentations} spellings" if augmentations > 1 else ""
     teacher = Teacher(
         name,
-        checkpoint.fingerprint() + in_views,
+        checkpoint.fingerprint() + in_spellings,
         checkpoint.vocabulary,
-        partial(_answers, Model(checkpoint), views),
+        partial(_answers, Model(checkpoint), augmentations),
     )
     return distil(
         *(made, teacher, output, pairs),
@@ -243,12 +244,12 @@ def _distilled(
     )
 
 
-def _answers(model: Model, views: int, texts: Iterable[str]) -> Iterator[str | None]:
+def _answers(model: Model, augmentations: int, texts: Iterable[str]) -> Iterator[str | None]:
     """The best answer to each source, spelt as the model would answer the source as it stands."""
     from molspec.options import PredictOptions
 
     as_it_stands = PredictOptions(canonical_queries=False)
-    if views == 1:
+    if augmentations == 1:
         found = map(_best, model.predict_stream(texts, as_it_stands))
         yield from (None if best is None else best.smiles for best in found)
         return
@@ -256,7 +257,8 @@ def _answers(model: Model, views: int, texts: Iterable[str]) -> Iterator[str | N
     while chunk := list(islice(texts, _CHUNK)):
         spelt = [_best(result) for result in model.predict_stream(chunk, as_it_stands)]
         voted = [
-            _best(result) for result in model.predict_stream(chunk, PredictOptions(views=views))
+            _best(result)
+            for result in model.predict_stream(chunk, PredictOptions(augmentations=augmentations))
         ]
         molecules = [None if best is None else best.canonical for best in voted]
         strange = {

@@ -13,9 +13,8 @@ from molspec import __version__, files
 from molspec.commands import jobs, loading
 from molspec.commands.flags import (
     STANDARD,
-    CanonicalQueries,
-    DecodingFlags,
     Form,
+    Given,
     InputFlags,
     ModelFlags,
     OutputFlags,
@@ -34,9 +33,9 @@ from molspec.console.usage import (
     value_errors_are_usage_errors,
 )
 from molspec.files import FORMATS, Answer, OutputContext, Query
+from molspec.options import PredictOptions
 
 if TYPE_CHECKING:
-    from molspec.options import PredictOptions
     from molspec.predictor import Model
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
@@ -55,13 +54,12 @@ def predict_command(
     source: InputFlags,
     output: OutputFlags,
     model: ModelFlags,
-    decoding: DecodingFlags,
+    options: PredictOptions,
     processes: Processes = "1",
 ) -> None:
     """Predict for every query, in the order given; the same command goes on after a kill."""
     with one_line_errors():
         with value_errors_are_usage_errors():
-            options = decoding.options()
             count = loading.process_count(processes)
             _check(smiles, source)
             form = jobs.chosen_format(output.output_name, output.output_form, FORMATS)
@@ -118,14 +116,13 @@ def score_command(
     output_name: OutputName = STANDARD,
     output_form: Form = None,
     overwrite: Overwrite = False,
-    batch_size: Annotated[int, typer.Option(help="Pairs under way together.")] = 32,
-    canonical_queries: CanonicalQueries = None,
     aligned: Annotated[
         bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
     ] = False,
     processes: Processes = "1",
     *,
     model: ModelFlags,
+    options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
 ) -> None:
     """Say how probable a model finds the targets of a table, spelt as they are or --aligned."""
     with one_line_errors():
@@ -137,11 +134,10 @@ def score_command(
             count = loading.process_count(processes)
             loaded = loading.load_model(model)
             table = PairTable(table_path, query_column, target_column, loaded.task)
-            if canonical_queries is None:
-                canonical_queries = loaded.canonical_queries
+            options.setdefault("canonical_queries", loaded.canonical_queries)
             settings = {
                 **model_settings(model.model_name, loaded.fingerprint, model.device, model.dtype),
-                "canonical_queries": canonical_queries,
+                "canonical_queries": options["canonical_queries"],
                 "aligned": aligned,
                 "format": form,
             }
@@ -158,8 +154,7 @@ def score_command(
             return files.score(
                 *(loaded, rest),
                 done=done,
-                batch_size=batch_size,
-                canonical_queries=canonical_queries,
+                **options,
                 aligned=aligned,
                 processes=count,
             )

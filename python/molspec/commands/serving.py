@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,32 +15,9 @@ from molspec.console.usage import (
     print_err,
     value_errors_are_usage_errors,
 )
-
-if TYPE_CHECKING:
-    from molspec.server.limits import Limits
+from molspec.server.limits import Limits
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
-
-@dataclass(frozen=True)
-class LimitFlags:
-    """What one request may ask for: the fields of `Limits`, whose defaults they have."""
-
-    queries: Annotated[int, typer.Option("--max-queries", help="Queries of a request.")] = 256
-    n_best: Annotated[int, typer.Option("--max-n-best", help="Answers of a query.")] = 50
-    beam_size: Annotated[int, typer.Option("--max-beam-size", help="Its hypotheses.")] = 100
-    views: Annotated[int, typer.Option("--max-views", help="Its spellings.")] = 20
-    body_bytes: Annotated[int, typer.Option("--max-body-bytes", help="Of a request.")] = 1 << 20
-    seconds: Annotated[float, typer.Option("--max-seconds", help="Until it is answered.")] = 60.0
-    waiting: Annotated[
-        int, typer.Option("--max-waiting", help="Queries a model that are not answered.")
-    ] = 1024
-
-    def limits(self) -> Limits:
-        """Raises ValueError, naming the limit, for what makes no sense."""
-        from molspec.server.limits import Limits
-
-        return Limits(**asdict(self))
 
 
 def register(app: typer.Typer) -> None:
@@ -74,7 +51,7 @@ def serve_command(
         Path | None, typer.Option(help="A key a line: requests need one of them.")
     ] = None,
     *,
-    most: LimitFlags,
+    limits: Limits,
 ) -> None:
     """Serve models over HTTP, with a page to draw in, until Ctrl-C or SIGTERM."""
     with one_line_errors(), value_errors_are_usage_errors():
@@ -87,7 +64,7 @@ def serve_command(
             ) from error
         settings = Settings(
             *(_models(models), device, dtype, threads, batch_size),
-            *(most.limits(), _keys(api_key_file)),
+            *(limits, _keys(api_key_file)),
         )
         tell = Listening(tuple(name for name, _ in settings.models))
         with listen(host, port) as taken:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from molspec.decoding import Drafter, DraftTree, Path
+from typing import TYPE_CHECKING, Any
+
 from molspec.drafting.configurations import (
     AnyConfiguration,
     AnyDrafter,
@@ -15,16 +16,17 @@ from molspec.drafting.configurations import (
     SpecDraft,
     TreeDraft,
     WindowDrafts,
-    check_count,
-    check_number,
     resolve,
 )
-from molspec.drafting.merging import merged, opened
-from molspec.drafting.model_draft import ModelDraft
-from molspec.drafting.ngram import build_ngram, guess_model
-from molspec.drafting.own import OwnDrafters, bound
-from molspec.drafting.simulation import DraftStatistics, simulate
-from molspec.drafting.spec import SpecModel
+
+if TYPE_CHECKING:
+    from molspec.decoding import Drafter, DraftTree, Path
+    from molspec.drafting.merging import merged, opened
+    from molspec.drafting.model_draft import ModelDraft
+    from molspec.drafting.ngram import build_ngram, guess_model
+    from molspec.drafting.own import OwnDrafters, bound
+    from molspec.drafting.simulation import DraftStatistics, simulate
+    from molspec.drafting.spec import SpecModel
 
 __all__ = [
     "AnyConfiguration",
@@ -47,11 +49,29 @@ __all__ = [
     "WindowDrafts",
     "bound",
     "build_ngram",
-    "check_count",
-    "check_number",
     "guess_model",
     "merged",
     "opened",
     "resolve",
     "simulate",
 ]
+
+#: Names whose modules need torch.
+_HOMES = {
+    **dict.fromkeys(("Drafter", "DraftTree", "Path"), "molspec.decoding"),
+    **dict.fromkeys(("merged", "opened"), "molspec.drafting.merging"),
+    "ModelDraft": "molspec.drafting.model_draft",
+    **dict.fromkeys(("build_ngram", "guess_model"), "molspec.drafting.ngram"),
+    **dict.fromkeys(("OwnDrafters", "bound"), "molspec.drafting.own"),
+    **dict.fromkeys(("DraftStatistics", "simulate"), "molspec.drafting.simulation"),
+    "SpecModel": "molspec.drafting.spec",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only for what needs it: options do not, nor does the command line's help."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'molspec.drafting' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

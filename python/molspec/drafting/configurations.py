@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from pathlib import Path as FilePath
-from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeGuard,
+    runtime_checkable,
+)
 
-from molspec import _native
-from molspec.decoding import Drafter
+from molspec.fields import check_count, check_number
+
+if TYPE_CHECKING:
+    from molspec import _native
+    from molspec.decoding import Drafter
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,8 @@ class NoDraft:
 
     def native(self) -> _native.NoDraftOptions:
         """Options of the native drafter."""
+        from molspec import _native
+
         return _native.NoDraftOptions()
 
 
@@ -52,6 +64,8 @@ class WindowDrafts:
 
     def native(self) -> _native.WindowOptions:
         """Options of the native drafter."""
+        from molspec import _native
+
         return _native.WindowOptions(
             draft_length=self.draft_length,
             draft_count=self.draft_count,
@@ -84,6 +98,8 @@ class TreeDraft:
 
     def native(self) -> _native.TreeOptions:
         """Options of the native drafter."""
+        from molspec import _native
+
         return _native.TreeOptions(
             node_budget=self.node_budget,
             max_depth=self.max_depth,
@@ -209,9 +225,13 @@ Drafting = NoDraft | WindowDrafts | TreeDraft
 #: Of what a model's checkpoint carries.
 OwnDraft = HeadsDraft | SpecDraft
 #: What drafts, by name no more.
-AnyConfiguration = Drafting | OwnDraft | LookAhead | Drafter | DrafterMaker
-#: What the option `drafter` takes.
-AnyDrafter = str | AnyConfiguration
+if TYPE_CHECKING:
+    AnyConfiguration: TypeAlias = Drafting | OwnDraft | LookAhead | Drafter | DrafterMaker
+    #: What the option `drafter` takes.
+    AnyDrafter: TypeAlias = str | AnyConfiguration
+else:  # the module of the protocol Drafter needs torch; `is_drafter` knows its methods
+    AnyConfiguration = object
+    AnyDrafter = str | object
 
 _NAMES: dict[str, Callable[..., Drafting | OwnDraft]] = {
     "none": NoDraft,
@@ -222,15 +242,26 @@ _NAMES: dict[str, Callable[..., Drafting | OwnDraft]] = {
     "spec": SpecDraft,
     "tree+spec": partial(SpecDraft, tree=True),
 }
+#: Names of drafters.
+DRAFTERS = tuple(_NAMES)
 #: Of the options beside `drafter`, those that one by name takes.
 _COUNTS = {"windows": ("draft_length", "draft_count"), "none": ()}
 _COUNTS_OF_TREES = ("node_budget",)
 
 
+def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
+    """Whether it is an object with a drafter's methods, or one that makes such an object."""
+    if isinstance(value, type):
+        return False
+    methods = ("start", "propose", "release")
+    return isinstance(value, DrafterMaker) or all(hasattr(value, name) for name in methods)
+
+
 def check_drafter(name: str, value: object, besides: str = "") -> None:
     """Raise ValueError, naming the option, for what is no drafter; `besides` says what else is."""
-    known = get_args(AnyConfiguration)
-    if isinstance(value, type) or not isinstance(value, known):
+    if not (isinstance(value, Drafting | OwnDraft | LookAhead) or is_drafter(value)):
+        if isinstance(value, type):
+            raise ValueError(f"{name} is the class {value.__name__}: expected an object of it")
         raise ValueError(
             f"{name} is {value!r}: expected {besides}a configuration of molspec.drafting, or an "
             "object with the methods of molspec.drafting.Drafter"
@@ -270,28 +301,3 @@ def resolve(
         if name not in _COUNTS.get(drafter, _COUNTS_OF_TREES):
             raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
     return _NAMES[drafter](**options)
-
-
-def check_count(name: str, value: Any, most: int = 1000, least: int = 1) -> int:
-    """The whole number that an option's value is: NumPy's will do, a bool will not.
-
-    Raises ValueError, naming the option, unless it is from `least` to `most`.
-    """
-    try:
-        count = least - 1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        count = least - 1
-    if count < least:
-        raise ValueError(f"{name} is {value!r}: expected a whole number of at least {least}")
-    if count > most:
-        raise ValueError(f"{name} is {count}: expected at most {most}")
-    return count
-
-
-def check_number(name: str, value: Any, most: float = math.inf) -> None:
-    """Raise ValueError, naming the option, unless its value is a number from 0 to `most`."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan
-    if not (0 <= number <= most and math.isfinite(number)):
-        expected = "a number of at least 0" if most == math.inf else f"a number from 0 to {most}"
-        raise ValueError(f"{name} is {value!r}: expected {expected}")

@@ -16,9 +16,9 @@ from molspec.drafting.configurations import (
     Drafting,
     LookAhead,
     OwnDraft,
-    check_count,
     resolve,
 )
+from molspec.fields import check_count
 
 
 def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:

@@ -15,13 +15,13 @@ from molspec.drafting.configurations import (
     Drafting,
     LookAhead,
     OwnDraft,
-    check_count,
     resolve,
 )
 from molspec.drafting.gamma import AdaptiveGamma, FixedGamma
 from molspec.drafting.model_drafter import ModelDrafter
 from molspec.drafting.session_drafter import Frame
 from molspec.engine.devices import Engine, make_engine
+from molspec.fields import check_count
 from molspec.models import locate
 
 #: Queries under way together at most.

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint, hugging_face
-from molspec.drafting import check_count
 from molspec.drop_in.measure import measure
 from molspec.engine.devices import Engine, by_name, check_device, make_engine
 from molspec.engine.torch.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
+from molspec.fields import check_count
 from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel
 from molspec.decoding import Requests, SearchSpec, Session, Source, Statistics
-from molspec.drafting import NoDraft, TreeDraft, check_count
+from molspec.drafting import NoDraft, TreeDraft
 from molspec.drop_in.drafting_models import with_models
 from molspec.engine.devices import Engine
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
+from molspec.fields import check_count
 from molspec.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model
 from molspec.strategy import chosen_drafter, search_spec
@@ -188,8 +189,8 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     for name in ("merge_duplicates", "canonical_queries"):
         if options.get(name):
             raise ValueError(f"{name} is True: token ids have no canonical form")
-    if (views := options.get("views", 1)) != 1:
-        raise ValueError(f"views is {views}: token ids have no other spelling")
+    if (views := options.get("augmentations", 1)) != 1:
+        raise ValueError(f"augmentations is {views}: token ids have no other spelling")
     strategy = PredictOptions(max_length=max_length, **options)
     if isinstance(model, Engine):
         return strategy

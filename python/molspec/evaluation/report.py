@@ -29,9 +29,10 @@ def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
     columns = f"{settings['query_column']} -> {settings['target_column']}"
     yield f"table        {settings['table']}, {columns}, from row {settings['offset'] + 1} on"
     search = ("beam", "n_best", "beam_size", "length_penalty", "finished")
-    around = ("batch_size", "max_length", "merge_duplicates", "canonical_queries", "views")
+    around = ("batch_size", "max_length", "merge_duplicates")
     yield f"search       {_named(settings, search)}"
     yield f"             {_named(settings, around)}"
+    yield f"queried      {_named(settings, ('canonical_queries', 'augmentations'))}"
     yield f"drafter      {kind}{': ' if drafter else ''}{_named(drafter, tuple(drafter))}"
     yield f"queries      {summary.queries}; {summary.failed} failed; " + (
         f"{summary.excluded} with a target that is no molecule, not counted for accuracy"

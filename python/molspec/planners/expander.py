@@ -14,7 +14,12 @@ from molspec.results import Result
 
 #: What a planner can go on with: molecules, other ones, each once. It would rather ask the next
 #: molecule than have more answers to this one.
-_USABLE = {"merge_duplicates": True, "drop_invalid": True, "drop_unchanged": True, "widen": 1}
+_USABLE = {
+    "merge_duplicates": True,
+    "drop_invalid": True,
+    "drop_unchanged": True,
+    "max_beam_factor": 1,
+}
 
 
 class Expander:

@@ -43,13 +43,17 @@ class Asking:
     @property
     def rows(self) -> int:
         """Rows of the batch that a query takes, one a view."""
-        return 1 if self.targets is not None else self.options.views
+        return 1 if self.targets is not None else self.options.augmentations
 
     @property
     def hypotheses(self) -> int:
         """Hypotheses that a query keeps, in all its views, or samples that it draws."""
         options = self.options
-        return 1 if self.targets is not None else options.views * (options.samples or options.width)
+        return (
+            1
+            if self.targets is not None
+            else options.augmentations * (options.samples or options.width)
+        )
 
     def target(self, index: int) -> str | None:
         """The target of a query, where its log-prob is asked for."""

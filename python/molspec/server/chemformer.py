@@ -68,7 +68,7 @@ def make_router(service: Service) -> APIRouter:
     ) -> list[dict[str, Any]]:
         """How probable the model finds each reaction in the likeliest of n_augments spellings."""
         worker = _named(service, model)
-        most = service.limits.views
+        most = service.limits.augmentations
         if not 1 <= n_augments <= most:
             error = ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
             raise wrong_use(error, "query", "n_augments")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from molspec.fields import setting
 from molspec.options import PredictOptions
 
 
@@ -12,23 +13,22 @@ from molspec.options import PredictOptions
 class Limits:
     """The most of each. What is beyond is refused, by name, before any work is done.
 
-    queries: of a request.
-    n_best, beam_size, views: of a query; n_best of its samples too.
-    body_bytes: of a request's body.
-    seconds: until a request is answered; what is not answered then is an error of its query.
-    waiting: queries of one model that are accepted and not answered; beyond, clients are asked to
-        come again.
-
     Raises ValueError, naming the limit.
     """
 
-    queries: int = 256
-    n_best: int = 50
-    beam_size: int = 100
-    views: int = 20
-    body_bytes: int = 1 << 20
-    seconds: float = 60.0
-    waiting: int = 1024
+    queries: int = setting(256, "Queries of a request.", flags=("--max-queries",))
+    n_best: int = setting(50, "Answers of a query, and samples.", flags=("--max-n-best",))
+    beam_size: int = setting(100, "Hypotheses of a query.", flags=("--max-beam-size",))
+    augmentations: int = setting(20, "Spellings of a query.", flags=("--max-augmentations",))
+    body_bytes: int = setting(1 << 20, "Bytes of a request's body.", flags=("--max-body-bytes",))
+    seconds: float = setting(
+        60.0, "Seconds of a request; later queries are errors.", flags=("--max-seconds",)
+    )
+    waiting: int = setting(
+        1024,
+        "Queries of a model that wait or are decoded; further requests are refused for a while.",
+        flags=("--max-waiting",),
+    )
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -54,12 +54,12 @@ class Limits:
             ("n_best", options.n_best, self.n_best),
             ("samples", options.samples or 0, self.n_best),
             ("beam_size", options.width, self.beam_size),
-            ("views", options.views, self.views),
+            ("augmentations", options.augmentations, self.augmentations),
         ):
             if value > most:
                 raise ValueError(f"{name} is {value}: expected at most {most} on this server")
-        if options.drops and options.searched(options.widen).width > self.beam_size:
+        if options.drops and options.searched(options.max_beam_factor).width > self.beam_size:
             raise ValueError(
-                f"widen is {options.widen}: expected a beam of at most {self.beam_size} hypotheses "
-                f"on this server, of {options.width}"
+                f"max_beam_factor is {options.max_beam_factor}: expected a beam of at most "
+                f"{self.beam_size} hypotheses on this server, of {options.width}"
             )

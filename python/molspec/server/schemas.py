@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from molspec.options import BeamKind, FinishedPlace, Judge, Verification
+from molspec.drafting.configurations import DRAFTERS
+from molspec.fields import hints
+from molspec.options import PredictOptions
 from molspec.task import Task
 
 Queries = Annotated[list[str], Field(min_length=1, description="SMILES.")]
@@ -20,53 +23,33 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
 
 
-class PredictBody(_Body):
-    """What is asked of a model: the options of `molspec predict`."""
+def _option_fields() -> dict[str, Any]:
+    """A field of the body for each option that a request may have."""
+    made: dict[str, Any] = {}
+    for option in fields(PredictOptions):
+        if option.name == "batch_size":  # the server's own
+            continue
+        kind = hints(PredictOptions)[option.name]
+        if option.name == "drafter":
+            kind = Literal[DRAFTERS] | None
+        about = Field(description=option.metadata["help"])
+        if float in (kind, *get_args(kind)):
+            about = Field(description=option.metadata["help"], allow_inf_nan=False)
+        made[option.name] = (Annotated[kind, about], option.default)
+    return made
+
+
+if TYPE_CHECKING:
+    _Options = _Body
+else:
+    _Options = create_model("_Options", __base__=_Body, **_option_fields())
+
+
+class PredictBody(_Options):
+    """Queries for a model, with the options of `molspec predict`."""
 
     model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
     queries: Queries
-    n_best: Annotated[int, Field(description="Answers a query.")] = 1
-    beam_size: Annotated[int | None, Field(description="Hypotheses kept; n_best.")] = None
-    beam: Annotated[BeamKind | None, Field(description="Greedy for one answer, or exact.")] = None
-    drafter: (
-        Literal["tree", "windows", "heads", "tree+heads", "spec", "tree+spec", "none"] | None
-    ) = None
-    draft_length: Annotated[int | None, Field(description="Tokens of a window.")] = None
-    draft_count: Annotated[int | None, Field(description="Windows a query.")] = None
-    node_budget: Annotated[int | None, Field(description="Nodes of a tree.")] = None
-    length_penalty: Annotated[
-        float, Field(description="Rank by log_prob / length ** this.", allow_inf_nan=False)
-    ] = 0.0
-    finished: FinishedPlace = "beam"
-    max_length: Annotated[int | None, Field(description="Tokens of an answer at most.")] = None
-    merge_duplicates: Annotated[bool, Field(description="One molecule is one answer.")] = False
-    canonical_queries: Annotated[
-        bool | None, Field(description="As the model was trained if not said.")
-    ] = None
-    views: Annotated[int, Field(description="Spellings of a query to ask.")] = 1
-    drop_invalid: Annotated[bool, Field(description="Only answers that are molecules.")] = False
-    drop_unchanged: Annotated[bool, Field(description="Only answers that are reactions.")] = False
-    widen: Annotated[int, Field(description="Times as wide a beam as that may take.")] = 4
-    samples: Annotated[
-        int | None, Field(description="Answers drawn at random, in place of the best ones.")
-    ] = None
-    temperature: Annotated[
-        float, Field(description="Log-probs are divided by it.", allow_inf_nan=False)
-    ] = 1.0
-    top_k: Annotated[int | None, Field(description="Draw among so many tokens.")] = None
-    top_p: Annotated[
-        float | None, Field(description="Among those of this probability.", allow_inf_nan=False)
-    ] = None
-    seed: Annotated[int, Field(description="Other seeds, other samples.")] = 0
-    replacement: Annotated[bool, Field(description="False: samples that all differ.")] = True
-    verification: Annotated[
-        Verification, Field(description="relaxed: greedy, keeps drafts nearly as likely.")
-    ] = "strict"
-    beta: Annotated[int, Field(description="A relaxed draft is among so many likeliest.")] = 3
-    tau: Annotated[
-        float, Field(description="And at most so many nats below.", allow_inf_nan=False)
-    ] = 1.0
-    judge: Annotated[Judge, Field(description="By whose probability.")] = "model"
     strip_salts: Annotated[bool, Field(description="Ask without counter-ions.")] = False
     stream: Annotated[
         bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")

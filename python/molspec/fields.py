@@ -1,0 +1,158 @@
+"""Settings that describe themselves: each field of a dataclass has its help and its bounds.
+
+Flags of the command line, the body of a request and the page of options are made of them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Hashable, Mapping
+from dataclasses import Field, field, fields
+from functools import lru_cache
+from numbers import Real
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+
+def setting(
+    default: Any,
+    help: str,  # noqa: A002 - as everybody calls it
+    *,
+    more: str = "",
+    group: str = "",
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    flags: tuple[str, ...] = (),
+) -> Any:
+    """A field of a dataclass, as `dataclasses.field` makes it.
+
+    help: what it is, in a line. more: what else there is to say.
+    group: the heading that it belongs to.
+    least, above, most: bounds of a number; a whole number is at least 1 and others at least 0
+        where neither of the first two is given.
+    flags: its names on the command line, where they are not made of its own.
+    """
+    about = {"help": help, "more": more, "group": group, "flags": flags}
+    return field(default=default, metadata={**about, "least": least, "above": above, "most": most})
+
+
+@lru_cache
+def hints(kind: Hashable) -> Mapping[str, Any]:
+    """Types of a dataclass's fields."""
+    return get_type_hints(kind)
+
+
+def choices(hint: Any) -> tuple[Any, ...]:
+    """What a field may be where only some values will do; None is left out."""
+    kinds = get_args(hint) if get_origin(hint) is not Literal else (hint,)
+    return tuple(value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind))
+
+
+def _fields(kind: Any) -> tuple[Field[Any], ...]:
+    return fields(kind)
+
+
+def check_fields(settings: object) -> None:
+    """Check every field that has a number, a choice or True and False; NumPy's numbers will do.
+
+    Raises ValueError that names the field, the value and what was expected.
+    """
+    values = vars(settings)
+    for name, default, each, hint in _checked(type(settings)):  # type: ignore[arg-type]
+        value = values[name]
+        if value is not default:  # which is right, and nearly always what it is
+            _check(settings, each, value, hint)
+
+
+@lru_cache
+def _checked(kind: Hashable) -> list[tuple[str, Any, Field[Any], Any]]:
+    return [(each.name, each.default, each, hints(kind)[each.name]) for each in _fields(kind)]
+
+
+def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
+    kinds = get_args(hint) or (hint,)
+    if value is None and NoneType in kinds:
+        return
+    if known := choices(hint):
+        if value not in known:
+            expected = ", ".join(map(str, known))
+            raise ValueError(f"{each.name} is {value!r}: expected one of {expected}")
+    elif bool in kinds:
+        if not isinstance(value, bool):
+            expected = "True, False or None" if NoneType in kinds else "True or False"
+            raise ValueError(f"{each.name} is {value!r}: expected {expected}")
+    elif int in kinds:
+        least, most = each.metadata.get("least"), each.metadata.get("most")
+        count = check_count(each.name, value, most, 1 if least is None else int(least))
+        object.__setattr__(settings, each.name, count)
+    elif float in kinds:
+        above, most = each.metadata.get("above"), each.metadata.get("most")
+        check_number(each.name, value, math.inf if most is None else most, above)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number that a float can hold."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1) -> int:
+    """The whole number that an option's value is: NumPy's will do, a bool will not.
+
+    Raises ValueError, naming the option, unless it is from `least` to `most`.
+    """
+    try:
+        count = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        count = least - 1
+    if count < least:
+        raise ValueError(f"{name} is {value!r}: expected a whole number of at least {least}")
+    if most is not None and count > most:
+        raise ValueError(f"{name} is {count}: expected at most {most}")
+    return count
+
+
+def check_number(name: str, value: Any, most: float = math.inf, above: float | None = None) -> None:
+    """Raise ValueError, naming the option, unless its value is a number from 0, or above, to most.
+
+    above: what the number must be greater than, in place of at least 0.
+    """
+    if _is_number(value) and (value >= 0 if above is None else above < value) and value <= most:
+        return
+    if above is None:
+        expected = "a number of at least 0" if most == math.inf else f"a number from 0 to {most:g}"
+    else:
+        until = "" if most == math.inf else f", at most {most:g}"
+        expected = f"a number above {above:g}{until}"
+    raise ValueError(f"{name} is {value!r}: expected {expected}")
+
+
+def differing(settings: object, group: str) -> list[Field[Any]]:
+    """Fields of a group that are not as they are by default."""
+    values = vars(settings)
+    return [
+        each
+        for each in _grouped(type(settings), group)  # type: ignore[arg-type]
+        if values[each.name] is not each.default and values[each.name] != each.default
+    ]
+
+
+@lru_cache
+def _grouped(kind: Hashable, group: str) -> list[Field[Any]]:
+    return [each for each in _fields(kind) if each.metadata.get("group") == group]
+
+
+def described(kind: type[Any], indent: str = "    ") -> str:
+    """The part of a docstring that says what each field is."""
+    lines = []
+    for each in fields(kind):
+        about = each.metadata
+        text = " ".join(filter(None, (about["help"], about["more"])))
+        lines.append(f"{indent}{each.name}: {text}")
+    return "\n".join(lines)
