@@ -9,6 +9,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,34 +19,47 @@ COMPRESSED = tuple(_OPEN)
 _DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 #: Characters of a header that an error shows.
 _SHOWN = 200
+#: Characters of a line at most: compressed, a line without end takes little space.
+LONGEST_LINE = 1 << 20
+#: What separates the cells of a file called .csv: what its first line has most of.
+_SEPARATORS = ",;\t"
+_BLANKS = str.maketrans("_-", "  ")
 
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
     """Open a file and give its lines, without the mark that some programs put before the first.
 
-    What is not UTF-8 is replaced. Raises OSError, naming the file, where it cannot be read or its
-    compressed data are damaged.
+    What is not UTF-8 is replaced. Raises OSError, naming the file, where it cannot be read, its
+    compressed data are damaged, or a line is longer than `LONGEST_LINE`.
     """
     opened = _OPEN.get(path.suffix, open)
     with opened(path, "rt", encoding="utf-8-sig", errors="replace") as stream:
-        yield _undamaged(stream, path)
+        yield limited_lines(stream, path)
 
 
-def _undamaged(stream: IO[str], path: Path) -> Iterator[str]:
+def limited_lines(stream: IO[str], path: Path | str) -> Iterator[str]:
+    """The lines of a text stream. Raises OSError, naming `path`, as `open_lines` does."""
     try:
-        yield from stream
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), ""), start=1):
+            if len(line) > LONGEST_LINE:
+                fault = f"line {number} is too long: expected at most {LONGEST_LINE:,} characters"
+                raise OSError(errno.EFBIG, fault, str(path))
+            yield line
     except _DAMAGED as error:
         raise OSError(errno.EIO, f"damaged: {error}", str(path)) from error
-    except OSError as error:  # of reading, which names no file
+    except OSError as error:
+        if error.filename is not None:
+            raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:
     """Line number, from 1, and cells of each row that is not empty, read as they are needed.
 
-    Cells have tabs between them; where the file is called .csv, commas, and quotes as csv has
-    them. White space around a cell is no part of it.
+    Cells have tabs between them; where the file is called .csv, commas, semicolons or tabs,
+    whichever its first line has most of, and quotes as csv has them. A first line `sep=;` names the
+    separator, as Excel writes it. White space around a cell is no part of it.
 
     Raises ValueError where a row is no csv, OSError as `open_lines` does.
     """
@@ -68,20 +82,31 @@ def split_cells(
 
 
 def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(lines)
+    first = next(lines, "")
+    named = first.strip().casefold().removeprefix("sep=")
+    before = int(named in (*_SEPARATORS,) and first.casefold().startswith("sep="))
+    separator = named if before else max(_SEPARATORS, key=first.count)
+    reader = csv.reader(lines if before else chain([first], lines), delimiter=separator)
     try:
         for cells in reader:
-            yield reader.line_num, cells
+            yield reader.line_num + before, cells
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+        raise ValueError(f"{path}, line {reader.line_num + before}: {error}") from error
 
 
 def find_column(header: Sequence[str], name: str) -> int | None:
-    """Where a header has a column of this name, whatever its case; None where it has not."""
+    """Where a header has a column of this name; None where it has not.
+
+    Case counts only where several differ by it; spaces, underscores and hyphens are one.
+    """
     if name in header:
         return header.index(name)
-    lowered = [other.casefold() for other in header]
-    return lowered.index(name.casefold()) if name.casefold() in lowered else None
+    plain = [_plain(other) for other in header]
+    return plain.index(_plain(name)) if _plain(name) in plain else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().translate(_BLANKS)
 
 
 def name_columns(header: Sequence[str]) -> str:

@@ -316,3 +316,26 @@ def test_standard_input_and_output_may_not_be_one_file(tmp_path: Path) -> None:
         assert done.returncode == 2, done.stderr
         assert b"which it reads as --input" in done.stderr
         assert source.read_text() == "C.O\n"
+
+
+def test_columns_of_the_input_come_along_on_request(
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+) -> None:
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("Compound Name;SMILES;Price\n=danger;C.O;1,5\n")
+    command = ("predict", "-i", str(source), "-o", str(output), "--copy-column", "Price")
+    assert run(*command) == 0
+    (row,) = table(output)
+    assert (row["id"], row["query"], row["Price"]) == ("'=danger", "C.O", "1,5")
+    assert run(*command, "--raw-cells") == 2
+    assert "raw_cells is True, but" in capfd.readouterr().err
+    assert run(*command, "--raw-cells", "--overwrite") == 0
+    assert table(output)[0]["id"] == "=danger"
+    capfd.readouterr()
+    for more, message in (
+        (("--copy-column", "cost"), "copy_column is 'cost': expected a column of"),
+        (("--copy-column", "Price"), "copy_column is 'Price': expected a name that no other"),
+        (("-f", "smi"), "copy_column is 'Price': expected none, smi has no columns"),
+    ):
+        assert run(*command, "--overwrite", *more) == 2
+        assert message in capfd.readouterr().err

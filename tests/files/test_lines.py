@@ -129,3 +129,37 @@ def test_every_form_gives_whole_lines(form: str) -> None:
         text = FORMATS[form].head(CONTEXT) + render(form, answer) + FORMATS[form].foot(CONTEXT)
         assert text.endswith("\n")
         assert "\r" not in text.replace("\\r", "")
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\uff1d", "\uff0b"])
+def test_no_cell_runs_in_a_spreadsheet(form: str, start: str) -> None:
+    query = Query("CO", f"{start}HYPERLINK(1)", columns=(f"{start}1+1",))
+    context = replace(CONTEXT, copied_columns=(f"{start}column",))
+    result = Result("CO", (Prediction("=C", -0.5),))
+
+    def cells(context: OutputContext) -> list[list[str]]:
+        text = FORMATS[form].head(context)
+        text += render(form, Answer(1, query, result, "note"), context)
+        text += render(form, Answer(1, query, Result(f"{start}X", error="-bad")), context)
+        return list(csv.reader(StringIO(text), delimiter="," if form == "csv" else "\t"))
+
+    inert, raw = cells(context), cells(replace(context, raw_cells=True))
+    for row, as_it_is in zip(inert, raw, strict=True):
+        for cell, other in zip(row, as_it_is, strict=True):
+            assert cell.lstrip("'") == other
+            runs = other.startswith(tuple("=+-@\uff1d\uff0b")) and other != "-0.5"
+            assert cell.startswith("'") == runs
+    assert inert[1][5] == "-0.5"  # a number stays one
+
+
+def test_copied_columns_come_along() -> None:
+    context = replace(CONTEXT, copied_columns=("price, EUR", "cost"))
+    answer = replace(ANSWERED, query=Query("CCO", "m 1", columns=("1,5", "2")))
+    for form, delimiter in (("csv", ","), ("tsv", "\t")):
+        text = FORMATS[form].head(context) + render(form, answer, context)
+        rows = list(csv.DictReader(StringIO(text), delimiter=delimiter))
+        assert [(row["price, EUR"], row["cost"]) for row in rows] == [("1,5", "2")] * 2
+    (line,) = render("jsonl", answer, context).splitlines()
+    assert json.loads(line)["columns"] == {"price, EUR": "1,5", "cost": "2"}
+    assert "<price, EUR>" in render("sdf", answer, context)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from molspec.files import Query, open_source
+from molspec.tables import LONGEST_LINE
 
 
 def read(path: Path | None, form: str | None = None, *columns: str | None) -> list[Query]:
@@ -91,3 +92,49 @@ def test_what_cannot_be_read_twice_is_not_counted() -> None:
     for name in ("/dev/null", None):
         with open_source(name) as source:
             assert source.count() is None
+
+
+@pytest.mark.parametrize("begin", ["", "sep=;\r\n", "\ufeff"])
+def test_what_excel_writes_with_semicolons_is_read(tmp_path: Path, begin: str) -> None:
+    text = f'{begin}Compound Name;SMILES;Price, EUR\r\n"a; b";CO;1,5\r\nc;CN;2\r\n'
+    path = write(tmp_path / "a.csv", text)
+    assert read(path) == [Query("CO", "a; b"), Query("CN", "c")]
+    with open_source(str(path)) as source:
+        assert source.count() == 2
+    with open_source(str(path)) as source:
+        copied = [query.columns for query in source.queries(copied=("price, eur",))]
+    assert copied == [("1,5",), ("2",)]
+    path = write(tmp_path / "bad.csv", f"{begin}smiles;id\nCO;1\n{'C' * 200_000};2\n")
+    with pytest.raises(ValueError, match=rf"bad.csv, line {3 + begin.startswith('sep')}: field"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["Compound Name", "compound_name", "Molecule-Name", "ChEMBL ID", "CAS", "Compound"]
+)
+def test_names_of_identifiers(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "a.csv", f"Canonical SMILES,{name}\nCO,methanol\n")
+    assert read(path) == [Query("CO", "methanol")]
+
+
+def test_a_line_without_end_is_refused_by_its_number(tmp_path: Path) -> None:
+    longest = "C" * (LONGEST_LINE - 1)
+    for name, compress in (("a.smi.gz", gzip.compress), ("a.smi.xz", lzma.compress)):
+        (tmp_path / name).write_bytes(compress(f"CO\n{longest}\n".encode()))
+        assert len(read(tmp_path / name)[1].smiles) == LONGEST_LINE - 1
+        (tmp_path / name).write_bytes(compress(f"CO\n{longest}CC\n".encode()))
+        with pytest.raises(OSError, match=r"line 2 is too long: expected at most 1,048,576 cha"):
+            read(tmp_path / name)
+
+
+def test_columns_are_copied_from_tables_alone(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "smiles\tprice\tnote\nCO\t1\tx\nCN\n")
+    with open_source(str(path)) as source:
+        queries = list(source.queries(copied=("note", "Price")))
+    assert queries == [Query("CO", columns=("x", "1")), Query("CN", columns=("", ""))]
+    for name in (str(path), str(write(tmp_path / "a.smi", "CO")), None):
+        with (
+            open_source(name, given=["CO"]) as source,
+            pytest.raises(ValueError, match="copy_column is 'cost': expected"),
+        ):
+            source.queries(copied=("cost",))

@@ -96,6 +96,15 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Begin anew where the output is there already.")
 ]
 
+RawCells = Annotated[
+    bool,
+    typer.Option("--raw-cells", help="Write cells of tables that spreadsheets run as they are."),
+]
+CopyColumn = Annotated[
+    list[str] | None,
+    typer.Option(help="Copy this column of the input to the output; may be repeated."),
+]
+
 
 @dataclass(frozen=True)
 class InputFlags:

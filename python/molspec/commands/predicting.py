@@ -13,6 +13,7 @@ from molspec import __version__, files
 from molspec.commands import jobs, loading
 from molspec.commands.flags import (
     STANDARD,
+    CopyColumn,
     Form,
     Given,
     InputFlags,
@@ -22,6 +23,7 @@ from molspec.commands.flags import (
     Overwrite,
     Processes,
     QueryColumn,
+    RawCells,
     Table,
     TargetColumn,
     with_flags,
@@ -56,6 +58,8 @@ def predict_command(
     model: ModelFlags,
     options: PredictOptions,
     processes: Processes = "1",
+    copy_column: CopyColumn = None,
+    raw_cells: RawCells = False,
 ) -> None:
     """Predict for every query, in the order given; the same command goes on after a kill."""
     with one_line_errors():
@@ -66,8 +70,13 @@ def predict_command(
         with files.open_source(source.input_name, source.form, smiles or ()) as opened:
             with value_errors_are_usage_errors():
                 loaded = loading.load_model(model)
-                queries = _Counted(opened.queries(source.column, source.id_column, loaded.task))
-                results = _results(form, source, output, loaded, model, options)
+                copied = tuple(copy_column or ())
+                queries = _Counted(
+                    opened.queries(source.column, source.id_column, loaded.task, copied)
+                )
+                results = _results(
+                    *(form, source, output, loaded, model, options), copied, raw_cells
+                )
 
             def answer(rest: Iterator[Query], done: int) -> Iterator[Answer]:
                 return files.ask(
@@ -119,6 +128,7 @@ def score_command(
     aligned: Annotated[
         bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
     ] = False,
+    raw_cells: RawCells = False,
     processes: Processes = "1",
     *,
     model: ModelFlags,
@@ -140,11 +150,12 @@ def score_command(
                 "canonical_queries": options["canonical_queries"],
                 "aligned": aligned,
                 "format": form,
+                "raw_cells": raw_cells,
             }
             results = jobs.open_results(
                 output_name,
                 FORMATS[form],
-                OutputContext(model.model_name, loaded.task, as_written=True),
+                OutputContext(model.model_name, loaded.task, as_written=True, raw_cells=raw_cells),
                 settings,
                 {**jobs.files_read(model), "TABLE": table_path},
                 overwrite=overwrite,
@@ -180,6 +191,8 @@ def _results(
     loaded: Model,
     model: ModelFlags,
     options: PredictOptions,
+    copied: tuple[str, ...],
+    raw_cells: bool,
 ) -> jobs.Results[Answer]:
     """Where results go. Raises ValueError where what is there is of another job."""
     from molspec.provenance import run_settings
@@ -190,8 +203,10 @@ def _results(
         f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
     )
     context = OutputContext(
-        *(model.model_name, loaded.task, output.as_written, about), _further_columns(options)
+        *(model.model_name, loaded.task, output.as_written, about),
+        *(_further_columns(options), copied, raw_cells),
     )
+    _check_copied(copied, form, context)
     if options.canonical_queries is None:
         options = replace(options, canonical_queries=loaded.canonical_queries)
     settings = {
@@ -200,6 +215,8 @@ def _results(
         "as_written": output.as_written,
         "strip_salts": source.strip_salts,
         "part_size": output.part_size,
+        "copy_column": list(copied),
+        "raw_cells": raw_cells,
     }
     return jobs.open_results(
         *(output.output_name, FORMATS[form], context, settings),
@@ -207,6 +224,16 @@ def _results(
         output.part_size,
         output.overwrite,
     )
+
+
+def _check_copied(copied: tuple[str, ...], form: str, context: OutputContext) -> None:
+    """Raise UsageError where columns cannot be copied to the output."""
+    taken = (*files.COLUMNS, *context.further_columns)
+    for index, name in enumerate(copied):
+        if form not in ("csv", "tsv", "jsonl", "sdf"):
+            raise UsageError(f"copy_column is {name!r}: expected none, {form} has no columns")
+        if name in (*taken, *copied[:index]):
+            raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")
 
 
 def _how(options: PredictOptions) -> str:

@@ -14,6 +14,7 @@ from molspec.files.asking import (
 )
 from molspec.files.context import OutputContext
 from molspec.files.formats import FORMATS, Format, format_of
+from molspec.files.lines import COLUMNS
 from molspec.files.places import Reads, check_apart
 from molspec.files.results import ResultFile, ResultStream, is_stream
 from molspec.files.sources import (
@@ -25,6 +26,7 @@ from molspec.files.sources import (
 )
 
 __all__ = [
+    "COLUMNS",
     "FORMATS",
     "INPUT_FORMATS",
     "Answer",

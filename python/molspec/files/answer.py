@@ -20,6 +20,8 @@ class Query:
     error: str | None = None
     #: What the model is to score, where it is not to predict.
     target: str = ""
+    #: Cells of its row that are copied to the output.
+    columns: tuple[str, ...] = ()
 
 
 class Answered(Protocol):

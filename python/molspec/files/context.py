@@ -20,6 +20,8 @@ class OutputContext:
     about: how they were decoded, for people.
     further_columns: what a table has beside its usual columns: "count" where equal samples are one,
         "inclusion" where all differ, "tolerated" of relaxed verification.
+    copied_columns: names of `Query.columns`.
+    raw_cells: cells of tables stand as they are, also those that a spreadsheet would run.
     """
 
     model: str
@@ -27,6 +29,8 @@ class OutputContext:
     as_written: bool = False
     about: str = ""
     further_columns: tuple[str, ...] = ()
+    copied_columns: tuple[str, ...] = ()
+    raw_cells: bool = False
 
     def shown(self, prediction: Prediction) -> str | None:
         """The answer as it is spelt here; None where it is no molecule and not asked for as is."""

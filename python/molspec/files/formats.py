@@ -16,10 +16,6 @@ def _nothing(context: OutputContext) -> str:
     return ""
 
 
-def _columns(separator: str) -> Callable[[OutputContext], str]:
-    return lambda context: separator.join((*lines.COLUMNS, *context.further_columns)) + "\n"
-
-
 @dataclass(frozen=True)
 class Format(Generic[AnswerT]):
     """`head` comes before all answers, `foot` behind them; `render` gives all of one.
@@ -37,11 +33,11 @@ class Format(Generic[AnswerT]):
 FORMATS: dict[str, Format[Answer]] = {
     "text": Format(lines.for_people, (".txt",)),
     "jsonl": Format(lines.jsonl, (".jsonl", ".ndjson")),
-    "csv": Format(lines.comma_separated, (".csv",), _columns(",")),
-    "tsv": Format(lines.tab_separated, (".tsv", ".tab"), _columns("\t")),
+    "csv": Format(lines.comma_separated, (".csv",), lines.comma_separated_header),
+    "tsv": Format(lines.tab_separated, (".tsv", ".tab"), lines.tab_separated_header),
     "smi": Format(lines.smiles, (".smi", ".smiles")),
     "rsmi": Format(lines.reactions, (".rsmi",)),
-    "sdf": Format(lambda answer, context: sdf.write_records(answer), (".sdf", ".sd")),
+    "sdf": Format(sdf.write_records, (".sdf", ".sd")),
     "html": Format(report.section, (".html", ".htm"), report.head, report.foot, report.check),
 }
 

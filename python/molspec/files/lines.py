@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from molspec.files.answer import Answer
 from molspec.files.context import OutputContext
@@ -22,12 +23,15 @@ COLUMNS = (
     *("id", "query", "rank", "canonical", "probability", "log_prob"),
     *("finished", "smiles", "note", "error"),
 )
+#: How cells begin that a spreadsheet takes for formulas, full-width too; numbers are none.
+_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def jsonl(answer: Answer, context: OutputContext) -> str:
     """One object."""
     result = answer.result
-    values = {
+    values: dict[str, Any] = {
         "id": answer.identifier,
         "query": result.query,
         "predictions": [
@@ -43,6 +47,8 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
         "note": answer.note or None,
         "error": result.error,
     }
+    if context.copied_columns:
+        values["columns"] = copied(answer, context)
     return json.dumps(values) + "\n"
 
 
@@ -58,18 +64,53 @@ def further_fields(prediction: Prediction) -> dict[str, int | float]:
     return values
 
 
+def copied(answer: Answer, context: OutputContext) -> dict[str, str]:
+    """Cells of the query's row, by their columns."""
+    return dict(zip(context.copied_columns, answer.query.columns, strict=True))
+
+
+def comma_separated_header(context: OutputContext) -> str:
+    """The names of the columns."""
+    return _comma_separated([_names(context)], context)
+
+
 def comma_separated(answer: Answer, context: OutputContext) -> str:
     """Quoted where csv asks for it."""
-    stream = StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(
-        [one_line(cell) for cell in row] for row in _rows(answer, context)
-    )
-    return stream.getvalue()
+    return _comma_separated(_rows(answer, context), context)
+
+
+def tab_separated_header(context: OutputContext) -> str:
+    """The names of the columns."""
+    return _tab_separated([_names(context)], context)
 
 
 def tab_separated(answer: Answer, context: OutputContext) -> str:
     """Never quoted: no cell holds a tab."""
-    return "".join("\t".join(map(one_line, row)) + "\n" for row in _rows(answer, context))
+    return _tab_separated(_rows(answer, context), context)
+
+
+def _names(context: OutputContext) -> tuple[str, ...]:
+    return (*COLUMNS, *context.further_columns, *context.copied_columns)
+
+
+def _comma_separated(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
+    stream = StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(
+        [_cell(cell, context) for cell in row] for row in rows
+    )
+    return stream.getvalue()
+
+
+def _tab_separated(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
+    return "".join("\t".join(_cell(cell, context) for cell in row) + "\n" for row in rows)
+
+
+def _cell(text: str, context: OutputContext) -> str:
+    """On one line, and text to a spreadsheet where it would run it as a formula."""
+    cell = one_line(text)
+    if context.raw_cells or not cell.startswith(_FORMULAS) or _NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}"
 
 
 def _rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
@@ -80,12 +121,14 @@ def _rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
             *(_probability(prediction), repr(prediction.log_prob)),
             *(str(prediction.finished).lower(), prediction.smiles, answer.note, ""),
             *(repr(getattr(prediction, name)) for name in context.further_columns),
+            *answer.query.columns,
         )
     if not result.predictions:
         yield (
             *(answer.identifier, result.query, "", "", "", "", "", ""),
             *(answer.note, result.error or ""),
             *("" for _ in context.further_columns),
+            *answer.query.columns,
         )
 
 

@@ -8,7 +8,8 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer, Query
-from molspec.files.lines import further_fields
+from molspec.files.context import OutputContext
+from molspec.files.lines import copied, further_fields
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -70,20 +71,21 @@ def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:
     return "not a molecule to RDKit: it gives no reason"
 
 
-def write_records(answer: Answer) -> str:
+def write_records(answer: Answer, context: OutputContext) -> str:
     """A record a prediction, best first, drawn flat; one without atoms where there is none."""
     from rdkit import Chem
 
     stream = StringIO()
     with Chem.SDWriter(stream) as writer:
-        for record in _molecules(answer):
+        for record in _molecules(answer, context):
             writer.write(record)
     return stream.getvalue()
 
 
-def _molecules(answer: Answer) -> Iterator[Chem.Mol]:
+def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
     result = answer.result
     shared = {"query": result.query, "note": answer.note, "error": result.error or ""}
+    shared = {**copied(answer, context), **shared}
     if not result.predictions:
         yield _with_fields(None, answer.identifier, shared)
     for rank, prediction in enumerate(result.predictions, start=1):

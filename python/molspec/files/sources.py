@@ -10,7 +10,14 @@ from pathlib import Path
 from molspec.console.usage import UsageError
 from molspec.files.answer import Query
 from molspec.files.sdf import is_end, read_records
-from molspec.tables import COMPRESSED, choose_column, open_lines, split_cells
+from molspec.tables import (
+    COMPRESSED,
+    choose_column,
+    find_column,
+    limited_lines,
+    open_lines,
+    split_cells,
+)
 from molspec.task import Task
 
 #: Standard input where a file is asked for.
@@ -25,8 +32,11 @@ INPUT_FORMATS = {
     "sdf": (".sdf", ".sd", ".mol"),
 }
 #: Columns that are taken where none is named.
-_QUERY_COLUMNS = ("smiles", "canonical_smiles", "query", "src", "source")
-_NAME_COLUMNS = ("id", "name", "identifier", "title")
+_QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src", "source")
+_NAME_COLUMNS = (
+    *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
+    *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
+)
 #: Those that a model's task decides.
 _TASK_COLUMNS: dict[Task | None, tuple[str, ...]] = {
     "retro": ("product",),
@@ -46,7 +56,11 @@ class Source:
         self._lines = lines
 
     def queries(
-        self, column: str | None = None, name_column: str | None = None, task: Task | None = None
+        self,
+        column: str | None = None,
+        name_column: str | None = None,
+        task: Task | None = None,
+        copied: Sequence[str] = (),
     ) -> Iterator[Query]:
         """Give every query, also those that are damaged, in their order.
 
@@ -54,13 +68,18 @@ class Source:
             decides where it is not given.
         name_column: where a table or the data of an SDF have the identifiers; id or name, and the
             title of an SDF's record, where it is not given.
+        copied: further columns of a table, for `Query.columns`.
 
         Raises ValueError where there is no such column, or where a row is no csv.
         """
-        if self.form == _GIVEN:
+        if self.form == _GIVEN and not copied:
             return map(Query, self._lines)
         if self.form in ("csv", "tsv"):
-            return self._of_table(column, name_column, task)
+            return self._of_table(column, name_column, task, copied)
+        if copied:
+            raise ValueError(
+                f"copy_column is {copied[0]!r}: expected none, {self.name} is no table"
+            )
         if column is not None:
             raise ValueError(f"column is {column!r}: expected none, {self.name} is no table")
         if self.form == "sdf":
@@ -77,13 +96,25 @@ class Source:
                 yield Query(smiles, name.strip())
 
     def _of_table(
-        self, column: str | None, name_column: str | None, task: Task | None
+        self,
+        column: str | None,
+        name_column: str | None,
+        task: Task | None,
+        copied: Sequence[str],
     ) -> Iterator[Query]:
         rows = split_cells(self._lines, self.form == "csv", self.name)
         _, header = next(rows, (0, []))
         index = find_query_column(self.name, header, column, task)
         names = _name_column(self.name, header, name_column)
-        return (Query(_cell(cells, index), _cell(cells, names)) for _, cells in rows)
+        further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
+        return (
+            Query(
+                _cell(cells, index),
+                _cell(cells, names),
+                columns=tuple(_cell(cells, each) for each in further),
+            )
+            for _, cells in rows
+        )
 
     def count(self) -> int | None:
         """Give about how many queries there are; None where the file cannot be read twice."""
@@ -116,8 +147,8 @@ def _cell(cells: Sequence[str], index: int | None) -> str:
 def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:
     if name is not None:
         return choose_column(where, header, "id_column", name, ())
-    lowered = [cell.casefold() for cell in header]
-    return next((lowered.index(known) for known in _NAME_COLUMNS if known in lowered), None)
+    found = (find_column(header, known) for known in _NAME_COLUMNS)
+    return next((index for index in found if index is not None), None)
 
 
 @contextmanager
@@ -137,7 +168,7 @@ def open_source(
             raise UsageError("--input is -: standard input is closed")
         stdin = sys.stdin.fileno()
         with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
-            yield Source(name, form or "smi", stream)
+            yield Source(name, form or "smi", limited_lines(stream, "standard input"))
     else:
         with open_lines(Path(name)) as lines:
             yield Source(name, form or _format_of(name) or "smi", lines)
