@@ -32,7 +32,7 @@ from typing import Any
 
 import machine
 from molspec.journal import Journal, Kind
-from molspec.planners.search import read_stock
+from molspec.planners.stock import read_stock
 from peering.convert import convert
 from peering.routes import markdown, picture
 from peering.trial import Trial

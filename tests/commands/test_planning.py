@@ -80,11 +80,32 @@ class TestWithSyntheseus:
         assert f"{targets}, which it reads as --input" in capsys.readouterr().err
         assert targets.read_text() == stock.read_text() == "CCO\n"
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("stock.smi", "SMILES Name\nCCO ethanol, dry\n\nC( bad\nCN\n"),
+            ("stock.csv", 'Catalog ID;Price;SMILES\n"ethanol, dry";1;OCC\nbad;2;C(\n;3;CN\n'),
+        ],
+    )
+    def test_names_of_a_stock_are_shown_and_bad_entries_counted(
+        self, run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str, text: str
+    ) -> None:
+        stock = tmp_path / name
+        stock.write_text(text)
+        command = ("plan", "OCC", "--stock", str(stock), "--dtype", "int8")
+        assert run(*command) == 0
+        out, err = capfd.readouterr()
+        assert "in stock as ethanol, dry" in out
+        assert f"{stock}: 1 of 3 entries are no molecules to RDKit and are left out" in err
+        assert ", 'C('" in err
+        assert run(*command, "-f", "jsonl") == 0
+        assert json.loads(capfd.readouterr().out)["names"] == {"CCO": "ethanol, dry"}
+
     def test_a_stock_without_molecules_is_refused(
         self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         stock = tmp_path / "stock.smi"
-        for text, message in (("", "there is none"), ("CCO\nC(\n", "line 2: 'C(' is no molecule")):
+        for text, message in (("", "there is none"), ("C(\n", "; entry 1, 'C(' is none to RDKit")):
             stock.write_text(text)
             assert run("plan", TARGETS[0], "--stock", str(stock)) == 2
             assert message in capsys.readouterr().err

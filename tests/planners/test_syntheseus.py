@@ -17,7 +17,8 @@ from molspec import PredictOptions
 from molspec.cache import AnswerCache
 from molspec.files import Query
 from molspec.planners.expander import Expander
-from molspec.planners.search import ALGORITHMS, Limits, Planner, read_stock
+from molspec.planners.search import ALGORITHMS, Limits, Planner
+from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, main
 from molspec.predictor import Model, load
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
@@ -124,7 +125,7 @@ def test_a_search_finds_the_same_routes_alone_and_beside_others(
     for routes in solved:
         for route in routes:
             assert route.steps
-            assert stock.issuperset(route.leaves)
+            assert stock.keys() >= set(route.leaves)
 
 
 def test_its_search_command(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from molspec.commands.flags import (
 from molspec.console.usage import (
     UsageError,
     one_line_errors,
+    print_err,
     value_errors_are_usage_errors,
 )
 from molspec.files import OutputContext, Query
@@ -67,7 +68,8 @@ def register(app: typer.Typer) -> None:
 def plan_command(
     targets: Annotated[list[str] | None, typer.Argument(help="Targets.", metavar="TARGET")] = None,
     stock: Annotated[
-        Path | None, typer.Option(help="Molecules for sale: SMILES, one a line; .gz or .xz too.")
+        Path | None,
+        typer.Option(help="Molecules for sale: a file of SMILES and names, or a table."),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Of a search, at most.")] = 10.0,
     routes: Annotated[int, typer.Option(help="Routes a target; a search ends with them.")] = 3,
@@ -103,11 +105,17 @@ def plan_command(
         with files.open_source(source.input_name, source.form, targets or ()) as opened:
             with value_errors_are_usage_errors():
                 from molspec.cache import AnswerCache
-                from molspec.planners.search import Limits, Planner, read_stock
+                from molspec.planners.search import Limits, Planner
+                from molspec.planners.stock import read_stock
                 from molspec.provenance import model_settings
 
                 limits = Limits(routes, seconds, expansions)
                 for_sale = read_stock(stock)
+                if for_sale.bad_entries:
+                    print_err(
+                        f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are no "
+                        f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
+                    )
                 loaded = loading.load_model(model)
                 queries = opened.queries(source.column, source.id_column, "retro")
                 reads = jobs.files_read(model, source, stock=stock)
@@ -164,5 +172,5 @@ def _check_installed() -> None:
         ) from error
 
 
-def _digest(stock: set[str]) -> str:
-    return blake2b("\n".join(sorted(stock)).encode(), digest_size=16).hexdigest()
+def _digest(stock: dict[str, str]) -> str:
+    return blake2b(repr(sorted(stock.items())).encode(), digest_size=16).hexdigest()

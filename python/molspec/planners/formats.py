@@ -26,8 +26,14 @@ def text(plan: Plan, context: OutputContext) -> str:
             percent = 100 * math.exp(step.log_prob)
             lines.append(f"      {percent:5.1f} %  {step.reaction}")
         if route.steps:
-            lines.append(f"      to buy  {'  '.join(route.leaves)}")
+            bought = (_named(leaf, plan) for leaf in route.leaves)
+            lines.append(f"      to buy  {'  '.join(bought)}")
     return "\n".join(lines) + "\n"
+
+
+def _named(smiles: str, plan: Plan) -> str:
+    name = plan.names.get(smiles)
+    return f"{smiles} ({one_line(name)})" if name else smiles
 
 
 def jsonl(plan: Plan, context: OutputContext) -> str:
@@ -57,11 +63,11 @@ def section(plan: Plan, context: OutputContext) -> str:
     for rank, route in enumerate(plan.routes, start=1):
         if route.steps:
             parts.append(f"<h3>Route {rank}: {_title(route)}</h3>")
-            parts += _drawn_steps(route)
+            parts += _drawn_steps(route, plan)
     return "\n".join([*parts, "</div></section>\n"])
 
 
-def _drawn_steps(route: Route) -> Iterator[str]:
+def _drawn_steps(route: Route, plan: Plan) -> Iterator[str]:
     leaves = set(route.leaves)
     for number, step in enumerate(route.steps, start=1):
         percent = 100 * math.exp(step.log_prob)
@@ -69,7 +75,8 @@ def _drawn_steps(route: Route) -> Iterator[str]:
         yield '<ol class="answers">'
         for molecule in (step.product, *step.reactants):
             kind = "product" if molecule == step.product else "to buy" if molecule in leaves else ""
-            label = kind or "to make"
+            name = one_line(plan.names.get(molecule, "")) if kind == "to buy" else ""
+            label = escape(f"{kind or 'to make'}{name and ': '}{name}")
             yield f'<li><span class="label">{label}</span>'
             yield from report.drawn(molecule, _MOLECULE_SIZE)
             yield "</li>"
@@ -81,7 +88,7 @@ def _summary(plan: Plan) -> str:
         return f"error: {plan.error}"
     asked = f"{plan.expansions} molecules asked in {plan.seconds:.2f} s"
     if plan.is_in_stock:
-        return "in stock"
+        return "in stock" + "".join(f" as {one_line(name)}" for name in plan.names.values())
     if plan.first_seconds is None:
         return f"no route found, {asked}"
     count = len(plan.routes)

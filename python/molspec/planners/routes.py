@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from molspec.files import Query
@@ -72,7 +72,7 @@ class Plan:
     """What a search found for a target, the likeliest route first.
 
     expansions: molecules that the model was asked for. seconds: of the search, and until its first
-    route, where there is one.
+    route, where there is one. names: of molecules to be bought, where the stock has them.
     """
 
     number: int
@@ -81,6 +81,7 @@ class Plan:
     expansions: int = 0
     seconds: float = 0.0
     first_seconds: float | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
 
     @property
@@ -107,5 +108,6 @@ class Plan:
             "expansions": self.expansions,
             "seconds": round(self.seconds, 3),
             "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
+            "names": dict(self.names),
             "error": self.error,
         }

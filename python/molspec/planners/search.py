@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -23,9 +22,9 @@ from syntheseus.search.mol_inventory import SmilesListInventory
 
 from molspec.files import Query
 from molspec.planners.routes import Plan, Route, Step
+from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
-from molspec.tables import open_lines
-from molspec.text import canonical_query, canonicalise
+from molspec.text import canonical_query
 
 #: Nodes of a search's graph before its routes are counted again, as a multiple.
 _GROWTH = 1.25
@@ -95,7 +94,7 @@ ALGORITHMS = tuple(_ALGORITHMS)
 class Planner:
     """Finds routes from a stock.
 
-    stock: canonical SMILES; `read_stock` reads them.
+    stock: canonical SMILES; plans have the names of a `Stock`.
     n_best: reactions that a molecule is given.
 
     Raises ValueError for an unknown algorithm.
@@ -114,8 +113,10 @@ class Planner:
         config = SearchAlgorithmConfig(search_algorithm=name, time_limit_s=limits.seconds)
         if limits.expansions is not None:
             config.limit_reaction_model_calls = limits.expansions
+        stock = stock if isinstance(stock, Stock) else Stock.fromkeys(stock, "")
         self.limits = limits
         self._model = model
+        self._stock = stock
         self._search: Any = kind(
             reaction_model=model,
             mol_inventory=SmilesListInventory(list(stock), canonicalize=False),
@@ -141,13 +142,16 @@ class Planner:
         graph, _ = search.run_from_mol(Molecule(target))
         seconds = perf_counter() - began
         first = search.first
+        routes = tuple(_taken(graph, target, self.limits.routes))
+        bought = (leaf for route in routes for leaf in route.leaves or (target,))
         return Plan(
             number,
             query,
-            tuple(_taken(graph, target, self.limits.routes)),
+            routes,
             self._model.num_calls(),
             seconds,
             None if first is None else first - began,
+            {leaf: name for leaf in bought if (name := self._stock.get(leaf))},
         )
 
 
@@ -173,22 +177,3 @@ def _routes(graph: Any, count: int, seconds: float) -> Iterator[Any]:
     for node in graph.nodes():
         node.data.setdefault("route_cost", node.data.get("retro_star_rxn_cost", 1.0))
     return iter_routes_cost_order(graph, max_routes=count, max_time_s=seconds)  # type: ignore[no-any-return]
-
-
-def read_stock(path: Path) -> set[str]:
-    """Molecules for sale: SMILES, one a line, what follows a blank left alone; .gz and .xz too.
-
-    Raises ValueError, naming the line, where one is no molecule, and where there is none; OSError
-    where the file cannot be read.
-    """
-    stock = set()
-    with open_lines(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            for smiles in line.split()[:1]:
-                canonical = canonicalise(smiles)
-                if canonical is None:
-                    raise ValueError(f"{path}, line {number}: {smiles!r} is no molecule to RDKit")
-                stock.add(canonical)
-    if not stock:
-        raise ValueError(f"{path}: expected molecules for sale, there is none")
-    return stock

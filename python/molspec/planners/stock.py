@@ -1,0 +1,45 @@
+"""The stock: molecules that can be bought, and what their supplier calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from molspec.files import open_source
+from molspec.text import canonicalise
+
+
+class Stock(dict[str, str]):
+    """Names by canonical SMILES, "" where a molecule has none.
+
+    entries: how many were read; bad_entries: those that are no molecules and were left out, the
+        first of them by its number and text.
+    """
+
+    entries = 0
+    bad_entries = 0
+    first_bad = ""
+
+
+def read_stock(path: Path) -> Stock:
+    """Read a stock from a file of queries: SMILES and names, .csv, .tsv or .sdf; .gz and .xz too.
+
+    Raises ValueError where no entry is a molecule or a table has no column of SMILES; OSError where
+    the file cannot be read.
+    """
+    stock = Stock()
+    with open_source(str(path)) as source:
+        for number, query in enumerate(source.queries(), start=1):
+            smiles = query.smiles.strip()
+            if not smiles and query.error is None:
+                continue
+            stock.entries += 1
+            canonical = None if query.error else canonicalise(smiles)
+            if canonical is not None:
+                stock[canonical] = stock.get(canonical) or query.name
+            else:
+                stock.bad_entries += 1
+                stock.first_bad = stock.first_bad or f"entry {number}, {smiles or query.error!r}"
+    if not stock:
+        bad = f"; {stock.first_bad} is none to RDKit" if stock.bad_entries else ""
+        raise ValueError(f"{path}: expected molecules for sale, there is none{bad}")
+    return stock
