@@ -45,7 +45,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def types(session: nox.Session) -> None:
-    """Types, strictly."""
+    """Types, strictly; those of the native library are read from the one that is installed."""
+    where = "import pathlib, molspec._native as n; print(pathlib.Path(n.__file__).parent)"
+    folder = session.run("python", "-c", where, silent=True)
+    session.run("python", "cmake/stub.py", str(folder).strip(), "python/molspec/_native.pyi")
     session.run("mypy")
     # Scripts import those of their folder by name alone.
     for folder, *others in (("bench", "--exclude", "bench/gpu/"), ("bench/gpu",)):
@@ -86,7 +89,8 @@ def editable(session: nox.Session) -> None:
     folder = Path(session.create_tmp()).resolve() / "checkout"
     session.run("git", "clone", "--quiet", ".", str(folder), external=True)
     session.chdir(folder)
-    session.install("torch>=2.11,<2.14", "scikit-build-core>=0.11", "pybind11>=2.13", "ninja")
+    built_with = ("scikit-build-core>=0.11", "pybind11>=2.13", "pybind11-stubgen", "numpy", "ninja")
+    session.install("torch>=2.11,<2.14", *built_with)
     session.install("--no-build-isolation", "-e", ".", "-Ceditable.rebuild=true")
     session.run("molspec", "predict", "CC(=O)O.OCC")
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
 import torch
+
+sys.path.append(str(Path(__file__).parents[1]))  # where the twins are: tests/reference
 
 import machine
 from case import Measured, run, table

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
+from tests import reference
 
 from case import Case
-from molspec import ops, reference
+from molspec import ops
 
 
 def cases() -> Iterator[Case]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from tests import reference
+
 import ceilings
 from case import Case, Work
 from models import DTYPES, batch, packed_model, shapes
-from molspec import ops, reference
+from molspec import ops
 from molspec.model.spec import ModelSpec
 
 SOURCE_LENGTHS = (20, 65, 200)

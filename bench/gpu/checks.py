@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 from place import Place, Row
-from tests import tiny
+from tests import reference, tiny
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 from torch import Tensor
 
-from molspec import drafting, reference
+from molspec import drafting
 from molspec.engine.packing import PackedModel, pack
 
 #: Largest difference of log-probs from the reference that rounds the same inputs.

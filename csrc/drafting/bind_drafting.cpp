@@ -56,11 +56,11 @@ void bind_ngram(py::module_& module) {
 }
 
 // The symbols of a copy text and the source positions of their atoms.
-py::tuple copy_text(const GuessModel& model, const Ids& source_ids) {
+auto copy_text(const GuessModel& model, const Ids& source_ids) {
   CopyText text;
   CopyTextWriter writer(model.roles(), model.symbols());
   writer.write(source_ids.data(), static_cast<int>(source_ids.size()), true, text);
-  return py::make_tuple(text.symbols, text.atoms);
+  return std::make_pair(text.symbols, text.atoms);
 }
 
 void bind_options(py::module_& module) {

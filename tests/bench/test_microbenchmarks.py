@@ -13,10 +13,11 @@ from case import Case, Work, run, table
 from expand_drafts import cases as expand_cases
 from left_pad import cases as left_pad_cases
 from models import batch, packed_model, shapes
-from molspec import ops, reference
+from molspec import ops
 from molspec.model.spec import ModelSpec
 from propose import cases as propose_cases
 from select_hypotheses import cases as select_cases
+from tests import reference
 from timing import measure
 
 SPEC = ModelSpec(

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from molspec import ops, reference
+from molspec import ops
 from molspec._native import BeamSpec
 from molspec.engine.cuda.beams import BeamRounds
+from tests import reference
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
 

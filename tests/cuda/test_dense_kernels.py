@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from molspec import reference
+from tests import reference
 from tests.cuda.emulator import Emulator
 
 

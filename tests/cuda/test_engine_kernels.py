@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from molspec import reference
 from molspec.engine.packing import pack
+from tests import reference
 from tests.cuda.emulator import Emulator
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from molspec import ops, reference
+from molspec import ops
 from molspec.engine.packing import pack
 from molspec.model.transformer import Transformer
+from tests import reference
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from molspec import ops, reference
+from molspec import ops
+from tests import reference
 from tests.engine.models import CONVENTIONS
 from tests.engine.test_engine_ops import batch_of
 

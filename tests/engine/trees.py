@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec import ops, reference
+from molspec import ops
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, round_up
+from tests import reference
 
 
 @dataclass

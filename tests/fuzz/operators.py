@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec import ops, reference
+from molspec import ops
 from molspec.engine.packing import pack
+from tests import reference
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 from tests.fuzz.draw import Draw

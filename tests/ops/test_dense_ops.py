@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec import ops, reference
+from molspec import ops
+from tests import reference
 
 ids = st.integers(min_value=0, max_value=3)
 sequences = st.lists(st.lists(ids, max_size=7), max_size=6)

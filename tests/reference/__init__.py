@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from molspec.engine.packing import BLOCK_POSITIONS
-from molspec.engine.unpacking import Unpacked
+from tests.reference.unpacking import Unpacked
 
 
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
