@@ -265,12 +265,12 @@ def few_values(seed: int) -> plain.NextLogProbs:
 
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("sizes", [(1, 1), (4, 1), (4, 3), (6, 6), (30, 4), (30, 30)])
-def test_beams_among_equals(sizes: tuple[int, int], apart: bool) -> None:
+def test_beams_among_equals(sizes: tuple[int, int], separate: bool) -> None:
     beam_size, n_best = sizes  # of 30: more than there are tokens
-    stated = plain.beam_search_apart if apart else plain.beam_search
+    stated = plain.beam_search_apart if separate else plain.beam_search
     for seed in range(20):
         model = few_values(seed)
-        spec = BeamSpec(beam_size=beam_size, n_best=n_best, max_length=5, finished_apart=apart)
+        spec = BeamSpec(beam_size=beam_size, n_best=n_best, max_length=5, finished_apart=separate)
         found = [(tuple(h.token_ids), h.log_prob, h.finished) for h in decoded(spec, model)]
         expected = stated(model, beam_size, 5)[:n_best]
         assert found == [(h.token_ids, h.log_prob, h.finished) for h in expected]
