@@ -109,9 +109,24 @@ def test_the_command(folder: Path, run: Run, capsys: pytest.CaptureFixture[str])
     assert run(*asked, *options) == 1
     assert rows(folder / "answers") == expected(folder)
     assert not (folder / "answers.unfinished").exists()
-    assert f"has {ROWS} rows, {ROWS // 4} of them with an error" in capsys.readouterr().err
+    assert f"{ROWS * 3 // 4} of {ROWS} rows answered, {ROWS // 4} failed" in capsys.readouterr().err
+    assert not (folder / "answers" / ".molspec").exists()
     assert run(*asked, *options) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_nothing_that_it_has_not_written_is_removed(
+    folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Among it, rows that it reads."""
+    other = folder / "answers.unfinished"
+    other.mkdir()
+    (folder / "queries.parquet").rename(other / "queries.parquet")
+    before = (other / "queries.parquet").read_bytes()
+    options = ("-m", str(folder / "tiny"), "--max-length", "20")
+    assert run("predict-parquet", str(other), str(folder / "answers"), *options) == 2
+    assert f"{other} is there already: take another folder" in capsys.readouterr().err
+    assert (other / "queries.parquet").read_bytes() == before
 
 
 def test_what_cannot_be_asked_is_refused(

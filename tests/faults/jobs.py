@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,67 @@ def _predict(inputs: Path, output: Path) -> list[str]:
     ]
 
 
+def _score(inputs: Path, output: Path) -> list[str]:
+    return [
+        *("score", str(inputs / "table.tsv"), "--model", str(inputs / "model")),
+        *("--output", str(output / "scores.tsv"), "--batch-size", "4"),
+    ]
+
+
+def _predict_parts(inputs: Path, output: Path) -> list[str]:
+    return [*_predict(inputs, output), "--part-size", "5"]
+
+
+def _ready_to_plan(inputs: Path) -> None:
+    checkpoints.write(replace(tiny.checkpoint(), task="retro"), inputs / "model")
+    (inputs / "stock.smi").write_text("CCO ethanol\nCN\n")
+    (inputs / "targets.smi").write_text("OCC a\nCCOC(C)=O b\nnot SMILES\nNC c\n")
+
+
+def _plan(inputs: Path, output: Path) -> list[str]:
+    return [
+        *("plan", "-i", str(inputs / "targets.smi"), "--stock", str(inputs / "stock.smi")),
+        *("--model", str(inputs / "model"), "--output", str(output / "plans.jsonl")),
+        *("--expansions", "1", "-n", "2"),
+    ]
+
+
+def _plans(output: Path) -> Contents:
+    """All but the seconds, which the journal's digest is of too."""
+    plans, progress = output / "plans.jsonl", output / "plans.jsonl.journal"
+    lines = [json.loads(line) for line in plans.read_text().splitlines()]
+    for line in lines:
+        del line["seconds"], line["first_seconds"]
+    settings, last = map(json.loads, progress.read_text().splitlines())
+    counts = {name: last[name] for name in ("done", "failed", "refused", "queries")}
+    return {"lines": lines, "journal": [settings, counts], "files": sorted(_files(output))}
+
+
+def _ready_to_predict_parquet(inputs: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    checkpoints.write(tiny.checkpoint(), inputs / "model")
+    table = pa.table({"id": range(len(tiny.QUERIES)), "smiles": tiny.QUERIES})
+    parquet.write_table(table, inputs / "queries.parquet")
+
+
+def _predict_parquet(inputs: Path, output: Path) -> list[str]:
+    return [
+        *("predict-parquet", str(inputs / "queries.parquet"), str(output / "answers")),
+        *("--model", str(inputs / "model"), "--max-length", "20"),
+    ]
+
+
+def _rows(output: Path) -> Contents:
+    """Ray names its files anew each time."""
+    from pyarrow import dataset
+
+    (folder,) = output.iterdir()
+    endings = {path.suffix for path in folder.iterdir()}
+    return {"rows": dataset.dataset(folder).to_table().sort_by("id").to_pylist(), "": endings}
+
+
 def _ready_to_prepare(inputs: Path) -> None:
     reactions = _reactions(14)
     for name, part in (("a", reactions[:9]), ("b", reactions[8:12]), ("c", reactions[11:])):
@@ -134,6 +196,12 @@ def _trained(output: Path) -> Contents:
 JOBS = {
     "evaluate": Job(_ready_to_evaluate, _evaluate, _records),
     "predict": Job(_ready_to_predict, _predict, _files),
+    "predict in parts": Job(_ready_to_predict, _predict_parts, _files),
+    "score": Job(_ready_to_evaluate, _score, _files),
     "prepare": Job(_ready_to_prepare, _prepare, _files),
     "train": Job(_ready_to_train, _train, _trained),
 }
+if find_spec("syntheseus"):
+    JOBS["plan"] = Job(_ready_to_plan, _plan, _plans)
+if find_spec("ray"):
+    JOBS["predict-parquet"] = Job(_ready_to_predict_parquet, _predict_parquet, _rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 import typer
@@ -17,9 +18,13 @@ from molspec.console.usage import (
     print_err,
     value_errors_are_usage_errors,
 )
+from molspec.journal import open_unlinked, write_whole
 from molspec.options import PredictOptions
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+#: Marks a folder as this command's, until all is done, by its settings. Parquet's readers skip it.
+_MARK = ".molspec"
 
 
 def register(app: typer.Typer) -> None:
@@ -46,31 +51,68 @@ def predict_parquet_command(
     """
     with one_line_errors(), value_errors_are_usage_errors():
         unfinished = output.with_name(output.name + ".unfinished")
-        if output.exists():
+        if output.exists() and not (output / _MARK).exists():
             raise UsageError(f"{output} is there already: take another folder")
         if not source.exists():
             raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
         distributed = _ray(workers * model.threads)
+        began = perf_counter()
         # What is wrong is said here, not by every worker; only those need have a GPU.
         loaded = loading.load_model(replace(model, device="cpu", dtype="float32"))
         table = distributed.read(source)
         distributed.check(table.schema().names, column, loaded.task)
         loaded.resolved(options)
-        distributed.predict(
-            table,
-            model.model_name,
-            workers=workers,
-            block_rows=block_rows,
-            device=model.device,
-            dtype=model.dtype,
-            threads=model.threads,
-            column=column,
-            options=options,
-        ).write_parquet(str(unfinished), mode="overwrite")
-        unfinished.rename(output)
+        settings = (str(source), loaded.fingerprint, model.device, model.dtype, column, options)
+        if not _is_written(output, unfinished, repr(settings)):
+            distributed.predict(
+                table,
+                model.model_name,
+                workers=workers,
+                block_rows=block_rows,
+                device=model.device,
+                dtype=model.dtype,
+                threads=model.threads,
+                column=column,
+                options=options,
+            ).write_parquet(str(unfinished), mode="append")
+            unfinished.rename(output)
+        (output / _MARK).unlink()
         count, failed = distributed.count(output)
-        print_err(f"{output} has {count} rows, {failed} of them with an error")
+        why = f'; each has its "error" in {output}' if failed else ""
+        seconds = perf_counter() - began
+        print_err(
+            f"{count - failed} of {count} rows answered, {failed} failed, in {seconds:.1f} s{why}"
+        )
     raise typer.Exit(1 if failed else 0)
+
+
+def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
+    """Whether this command has written all rows; otherwise `unfinished` is empty but for the mark.
+
+    Raises UsageError where something is there that this command has not written.
+    """
+    for folder in (output, unfinished):
+        if not os.path.lexists(folder):
+            continue
+        mark = folder / _MARK
+        begun = mark.read_text(encoding="utf-8") if mark.is_file() else None
+        if folder == output and begun == settings:
+            return True
+        if folder == output or folder.is_symlink() or not (begun or _is_empty(folder)):
+            raise UsageError(f"{folder} is there already: take another folder")
+    unfinished.mkdir(exist_ok=True)
+    mark = unfinished / _MARK
+    for path in unfinished.iterdir():
+        if path != mark:
+            path.unlink()
+    with open_unlinked(mark, "wb") as stream:
+        write_whole(stream, settings.encode(), str(mark))
+    return False
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing but a mark that was not written yet is in a folder."""
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= {_MARK}
 
 
 def _ray(processors: int) -> Any:
