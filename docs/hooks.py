@@ -7,7 +7,7 @@ The README is the first page, each bundled model's card is a page, and the page 
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     texts["decisions/index.md"] = decisions()
     texts["reference/commands.md"] = commands()
     texts["reference/options.md"] = options()
+    texts["reference/training.md"] = training_options()
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     return files
@@ -102,14 +103,41 @@ def options(kind: type[Any] | None = None) -> str:
     """The page of options: every field of `PredictOptions`, by heading."""
     from molspec.options import PredictOptions
 
-    kind = kind or PredictOptions
-    parts = ["# Options", "", "Of `predict`, the command line (`--n-best`) and `/v1/predict`.", ""]
-    for group in dict.fromkeys(each.metadata["group"] for each in fields(kind)):
-        parts += [f"## {group}", "", "| option | default | |", "|---|---|---|"]
-        for each in fields(kind):
+    head = "# Options\n\nOf `predict`, the command line (`--n-best`) and `/v1/predict`.\n\n"
+    return head + _tables(kind or PredictOptions, "##")
+
+
+def training_options() -> str:
+    """The page of training's settings: of data, models, draft heads and Spec-Drafters."""
+    from molspec.model.spec import HeadsSpec
+    from molspec.training import config
+
+    parts = [
+        "# Settings of training\n\nFlags are named as the settings: `--learning-rate`. "
+        "`molspec train --config FILE` reads them from a JSON object too.\n"
+    ]
+    for heading, kinds in {
+        "molspec prepare": (config.PrepareOptions,),
+        "molspec train": (config.TrainConfig,),
+        "molspec train-heads": (HeadsSpec, config.HeadsConfig),
+        "molspec train-drafter": (config.SpecDrafterConfig,),
+    }.items():
+        parts += [f"## {heading}\n", *(_tables(kind, "###") for kind in kinds)]
+    return "\n".join(parts)
+
+
+def _tables(kind: type[Any], level: str) -> str:
+    """A table for each group of settings."""
+    described = [each for each in fields(kind) if "help" in each.metadata]
+    parts: list[str] = []
+    for group in dict.fromkeys(each.metadata["group"] for each in described):
+        parts += [f"{level} {group}", ""] if group else []
+        parts += ["| option | default | |", "|---|---|---|"]
+        for each in described:
             about = each.metadata
             if about["group"] == group:
                 text = " ".join(filter(None, (about["help"], about["more"])))
-                parts.append(f"| `{each.name}` | `{each.default!r}` | {text} |")
+                default = "" if each.default is MISSING else f"`{each.default!r}`"
+                parts.append(f"| `{each.name}` | {default} | {text} |")
         parts.append("")
     return "\n".join(parts)

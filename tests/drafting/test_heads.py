@@ -14,7 +14,8 @@ from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.drafting import DraftTree, HeadsDraft, LookAhead, Path, merged
 from molspec.drafting.configurations import AnyDrafter
-from molspec.model.heads import HeadsSpec, HeadsWeights, new_heads
+from molspec.model.heads import HeadsWeights, new_heads
+from molspec.model.spec import HeadsSpec
 from molspec.predictor import Model
 from tests import tiny
 

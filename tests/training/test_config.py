@@ -15,11 +15,14 @@ from molspec.training.trainer import learning_rate_factor
     [
         ({}, "minutes is None and steps is None: expected exactly one"),
         ({"minutes": 1.0, "steps": 2}, "expected exactly one"),
-        ({"steps": 0}, "steps is 0: expected more than 0"),
+        ({"steps": 0}, "steps is 0: expected a whole number of at least 1"),
         ({"steps": 1, "dropout": 1.0}, r"dropout is 1\.0: expected at least 0, below 1"),
         ({"steps": 1, "weight_decay": -1.0}, r"weight_decay is -1\.0"),
-        ({"steps": 1, "precision": "int8"}, "precision is 'int8': expected bfloat16 or float32"),
-        ({"steps": 1, "optimizer": "sgd"}, "optimizer is 'sgd': expected muon or adamw"),
+        (
+            {"steps": 1, "precision": "int8"},
+            "precision is 'int8': expected one of bfloat16",
+        ),
+        ({"steps": 1, "optimizer": "sgd"}, "optimizer is 'sgd': expected one of muon, adamw"),
         ({"steps": 1, "model": {"d_model": 30}}, "d_model is 30: expected a multiple"),
         ({"steps": 1, "model": {"width": 30}}, "unknown model fields: width"),
         ({"steps": 1, "model": {"source_vocab_size": 9}}, "model has source_vocab_size"),
@@ -30,11 +33,11 @@ from molspec.training.trainer import learning_rate_factor
         ({"steps": 1, "dropout": None}, "dropout is None: expected a number"),
         ({"steps": 1, "learning_rate": "fast"}, "learning_rate is 'fast': expected a number"),
         ({"steps": 1, "batch_tokens": 2048.5}, r"batch_tokens is 2048\.5: expected a whole"),
-        ({"steps": 1, "seed": -1}, "seed is -1: expected at least 0"),
+        ({"steps": 1, "seed": -1}, "seed is -1: expected a whole number of at least 0"),
         ({"steps": 1, "model": None}, "model is None: expected fields of ModelSpec"),
         (
             {"steps": 1, "epochs": 3},
-            "unknown training fields: epochs; known: minutes, ",
+            "unknown training fields: epochs; known: batch_tokens, ",
         ),
     ],
 )

@@ -28,13 +28,13 @@ KILLED = """
 import json, os, signal, sys
 from molspec.training import TrainConfig, cool_down, train, trainer
 
-average, taken = trainer.Trainer._average, []
+average, taken = trainer.ModelTrainer._average, []
 def dying(self):
     taken.append(None)
     if len(taken) == int(last):
         os.kill(os.getpid(), signal.SIGKILL)
     average(self)
-trainer.Trainer._average = dying
+trainer.ModelTrainer._average = dying
 data, output, config, run, last = sys.argv[1:]
 if run:
     cool_down(run, data, output, steps=10)
@@ -131,5 +131,5 @@ def test_what_is_no_training_is_named(data: Path, trunk: Path, tmp_path: Path) -
         cool_down(trunk, data, tmp_path / "cooled", share=0)
     with pytest.raises(ValueError, match="holds a training that is no cooldown"):
         cool_down(trunk, data, trunk)
-    with pytest.raises(ValueError, match="schedule is 'sine': expected linear or constant or"):
+    with pytest.raises(ValueError, match="schedule is 'sine': expected one of linear"):
         replace(CONFIG, schedule="sine")  # type: ignore[arg-type]

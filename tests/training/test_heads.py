@@ -10,10 +10,11 @@ import pytest
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.model.heads import HeadsSpec
+from molspec.model.spec import HeadsSpec
 from molspec.predictor import Model, load
 from molspec.training import prepared
-from molspec.training.heads import HeadsConfig, HeadsTraining
+from molspec.training.config import HeadsConfig
+from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import PairTable
 from tests import tiny
 from tests.drafting.test_heads import with_heads
@@ -35,11 +36,11 @@ def answers() -> PairTable:
 @pytest.mark.parametrize("joint", [False, True])
 def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path, joint: bool) -> None:
     config = replace(CONFIG, joint=joint)
-    whole = HeadsTraining(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
+    whole = HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
     assert list(whole.run()) == list(range(1, 41))
     assert float(whole.accuracy[0]) > 0.5
     last = stopped_thrice(
-        lambda: HeadsTraining(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
+        lambda: HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
     )
     assert_equal(last.heads.state_dict(), whole.heads.state_dict())
     assert_equal(last.model.state_dict(), whole.model.state_dict())
@@ -54,7 +55,7 @@ def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
         results = Model(checkpoint).log_probs(queries, queries, canonical_queries=False)
         return -sum(result.predictions[0].log_prob for result in results)
 
-    training = HeadsTraining(before, copies, replace(CONFIG, joint=True), tmp_path / "state.pt")
+    training = HeadsTrainer(before, copies, replace(CONFIG, joint=True), tmp_path / "state.pt")
     list(training.run())
     grown = training.grown(before)
     assert nats(grown) < 0.9 * nats(before)
@@ -72,13 +73,13 @@ def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
 
 
 def test_another_training_is_refused(tmp_path: Path) -> None:
-    list(HeadsTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt").run())
+    list(HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt").run())
     for checkpoint, config, name in (
         (tiny.checkpoint(), replace(CONFIG, seed=1), "config"),
         (tiny.checkpoint(seed=2), CONFIG, "model"),
     ):
         with pytest.raises(ValueError, match=f"holds a training of a drafter with the {name}"):
-            HeadsTraining(checkpoint, answers(), config, tmp_path / "state.pt")
+            HeadsTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
 
 
 def test_the_command(

@@ -14,7 +14,8 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer
 from molspec.predictor import load
 from molspec.training import prepared
-from molspec.training.masked import MaskedConfig, MaskedTraining, accepted, guesses
+from molspec.training.config import SpecDrafterConfig
+from molspec.training.masked import SpecDrafterTrainer, accepted, guesses
 from molspec.training.masked_layout import Lay, causal, published
 from tests import tiny
 from tests.engine.models import random_weights
@@ -22,26 +23,26 @@ from tests.training.test_heads import answers
 from tests.training.tiny import assert_equal, stopped_thrice
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1}
-CONFIG = MaskedConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, sizes=SIZES)
+CONFIG = SpecDrafterConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, **SIZES)
 
 
 @pytest.mark.parametrize("published", [False, True])
 def test_it_learns_and_goes_on_to_the_same_weights(tmp_path: Path, published: bool) -> None:
     config = replace(CONFIG, published=published)
-    whole = MaskedTraining(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
+    whole = SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
     steps = whole.run()
     assert next(steps) == 1
     begun = float(whole.accuracy[0])
     assert list(steps) == list(range(2, 41))
     assert float(whole.accuracy[0]) > begun + 0.1  # a mean over the last steps
     last = stopped_thrice(
-        lambda: MaskedTraining(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
+        lambda: SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
     )
     assert_equal(last.model.state_dict(), whole.model.state_dict())
 
 
 def test_it_begins_with_the_model(tmp_path: Path) -> None:
-    begun = MaskedTraining(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+    begun = SpecDrafterTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
     weights = tiny.checkpoint().weights
     assert_equal(
         begun.model.state_dict(), {name: weights[name] for name in begun.model.state_dict()}
@@ -116,13 +117,13 @@ def test_iterations_count_what_is_confirmed() -> None:
 
 def test_another_training_is_refused(tmp_path: Path) -> None:
     few = replace(CONFIG, steps=1)
-    list(MaskedTraining(tiny.checkpoint(), answers(), few, tmp_path / "state.pt").run())
+    list(SpecDrafterTrainer(tiny.checkpoint(), answers(), few, tmp_path / "state.pt").run())
     for checkpoint, config, name in (
         (tiny.checkpoint(), replace(few, k=3), "config"),
         (tiny.checkpoint(seed=2), few, "model"),
     ):
         with pytest.raises(ValueError, match=f"holds a training of a drafter with the {name}"):
-            MaskedTraining(checkpoint, answers(), config, tmp_path / "state.pt")
+            SpecDrafterTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
 
 
 @pytest.mark.parametrize(

@@ -227,8 +227,8 @@ def test_errors(file: Path, tmp_path: Path) -> None:
         prepare([file], tmp_path / "out", RETRO, exclude=[tmp_path / "missing.tsv"])
     assert not (tmp_path / "out").exists()
     for wrong, message in (
-        ({"task": "both"}, "task is 'both': expected retro or product"),
-        ({"max_nats": 0.0}, r"max_nats is 0\.0: expected more than 0"),
+        ({"task": "both"}, "task is 'both': expected one of retro, product"),
+        ({"max_nats": 0.0}, r"max_nats is 0\.0: expected a number above 0"),
         ({"variants": 0}, "variants is 0"),
         ({"validation_share": 1.0}, r"validation_share is 1\.0"),
     ):

@@ -96,11 +96,12 @@ def test_measuring_changes_no_weights_and_gives_torchs_threads_back(
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_budget_that_is_too_short_is_told_before_and_after(data: Path, tmp_path: Path) -> None:
-    told: list[str] = []
+def test_a_budget_that_is_too_short_is_reported_before_and_after(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     config = replace(CONFIG, steps=None, minutes=1e-5)
-    train(data, tmp_path / "short", config, tell=told.append)
-    before, after = told
+    train(data, tmp_path / "short", config)
+    before, after = caplog.messages
     assert before.startswith("1e-05 minutes are about 0 steps here, too few to learn from: take")
     assert "steps are too few to learn from: take more minutes" in after
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.training import PrepareOptions, TrainingError, prepare, train
+from molspec.training import PrepareOptions, TrainingError, prepare, train, trainer
 from molspec.training.prepared import read
 from tests.training.tiny import CONFIG, assert_equal
 
@@ -44,7 +44,7 @@ if where == "save":
     os.replace = die_at(3, os.replace)
 else:
     steps = {"beginning": 1, "step": 13}[where]
-    trainer.Trainer._average = die_at(steps, trainer.Trainer._average)
+    trainer.ModelTrainer._average = die_at(steps, trainer.ModelTrainer._average)
 train(data, output, TrainConfig.from_json(json.loads(config)))
 """
 
@@ -60,6 +60,55 @@ def unbroken(data: Path, one_thread: None, tmp_path_factory: pytest.TempPathFact
 def weights(output: Path) -> Mapping[str, Tensor]:
     state = torch.load(output / "state.pt", weights_only=True)
     return {**state["trainer"]["model"], **checkpoints.read(output / "model").weights}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.usefixtures("one_thread")
+def test_a_signal_saves_the_step_and_training_resumes_there(
+    data: Path,
+    unbroken: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    number: signal.Signals,
+) -> None:
+    """It ends as the signal ends others: a handler of the caller's is called too."""
+    caplog.set_level("INFO", "molspec.training")
+    step, received = trainer.ModelTrainer.step, []
+    before = signal.signal(number, lambda number, _: received.append(number))
+
+    def signalled(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
+        taken = step(self, progress)
+        if self.step_count == 11:
+            os.kill(os.getpid(), number)
+        return taken
+
+    monkeypatch.setattr(trainer.ModelTrainer, "step", signalled)
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path / "run", CONFIG)
+    monkeypatch.undo()
+    assert received == [number]
+    signal.signal(number, before)
+    assert f"{number.name}: stopped at step 11 of 24" in caplog.text
+    train(data, tmp_path / "run", CONFIG)
+    assert f"{tmp_path / 'run'}: resumed at step 11 of 24" in caplog.text
+    assert_equal(weights(tmp_path / "run"), weights(unbroken))
+
+
+def test_where_there_is_no_terminal_lines_say_how_far_it_is(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "molspec.training")
+    monkeypatch.setattr("molspec.training.loop._REPORT_SECONDS", 0.0)
+    train(data, tmp_path / "run", replace(CONFIG, steps=16))
+    first, second = caplog.messages
+    assert first.startswith("step 8 of 16, 0.")
+    assert "loss 3." in first
+    assert "tokens/s" in first
+    assert "accuracy" in second
 
 
 def column(output: Path, file: str, name: str) -> list[float]:
@@ -123,7 +172,7 @@ def test_finished_training_is_left_as_it_is_and_can_be_prolonged(
 
 
 def test_minutes_are_a_budget_too(data: Path, tmp_path: Path) -> None:
-    outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01), tell=print)
+    outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01))
     assert outcome.minutes >= 0.01
     assert outcome.step_count >= 1
     rates = column(tmp_path / "run", "log.csv", "learning_rate")
@@ -255,6 +304,6 @@ def test_a_loss_that_is_no_number_ends_the_training(
     def broken(self: Any, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         return next(self.model.parameters()).sum() * torch.nan
 
-    monkeypatch.setattr("molspec.training.trainer.Trainer._loss", broken)
+    monkeypatch.setattr("molspec.training.trainer.ModelTrainer._loss", broken)
     with pytest.raises(TrainingError, match="the loss is nan at step 2"):
         train(data, tmp_path / "run", replace(CONFIG, steps=2))

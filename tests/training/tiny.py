@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from molspec.training import TrainConfig
-from molspec.training.drafters import DrafterTraining
+from molspec.training.drafters import DrafterTrainer
 
-Training = TypeVar("Training", bound=DrafterTraining)
+Training = TypeVar("Training", bound=DrafterTrainer)
 
 CONFIG = TrainConfig(
     steps=24,

@@ -19,7 +19,7 @@ import torch
 
 from molspec.commands import cli
 from molspec.training import TrainConfig, train
-from molspec.training.trainer import Trainer
+from molspec.training.trainer import ModelTrainer
 
 #: The step in which process 0 is killed.
 LAST_STEP = 11
@@ -27,16 +27,16 @@ LAST_STEP = 11
 
 def main(data: str, output: str, trainings: str) -> None:
     rank, attempt = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    trainers: list[Trainer] = []
-    average = Trainer._average
+    trainers: list[ModelTrainer] = []
+    average = ModelTrainer._average
 
-    def averaged(trainer: Trainer) -> None:
+    def averaged(trainer: ModelTrainer) -> None:
         trainers.append(trainer)
         if len(trainers) == LAST_STEP and (name, attempt, rank) == ("killed", 0, 0):
             os.kill(os.getpid(), signal.SIGKILL)
         average(trainer)
 
-    Trainer._average = averaged  # type: ignore[method-assign]
+    ModelTrainer._average = averaged  # type: ignore[method-assign]
     for name, fields in json.loads(trainings).items():
         outcome = train(data, Path(output) / name, TrainConfig(**fields), device="cpu")
         if trainers:  # otherwise the first attempt has finished it

@@ -10,7 +10,7 @@ from typing import get_args
 
 import torch
 
-from molspec.model.heads import HeadsWeights
+from molspec.model.heads import HeadsWeights, weight_shapes
 from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.task import Task
@@ -52,7 +52,7 @@ class Checkpoint:
     def __post_init__(self) -> None:
         check_shapes(self.weights, self.spec.weight_shapes())
         if self.heads is not None:
-            shapes = self.heads.spec.weight_shapes(self.spec.d_model)
+            shapes = weight_shapes(self.heads.spec, self.spec.d_model)
             try:
                 check_shapes(self.heads.weights, shapes)
             except CheckpointError as error:

@@ -9,7 +9,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from molspec.checkpoints.checkpoint import CheckpointError
-from molspec.model.heads import HeadsSpec, HeadsWeights
+from molspec.model.heads import HeadsWeights
+from molspec.model.spec import HeadsSpec
 
 NAME = "heads.safetensors"
 _FORMAT = "molspec-heads"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -185,7 +185,9 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
         parameter
         for name, own in signature(command).parameters.items()
         for parameter in (
-            _options(groups[name]) if name in groups else [own.replace(annotation=hints[name])]
+            _options(groups[name])
+            if name in groups
+            else [own.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])]
         )
     ]
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -203,8 +205,8 @@ def _group(hint: Any) -> type[Any] | Given | None:
 def _flagged(group: type[Any] | Given) -> list[Field[Any]]:
     if not isinstance(group, Given):
         return list(fields(group))
-    described = [each for each in fields(group.kind) if "help" in each.metadata]
-    return [each for each in described if not group.names or each.name in group.names]
+    names = group.names or [each.name for each in fields(group.kind) if "flags" in each.metadata]
+    return [each for each in fields(group.kind) if each.name in names]
 
 
 def _options(group: type[Any] | Given) -> Iterator[Parameter]:
@@ -212,6 +214,8 @@ def _options(group: type[Any] | Given) -> Iterator[Parameter]:
     hints = get_type_hints(kind, include_extras=True)
     for each in _flagged(group):
         default, hint = each.default, hints[each.name]
+        if default is MISSING:
+            default = Parameter.empty
         if isinstance(group, Given):
             default, hint = None, hint | None
         if "help" in each.metadata:

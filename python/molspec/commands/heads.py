@@ -7,19 +7,22 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from molspec.commands.training import failures, read_model, stopped_at_will
+from molspec.commands.flags import Given, with_flags
+from molspec.commands.training import failures, read_model, resumable
 from molspec.console.progress import counted
 from molspec.console.usage import print_out
+from molspec.model.spec import HeadsSpec
+from molspec.training.config import HeadsConfig, SpecDrafterConfig
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.predictor import Model
     from molspec.results import Prediction, Result
-    from molspec.training.drafters import DrafterTraining
+    from molspec.training.drafters import DrafterTrainer
     from molspec.training.prepared import PairTable, Prepared
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
@@ -30,16 +33,10 @@ _TRIED_NODES = 16
 #: Sources whose views are asked at a time.
 _CHUNK = 256
 
-# What these commands are asked for alike.
+# Arguments that these commands share.
 ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")]
-OutputOption = Annotated[
-    Path, typer.Option(help="The folder to write; one that was begun goes on.")
-]
+OutputOption = Annotated[Path, typer.Option(help="Output folder; an interrupted run resumes.")]
 Pairs = Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")]
-Steps = Annotated[int, typer.Option(help="Optimiser steps.")]
-BatchTokens = Annotated[int, typer.Option(help="Padded tokens of a batch.")]
-LearningRate = Annotated[float, typer.Option(help="Peak of the learning rate.")]
-Seed = Annotated[int, typer.Option(help="Seed of weights and order.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads on the CPU.")]
 
 
@@ -68,103 +65,61 @@ def distil_command(
     model writes it to the source as given: trained on them, one spelling may learn what several
     find.
     """
-    with failures(), stopped_at_will():
+    with failures(), resumable():
         made = _distilled(read_model(model), model, data, output, pairs, threads, augmentations)
     print_out(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 
+@with_flags
 def train_heads_command(
     model: ModelArgument,
     data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
     output: OutputOption,
-    kind: Annotated[str, typer.Option(help="low-rank or blockwise.")] = "low-rank",
-    head_count: Annotated[int, typer.Option(help="Tokens guessed behind the next one.")] = 8,
-    width: Annotated[int, typer.Option(help="Inner values of a head.")] = 64,
-    joint: Annotated[
-        bool,
-        typer.Option(
-            "--joint", help="Train the model along, on the data's targets: another model."
-        ),
-    ] = False,
+    form: HeadsSpec,
+    settings: Annotated[dict[str, Any], Given(HeadsConfig)],
     pairs: Pairs = 20_000,
-    steps: Steps = 2000,
-    batch_tokens: BatchTokens = 4096,
-    learning_rate: LearningRate = 2e-3,
-    seed: Seed = 0,
     threads: Threads = 1,
 ) -> None:
-    """Train draft heads for a model, whose answers stay as they are; a killed one goes on.
+    """Train draft heads for a model, whose answers do not change; an interrupted run resumes.
 
     The model answers the data's sources, the heads learn to guess its answers, and the model with
-    its heads is written to OUTPUT/model. With --joint the model's own weights are trained along, on
+    its heads is written to OUTPUT/model. With --joint the model's own weights are trained too, on
     the data's targets as they are: what is written is another model, whose answers are others.
     """
-    with failures(), stopped_at_will():
-        from molspec.model.heads import HeadsSpec
-        from molspec.training.heads import HeadsConfig, HeadsTraining
+    with failures(), resumable():
+        from molspec.training.heads import HeadsTrainer
 
-        config = HeadsConfig(
-            heads=HeadsSpec(kind, head_count, width),  # type: ignore[arg-type]  # checked there
-            joint=joint,
-            steps=steps,
-            batch_tokens=batch_tokens,
-            learning_rate=learning_rate,
-            seed=seed,
-        )
+        config = HeadsConfig(heads=form, **settings)
 
-        def begun(checkpoint: Checkpoint, answers: PairTable, path: Path) -> HeadsTraining:
-            return HeadsTraining(checkpoint, answers, config, path)
+        def trainer(checkpoint: Checkpoint, answers: PairTable, path: Path) -> HeadsTrainer:
+            return HeadsTrainer(checkpoint, answers, config, path)
 
-        _train(model, data, output, pairs, threads, begun, on_answers=not joint)
+        _train(model, data, output, pairs, threads, trainer, on_answers=not config.joint)
 
 
+@with_flags
 def train_drafter_command(
     model: ModelArgument,
     data: Annotated[Path, typer.Option(help="A folder that `prepare` or `distil` wrote.")],
     output: OutputOption,
-    k: Annotated[int, typer.Option(help="Tokens guessed at once.")] = 25,
-    encoder_layers: Annotated[int, typer.Option(help="Layers of its encoder.")] = 3,
-    decoder_layers: Annotated[int, typer.Option(help="Layers of its decoder.")] = 1,
-    width: Annotated[
-        int | None, typer.Option(help="d_model; the model's own if not given.")
-    ] = None,
-    prefixes: Annotated[int, typer.Option(help="Prefixes of each answer in a batch.")] = 3,
-    glancing: Annotated[float, typer.Option(help="Share of mistakes revealed at first.")] = 0.5,
-    published: Annotated[
-        bool, typer.Option("--published", help="The published form, to compare with: no model.")
-    ] = False,
+    settings: Annotated[dict[str, Any], Given(SpecDrafterConfig)],
     pairs: Pairs = 100_000,
-    steps: Steps = 5000,
-    batch_tokens: BatchTokens = 4096,
-    learning_rate: LearningRate = 1e-3,
-    seed: Seed = 0,
     threads: Threads = 1,
 ) -> None:
-    """Train a Spec-Drafter for a model, whose answers stay as they are; a killed one goes on.
+    """Train a Spec-Drafter for a model, whose answers do not change; an interrupted run resumes.
 
     The model answers the data's sources unless they are its answers already, the drafter learns to
     guess k tokens of them at once, and the model with its drafter is written to OUTPUT/model.
     """
-    with failures(), stopped_at_will():
-        from molspec.training.masked import MaskedConfig, MaskedTraining
+    with failures(), resumable():
+        from molspec.training.masked import SpecDrafterTrainer
 
-        sizes = {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
-        config = MaskedConfig(
-            k=k,
-            prefixes=prefixes,
-            glancing=glancing,
-            published=published,
-            sizes=sizes if width is None else {**sizes, "d_model": width},
-            steps=steps,
-            batch_tokens=batch_tokens,
-            learning_rate=learning_rate,
-            seed=seed,
-        )
+        config = SpecDrafterConfig(**settings)
 
-        def begun(checkpoint: Checkpoint, answers: PairTable, path: Path) -> MaskedTraining:
-            return MaskedTraining(checkpoint, answers, config, path)
+        def trainer(checkpoint: Checkpoint, answers: PairTable, path: Path) -> SpecDrafterTrainer:
+            return SpecDrafterTrainer(checkpoint, answers, config, path)
 
-        _train(model, data, output, pairs, threads, begun)
+        _train(model, data, output, pairs, threads, trainer)
 
 
 def _train(
@@ -173,7 +128,7 @@ def _train(
     output: Path,
     pairs: int,
     threads: int,
-    begun: Callable[[Checkpoint, PairTable, Path], DrafterTraining],
+    trainer: Callable[[Checkpoint, PairTable, Path], DrafterTrainer],
     on_answers: bool = True,
 ) -> None:
     """Distil, train, write the model with its drafter, and say what that saves.
@@ -191,10 +146,10 @@ def _train(
         made = _given(checkpoint, model, data, pairs)
     torch.set_num_threads(threads)
     output.mkdir(parents=True, exist_ok=True)
-    training = begun(checkpoint, made.train, output / "state.pt")
+    training = trainer(checkpoint, made.train, output / "state.pt")
     for _ in counted(training.run(), "steps", training.config.steps, training.step_count):
         pass
-    print_out(training.told(checkpoint, made.validation))
+    print_out(training.summary(checkpoint, made.validation))
     if (grown := training.grown(checkpoint)) is None:
         print_out("no engine runs a drafter of the published form: no model is written")
         return

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from molspec.commands.flags import Given, with_flags
 from molspec.console.usage import (
     one_line_errors,
     print_err,
+    print_logs,
     print_out,
     value_errors_are_usage_errors,
 )
+from molspec.training.config import PrepareOptions, TrainConfig
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
@@ -25,6 +28,11 @@ if TYPE_CHECKING:
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
 _MEBIBYTE = 2**20
+
+Device = Annotated[str | None, typer.Option(help="cuda or cpu.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads on the CPU; measured if not given.")
+]
 #: Validation pairs on which `ngram` tries what it made.
 _TRIED_PAIRS = 500
 
@@ -38,48 +46,28 @@ def register(app: typer.Typer) -> None:
     app.command("ngram")(ngram_command)
 
 
+@with_flags
 def prepare_command(
     files: Annotated[list[Path], typer.Argument(help="Files of reactions: tables or lines.")],
-    output: Annotated[Path, typer.Option(help="The folder to write; one that was begun goes on.")],
-    task: Annotated[str, typer.Option(help="retro: product -> reactants; product: the reverse.")],
+    output: Annotated[Path, typer.Option(help="Output folder; an interrupted run resumes.")],
+    options: PrepareOptions,
     validation: Annotated[
         list[Path] | None, typer.Option(help="Files of validation reactions.")
     ] = None,
     exclude: Annotated[
         list[Path] | None, typer.Option(help="Files (test sets) whose products are left out.")
     ] = None,
-    variants: Annotated[
-        int | None, typer.Option(help="SMILES of each reaction; 20 for retro, 1 for product.")
-    ] = None,
-    reaction_column: Annotated[
-        str | None, typer.Option(help="The column of reaction SMILES; found if not given.")
-    ] = None,
-    validation_share: Annotated[
-        float, typer.Option(help="Share of the products set aside without --validation.")
-    ] = 0.05,
-    max_tokens: Annotated[int, typer.Option(help="Longest source or target.")] = 400,
-    min_token_count: Annotated[int, typer.Option(help="Leave out pairs with rarer tokens.")] = 1,
     vocabulary: Annotated[
         str | None, typer.Option(help="A model, to be trained further, whose vocabulary to take.")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(help="A model that is to find the reactions probable.")
+        str | None, typer.Option(help="A model that must find the reactions probable.")
     ] = None,
-    max_nats: Annotated[
-        float | None, typer.Option(help="Leave out what the judge finds rarer than exp(-this).")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random variants.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, and threads of the judge.")] = 1,
 ) -> None:
     """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
-    with failures(), stopped_at_will():
-        from molspec.training.preparation import PrepareOptions, prepare
+    with failures(), resumable():
+        from molspec.training.preparation import prepare
 
-        options = PrepareOptions(
-            task,  # type: ignore[arg-type]  # checked there
-            *(variants, reaction_column, validation_share, max_tokens),
-            *(min_token_count, seed, workers, max_nats),
-        )
         prepared = prepare(
             files,
             output,
@@ -87,33 +75,34 @@ def prepare_command(
             validation=validation or (),
             exclude=exclude or (),
             vocabulary=None if vocabulary is None else read_model(vocabulary).vocabulary,
-            judge=None if judge is None else _judge(judge, task, workers),
+            judge=None if judge is None else _judge(judge, options.task, options.workers),
         )
-    for line in _told(prepared.description):
+    for line in _summary(prepared.description):
         print_out(line)
     print_out(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
 
 
-def _told(description: dict[str, Any]) -> Iterator[str]:
+def _summary(description: dict[str, Any]) -> Iterator[str]:
     """Say what the files were taken for, and what became of their rows."""
-    told = description
-    counts, files = told["train"], ", ".join(told["files"])
+    counts, files = description["train"], ", ".join(description["files"])
     yield f"train: {counts['reactions']} reactions, {counts['pairs']} pairs of {files}"
-    files = ", ".join(told["validation_files"]) or "the same files"
-    yield f"validation: {told['validation']['reactions']} reactions of {files}"
-    if told["excluded_files"]:
-        files = ", ".join(told["excluded_files"])
-        yield f"excluded: {told['excluded_products']} products of {files}"
-    if "judge" in told:
-        judged = told["judge"]
+    files = ", ".join(description["validation_files"]) or "the same files"
+    yield f"validation: {description['validation']['reactions']} reactions of {files}"
+    if description["excluded_files"]:
+        files = ", ".join(description["excluded_files"])
+        yield f"excluded: {description['excluded_products']} products of {files}"
+    if "judge" in description:
+        judged = description["judge"]
         nats = ", ".join(f"{share}: {value:g}" for share, value in judged["nats"].items())
         yield f"judge: kept {judged['kept']} of {judged['reactions']}; nats of so many: {nats}"
-    for reason, count in told["rejected"].items():
+    for reason, count in description["rejected"].items():
         yield f"rejected: {count} x {reason}"
 
 
+@with_flags
 def train_command(
-    output: Annotated[Path, typer.Option(help="The training's folder; it goes on where it is.")],
+    output: Annotated[Path, typer.Option(help="The training's folder; it resumes where it is.")],
+    settings: Annotated[dict[str, Any], Given(TrainConfig)],
     data: Annotated[
         list[Path] | None,
         typer.Option(help="Folders that `prepare` wrote; validation pairs are the first one's."),
@@ -122,79 +111,57 @@ def train_command(
         bool, typer.Option("--sample", help="A tiny model on 2,000 bundled reactions instead.")
     ] = False,
     config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Budget: minutes.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Padded tokens of a batch, of all processes.")
-    ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak of the learning rate.")] = None,
-    dropout: Annotated[float | None, typer.Option(help="Probability of dropping.")] = None,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after so many validations without improvement.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and dropout.")] = None,
     start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
-    device: Annotated[str | None, typer.Option(help="cuda or cpu.")] = None,
+    device: Device = None,
     shard_size: Annotated[int | None, typer.Option(help="Largest file of weights, in MiB.")] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads on the CPU; measured if not given."),
-    ] = None,
+    threads: Threads = None,
 ) -> None:
-    """Train a model; the same command goes on with a training that was interrupted."""
-    flags = {
-        "minutes": minutes,
-        "steps": steps,
-        "batch_tokens": batch_tokens,
-        "learning_rate": learning_rate,
-        "dropout": dropout,
-        "patience": patience,
-        "seed": seed,
-    }
+    """Train a model; the same command resumes a training that was interrupted.
+
+    SIGTERM and Ctrl-C save its state before they end it. Flags replace settings of --config.
+    """
     with failures():
         from molspec.training.loop import train
         from molspec.training.processes import joined
 
+        print_logs("molspec.training")
         with joined() as processes:
             with processes.lead_first():
                 if bool(data) == sample:
                     raise ValueError("give either --data FOLDER or --sample")
                 if sample and start is not None:
                     raise ValueError("--sample trains a tiny model of its own: leave --start out")
-                settings = _config(config, flags, sample)
+                whole = _config(config, settings, sample)
                 prepared = data or [_prepared_sample(output)]
                 first = None if start is None else read_model(start)
-            with stopped_at_will(processes.is_lead):
-                outcome = train(
-                    *(prepared, output, settings),
-                    start=first,
-                    device=device,
-                    decode=_decode,
-                    shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
-                    threads=threads,
-                    tell=print_err if processes.is_lead else _unsaid,
-                )
+            outcome = train(
+                *(prepared, output, whole),
+                start=first,
+                device=device,
+                decode=_decode,
+                shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
+                threads=threads,
+            )
     if processes.is_lead:
-        _tell(outcome)
+        _print_outcome(outcome)
 
 
 def cooldown_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training.")],
-    output: Annotated[Path, typer.Option(help="The cooldown's folder; it goes on where it is.")],
+    output: Annotated[Path, typer.Option(help="The cooldown's folder; it resumes where it is.")],
     data: Annotated[list[Path], typer.Option(help="Folders that `prepare` wrote.")],
     share: Annotated[float, typer.Option(help="Budget: a share of the steps of RUN so far.")] = 0.1,
     steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
-    device: Annotated[str | None, typer.Option(help="cuda or cpu.")] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads on the CPU; measured if not given.")
-    ] = None,
+    device: Device = None,
+    threads: Threads = None,
 ) -> None:
     """Make a model of a training at a constant rate: a copy is trained with a falling one."""
     with failures():
         from molspec.training.loop import cool_down
         from molspec.training.processes import joined
 
-        with joined() as processes, stopped_at_will(processes.is_lead):
+        print_logs("molspec.training")
+        with joined() as processes:
             outcome = cool_down(
                 *(run, data, output),
                 share=share,
@@ -202,28 +169,22 @@ def cooldown_command(
                 device=device,
                 decode=_decode,
                 threads=threads,
-                tell=print_err if processes.is_lead else _unsaid,
             )
     if processes.is_lead:
-        _tell(outcome)
-
-
-def _unsaid(message: str) -> None:
-    """The lead says it."""
+        _print_outcome(outcome)
 
 
 @contextmanager
-def stopped_at_will(is_lead: bool = True) -> Iterator[None]:
-    """Let Ctrl-C end a job that goes on with the same command."""
+def resumable() -> Iterator[None]:
+    """Say at Ctrl-C that the same command resumes."""
     try:
         yield
     except KeyboardInterrupt:
-        if is_lead:
-            print_err("stopped; the same command goes on from the state that was saved last")
+        print_err("stopped; the same command resumes from the state that was saved last")
         raise
 
 
-def _tell(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     best = outcome.best
     top_1 = "" if best.top_1 is None else f", top-1 {100 * best.top_1:.1f} %"
     print_out(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
@@ -285,12 +246,10 @@ def ngram_command(
 
 def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
     from molspec.checkpoints.json_file import read_object
-    from molspec.training.config import TrainConfig
     from molspec.training.sample import CONFIG
 
     values = dict(CONFIG) if sample else {}
-    given = {name: value for name, value in flags.items() if value is not None}
-    for more in ({} if file is None else read_object(file), given):
+    for more in ({} if file is None else read_object(file), flags):
         for budget, other in (("minutes", "steps"), ("steps", "minutes")):
             if more.get(budget) is not None:
                 values.pop(other, None)

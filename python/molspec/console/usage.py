@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -94,3 +95,17 @@ def _let_go_of_standard_output() -> None:
 def print_err(message: str) -> None:
     """Write a line to standard error."""
     typer.echo(f"molspec: {' '.join(message.split())}", err=True)
+
+
+def print_logs(name: str, level: int = logging.INFO) -> None:
+    """Print what a logger says, from `level` on, to standard error."""
+    logger = logging.getLogger(name)
+    if not any(isinstance(handler, _Printer) for handler in logger.handlers):
+        logger.addHandler(_Printer())
+    logger.setLevel(level)
+    logger.propagate = False
+
+
+class _Printer(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print_err(record.getMessage())

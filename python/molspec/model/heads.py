@@ -3,67 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from molspec.model.spec import ModelSpec
-
-HeadKind = Literal["low-rank", "blockwise"]
-#: What is larger is a slip of the hand.
-_LARGEST = {"head_count": 64, "width": 4096}
+from molspec.model.spec import HeadsSpec, ModelSpec
 
 
-@dataclass(frozen=True)
-class HeadsSpec:
-    """The form of draft heads.
-
-    kind: "low-rank" (Andronov et al. 2026, Digital Discovery, D5DD00573F): every head has `width`
-        values of its own, mixed by a residual layer and raised to d_model by a matrix that all
-        share. "blockwise" (Stern et al. 2018, Blockwise Parallel Decoding): every head is a
-        feed-forward layer of inner size `width` with a residual connection.
-    head_count: tokens that are guessed behind the next one.
-
-    Raises ValueError, naming the field.
-    """
-
-    kind: HeadKind = "low-rank"
-    head_count: int = 8
-    width: int = 64
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(HeadKind):
-            raise ValueError(f"kind is {self.kind!r}: expected {' or '.join(get_args(HeadKind))}")
-        for name, most in _LARGEST.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                raise ValueError(f"{name} is {value!r}: expected a whole number from 1 to {most}")
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> HeadsSpec:
-        """Build the form from JSON values. Raises ValueError for unknown fields."""
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise ValueError(f"unknown fields of heads: {', '.join(unknown)}")
-        return cls(**values)
-
-    def to_json(self) -> dict[str, Any]:
-        """Every field, as JSON values."""
-        return asdict(self)
-
-    def weight_shapes(self, d_model: int) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the heads' own weights."""
-        with torch.device("meta"):
-            heads = DraftHeads(self, torch.empty(1, d_model), None)
-        return {name: tuple(weight.shape) for name, weight in heads.state_dict().items()}
+def weight_shapes(spec: HeadsSpec, d_model: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the weights of heads of this form."""
+    with torch.device("meta"):
+        heads = DraftHeads(spec, torch.empty(1, d_model), None)
+    return {name: tuple(weight.shape) for name, weight in heads.state_dict().items()}
 
 
 @dataclass(frozen=True, eq=False)
 class HeadsWeights:
-    """Draft heads of a model: weights have the names and shapes of `spec.weight_shapes`."""
+    """Draft heads of a model: weights have the names and shapes that `weight_shapes` gives."""
 
     spec: HeadsSpec
     weights: Mapping[str, Tensor]

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from molspec.fields import check_fields, setting
+
 Norm = Literal["post", "pre"]
 NormKind = Literal["layer", "rms"]
 Positions = Literal["sinusoidal", "learned", "relative"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+HeadKind = Literal["low-rank", "blockwise"]
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -34,6 +37,8 @@ _MOST = {
     "max_positions": MOST_POSITIONS,
 }
 _MOST_OF_ALL = 2**20
+#: Tokens that a Spec-Drafter guesses at once: what is larger is a slip of the hand.
+MOST_PLACES = 64
 
 
 @dataclass(frozen=True)
@@ -232,3 +237,33 @@ class ModelSpec:
         yield f"{name}.weight", (self.d_model,)
         if self.biases and self.norm_kind == "layer":
             yield f"{name}.bias", (self.d_model,)
+
+
+@dataclass(frozen=True)
+class HeadsSpec:
+    """The form of draft heads. Raises ValueError, naming the field.
+
+    "low-rank" (Andronov et al. 2026, Digital Discovery, D5DD00573F): every head has `width` values
+    of its own, mixed by a residual layer and raised to d_model by a matrix that all share.
+    "blockwise" (Stern et al. 2018, Blockwise Parallel Decoding): every head is a feed-forward layer
+    of inner size `width` with a residual connection.
+    """
+
+    kind: HeadKind = setting("low-rank", "low-rank or blockwise.")
+    head_count: int = setting(8, "Tokens guessed after the next one.", most=64)
+    width: int = setting(64, "Inner values of a head.", most=4096)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> HeadsSpec:
+        """Build the form from JSON values. Raises ValueError for unknown fields."""
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(f"unknown fields of heads: {', '.join(unknown)}")
+        return cls(**values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, as JSON values."""
+        return asdict(self)

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from molspec.model.spec import ModelSpec
-
-#: What is larger is a slip of the hand.
-MOST_PLACES = 64
+from molspec.model.spec import MOST_PLACES, ModelSpec
 
 
 @dataclass(frozen=True, eq=False)

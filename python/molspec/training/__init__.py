@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from molspec.training.config import TrainConfig
+    from molspec.training.config import PrepareOptions, TrainConfig
     from molspec.training.loop import Outcome, TrainingError, cool_down, train
-    from molspec.training.preparation import PrepareOptions, prepare
+    from molspec.training.preparation import prepare
     from molspec.training.processes import LostProcessError
     from molspec.training.sieve import Judge
     from molspec.training.validation import Decode, Validation
@@ -20,7 +20,7 @@ _HOMES = {
     "Judge": "sieve",
     "LostProcessError": "processes",
     "Outcome": "loop",
-    "PrepareOptions": "preparation",
+    "PrepareOptions": "config",
     "TrainConfig": "config",
     "TrainingError": "loop",
     "Validation": "validation",

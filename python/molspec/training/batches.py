@@ -56,7 +56,7 @@ class Batches:
     ) -> None:
         self._budget = token_budget
         self._multiple = _GPU_MULTIPLE if device.type == "cuda" else 1
-        self._pad_id = vocabulary.pad_id
+        self.pad_id = vocabulary.pad_id
         eos = vocabulary.eos_id
         bos = [] if vocabulary.bos_id is None else [vocabulary.bos_id]
         before, after = spec.source_frame(vocabulary.bos_id, eos)
@@ -127,8 +127,8 @@ class Batches:
         """Batch `index` of a planned pass, or those pairs of it that `share` says."""
         pairs = epoch.order[epoch.bounds[index] : epoch.bounds[index + 1]][share]
         return (
-            self._source.take(pairs, epoch.source_lengths[index], self._pad_id),
-            self._target.take(pairs, epoch.target_lengths[index], self._pad_id),
+            self._source.take(pairs, epoch.source_lengths[index], self.pad_id),
+            self._target.take(pairs, epoch.target_lengths[index], self.pad_id),
         )
 
 

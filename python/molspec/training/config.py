@@ -1,14 +1,14 @@
-"""What a training is: sizes, budget, optimiser. From a JSON file or from code."""
+"""Settings of preparing data and of training models, draft heads and Spec-Drafters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from math import isfinite
-from types import NoneType
-from typing import Any, Literal, get_args, get_type_hints
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any, Literal
 
-from molspec.model.spec import ModelSpec
+from molspec.fields import check_fields, setting
+from molspec.model.spec import MOST_PLACES, HeadsSpec, ModelSpec
+from molspec.task import Task
 
 Precision = Literal["bfloat16", "float32"]
 OptimizerName = Literal["muon", "adamw"]
@@ -17,85 +17,171 @@ ScheduleName = Literal["linear", "constant", "cooldown"]
 
 #: Fields of ModelSpec that the data decide.
 _DATA_FIELDS = ("source_vocab_size", "target_vocab_size")
-_POSITIVE = (
-    *("minutes", "steps", "batch_tokens", "learning_rate", "gradient_norm"),
-    *("validate_every", "validation_pairs", "decoded_pairs", "patience"),
-)
 _SHARES = ("dropout", "warm_up", "label_smoothing", "averaging")
+_BUDGET, _MODEL, _STEPS, _VALIDATION = "Budget", "Model", "Optimiser steps", "Validation"
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    """Everything that decides the outcome of a training, but data and machine.
+class PrepareOptions:
+    """How to make training pairs of reactions.
 
-    Exactly one of `minutes` and `steps` is the budget; the schedule is fitted to it. Raises
-    ValueError, naming the field, where a value makes no sense.
+    Raises ValueError, naming the option, where a value makes no sense.
     """
 
-    #: Wall-clock minutes, those of interrupted parts counted, pauses between them not.
-    minutes: float | None = None
-    #: Optimiser steps: the same configuration and data give the same weights, to the bit on a CPU.
-    steps: int | None = None
-    #: Fields of ModelSpec that differ from its defaults; the vocabulary sizes come from the data.
-    model: Mapping[str, Any] = field(default_factory=dict)
-    dropout: float = 0.1
-    #: Padded tokens of a batch, source and target together, of all processes together.
-    batch_tokens: int = 8192
-    optimizer: OptimizerName = "muon"
-    learning_rate: float = 1e-3
-    #: Share of the budget in which the learning rate rises linearly.
-    warm_up: float = 0.04
-    #: Then: "linear": it falls linearly to 0 at the end of the budget. "constant": it stays, and
-    #: `cooldown` makes a model of the training at any time. "cooldown": it falls to 0 as 1 - sqrt
-    #: of the budget used (Hägele et al. 2024).
-    schedule: ScheduleName = "linear"
-    weight_decay: float = 0.01
-    #: Longest gradient: longer ones are shortened to it.
-    gradient_norm: float = 1.0
-    label_smoothing: float = 0.0
-    #: "bfloat16" multiplies matrices in bfloat16 and keeps weights in float32.
-    precision: Precision = "bfloat16"
-    #: Weights are averaged exponentially over about 1 / (1 - averaging) last steps; 0: the last.
-    averaging: float = 0.998
-    #: Steps between validations, and validation pairs used at most.
-    validate_every: int = 1000
-    validation_pairs: int = 1000
-    #: Validation pairs that are decoded for top-1, where there is a decoder.
-    decoded_pairs: int = 200
-    #: Stop after so many validations without a better token accuracy; None: never.
-    patience: int | None = None
-    #: Minutes between saved states, beside one at each validation: what a kill costs at most.
-    save_minutes: float = 5.0
-    seed: int = 0
+    task: Task = setting(
+        MISSING,
+        "retro: product -> reactants; product: the reverse.",
+        more="retro leaves out molecules that give no atom to the product; the sources of product "
+        "have reagents too.",
+    )
+    variants: int | None = setting(
+        None,
+        "SMILES of each reaction; 20 for retro, 1 for product.",
+        more="The canonical one comes first; a validation reaction has that one.",
+    )
+    reaction_column: str | None = setting(None, "Column of reaction SMILES; found if not given.")
+    validation_share: float = setting(
+        0.05,
+        "Share of the products set aside where no validation files are given.",
+        above=0,
+    )
+    max_tokens: int = setting(400, "Longest source or target.")
+    min_token_count: int = setting(
+        1,
+        "Leave out pairs with rarer tokens.",
+        more="Only where the vocabulary is made of the pairs.",
+    )
+    seed: int = setting(0, "Seed of the random variants.", least=0)
+    workers: int = setting(
+        1, "Processes, and threads of the judge.", more="They do not change what is written."
+    )
+    max_nats: float | None = setting(
+        None, "Leave out what the judge finds rarer than exp(-this).", above=0
+    )
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
-            _check_kind(name, getattr(self, name), kind)
+        check_fields(self)
+        if not self.validation_share < 1.0:
+            raise ValueError(
+                f"validation_share is {self.validation_share}: expected more than 0, less than 1"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepConfig:
+    """What decides an optimiser step of any training: of a model, of heads, of a Spec-Drafter.
+
+    Raises ValueError, naming the field, where a value makes no sense.
+    """
+
+    batch_tokens: int = setting(
+        8192,
+        "Padded tokens of a batch, of all processes.",
+        more="Source and target tokens together.",
+        group=_STEPS,
+    )
+    learning_rate: float = setting(1e-3, "Peak of the learning rate.", group=_STEPS, above=0)
+    warm_up: float = setting(
+        0.04, "Share of the budget in which the learning rate rises linearly.", group=_STEPS
+    )
+    schedule: ScheduleName = setting(
+        "linear",
+        "What the learning rate does after the warm-up.",
+        more="`linear`: it falls to 0 at the end of the budget. `constant`: it stays, and "
+        "`molspec cooldown` makes a model at any time. `cooldown`: it falls to 0 as 1 - sqrt of "
+        "the budget used (Hägele et al. 2024).",
+        group=_STEPS,
+    )
+    optimizer: OptimizerName = setting(
+        "muon",
+        "Optimiser of the layers' matrices; AdamW for the other weights.",
+        more="`muon` or `adamw`.",
+        group=_STEPS,
+    )
+    weight_decay: float = setting(0.01, "Weight decay of matrices.", group=_STEPS)
+    gradient_norm: float = setting(
+        1.0, "Longest gradient: longer ones are shortened to it.", group=_STEPS, above=0
+    )
+    precision: Precision = setting(
+        "bfloat16",
+        "Matrix products in `bfloat16` or `float32`; weights are float32.",
+        group=_STEPS,
+    )
+    seed: int = setting(0, "Seed of weights, order and dropout.", group=_STEPS, least=0)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in _SHARES:
+            value = getattr(self, name, 0.0)
+            if not 0.0 <= value < 1.0:
+                raise ValueError(f"{name} is {value}: expected at least 0, below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(StepConfig):
+    """Everything that decides the outcome of a training, but data and machine.
+
+    Exactly one of `minutes` and `steps` is the budget; the schedule is fitted to it.
+    """
+
+    minutes: float | None = setting(
+        None,
+        "Budget: minutes.",
+        more="Wall-clock time, that of interrupted parts counted, pauses between them not.",
+        group=_BUDGET,
+        above=0,
+    )
+    steps: int | None = setting(
+        None,
+        "Budget: steps.",
+        more="The same configuration and data give the same weights, to the bit on a CPU.",
+        group=_BUDGET,
+    )
+    patience: int | None = setting(
+        None,
+        "Stop after so many validations without improvement.",
+        more="Of the token accuracy; None: never.",
+        group=_BUDGET,
+    )
+    save_minutes: float = setting(
+        5.0,
+        "Minutes between saved states: what a kill costs at most.",
+        more="A state is also saved at each validation and before SIGTERM or Ctrl-C end it.",
+        group=_BUDGET,
+    )
+    model: Mapping[str, Any] = field(
+        default_factory=dict,
+        metadata={
+            "help": "Fields of `ModelSpec` that differ from its defaults, in a JSON file.",
+            "more": "The data decide the sizes of vocabularies.",
+            "group": _MODEL,
+        },
+    )
+    dropout: float = setting(0.1, "Probability of dropping.", group=_MODEL)
+    averaging: float = setting(
+        0.998,
+        "Weights are averaged over about 1 / (1 - averaging) last steps.",
+        more="An exponential average; 0: the last weights.",
+        group=_MODEL,
+    )
+    label_smoothing: float = setting(0.0, "Label smoothing of the loss.", group=_STEPS)
+    validate_every: int = setting(1000, "Steps between validations.", group=_VALIDATION)
+    validation_pairs: int = setting(
+        1000, "Validation pairs, at most, of loss and token accuracy.", group=_VALIDATION
+    )
+    decoded_pairs: int = setting(
+        200, "Validation pairs, at most, decoded for top-1.", group=_VALIDATION, least=0
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.minutes is None) == (self.steps is None):
             raise ValueError(
                 f"minutes is {self.minutes} and steps is {self.steps}: "
                 "expected exactly one of them, the budget"
             )
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} is {value}: expected more than 0")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}: expected at least 0")
-        for name in _SHARES:
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name} is {getattr(self, name)}: expected at least 0, below 1")
-        for name in ("weight_decay", "save_minutes"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name} is {getattr(self, name)}: expected at least 0")
-        for name, known in (
-            *(("precision", Precision), ("optimizer", OptimizerName)),
-            ("schedule", ScheduleName),
-        ):
-            if getattr(self, name) not in get_args(known):
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}: expected {' or '.join(get_args(known))}"
-                )
+        if not isinstance(self.model, Mapping):
+            raise ValueError(f"model is {self.model!r}: expected fields of ModelSpec")
         if decided := [name for name in _DATA_FIELDS if name in self.model]:
             raise ValueError(f"model has {', '.join(decided)}: the data decide that")
         self.spec(4)  # so that wrong sizes are found now
@@ -119,15 +205,54 @@ class TrainConfig:
         return asdict(self)
 
 
-def _check_kind(name: str, value: object, kind: Any) -> None:
-    """Raise ValueError where a number is of another kind, or endless."""
-    kinds = get_args(kind) or (kind,)
-    if value is None and NoneType in kinds:
-        return
-    for number, words in ((float, "a number"), (int, "a whole number")):
-        if number in kinds:
-            accepted = (int, float) if number is float else int
-            if isinstance(value, bool) or not isinstance(value, accepted) or not isfinite(value):
-                raise ValueError(f"{name} is {value!r}: expected {words}")
-    if name == "model" and not isinstance(value, Mapping):
-        raise ValueError(f"{name} is {value!r}: expected fields of ModelSpec")
+@dataclass(frozen=True, kw_only=True)
+class DrafterConfig(StepConfig):
+    """What decides the weights of a drafter, beside model, data and the drafter's form."""
+
+    steps: int = setting(2000, "Optimiser steps.", group=_BUDGET)
+    batch_tokens: int = setting(4096, "Padded tokens of a batch.", group=_STEPS)
+    learning_rate: float = setting(2e-3, "Peak of the learning rate.", group=_STEPS, above=0)
+    optimizer: OptimizerName = setting("adamw", "muon or adamw.", group=_STEPS)
+    precision: Precision = setting("float32", "bfloat16 or float32.", group=_STEPS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsConfig(DrafterConfig):
+    """What decides the weights of draft heads, beside model and data."""
+
+    heads: HeadsSpec = field(default_factory=HeadsSpec)
+    joint: bool = setting(
+        False,
+        "Train the model too, on the data's targets: another model.",
+        more="By its own next tokens (Stern et al. 2018).",
+        group=_MODEL,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecDrafterConfig(DrafterConfig):
+    """What decides the weights of a Spec-Drafter, beside model and data.
+
+    It begins with those weights of the model whose names and shapes are its own too.
+    """
+
+    steps: int = setting(5000, "Optimiser steps.", group=_BUDGET)
+    learning_rate: float = setting(1e-3, "Peak of the learning rate.", group=_STEPS, above=0)
+    k: int = setting(25, "Tokens guessed at once.", group=_MODEL, most=MOST_PLACES)
+    encoder_layers: int = setting(3, "Layers of its encoder.", group=_MODEL)
+    decoder_layers: int = setting(1, "Layers of its decoder.", group=_MODEL)
+    width: int | None = setting(None, "d_model; the model's own if not given.", group=_MODEL)
+    prefixes: int = setting(3, "Prefixes of each answer in a batch.", group=_STEPS)
+    glancing: float = setting(
+        0.5,
+        "Share of mistakes revealed at first.",
+        more="The truth is shown there (Qian et al. 2021); the share falls to 0.",
+        group=_STEPS,
+        most=1,
+    )
+    published: bool = setting(
+        False,
+        "The published form, to compare with: no model.",
+        more="Prefix and MASKs see each other: no cache, so no engine.",
+        group=_MODEL,
+    )

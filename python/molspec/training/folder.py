@@ -3,7 +3,7 @@
 config.json     the configuration
 log.csv         loss and speed, every few steps
 validation.csv  a row a validation
-state.pt        what the next step depends on; a training that was killed goes on from it
+state.pt        what the next step depends on; an interrupted training resumes from it
 model/          a checkpoint: the averaged weights of the best validation
 """
 
@@ -34,8 +34,8 @@ from molspec.training.validation import Validation
 
 #: Pairs that make the n-gram model that drafts.
 _NGRAM_PAIRS = 60_000
-#: What may differ where a training goes on: budget and bookkeeping.
-_CHANGEABLE = ("minutes", "steps", "patience", "save_minutes", "decoded_pairs")
+#: What may differ where a training is resumed: budget, schedule and bookkeeping.
+_CHANGEABLE = ("minutes", "steps", "patience", "schedule", "save_minutes", "decoded_pairs")
 _STATE = "state.pt"
 _NUMBERS = ("step", "epoch", "minutes", "tokens")
 _MEASURED = ("learning_rate", "loss", "tokens_per_second")
@@ -48,13 +48,28 @@ def has_state(path: Path) -> bool:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """Read what the training in a folder saved last. Raises ValueError where it is damaged."""
-    state = path / _STATE
+    """Read a saved state: a file, or that in a training's folder. Raises ValueError if damaged."""
+    file = path / _STATE if path.is_dir() else path
     try:
-        stored: dict[str, Any] = torch.load(state, "cpu", weights_only=True)
+        stored: dict[str, Any] = torch.load(file, "cpu", weights_only=True)
     except (EOFError, RuntimeError, UnpicklingError, struct.error) as error:
-        raise ValueError(f"{state}: damaged: {error}") from error
+        raise ValueError(f"{file}: damaged: {error}") from error
     return stored
+
+
+def write_state(file: Path, state: Mapping[str, Any]) -> None:
+    """Save a state, in place of the one before."""
+    unfinished = _unfinished(file)
+    try:
+        torch.save(dict(state), unfinished)
+    except RuntimeError as error:  # what torch makes of a disk that is full
+        unfinished.unlink(missing_ok=True)
+        raise OSError(errno.EIO, f"cannot be written: {error}", str(file)) from error
+    os.replace(unfinished, file)
+
+
+def _unfinished(file: Path) -> Path:
+    return file.with_name(f"{file.name}.unfinished")
 
 
 class Folder:
@@ -76,7 +91,6 @@ class Folder:
         self.path = path
         self.model = path / "model"
         self._state = path / _STATE
-        self._unfinished = path / f"{_STATE}.unfinished"
         self._config = config.to_json()
         self._data = data
         self._start = start
@@ -86,20 +100,15 @@ class Folder:
         """Whether no training is here. Raises ValueError where something else is."""
         if self._state.exists():
             return False
-        if self.path.exists() and set(self.path.iterdir()) - {self._unfinished}:
+        if self.path.exists() and set(self.path.iterdir()) - {_unfinished(self._state)}:
             raise ValueError(f"output is {self.path}: it holds something else than a training")
         return True
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Keep a state, in place of the one before."""
+        """Save a state, in place of the one before."""
         self.path.mkdir(parents=True, exist_ok=True)
         own = {"config": self._config, "data": self._data.fingerprint, "start": self._start}
-        try:
-            torch.save({**own, **state}, self._unfinished)
-        except RuntimeError as error:  # what torch makes of a disk that is full
-            self._unfinished.unlink(missing_ok=True)
-            raise OSError(errno.EIO, f"cannot be written: {error}", str(self._state)) from error
-        os.replace(self._unfinished, self._state)
+        write_state(self._state, {**own, **state})
 
     def load(self) -> dict[str, Any]:
         """Read the state that was saved last. Raises ValueError where it is another training's."""

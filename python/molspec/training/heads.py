@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint
-from molspec.model.heads import HeadsSpec, HeadsWeights, new_heads
+from molspec.model.heads import HeadsWeights, new_heads
 from molspec.model.transformer import Transformer
-from molspec.training.drafters import DrafterConfig, DrafterTraining
+from molspec.training.config import HeadsConfig
+from molspec.training.drafters import DrafterTrainer
 from molspec.training.optimizers import SHARE
 from molspec.training.prepared import PairTable
 
@@ -29,19 +30,7 @@ Begun with the model {fingerprint}, whose weights were trained on along with the
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadsConfig(DrafterConfig):
-    """What decides the weights of draft heads, beside model and data.
-
-    joint: the model's own weights are trained along, by its own next tokens (Stern et al. 2018).
-        What comes of it is another model, with other answers.
-    """
-
-    heads: HeadsSpec = field(default_factory=HeadsSpec)
-    joint: bool = False
-
-
-class HeadsTraining(DrafterTraining):
+class HeadsTrainer(DrafterTrainer):
     """Steps of training heads on the answers of a model, or on true targets jointly with it."""
 
     names = ("heads", "tree+heads")
@@ -57,10 +46,10 @@ class HeadsTraining(DrafterTraining):
         # Trained along, the classifier that they share must be the model's own parameter.
         shared = dict(self.model.named_parameters()) if config.joint else weights
         self.heads = new_heads(config.heads, checkpoint.spec, shared)
-        learnt: nn.Module = self.heads
+        module: nn.Module = self.heads
         groups: list[dict[str, Any]] = [{"params": self.heads.parameters()}]
         if config.joint:
-            learnt = nn.ModuleDict({"heads": self.heads, "model": self.model})
+            module = nn.ModuleDict({"heads": self.heads, "model": self.model})
             groups.append({"params": self.model.parameters(), SHARE: _MODELS_SHARE})
         optimizer = torch.optim.AdamW(
             groups,
@@ -68,7 +57,7 @@ class HeadsTraining(DrafterTraining):
             betas=_BETAS,
             weight_decay=config.weight_decay,
         )
-        super().__init__(learnt, [optimizer], checkpoint, answers, config, path)
+        super().__init__(module, [optimizer], checkpoint, answers, config, path)
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint:
         """The model with the heads as they are now; trained along, without other drafters."""
@@ -81,7 +70,7 @@ class HeadsTraining(DrafterTraining):
         )
         return replace(made.to(checkpoint.dtype), heads=heads)
 
-    def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Nats a token, the heads weighted; and each head's share of right guesses."""
         with torch.set_grad_enabled(self._joint):
             padding = source_ids == self.model.pad_id

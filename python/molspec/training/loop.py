@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
-import warnings
+import signal
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,11 +24,15 @@ from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder, has_state, read_state
 from molspec.training.prepared import Prepared, read_together
 from molspec.training.processes import Processes, joined
-from molspec.training.trainer import Trainer, learning_rate_factor, new_model
+from molspec.training.trainer import ModelTrainer, learning_rate_factor, new_model
 from molspec.training.validation import Decode, Validation, Validator
+
+_log = logging.getLogger("molspec.training")
 
 #: Steps between two looks at the loss: a GPU does not wait in between.
 _LOG_STEPS = 50
+#: Seconds between two lines that say how far it is, where no bar does.
+_REPORT_SECONDS = 60
 #: Optimiser steps that a model takes before its answers are SMILES at all.
 FEW_STEPS = 200
 _MORE_STEPS = "take more minutes or steps, smaller batch_tokens or a smaller model"
@@ -57,7 +63,6 @@ def train(
     decode: Decode | None = None,
     shard_bytes: int | None = None,
     threads: int | None = None,
-    tell: Callable[[str], None] = warnings.warn,
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
 
@@ -70,8 +75,10 @@ def train(
     sizes are kept. `device` is "cuda" where there is one, otherwise "cpu". `decode` is called with
     the model at each validation to measure top-1. `shard_bytes` bounds the files of the weights.
     `threads` is torch's on the CPU; where it is not given, a training that is gone on with takes
-    those that it had, and a new one as many of torch's as are measured to be fast. `tell` is given
-    what a person should know: where the minutes are too few to learn anything.
+    those that it had, and a new one as many of torch's as are measured to be fast. The logger
+    "molspec.training" says where it resumes and how far it is (INFO), and where the minutes are too
+    few to learn anything (WARNING). SIGINT and SIGTERM end it after the step, its
+    state saved, where one process trains.
 
     Processes that torchrun started train together, each on a GPU of its own or all on the CPU:
     call it in each with the same arguments. The first decodes and writes, all have the outcome.
@@ -85,7 +92,7 @@ def train(
         fingerprint = None if start is None else start.fingerprint()
         return _Beginning(config, _model(data, config, start), fingerprint)
 
-    return _train(prepared, output, begin, device, decode, shard_bytes, threads, tell)
+    return _train(prepared, output, begin, device, decode, shard_bytes, threads)
 
 
 def cool_down(
@@ -99,7 +106,6 @@ def cool_down(
     decode: Decode | None = None,
     shard_bytes: int | None = None,
     threads: int | None = None,
-    tell: Callable[[str], None] = warnings.warn,
 ) -> Outcome:
     """Train a copy of the training in `run` with a learning rate that falls to 0.
 
@@ -132,7 +138,7 @@ def cool_down(
             config, _model(data, replace(config, model={}), start), state["start"], state
         )
 
-    return _train(prepared, output, begin, device, decode, shard_bytes, threads, tell)
+    return _train(prepared, output, begin, device, decode, shard_bytes, threads)
 
 
 def _cooldown_config(
@@ -170,7 +176,6 @@ def _train(
     decode: Decode | None,
     shard_bytes: int | None,
     threads: int | None,
-    tell: Callable[[str], None],
 ) -> Outcome:
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: expected at least 1")
@@ -186,12 +191,9 @@ def _train(
         processes.check_same(config=config, data=data.fingerprint)
         before = torch.get_num_threads()
         try:
-            outcome = training.run(threads, tell)
+            return training.run(threads)
         finally:
             torch.set_num_threads(before)
-        if config.minutes is not None and outcome.step_count < FEW_STEPS:
-            tell(f"{outcome.step_count} steps are too few to learn from: {_MORE_STEPS}")
-        return outcome
 
 
 def _model(data: Prepared, config: TrainConfig, start: Checkpoint | None) -> Transformer:
@@ -238,9 +240,10 @@ class _Training:
         self._data, self._state = data, beginning.state
         shared = (model.spec, data.vocabulary)
         batches = Batches(data.train, *shared, config.batch_tokens, device)
-        self._trainer = Trainer(model, batches, config, device, processes)
+        self._trainer = ModelTrainer(model, batches, config, device, processes)
         self._validate = Validator(data.validation, *shared, config, device, decode)
         self._seconds = 0.0
+        self._reported = 0.0
         self._best: Validation | None = None
         self._worse_count = 0
         self._finished = False
@@ -248,19 +251,32 @@ class _Training:
         #: Of torch on the CPU: sums depend on their number. None before they are chosen.
         self._threads: int | None = None
 
-    def run(self, threads: int | None, tell: Callable[[str], None]) -> Outcome:
+    def run(self, threads: int | None) -> Outcome:
         """Train until the budget is used up or nothing improves."""
         stored = self._processes.from_lead(self._open)
         self._restore(stored)
         if not self._finished:
+            if self._trainer.step_count:
+                self._report(f"{self._folder.path}: resumed at {self._place()}")
             self._trainer.warm_up()
-            self._choose_threads(threads or stored.get("threads"), tell)
+            self._choose_threads(threads or stored.get("threads"))
             self._loop()
         assert self._best is not None
-        counts = (self._trainer.step_count, self._trainer.token_count)
+        steps = self._trainer.step_count
+        if self._config.minutes is not None and steps < FEW_STEPS:
+            self._report(f"{steps} steps are too few to learn from: {_MORE_STEPS}", logging.WARNING)
+        counts = (steps, self._trainer.token_count)
         return Outcome(self._folder.model, self._best, *counts, self._seconds / 60)
 
-    def _choose_threads(self, threads: int | None, tell: Callable[[str], None]) -> None:
+    def _report(self, message: str, level: int = logging.INFO) -> None:
+        if self._processes.is_lead:
+            _log.log(level, message)
+
+    def _place(self) -> str:
+        budget = f" of {self._config.steps}" if self._config.steps else ""
+        return f"step {self._trainer.step_count}{budget}, {self._seconds / 60:.1f} minutes"
+
+    def _choose_threads(self, threads: int | None) -> None:
         """Take so many on the CPU; those that are fast where none are asked for."""
         if threads is not None:
             torch.set_num_threads(threads)
@@ -269,9 +285,10 @@ class _Training:
             if self._config.minutes is not None:
                 steps = int((60 * self._config.minutes - self._seconds) / seconds)
                 if self._trainer.step_count + steps < FEW_STEPS:
-                    tell(
+                    self._report(
                         f"{self._config.minutes:g} minutes are about {steps} steps here, too few "
-                        f"to learn from: {_MORE_STEPS}"
+                        f"to learn from: {_MORE_STEPS}",
+                        logging.WARNING,
                     )
         self._threads = torch.get_num_threads()
 
@@ -289,9 +306,10 @@ class _Training:
     def _loop(self) -> None:
         began = monotonic() - self._seconds
         saved = self._seconds
+        signalled: int | None = None
         window = _Window(self._trainer.token_count, self._seconds)
-        with self._bar() as bar:
-            while not self._finished:
+        with _Signals(self._processes.count) as signals, self._bar() as bar:
+            while not (self._finished or signalled):
                 loss, learning_rate = self._trainer.step(self._progress())
                 self._look_at_clock(began)
                 used_up = self._progress() >= 1.0
@@ -307,10 +325,16 @@ class _Training:
                     self._judge()
                     self._look_at_clock(began)
                     self._finished = used_up or self._is_stale()
-                if judged or self._seconds - saved >= 60 * self._config.save_minutes:
+                signalled = signals.received
+                if judged or signalled or self._seconds - saved >= 60 * self._config.save_minutes:
                     if self._processes.is_lead:
                         self._save()
                     saved = self._seconds
+        if signalled and not self._finished:
+            name = signal.Signals(signalled).name
+            self._report(f"{name}: stopped at {self._place()}; the same command resumes there")
+            signal.raise_signal(signalled)
+            raise KeyboardInterrupt  # where a handler of the caller lets it continue
 
     def _look_at_clock(self, began: float) -> None:
         self._seconds = self._processes.from_lead(lambda: monotonic() - began)
@@ -336,6 +360,10 @@ class _Training:
         shown = {"loss": f"{row['loss']:.3f}", "tokens/s": f"{row['tokens_per_second']:.0f}"}
         if self._best is not None:
             shown["accuracy"] = f"{100 * self._best.token_accuracy:.2f} %"
+        if bar.disable and self._seconds - self._reported >= _REPORT_SECONDS:
+            self._reported = self._seconds
+            texts = (f"{name} {value}" for name, value in shown.items())
+            self._report(f"{self._place()}: {', '.join(texts)}")
         bar.set_postfix(shown, refresh=False)
         bar.update(min(100.0, 100 * self._progress()) - bar.n)
 
@@ -373,7 +401,35 @@ class _Training:
         self._best = None if stored["best"] is None else Validation(**stored["best"])
         self._worse_count = stored["worse_count"]
         self._threads = stored.get("threads")
+        self._reported = self._seconds
         self._finished = self._progress() >= 1.0 or self._is_stale()
+
+
+class _Signals:
+    """Notes SIGINT and SIGTERM, so that a step ends whole; a second one interrupts at once.
+
+    Not where several processes train: torchrun ends those so that have lost another one.
+    """
+
+    def __init__(self, process_count: int) -> None:
+        self.received: int | None = None
+        self._before: dict[int, Any] = {}
+        is_main = threading.current_thread() is threading.main_thread()  # no other sets handlers
+        self._noted = (signal.SIGINT, signal.SIGTERM) if is_main and process_count == 1 else ()
+
+    def __enter__(self) -> _Signals:
+        for number in self._noted:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _: object) -> None:
+        if self.received:
+            raise KeyboardInterrupt
+        self.received = number
 
 
 class _Window:

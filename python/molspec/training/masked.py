@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -11,10 +11,11 @@ from torch import Tensor
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
-from molspec.model.spec_drafter import MOST_PLACES, SpecDrafterWeights
+from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
-from molspec.training.drafters import DrafterConfig, DrafterTraining
+from molspec.training.config import SpecDrafterConfig
+from molspec.training.drafters import DrafterTrainer
 from molspec.training.masked_layout import Lay, Layout, causal, published
 from molspec.training.optimizers import optimizers
 from molspec.training.prepared import PairTable
@@ -26,58 +27,32 @@ _LEAST_SHARE = 0.05
 _TRIED = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaskedConfig(DrafterConfig):
-    """What decides the weights of a Spec-Drafter, beside model and data.
-
-    It begins with those weights of the model whose names and shapes are its own too.
-    """
-
-    learning_rate: float = 1e-3
-    #: Tokens guessed at once.
-    k: int = 25
-    #: Prefixes of each answer in a batch.
-    prefixes: int = 3
-    #: Share of the mistakes at whose places the truth is shown (Qian et al. 2021); it falls to 0.
-    glancing: float = 0.5
-    #: Prefix and MASKs see each other, as published: no cache, so no engine; to compare with.
-    published: bool = False
-    optimizer: str = "adamw"
-    precision: str = "float32"
-    #: Fields of ModelSpec that differ from the model's own.
-    sizes: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("k", "prefixes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: expected at least 1")
-        if self.k > MOST_PLACES:
-            raise ValueError(f"k is {self.k}: expected at most {MOST_PLACES}")
-        if not 0 <= self.glancing <= 1:
-            raise ValueError(f"glancing is {self.glancing}: expected a number from 0 to 1")
-
-    def lay(self) -> Lay:
-        """The layout that it is trained on."""
-        return published if self.published else causal
+def layout_of(config: SpecDrafterConfig) -> Lay:
+    """The layout that a drafter is trained on."""
+    return published if config.published else causal
 
 
-def drafter_spec(checkpoint: Checkpoint, sizes: dict[str, int]) -> ModelSpec:
+def drafter_spec(spec: ModelSpec, config: SpecDrafterConfig) -> ModelSpec:
     """The model's form with other sizes; absolute positions, for MASKs stand anywhere in a row."""
-    form = replace(checkpoint.spec, **sizes)  # type: ignore[arg-type]  # ModelSpec checks them
+    form = replace(
+        spec,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        d_model=config.width or spec.d_model,
+    )
     return form if form.positions != "relative" else replace(form, positions="sinusoidal")
 
 
-class MaskedTraining(DrafterTraining):
+class SpecDrafterTrainer(DrafterTrainer):
     """Steps of training a Spec-Drafter on the answers of a model."""
 
     names = ("spec", "tree+spec")
 
     def __init__(
-        self, checkpoint: Checkpoint, answers: PairTable, config: MaskedConfig, path: Path
+        self, checkpoint: Checkpoint, answers: PairTable, config: SpecDrafterConfig, path: Path
     ) -> None:
         torch.manual_seed(config.seed)
-        spec = drafter_spec(checkpoint, config.sizes)
+        spec = drafter_spec(checkpoint.spec, config)
         self.model = Transformer(spec, 0.0, checkpoint.vocabulary.pad_id)
         self.model.load_state_dict(_fitting(checkpoint, spec), strict=False)
         self._masked = config
@@ -92,22 +67,22 @@ class MaskedTraining(DrafterTraining):
         made = SpecDrafterWeights(self._masked.k, self.model.spec, weights)
         return replace(checkpoint, spec_drafter=made)
 
-    def told(self, checkpoint: Checkpoint, validation: PairTable) -> str:
-        """What it has come to: of validation answers, how many tokens an iteration confirms."""
+    def summary(self, checkpoint: Checkpoint, validation: PairTable) -> str:
+        """How well it guesses: of validation answers, how many tokens an iteration confirms."""
         config = self._masked
         tokens, iterations = accepted(
-            self.model, config.lay(), checkpoint, validation.spread(_TRIED), config.k
+            self.model, layout_of(config), checkpoint, validation.spread(_TRIED), config.k
         )
         return (
-            f"{super().told(checkpoint, validation)}\n"
+            f"{super().summary(checkpoint, validation)}\n"
             f"tokens of validation answers that an iteration confirms: {tokens / iterations:.2f}"
         )
 
-    def _loss(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         config, pad_id = self._masked, self.model.pad_id
         chance = torch.Generator().manual_seed(config.seed * 1_000_003 + self.step_count)
         prefixes = _prefixes((target_ids != pad_id).sum(1), config.prefixes, chance)
-        layout = config.lay()(target_ids, prefixes, config.k, pad_id)
+        layout = layout_of(config)(target_ids, prefixes, config.k, pad_id)
         with autocast(target_ids.device, config.precision):
             padding = source_ids == pad_id
             memory = self.model.encode(source_ids, padding)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
 from molspec.model.transformer import Transformer
+from molspec.training.config import StepConfig
 from molspec.training.muon import Muon
 
 _BETAS = (0.9, 0.98)  # Vaswani et al. 2017
@@ -16,23 +17,7 @@ _BETAS = (0.9, 0.98)  # Vaswani et al. 2017
 SHARE = "share"
 
 
-class Settings(Protocol):
-    """What a configuration says of optimisers."""
-
-    @property
-    def optimizer(self) -> str:
-        """Either "muon" or "adamw"."""
-
-    @property
-    def learning_rate(self) -> float:
-        """The peak."""
-
-    @property
-    def weight_decay(self) -> float:
-        """Of matrices."""
-
-
-def optimizers(model: Transformer, config: Settings) -> list[Optimizer]:
+def optimizers(model: Transformer, config: StepConfig) -> list[Optimizer]:
     """One for all parameters, or Muon for the matrices of layers and AdamW for the others."""
     settings: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
     if config.optimizer == "adamw":

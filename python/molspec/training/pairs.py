@@ -8,6 +8,7 @@ from hashlib import blake2b
 from random import Random
 
 from molspec.task import Task
+from molspec.training.config import PrepareOptions
 from molspec.training.reactions import Reaction, Row
 from molspec.training.rooting import (
     Molecule,
@@ -16,6 +17,9 @@ from molspec.training.rooting import (
     product_to_reactants,
     reactants_to_product,
 )
+
+#: Variants of a reaction by default: for retro as many as Zhong et al. 2022.
+_VARIANTS = {"retro": 20, "product": 1}
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,12 @@ class PairOptions:
     variant_count: int
     validation_share: float
     seed: int
+
+    @classmethod
+    def of(cls, options: PrepareOptions, validation_share: float) -> PairOptions:
+        """Those that `options` say; validation pairs are not always a share of a file's rows."""
+        count = options.variants or _VARIANTS[options.task]
+        return cls(options.task, count, validation_share, options.seed)
 
 
 @dataclass(frozen=True)

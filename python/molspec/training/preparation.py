@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context, parent_process
@@ -22,6 +22,7 @@ from molspec.console.usage import naming
 from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
+from molspec.training.config import PrepareOptions
 from molspec.training.pairs import Made, PairOptions, make_pairs
 from molspec.training.prepared import SPLITS, PairTable, Prepared
 from molspec.training.progress import Progress, check_output
@@ -29,57 +30,8 @@ from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Rejection, Sieve
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
-#: Variants of a reaction where nothing else is asked for: for retro as many as Zhong et al. 2022.
-_VARIANTS = {"retro": 20, "product": 1}
 #: Rows that a process takes at a time.
 _CHUNK = 256
-
-
-@dataclass(frozen=True)
-class PrepareOptions:
-    """How to make pairs of reactions. Raises ValueError, naming the option, for a wrong value.
-
-    task: "retro" writes product -> reactants, without molecules that give no atom to the product;
-        "product" writes reactants and reagents -> product.
-    variants: SMILES of each training reaction, the canonical one first (20 for retro, 1 for
-        product); a validation reaction has its canonical one.
-    reaction_column: the column of a table that holds reaction SMILES, by default found.
-    validation_share: where no validation files are given, the share of products set aside.
-    max_tokens: longest source or target.
-    min_token_count: training pairs with a rarer token are left out, where the vocabulary is made.
-    max_nats: training reactions whose canonical target the judge finds less probable than
-        exp(-max_nats) are left out.
-    workers: processes; what is written does not depend on it.
-    """
-
-    task: Task
-    variants: int | None = None
-    reaction_column: str | None = None
-    validation_share: float = 0.05
-    max_tokens: int = 400
-    min_token_count: int = 1
-    seed: int = 0
-    workers: int = 1
-    max_nats: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.task not in _VARIANTS:
-            raise ValueError(f"task is {self.task!r}: expected {' or '.join(_VARIANTS)}")
-        for name in ("variants", "max_tokens", "min_token_count", "workers"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}: expected at least 1")
-        if self.max_nats is not None and not self.max_nats > 0:
-            raise ValueError(f"max_nats is {self.max_nats}: expected more than 0")
-        if not 0.0 < self.validation_share < 1.0:
-            raise ValueError(
-                f"validation_share is {self.validation_share}: expected more than 0, less than 1"
-            )
-
-    def pair_options(self, validation_share: float) -> PairOptions:
-        """Say what one row's pairs depend on."""
-        variant_count = self.variants or _VARIANTS[self.task]
-        return PairOptions(self.task, variant_count, validation_share, self.seed)
 
 
 def prepare(
@@ -196,7 +148,7 @@ def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]
 
 
 def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float) -> Iterator[Made]:
-    make = partial(make_pairs, options=options.pair_options(validation_share))
+    make = partial(make_pairs, options=PairOptions.of(options, validation_share))
     if options.workers == 1:
         yield from map(make, rows)
         return

@@ -1,20 +1,22 @@
-"""One training's model, optimiser and place in the data: what a step changes, and all it needs."""
+"""Optimiser steps: of any training, and those of a model with its averaged weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
-from molspec.training.config import ScheduleName, TrainConfig
+from molspec.training.config import ScheduleName, StepConfig, TrainConfig
 from molspec.training.optimizers import optimizers, set_learning_rate
 from molspec.training.processes import Processes
 from molspec.training.threads import fastest
@@ -43,16 +45,102 @@ def learning_rate_factor(
     return left if schedule == "linear" else 1.0 - math.sqrt(1.0 - left)
 
 
-class Trainer:
-    """Takes steps. `averaged` is the model that training is for: the mean of the last weights.
+class Trainer(ABC):
+    """Takes optimiser steps that train `module`, on batches in an order that the seed decides.
 
-    Its state restored, a trainer goes on exactly as the one that the state was taken of: to the
-    bit on a CPU with the same number of threads and processes.
+    Its state restored, a trainer resumes exactly: to the bit on a CPU with the same number of
+    threads and processes.
 
     Several processes take each step together: each computes the gradients of its share of the
     batch's pairs, and they are averaged, weighted by target tokens. But for rounding and for what
     dropout draws, that is the step of one process.
     """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizers: Sequence[Optimizer],
+        batches: Batches,
+        config: StepConfig,
+        device: torch.device,
+        processes: Processes,
+    ) -> None:
+        self.step_count = 0
+        self.token_count = 0
+        self.epoch_number = 0
+        self._batch_index = 0
+        self._module, self._optimizers = module, optimizers
+        self._batches, self._settings = batches, config
+        self._device, self._processes = device, processes
+        self._epoch = batches.epoch(config.seed, 0)
+        # Compiling takes minutes on a CPU and gains little there.
+        loss = torch.compile(self._loss, dynamic=True) if device.type == "cuda" else self._loss
+        self._compiled_loss = loss
+
+    @abstractmethod
+    def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        """Give the loss of a batch, a mean over its target tokens, of shape []."""
+
+    def step(self, progress: float) -> tuple[Tensor, float]:
+        """Learn from the next batch; the loss in nats a token, not waited for, and learning rate.
+
+        `progress` is the share of the budget that is used up.
+        """
+        config = self._settings
+        if self._batch_index == len(self._epoch):
+            self.epoch_number += 1
+            self._batch_index = 0
+            self._epoch = self._batches.epoch(config.seed, self.epoch_number)
+        factor = learning_rate_factor(progress, config.warm_up, config.schedule)
+        learning_rate = config.learning_rate * factor
+        set_learning_rate(self._optimizers, learning_rate)
+        self._processes.draw_apart(config.seed, self.step_count)
+        share = self._backward(self._batch_index, self._processes.share)
+        loss = self._processes.average(list(self._module.parameters()), *share)
+        torch.nn.utils.clip_grad_norm_(self._module.parameters(), config.gradient_norm)
+        for optimizer in self._optimizers:
+            optimizer.step()
+        self._module.zero_grad(set_to_none=True)
+        self.token_count += self._epoch.token_counts[self._batch_index]
+        self._batch_index += 1
+        self.step_count += 1
+        return loss, learning_rate
+
+    def _backward(self, index: int, pairs: slice) -> tuple[Tensor, Tensor]:
+        """Leave the gradients of some pairs of a batch; give their loss and target tokens."""
+        source_ids, target_ids = self._batches.take(self._epoch, index, pairs)
+        token_count = (target_ids[:, 1:] != self._batches.pad_id).sum()
+        if len(target_ids) == 0:  # a batch of fewer pairs than processes
+            return torch.zeros((), device=self._device), token_count
+        loss: Tensor = self._compiled_loss(source_ids, target_ids)
+        torch.autograd.backward(loss)
+        return loss.detach(), token_count
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next steps depend on."""
+        return {
+            "model": self._module.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
+            "step_count": self.step_count,
+            "token_count": self.token_count,
+            "epoch_number": self.epoch_number,
+            "batch_index": self._batch_index,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a state that `state` gave."""
+        self._module.load_state_dict(state["model"])
+        for optimizer, stored in zip(self._optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(stored)
+        self.step_count = state["step_count"]
+        self.token_count = state["token_count"]
+        self.epoch_number = state["epoch_number"]
+        self._batch_index = state["batch_index"]
+        self._epoch = self._batches.epoch(self._settings.seed, self.epoch_number)
+
+
+class ModelTrainer(Trainer):
+    """Trains a model. `averaged` is what training is for: the mean of the last weights."""
 
     def __init__(
         self,
@@ -66,19 +154,9 @@ class Trainer:
         self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(device).eval()
         self.averaged.load_state_dict(model.state_dict())
         self.averaged.requires_grad_(False)
-        self.step_count = 0
-        self.token_count = 0
-        self.epoch_number = 0
-        self._batch_index = 0
-        self._batches = batches
         self._config = config
-        self._device = device
-        self._processes = processes
-        self._optimizers = optimizers(self.model, config)
-        self._epoch = batches.epoch(config.seed, 0)
-        # Compiling takes minutes on a CPU and gains little there.
-        loss = torch.compile(self._loss, dynamic=True) if device.type == "cuda" else self._loss
-        self._compiled_loss = loss
+        made = optimizers(self.model, config)
+        super().__init__(self.model, made, batches, config, device, processes)
 
     def warm_up(self) -> None:
         """Compile, by a step that changes nothing, so that no minute of the budget goes there."""
@@ -106,39 +184,10 @@ class Trainer:
         self._set_generators(generators)
 
     def step(self, progress: float) -> tuple[Tensor, float]:
-        """Learn from the next batch; the loss in nats a token, not waited for, and learning rate.
-
-        `progress` is the share of the budget that is used up.
-        """
-        if self._batch_index == len(self._epoch):
-            self.epoch_number += 1
-            self._batch_index = 0
-            self._epoch = self._batches.epoch(self._config.seed, self.epoch_number)
-        factor = learning_rate_factor(progress, self._config.warm_up, self._config.schedule)
-        learning_rate = self._config.learning_rate * factor
-        set_learning_rate(self._optimizers, learning_rate)
-        self._processes.draw_apart(self._config.seed, self.step_count)
-        share = self._backward(self._batch_index, self._processes.share)
-        loss = self._processes.average(list(self.model.parameters()), *share)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._config.gradient_norm)
-        for optimizer in self._optimizers:
-            optimizer.step()
-        self.model.zero_grad(set_to_none=True)
-        self.token_count += self._epoch.token_counts[self._batch_index]
-        self._batch_index += 1
-        self.step_count += 1
+        """Learn from the next batch, and average the weights."""
+        taken = super().step(progress)
         self._average()
-        return loss, learning_rate
-
-    def _backward(self, index: int, pairs: slice) -> tuple[Tensor, Tensor]:
-        """Leave the gradients of some pairs of a batch; give their loss and target tokens."""
-        source_ids, target_ids = self._batches.take(self._epoch, index, pairs)
-        token_count = (target_ids[:, 1:] != self.model.pad_id).sum()
-        if len(target_ids) == 0:  # a batch of fewer pairs than processes
-            return torch.zeros((), device=self._device), token_count
-        loss: Tensor = self._compiled_loss(source_ids, target_ids)
-        torch.autograd.backward(loss)
-        return loss.detach(), token_count
+        return taken
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         with autocast(self._device, self._config.precision):
@@ -159,29 +208,14 @@ class Trainer:
         torch._foreach_lerp_(averages, weights, 1.0 - decay)
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next steps depend on."""
-        return {
-            "model": self.model.state_dict(),
-            "averaged": self.averaged.state_dict(),
-            "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
-            "generators": self._generators(),
-            "step_count": self.step_count,
-            "token_count": self.token_count,
-            "epoch_number": self.epoch_number,
-            "batch_index": self._batch_index,
-        }
+        """Everything that the next steps depend on: averages and random numbers too."""
+        own = {"averaged": self.averaged.state_dict(), "generators": self._generators()}
+        return {**super().state(), **own}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a state that `state` gave."""
-        self.model.load_state_dict(state["model"])
+        super().restore(state)
         self.averaged.load_state_dict(state["averaged"])
-        for optimizer, stored in zip(self._optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(stored)
-        self.step_count = state["step_count"]
-        self.token_count = state["token_count"]
-        self.epoch_number = state["epoch_number"]
-        self._batch_index = state["batch_index"]
-        self._epoch = self._batches.epoch(self._config.seed, self.epoch_number)
         self._set_generators(state["generators"])
 
     def branch(self, state: dict[str, Any], is_same_data: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from molspec.training.preparation import PrepareOptions
+from molspec.training.config import PrepareOptions
 
 #: Reactions of USPTO-50K; README.md beside it says which.
 FILE = Path(__file__).parent / "uspto50k.tsv.xz"
