@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from molspec import checkpoints
-from molspec.decoding import Requests, Source
+from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import (
     AnyDrafter,
     ModelDraft,
@@ -117,16 +117,17 @@ class Subject:
         model = self.models[dtype]
         max_length = options.length_limit(model.spec.max_positions)
         spec = search_spec(options, self._guess, max_length)
-        requests = Requests(model.engine.session(batch_size), self._guess, batch_size)
-        indices = {requests.submit(query.source, spec): query.index for query in queries}
-        found = {}
-        while requests.live_count:
-            for number, decoded in requests.step():
-                found[indices[number]] = [
-                    Answer(tuple(each.token_ids), each.log_prob, each.finished)
-                    for each in decoded.hypotheses
-                ]
-        return found
+        scheduler = Scheduler(model.engine.session(batch_size), self._guess, batch_size)
+        indices = {
+            scheduler.add(SourceRequest(query.source, spec)): query.index for query in queries
+        }
+        return {
+            indices[ticket]: [
+                Answer(tuple(each.token_ids), each.log_prob, each.finished)
+                for each in decoded.hypotheses
+            ]
+            for ticket, decoded in scheduler.finish()
+        }
 
 
 # ------------------------------------------------------------------------------- drafting's law

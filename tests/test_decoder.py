@@ -148,7 +148,7 @@ def test_cancelling_frees_rows(model: Model) -> None:
 
 def test_memory_is_that_of_the_rows_however_many_requests_come(model: Model) -> None:
     decoder = Decoder(model, 2)
-    session = decoder._requests._session
+    session = decoder._session
     sizes = []
     for turn in range(6):
         for query in tiny.QUERIES:
@@ -157,8 +157,8 @@ def test_memory_is_that_of_the_rows_however_many_requests_come(model: Model) -> 
             decoder.step()
         sizes.append((len(session._buffers.memory_cache), len(session._buffers.kv_cache)))  # type: ignore[attr-defined]
     assert sizes[4:] == [sizes[3]] * 2
-    assert not decoder._views
-    assert not decoder._live
+    assert not decoder._rows
+    assert len(decoder._free_rows) == 2
 
 
 @pytest.mark.parametrize(

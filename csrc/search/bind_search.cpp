@@ -406,6 +406,10 @@ void bind_batch(py::module_& module) {
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
       .def("advance", &advance<Batch>, py::arg("log_probs"))
       .def("run", &run, py::arg("step"), py::arg("until_done") = false)
+      .def(
+          "check",
+          [](const Batch& batch, const DraftTree& tree) { admitted(tree, batch.model().roles()); },
+          py::arg("tree"))
       .def_property_readonly("live_count", &Batch::live_count);
   bind_step(bound);
 }

@@ -1,11 +1,10 @@
-"""Requests that come and go: queries submitted at any moment, answered as soon as they can be."""
+"""Queries that come at any moment, in text: read, scheduled, and answered as soon as can be."""
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field, replace
-from itertools import count
-from threading import Lock, RLock
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
@@ -13,7 +12,15 @@ import torch
 
 from molspec import _native
 from molspec._native import Decoded, GuessModel, Hypothesis
-from molspec.decoding import QueryStatistics, Requests, SearchSpec, Source, Statistics
+from molspec.decoding import (
+    DrafterError,
+    QueryStatistics,
+    Request,
+    Scheduler,
+    Source,
+    Statistics,
+    Strategy,
+)
 from molspec.engine.devices import Engine
 from molspec.fields import check_count
 from molspec.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
@@ -28,12 +35,12 @@ from molspec.results import (
 from molspec.strategy import search_spec
 from molspec.task import Task
 
-#: Options that are kept with their searches, for other requests.
-_MOST_KNOWN = 64
+#: Plans that are remembered for other requests with the same options.
+_MOST_PLANS = 64
 
 
-class Asked(Protocol):
-    """What a decoder asks: a `Model`."""
+class DecodableModel(Protocol):
+    """What a decoder needs of a `Model`."""
 
     @property
     def device(self) -> str:
@@ -53,38 +60,19 @@ class Asked(Protocol):
 
     @property
     def task(self) -> Task | None:
-        """What it is asked for, where that is known."""
+        """What it predicts, where that is known."""
 
     def resolved(self, options: PredictOptions) -> PredictOptions:
         """Options with what the model decides. Raises ValueError for what it cannot do."""
 
 
-@dataclass(eq=False)
-class _Request:
-    """A query under way: what was asked, and what is known of its views."""
-
-    ticket: int
-    query: str
-    given: PredictOptions
-    options: PredictOptions
-    spec: SearchSpec
-    target: str | None
-    aligned: bool = False
-    began: float = 0.0
-    #: How many times as wide the beam is as was asked for, and what narrower ones took.
-    factor: int = 1
-    spent: list[Decoded] = field(default_factory=list)
-    #: Numbers of its views among the requests of token ids, as long as they are not done.
-    views: dict[int, int] = field(default_factory=dict)
-    parts: dict[int, Decoded] = field(default_factory=dict)
-
-
-class Decoder:
+class Decoder(Scheduler[Result]):
     """Answers queries that come at any moment, each with options of its own, in one running batch.
 
     A query takes free rows of the batch at the next `step` and leaves as soon as it is answered,
     whatever came before it. An answer does not depend on what else is under way: it is that of
-    `Model.predict` alone, to the bit.
+    `Model.predict` alone, to the bit. A query that cannot be read, or whose drafter fails, is
+    answered with its error.
 
     Threads may share a decoder: `submit` never waits for a step, the other methods wait for the one
     that is being done, and steps are done one after the other.
@@ -97,31 +85,21 @@ class Decoder:
 
     def __init__(
         self,
-        model: Asked,
+        model: DecodableModel,
         batch_size: int = DEFAULT_BATCH_SIZE,
         statistics: Statistics | None = None,
     ) -> None:
         batch_size = check_count("batch_size", batch_size, LARGEST["batch_size"])
-        self.batch_size = batch_size
-        self.statistics = Statistics() if statistics is None else statistics
-        self._model = model
         with torch.inference_mode(False):
             session = model.engine.session(batch_size)
-        self._requests = Requests(session, model.guess, batch_size, self.statistics)
-        self._tickets = count(1)
-        self._waiting: deque[_Request] = deque()
-        #: By ticket, and by number of a view.
-        self._live: dict[int, _Request] = {}
-        self._views: dict[int, _Request] = {}
-        #: By the id of options that were given, which are held here, and the beam's factor.
-        self._known: dict[tuple[int, int], tuple[PredictOptions, PredictOptions, SearchSpec]] = {}
-        self._stepping = RLock()
-        self._submitting = Lock()
+        super().__init__(session, model.guess, batch_size, statistics)
+        self._model = model
+        #: By the id of the options, which the plan holds.
+        self._plans: dict[int, _Plan] = {}
 
-    @property
-    def live_count(self) -> int:
-        """Queries that are not answered."""
-        return len(self._live)
+    def plan(self, options: PredictOptions | None = None) -> None:
+        """Prepare for queries with these options. Raises ValueError as `submit` does."""
+        self._planned(options)
 
     def submit(
         self,
@@ -131,150 +109,103 @@ class Decoder:
         target: str | None = None,
         aligned: bool = False,
     ) -> int:
-        """Ask a query; return the ticket that its answer will bear.
+        """Add a query; return the ticket that its answer will have.
 
         options: as for `Model.predict_stream`; their batch_size is the decoder's.
-        target: where given, not an answer is asked for but how probable the model finds this one,
-            as `Model.log_probs` does.
-        aligned: the target's likeliest spelling is asked for, see there.
+        target: where given, the answer is how probable the model finds this target, as
+            `Model.log_probs` gives it.
+        aligned: of the target's spellings the likeliest one, see there.
 
         Raises ValueError where the options make no sense for the model. A query that cannot be read
         is answered with its error by the next step.
         """
+        plan = self._planned(options)
+        if target is None:
+            return self.add(_QueryRequest(query, plan))
+        return self.add(_TargetRequest(query, plan, target, aligned))
+
+    def _planned(self, options: PredictOptions | None) -> _Plan:
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
-        with self._submitting:
-            given = options or _DEFAULTS
-            options, spec = self._resolved(given)
-            spec = spec if target is None else _FORCED
-            request = _Request(next(self._tickets), query, given, options, spec, target, aligned)
-            self._live[request.ticket] = request
-            self._waiting.append(request)
-        return request.ticket
+        given = options or _DEFAULTS
+        plan = self._plans.get(id(given))
+        if plan is None:
+            plan = _Plan(self._model, given, self.batch_size)
+            if len(self._plans) >= _MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[id(given)] = plan
+        return plan
 
-    def step(self, until_answered: bool = False) -> list[tuple[int, Result]]:
-        """Do a round of all that is under way; return what is answered, with the tickets.
 
-        until_answered: do as many as can be done at once, until a query is answered at the most:
-            for who has nothing to submit meanwhile.
-        """
-        with self._stepping:
-            if not torch.is_inference_mode_enabled():
-                return self._step(until_answered)
-            with torch.inference_mode(False):  # caches made inside could not be written outside
-                return self._step(until_answered)
+class _Plan:
+    """How queries of the same options are decoded by a model."""
 
-    def _step(self, until_answered: bool) -> list[tuple[int, Result]]:
-        answered = self._read() if self._waiting else []
-        self._requests.watch.charge("text")
-        for number, decoded in self._requests.step(until_answered):
-            request = self._views.pop(number)
-            request.parts[request.views.pop(number)] = decoded
-            if not request.views and (answer := self._answer(request)) is not None:
-                answered.append((request.ticket, answer))
-        return answered
+    def __init__(self, model: DecodableModel, given: PredictOptions, batch_size: int) -> None:
+        self.given = given
+        self.model = model
+        if given.batch_size != batch_size:
+            given = replace(given, batch_size=batch_size)
+        self.options = model.resolved(given)
+        self._strategies: dict[int, Strategy] = {}
+        self.strategy()
 
-    def cancel(self, ticket: int) -> None:
-        """Forget a query and free its rows. Raises ValueError unless it is still to be answered."""
-        with self._stepping:
-            request = self._live.pop(ticket, None)
-            if request is None:
-                raise ValueError(f"ticket is {ticket!r}: expected one that is not answered")
-            with self._submitting:  # nothing may be added while it is looked for
-                if request in self._waiting:
-                    self._waiting.remove(request)
-            for number in request.views:
-                del self._views[number]
-                self._requests.cancel(number)
+    def strategy(self, factor: int = 1) -> Strategy:
+        """The search and its drafter, with a beam so many times as wide."""
+        if factor not in self._strategies:
+            model, options = self.model, self.options
+            max_length = options.length_limit(model.reader.spec.max_positions)
+            self._strategies[factor] = search_spec(
+                options.searched(factor), model.guess, max_length, model.device
+            )
+        return self._strategies[factor]
 
-    def _resolved(
-        self, given: PredictOptions, factor: int = 1
-    ) -> tuple[PredictOptions, SearchSpec]:
-        """Options with what the model decides, and their search: made once for one object."""
-        if (known := self._known.get((id(given), factor))) is not None:
-            return known[1:]
-        model = self._model
-        options = given
-        if options.batch_size != self.batch_size:
-            options = replace(options, batch_size=self.batch_size)
-        options = model.resolved(options)
-        max_length = options.length_limit(model.reader.spec.max_positions)
-        spec = search_spec(options.searched(factor), model.guess, max_length, model.device)
-        if len(self._known) >= _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[id(given), factor] = given, options, spec
-        return options, spec
 
-    def _read(self) -> list[tuple[int, Result]]:
-        """Read as many queries as there are free rows for; return what cannot be read."""
-        refused = []
-        while self._requests.free_count > 0 and self._waiting:
-            request = self._waiting.popleft()
-            request.began = request.began or perf_counter()
-            try:
-                sources = self._sources(request)
-            except ValueError as error:
-                del self._live[request.ticket]
-                refused.append((request.ticket, Result(request.query, error=str(error))))
-                continue
-            for view, source in enumerate(sources):
-                number = self._requests.submit(source, request.spec)
-                request.views[number] = view
-                self._views[number] = request
-        return refused
+class _TextRequest(Request[Result]):
+    """A query in text, with what decoding it took."""
 
-    def _sources(self, request: _Request) -> list[Source]:
-        reader, options = self._model.reader, request.options
-        canonical = bool(options.canonical_queries)
-        if request.target is not None:
-            return reader.pair(request.query, request.target, canonical, request.aligned)
-        return reader.views(request.query, canonical, options.augmentations)
+    def __init__(self, query: str, plan: _Plan, strategy: Strategy) -> None:
+        super().__init__(strategy)
+        self._query = query
+        self._plan = plan
+        self._began = 0.0
+        self._spent: list[Decoded] = []
 
-    def _answer(self, request: _Request) -> Result | None:
-        """What was decoded, in text; None where a wider beam is to be asked."""
-        parts = [request.parts[view] for view in range(len(request.parts))]
-        error = next((decoded.error for decoded in parts if decoded.error), None)
-        predictions = () if error else self._predictions(request, parts)
-        options = request.options
-        if options.drops and not error and len(predictions) < options.n_best:
-            wider = 2 * request.factor
-            before, after = (options.searched(each).width for each in (request.factor, wider))
-            if wider <= options.max_beam_factor and after > before:
-                self._ask_again(request, wider, parts)
-                return None
-        del self._live[request.ticket]
-        statistics = QueryStatistics.of([*request.spent, *parts], perf_counter() - request.began)
-        return Result(request.query, predictions, error, statistics, self._model.task)
+    def read(self) -> Sequence[Source]:
+        """The query as the model reads it. Raises ValueError where it cannot."""
+        self._began = perf_counter()
+        return self._sources(self._plan.model.reader, bool(self._plan.options.canonical_queries))
 
-    def _predictions(self, request: _Request, parts: list[Decoded]) -> tuple[Prediction, ...]:
-        lists = [[self._prediction(each) for each in decoded.hypotheses] for decoded in parts]
-        if request.target is not None:
-            return max(map(tuple, lists), key=lambda spelling: spelling[0].log_prob)
-        options = request.options
-        if options.merge_duplicates and options.samples is not None:
-            predictions = count_duplicates(lists[0])
-        elif options.merge_duplicates or options.augmentations > 1:
-            predictions = merge_duplicates(lists)
-        else:
-            (predictions,) = map(tuple, lists)
-        if options.drop_invalid:
-            predictions = tuple(filter(_is_valid, predictions))
-        if options.drop_unchanged:
-            predictions = without_unchanged(predictions, request.query)
-        return predictions[: options.answer_count]
+    def answer(self, found: Sequence[Decoded]) -> Result | None:
+        """The result; None where a wider beam is to be tried."""
+        self._spent += found
+        error = next((decoded.error for decoded in found if decoded.error), None)
+        predictions = () if error else self._predictions(found)
+        if predictions is None:
+            return None
+        statistics = QueryStatistics.of(self._spent, perf_counter() - self._began)
+        return Result(self._query, predictions, error, statistics, self._plan.model.task)
 
-    def _ask_again(self, request: _Request, factor: int, parts: list[Decoded]) -> None:
-        """Let a query wait for a wider beam, before those that have not been asked."""
-        request.spent += parts
-        request.parts.clear()
-        request.factor = factor
-        _, request.spec = self._resolved(request.given, factor)
-        self._waiting.appendleft(request)
+    def fail(self, error: Exception) -> Result:
+        """A result with the error."""
+        clear = isinstance(error, ValueError | DrafterError)
+        return Result(
+            self._query, error=str(error) if clear else f"{type(error).__name__}: {error}"
+        )
+
+    @abstractmethod
+    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
+        """What is decoded for the query. Raises ValueError where it cannot be read."""
+
+    @abstractmethod
+    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
+        """What was found, in text; None where a wider beam is to be tried."""
+
+    def _lists(self, found: Sequence[Decoded]) -> list[list[Prediction]]:
+        return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]
 
     def _prediction(self, found: Hypothesis) -> Prediction:
-        text = self._model.reader.vocabulary.decode(found.token_ids)
         return Prediction(
-            text,
+            self._plan.model.reader.vocabulary.decode(found.token_ids),
             found.log_prob,
             found.finished,
             inclusion=found.inclusion,
@@ -282,9 +213,57 @@ class Decoder:
         )
 
 
-def _is_valid(prediction: Prediction) -> bool:
-    return prediction.is_valid
+class _QueryRequest(_TextRequest):
+    """A query to be answered by predictions."""
+
+    def __init__(self, query: str, plan: _Plan) -> None:
+        super().__init__(query, plan, plan.strategy())
+        #: How many times as wide the beam is as the options say.
+        self._factor = 1
+
+    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
+        return reader.views(self._query, canonical, self._plan.options.augmentations)
+
+    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
+        options, lists = self._plan.options, self._lists(found)
+        if options.merge_duplicates and options.samples is not None:
+            predictions = count_duplicates(lists[0])
+        elif options.merge_duplicates or options.augmentations > 1:
+            predictions = merge_duplicates(lists)
+        else:
+            (predictions,) = map(tuple, lists)
+        if options.drop_invalid:
+            predictions = tuple(each for each in predictions if each.is_valid)
+        if options.drop_unchanged:
+            predictions = without_unchanged(predictions, self._query)
+        if options.drops and len(predictions) < options.n_best and self._widened():
+            return None
+        return predictions[: options.answer_count]
+
+    def _widened(self) -> bool:
+        """Take a beam twice as wide, unless that is wider than the options allow."""
+        options, wider = self._plan.options, 2 * self._factor
+        before, after = (options.searched(each).width for each in (self._factor, wider))
+        if wider > options.max_beam_factor or after == before:
+            return False
+        self._factor, self.strategy = wider, self._plan.strategy(wider)
+        return True
+
+
+class _TargetRequest(_TextRequest):
+    """A query whose target is given: how probable the model finds it."""
+
+    def __init__(self, query: str, plan: _Plan, target: str, aligned: bool) -> None:
+        super().__init__(query, plan, _FORCED)
+        self._target = target
+        self._aligned = aligned
+
+    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
+        return reader.pair(self._query, self._target, canonical, self._aligned)
+
+    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...]:
+        return max(map(tuple, self._lists(found)), key=lambda spelling: spelling[0].log_prob)
 
 
 _DEFAULTS = PredictOptions()
-_FORCED = SearchSpec(_native.ForcedSpec())
+_FORCED = Strategy(_native.ForcedSpec())

@@ -114,15 +114,17 @@ class Model:
         _check_several("queries", queries)
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
-        options = self.resolved(options or PredictOptions())
+        how = options or PredictOptions()
 
         def work(queries: Iterable[str], statistics: Statistics) -> Iterator[Result]:
-            decoder = Decoder(self, options.batch_size, statistics)
-            return answers(decoder, queries, partial(decoder.submit, options=options))
+            decoder = Decoder(self, how.batch_size, statistics)
+            decoder.plan(how)
+            return answers(decoder, queries, partial(decoder.submit, options=how))
 
         count = self._process_count(processes)
         if count == 1:
             return work(queries, statistics or Statistics())
+        how = self.resolved(how)
         return answers_of_processes(work, queries, str, count, statistics or Statistics())
 
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
@@ -173,10 +175,10 @@ class Model:
                 "aligned is True: expected False, the model reads learned pieces of text"
             )
         options = PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
-        self.resolved(options)
 
         def work(pairs: Iterable[tuple[str, str]], statistics: Statistics) -> Iterator[Result]:
             decoder = Decoder(self, batch_size, statistics)
+            decoder.plan(options)
 
             def submit(pair: tuple[str, str]) -> int:
                 query, target = _two(pair)
@@ -187,6 +189,7 @@ class Model:
         count = self._process_count(processes)
         if count == 1:
             return work(pairs, statistics or Statistics())
+        self.resolved(options)
         query_of = lambda pair: _two(pair)[0]  # noqa: E731
         return answers_of_processes(work, pairs, query_of, count, statistics or Statistics())
 

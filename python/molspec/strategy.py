@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from molspec import _native, ops
-from molspec.decoding import Drafter, SearchSpec
+from molspec.decoding import Drafter, Strategy
 from molspec.drafting import (
     AnyConfiguration,
     Drafting,
@@ -42,7 +42,7 @@ def search_spec(
     guess: _native.GuessModel,
     max_length: int,
     device: str | None = None,
-) -> SearchSpec:
+) -> Strategy:
     """What is asked of the search of a query.
 
     device: where molspec's own engine runs, which decides what is left open; None for models of
@@ -58,7 +58,7 @@ def search_spec(
                 tau=options.tau,
                 judged_by_drafter=options.judge == "drafter",
             )
-        return SearchSpec(
+        return Strategy(
             _native.GreedySpec(max_length=max_length, drafter=native, relaxed=relaxed), outside
         )
     if options.samples is not None:
@@ -71,7 +71,7 @@ def search_spec(
     }
     if options.beam == "sbs":
         native, outside = _native_drafter(drafting, guess)
-        return SearchSpec(
+        return Strategy(
             _native.SpeculativeBeamSpec(**lists, nucleus=_NUCLEUS, drafter=native), outside
         )
     return _beam(drafting, guess, lists, options)
@@ -82,10 +82,10 @@ def _beam(
     guess: _native.GuessModel,
     lists: dict[str, Any],
     options: PredictOptions,
-) -> SearchSpec:
+) -> Strategy:
     finished_apart = options.finished == "separate"
     ahead, outside = _ahead(drafting, guess, options.width)
-    return SearchSpec(_native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside)
+    return Strategy(_native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside)
 
 
 def _samples(
@@ -94,7 +94,7 @@ def _samples(
     max_length: int,
     options: PredictOptions,
     samples: int,
-) -> SearchSpec:
+) -> Strategy:
     asked: dict[str, Any] = {
         "samples": samples,
         "max_length": max_length,
@@ -108,9 +108,9 @@ def _samples(
     if options.replacement:
         native, outside = _native_drafter(drafting, guess)
         rejection = options.verification == "rejection"
-        return SearchSpec(_native.SampleSpec(**asked, drafter=native, rejection=rejection), outside)
+        return Strategy(_native.SampleSpec(**asked, drafter=native, rejection=rejection), outside)
     ahead, outside = _ahead(drafting, guess, samples + 1)
-    return SearchSpec(_native.StochasticBeamSpec(**asked, **ahead), outside)
+    return Strategy(_native.StochasticBeamSpec(**asked, **ahead), outside)
 
 
 def _ahead(

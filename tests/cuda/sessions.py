@@ -17,8 +17,9 @@ from torch import Tensor
 from molspec import drafting
 from molspec._native import GuessModel
 from molspec._native import SearchSpec as NativeSpec
-from molspec.decoding import Requests, SearchSpec, Source, Statistics
-from molspec.engine.cuda.rounds import DeviceRounds
+from molspec.decoding import Scheduler, Source, SourceRequest, Statistics, Strategy
+from molspec.engine.cuda.rounds import GraphExecutor
+from molspec.engine.session import Session
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.test_session import Recorder
@@ -38,7 +39,7 @@ def guess_of(rewrites: bool) -> GuessModel:
     return drafting.guess_model(tiny.VOCABULARY, ngram)
 
 
-class FakeModel:
+class FakeModel(Session):
     """Log-probs that depend on source and path alone: mostly copies, with ties."""
 
     #: Of all paths: behind so many the model has no numbers.
@@ -54,6 +55,9 @@ class FakeModel:
 
     def release(self, row: int) -> None:
         pass
+
+    def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
+        raise AssertionError("expected rounds on the device")
 
     def write(self, nodes: Tensor, path_slots: Tensor, log_probs: Tensor) -> None:
         for i, (token_id, position, begin, row) in enumerate(nodes.tolist()):
@@ -100,16 +104,16 @@ class DeviceSession(FakeModel):
     device = torch.device("cpu")
 
     def __init__(
-        self, cuda: Emulator, rows: int, kind: type[DeviceRounds[Any]], ahead: int
+        self, cuda: Emulator, rows: int, kind: type[GraphExecutor[Any]], ahead: int
     ) -> None:
         super().__init__(rows)
         self.library = cuda.ops
         self.graphs = Recorder()
         self.query_count = rows
         self._kind, self._ahead = kind, ahead
-        self._rounds: DeviceRounds[Any] | None = None
+        self._rounds: GraphExecutor[Any] | None = None
 
-    def rounds(self, spec: NativeSpec, guess: GuessModel) -> DeviceRounds[Any]:
+    def executor(self, spec: NativeSpec, guess: GuessModel) -> GraphExecutor[Any]:
         if self._rounds is None:
             self._rounds = self._kind(self, spec, guess, self._ahead)  # type: ignore[arg-type]
         assert self._rounds.spec is spec
@@ -193,16 +197,18 @@ def run(
     rewrites: bool = False,
 ) -> tuple[dict[int, Found], Statistics]:
     """What is found by query, and the sums."""
-    requests = Requests(session, guess_of(rewrites), batch_size)  # type: ignore[arg-type]
-    asked = SearchSpec(spec)
-    indices = {requests.submit(Source(ids, [i]), asked): i for i, ids in enumerate(SOURCES)}
+    scheduler = Scheduler(session, guess_of(rewrites), batch_size)
+    strategy = Strategy(spec)
+    indices = {
+        scheduler.add(SourceRequest(Source(ids, [i]), strategy)): i for i, ids in enumerate(SOURCES)
+    }
     found = {}
     names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
-    while requests.live_count:
-        for number, decoded in requests.step():
-            found[indices[number]] = (
+    while scheduler.live_count:
+        for ticket, decoded in scheduler.step():
+            found[indices[ticket]] = (
                 [(h.token_ids, h.log_prob, h.finished) for h in decoded.hypotheses],
                 [getattr(decoded.statistics, name) for name in names],
                 decoded.error,
             )
-    return found, requests.statistics
+    return found, scheduler.statistics

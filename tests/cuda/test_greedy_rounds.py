@@ -183,7 +183,7 @@ def test_another_vocabulary_is_refused(cuda: Emulator) -> None:
     session = DeviceSession(cuda, 1, GreedyRounds, 1)
     session.spec = tiny.ModelSpec(20, 20, d_model=32, head_count=2)
     with pytest.raises(ValueError, match="the guess knows 13 tokens: expected the model's 20"):
-        session.rounds(spec_of(NoDraft(), 5), guess_of(False))
+        session.executor(spec_of(NoDraft(), 5), guess_of(False))
 
 
 def state(rows: int, capacity: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:

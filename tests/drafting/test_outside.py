@@ -167,32 +167,6 @@ def test_a_drafter_of_one_s_own_for_somebody_s_module(
         torch.testing.assert_close(found.log_probs, plain.log_probs, atol=1e-4, rtol=0)
 
 
-class Wrong(Recorded):
-    """Proposes something else than a tree a path."""
-
-    def __init__(self, trees: Any) -> None:
-        super().__init__({})
-        self._trees = trees
-
-    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        del paths
-        trees: list[DraftTree] = self._trees
-        return trees
-
-
-@pytest.mark.parametrize(
-    ("trees", "message"),
-    [
-        ([], "proposed 0 trees: expected 2, one a path"),
-        ([DraftTree([99], [-1], [0.0])] * 2, r"token_ids\[0\] is 99: expected 0 to 12"),
-        ([DraftTree([5], [0], [0.0])] * 2, r"parents\[0\] is 0: expected -1 to -1"),
-    ],
-)
-def test_what_a_drafter_does_wrong_is_named(model: Model, trees: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        model.predict(["CCO", "CCN"], drafter=Wrong(trees), max_length=9)
-
-
 def test_what_is_no_drafter_is_refused(model: Model) -> None:
     with pytest.raises(ValueError, match=r"^drafter is the class Recorded: expected an object"):
         model.predict(["CCO"], drafter=Recorded)

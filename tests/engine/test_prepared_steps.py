@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from molspec import ops
-from molspec._native import LIMITS, Batch, Step
+from molspec._native import LIMITS, Batch, BeamSpec, Step
 from molspec.decoder import Decoder
-from molspec.decoding import rounds
 from molspec.decoding.drafter import DraftTree, Path
-from molspec.engine.cpu.engine import NativeEngine, Session
+from molspec.engine.cpu.engine import NativeEngine, NativeSession
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Result
@@ -46,14 +45,6 @@ class Silent:
         """Forget a query."""
 
 
-class Parts(rounds.HostRounds):
-    """Plans, steps and advances one after the other, as for other sessions."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._prepared_step = None
-
-
 @pytest.fixture(scope="module")
 def model() -> Model:
     return tiny.model()
@@ -80,7 +71,7 @@ def test_answers_and_counts_are_those_of_the_parts(
     choices = [{"drafter": Silent()}, *CHOICES.values()] if choice not in CHOICES else None
     choices = choices or [CHOICES[choice]]
     found = asked(model, batch_size, choices)
-    monkeypatch.setattr("molspec.decoding.requests.HostRounds", Parts)
+    monkeypatch.setattr(NativeSession, "prepared_step", lambda _: None)  # as other sessions
     expected = asked(model, batch_size, choices)
     for mine, other in zip(found, expected, strict=True):
         assert (mine.predictions, mine.error) == (other.predictions, other.error)
@@ -94,13 +85,13 @@ def test_answers_and_counts_are_those_of_the_parts(
 def called(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Nodes of every step that Python calls."""
     counts: list[int] = []
-    step = Session.step
+    step = NativeSession.step
 
-    def counted(self: Session, nodes: Any, *arguments: Any) -> Any:
+    def counted(self: NativeSession, nodes: Any, *arguments: Any) -> Any:
         counts.append(len(nodes))
         return step(self, nodes, *arguments)
 
-    monkeypatch.setattr(Session, "step", counted)
+    monkeypatch.setattr(NativeSession, "step", counted)
     return counts
 
 
@@ -121,14 +112,13 @@ def test_python_steps_where_somebody_else_drafts(called: list[int], model: Model
     assert len(called) == results.statistics.decoder_calls
 
 
-def begun(model: Model) -> tuple[Session, Batch]:
+def begun(model: Model) -> tuple[NativeSession, Batch]:
     """A session and a batch with a query under way, and room for its next step."""
     assert isinstance(model.engine, NativeEngine)
     session, batch = model.engine.session(1), Batch(1, model.guess)
-    decoder = Decoder(model, 1)
-    _, spec = decoder._resolved(PredictOptions(n_best=3, beam="standard", max_length=9))
+    spec = BeamSpec(beam_size=3, n_best=3, max_length=9)
     session.encode([0], [[1, 4, 5, 2]])
-    batch.start(0, spec.search, [4, 5])
+    batch.start(0, spec, [4, 5])
     batch.plan()
     batch.advance(session.step(batch.nodes, batch.path_slots, batch.block_count))
     return session, batch
@@ -145,7 +135,7 @@ def test_what_is_wrong_is_said_as_by_the_operator(model: Model) -> None:
     assert str(found.value) in str(expected.value)
 
 
-def prepared_by(session: Session, prepared: torch.Tensor) -> None:
+def prepared_by(session: NativeSession, prepared: torch.Tensor) -> None:
     buffers = session._buffers
     nodes = torch.empty((0, 4), dtype=torch.int32)
     torch.ops.molspec.prepare_step(

@@ -11,7 +11,7 @@ import pytest
 import molspec
 from molspec import _native
 from molspec.checkpoints.folder import write
-from molspec.decoding import Requests, Source
+from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts, bound, merged
 from molspec.options import PredictOptions
 from molspec.predictor import Model
@@ -63,11 +63,12 @@ def drawn(model: Model, **options: Any) -> list[chance.Sequence_]:
     """The samples of some seeds, as token ids."""
     source_ids = tiny.VOCABULARY.encode(QUERY)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
-    requests = Requests(model.engine.session(SEEDS), model.guess, SEEDS)
+    scheduler = Scheduler(model.engine.session(SEEDS), model.guess, SEEDS)
     for seed in range(SEEDS):
         asked = PredictOptions(samples=SAMPLES, seed=seed, **options)
-        requests.submit(source, search_spec(asked, model.guess, MAX_LENGTH, "cpu"))
-    found = [decoded for _ in range(9) for _, decoded in requests.step()]
+        strategy = search_spec(asked, model.guess, MAX_LENGTH, "cpu")
+        scheduler.add(SourceRequest(source, strategy))
+    found = [decoded for _, decoded in sorted(scheduler.finish())]
     assert len(found) == SEEDS
     return [
         (*sample.token_ids, *([plain.EOS] if sample.finished else []))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from molspec.checkpoints.folder import write
-from molspec.decoding import Requests, Source
+from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import LookAhead, ModelDraft
 from molspec.options import PredictOptions
 from molspec.predictor import Model
@@ -37,20 +37,18 @@ def lists(model: Model, samples: int) -> list[Drawn]:
     """What every seed gives: sequences, their log-probs and inclusion probabilities."""
     source_ids = tiny.VOCABULARY.encode(QUERY)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
-    requests = Requests(model.engine.session(250), model.guess, 250)
+    scheduler = Scheduler(model.engine.session(250), model.guess, 250)
     for seed in range(SEEDS):
         asked = PredictOptions(samples=samples, seed=seed, replacement=False, **SMALL)
-        requests.submit(source, search_spec(asked, model.guess, MAX_LENGTH, "cpu"))
-    found: list[Drawn] = []
-    while requests.live_count:
-        found += [
-            [
-                ((*h.token_ids, *([plain.EOS] if h.finished else [])), h.log_prob, h.inclusion)
-                for h in decoded.hypotheses
-            ]
-            for _, decoded in requests.step()
+        strategy = search_spec(asked, model.guess, MAX_LENGTH, "cpu")
+        scheduler.add(SourceRequest(source, strategy))
+    return [
+        [
+            ((*h.token_ids, *([plain.EOS] if h.finished else [])), h.log_prob, h.inclusion)
+            for h in decoded.hypotheses
         ]
-    return found
+        for _, decoded in scheduler.finish()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -99,11 +97,11 @@ def test_inclusion_is_how_often_a_sequence_is_among_the_samples(
 def test_all_there_are_is_certain(model: Model, true: dict[chance.Sequence_, float]) -> None:
     options = PredictOptions(samples=len(true), replacement=False, **SMALL)
     source_ids = tiny.VOCABULARY.encode(QUERY)
-    requests = Requests(model.engine.session(1), model.guess, 1)
+    scheduler = Scheduler(model.engine.session(1), model.guess, 1)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
-    requests.submit(source, search_spec(options, model.guess, MAX_LENGTH, "cpu"))
-    found = [decoded for _ in range(5) for _, decoded in requests.step()]
-    hypotheses = found[0].hypotheses
+    scheduler.add(SourceRequest(source, search_spec(options, model.guess, MAX_LENGTH, "cpu")))
+    ((_, found),) = scheduler.finish()
+    hypotheses = found.hypotheses
     assert len({(*h.token_ids, h.finished) for h in hypotheses}) == len(true)
     assert [h.inclusion for h in hypotheses] == [1.0] * len(true)
 

@@ -1,22 +1,23 @@
-"""What decodes: requests that come and go, rounds, drafts from outside. Token ids only."""
+"""What decodes: a scheduler, rounds, drafts from outside. Token ids only."""
 
 from __future__ import annotations
 
-from molspec.decoding.drafter import Drafter, DraftTree, Path, wants_hidden_states
-from molspec.decoding.requests import Requests, Source
-from molspec.decoding.rounds import Session
-from molspec.decoding.spec import SearchSpec
+from molspec.decoding.drafter import Drafter, DrafterError, DraftTree, Path, wants_hidden_states
+from molspec.decoding.round import Source, Strategy
+from molspec.decoding.scheduler import Request, Scheduler, SourceRequest
 from molspec.decoding.statistics import QueryStatistics, Statistics
 
 __all__ = [
     "DraftTree",
     "Drafter",
+    "DrafterError",
     "Path",
     "QueryStatistics",
-    "Requests",
-    "SearchSpec",
-    "Session",
+    "Request",
+    "Scheduler",
     "Source",
+    "SourceRequest",
     "Statistics",
+    "Strategy",
     "wants_hidden_states",
 ]

@@ -10,7 +10,11 @@ from torch import Tensor
 
 from molspec._native import DraftTree, Sampler
 
-__all__ = ["DraftTree", "Drafter", "EncoderDrafter", "Path"]
+__all__ = ["DraftTree", "Drafter", "DrafterError", "EncoderDrafter", "Path"]
+
+
+class DrafterError(RuntimeError):
+    """A drafter failed for a query: it raised, or gave something else than a tree a path."""
 
 
 @dataclass(frozen=True)

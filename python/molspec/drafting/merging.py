@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from molspec import _native
@@ -59,9 +60,12 @@ class MergedDrafter:
         self._node_budget = node_budget
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
-        """Begin a query."""
-        for drafter in self._drafters:
-            drafter.start(row, source_ids)
+        """Begin a query, with all drafters or with none."""
+        with ExitStack() as begun:
+            for drafter in self._drafters:
+                drafter.start(row, source_ids)
+                begun.callback(drafter.release, row)
+            begun.pop_all()
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft behind every path."""
@@ -69,9 +73,10 @@ class MergedDrafter:
         return [merge(trees, self._node_budget) for trees in zip(*proposed, strict=True)]
 
     def release(self, row: int) -> None:
-        """End a query."""
-        for drafter in self._drafters:
-            drafter.release(row)
+        """End a query, with every drafter though one fails."""
+        with ExitStack() as ending:
+            for drafter in self._drafters:
+                ending.callback(drafter.release, row)
 
 
 class NativeParts:

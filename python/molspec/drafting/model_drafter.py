@@ -7,9 +7,10 @@ from itertools import chain
 from typing import Protocol
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, Path, Session
+from molspec.decoding import Drafter, DraftTree, Path
 from molspec.drafting.configurations import Drafting
 from molspec.drafting.session_drafter import Frame, Ids, SessionDrafter
+from molspec.engine.session import Session
 
 
 class Gamma(Protocol):
@@ -59,15 +60,19 @@ class ModelDrafter(SessionDrafter):
             self._inner.read(row, source_ids, encoder_ids)
 
     def _start(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
-        if self._inner is not None:
-            self._inner.start(row, source_ids)
         super()._start(row, source_ids, encoder_ids)
+        if self._inner is not None:
+            try:
+                self._inner.start(row, source_ids)
+            except BaseException:
+                super().release(row)
+                raise
 
     def release(self, row: int) -> None:
         """End a query."""
+        super().release(row)
         if self._inner is not None:
             self._inner.release(row)
-        super().release(row)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft behind every path."""

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from molspec import _native
-from molspec.decoding import DraftTree, Path, Session
+from molspec.decoding import DraftTree, Path
+from molspec.engine.session import Session
 
 Ids = Sequence[int]
 #: Its source as the model encodes it: what stands before and behind.
@@ -78,11 +79,24 @@ class SessionDrafter(ABC):
         del self._names[place]
         self._free.append(place)
 
+    def _encode(self, paths: Sequence[Path]) -> None:
+        """Encode the new sources among the paths'; what cannot be encoded fails for them alone."""
+        places = {self._rows[path.row] for path in paths}
+        new = {place: source for place, source in self._new.items() if place in places}
+        if not new:
+            return
+        try:
+            self._session.encode(list(new), list(new.values()))
+        except BaseException:
+            for place in new:
+                self._session.release(place)
+            raise
+        for place in new:
+            del self._new[place]
+
     def _drafted(self, paths: Sequence[Path], count: int) -> tuple[list[DraftTree], int]:
         """Draft at most `count` tokens behind every path; gives how many at the most, too."""
-        if self._new:
-            self._session.encode(list(self._new), list(self._new.values()))
-            self._new.clear()
+        self._encode(paths)
         native, counts, places = [], [], []
         for at, path in enumerate(paths):
             row = self._rows[path.row]

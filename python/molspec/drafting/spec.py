@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from molspec import _native
-from molspec.decoding import DraftTree, Path, Session
+from molspec.decoding import DraftTree, Path
 from molspec.drafting.configurations import SpecDraft
 from molspec.drafting.session_drafter import Frame, SessionDrafter
 from molspec.engine.devices import Engine, make_engine
+from molspec.engine.session import Session
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import Vocabulary
 

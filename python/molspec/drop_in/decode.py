@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel
-from molspec.decoding import Requests, SearchSpec, Session, Source, Statistics
+from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
 from molspec.drafting import NoDraft, TreeDraft
 from molspec.drop_in.drafting_models import with_models
 from molspec.engine.devices import Engine
+from molspec.engine.session import Session
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
@@ -102,10 +103,10 @@ def decode(
 
     model: a module with the paper's `encode_src` and `decode_tgt`; a Hugging Face encoder-decoder;
         a pair of callables `encode(source_ids) -> memory` and `decode(target_ids, memory,
-        memory_padding_mask, position_offset) -> logits` (see `engine.module.EncoderDecoder`; a
-        decode without its last argument gets its padding on the right); or what `compile` or `load`
-        gave. It is used as it is, on its device and in its dtype, without gradients, in evaluation
-        mode; its own mode comes back.
+        memory_padding_mask, position_offset) -> logits`, see `engine.torch.module.EncoderDecoder`
+        (a decode without its last argument gets its padding on the right); or what `compile` or
+        `load` gave. It is used as it is, on its device and in its dtype, without gradients, in
+        evaluation mode; its own mode comes back.
     source_ids: whole numbers [batch, length], padded on the right with pad_id, or a list of lists,
         with whatever the model wants around them.
     bos_id: what the decoder starts with. Hugging Face: config.decoder_start_token_id.
@@ -127,7 +128,8 @@ def decode(
 
     Raises ValueError, naming the argument, where one makes no sense, where the model has no row for
     an id or a length, where its decoder is not causal, or gives probabilities, tensors of another
-    shape than expected or log-probabilities that are not numbers. TypeError for an unknown option.
+    shape than expected or log-probabilities that are not numbers. TypeError for an unknown option,
+    DrafterError where a drafter fails.
     """
     own = model if isinstance(model, Model) else None
     if own is not None:
@@ -155,9 +157,11 @@ def decode(
         guess = _guess_model(own, special_ids, vocab_size, tokens)
         strategy = with_models(strategy, guess, vocab_size, opened)
         spec = search_spec(strategy, guess, max_length, device_name)
-        requests = Requests(session, guess, strategy.batch_size)
-        decoded = _answered(requests, sources, spec)
-    found = _hypotheses(decoded, strategy.answer_count, special_ids, requests.statistics)
+        scheduler: Scheduler[Decoded] = Scheduler(session, guess, strategy.batch_size)
+        tickets = [scheduler.add(SourceRequest(source, spec)) for source in sources]
+        answers = dict(scheduler.finish())
+    decoded = [answers[ticket] for ticket in tickets]
+    found = _hypotheses(decoded, strategy.answer_count, special_ids, scheduler.statistics)
     return found.to(device)
 
 
@@ -171,17 +175,6 @@ def _measured(
     source_vocab_size, vocab_size = _vocab_sizes(model, session)
     _check_ids(sequences, source_vocab_size)
     return vocab_size
-
-
-def _answered(
-    requests: Requests, sources: Sequence[Source], spec: SearchSpec
-) -> dict[int, Decoded]:
-    """What is found, by the sources' indices."""
-    indices = {requests.submit(source, spec): index for index, source in enumerate(sources)}
-    decoded: dict[int, Decoded] = {}
-    while requests.live_count:
-        decoded.update((indices[number], found) for number, found in requests.step(True))
-    return decoded
 
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
@@ -364,7 +357,7 @@ def _ids(model: Model) -> tuple[int, int, int]:
 
 
 def _hypotheses(
-    decoded: Mapping[int, Decoded],
+    decoded: Sequence[Decoded],
     n_best: int,
     special_ids: _SpecialIds,
     statistics: Statistics,
@@ -375,7 +368,7 @@ def _hypotheses(
     tolerated = torch.zeros_like(lengths)
     finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
     sequences: dict[tuple[int, int], list[int]] = {}
-    for index, answer in decoded.items():
+    for index, answer in enumerate(decoded):
         if answer.error:
             raise ValueError(f"source_ids[{index}]: {answer.error}")
         for rank, hypothesis in enumerate(answer.hypotheses):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from molspec._native import GuessModel
-from molspec.decoding import Session
 from molspec.drafting import ModelDraft
 from molspec.drafting.model_drafter import ModelDrafter
+from molspec.engine.session import Session
 from molspec.options import PredictOptions
 
 #: Gives a session on a model, and the number of its target's ids.

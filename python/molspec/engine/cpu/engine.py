@@ -14,6 +14,7 @@ from molspec import _native, ops
 from molspec.engine import host
 from molspec.engine.cpu.kept import Buffers, Kept
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
+from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
 
 
@@ -32,10 +33,10 @@ class NativeEngine:
         self.packed = pack(spec, weights, dtype)
         self._kept = Kept()
 
-    def session(self, query_count: int) -> Session:
+    def session(self, query_count: int) -> NativeSession:
         """Caches for a batch of at most `query_count` queries."""
         buffers = self._kept.take(self.packed)
-        session = Session(self.packed, query_count, buffers)
+        session = NativeSession(self.packed, query_count, buffers)
         weakref.finalize(session, self._kept.give_back, buffers).atexit = False
         return session
 
@@ -49,7 +50,7 @@ class NativeEngine:
         self._kept.free()
 
 
-class Session:
+class NativeSession(Session):
     """Caches of one batch. Rows of the batch are free until `encode` and after `release`.
 
     Buffers grow to the largest batch seen and are then reused: a warm step allocates nothing.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import LAYOUTS, LIMITS, GuessModel, Hypothesis, ListSpec
-from molspec.engine.cuda.rounds import LIVE, DeviceRounds
+from molspec.engine.cuda.rounds import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
@@ -91,7 +91,7 @@ def special_ids(guess: GuessModel) -> tuple[int, int]:
     return guess.bos, guess.eos
 
 
-class BeamTreeRounds(DeviceRounds[SpecT]):
+class BeamTreeRounds(GraphExecutor[SpecT]):
     """Buffers of a beam search on a session's device; a subclass has its rounds."""
 
     def _open_tree(self, session: CudaSession, sizes: TreeSizes, rounds_ahead: int) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from molspec._native import GuessModel, SearchSpec
 from molspec.engine.cuda.beams import BeamRounds
 from molspec.engine.cuda.greedy import GreedyRounds
-from molspec.engine.cuda.rounds import DeviceRounds
+from molspec.engine.cuda.rounds import GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.cuda.speculative_beams import SpeculativeBeamRounds
 from molspec.engine.packing import PackedModel, pack
+from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
 
 #: What can stay on a device.
-_KINDS: tuple[type[DeviceRounds[Any]], ...] = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
+_KINDS: tuple[type[GraphExecutor[Any]], ...] = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
 #: Rounds whose buffers and graphs are kept where none of their queries is live.
 _MOST_IDLE = 4
 
@@ -80,7 +83,7 @@ class Searches:
 
     def __init__(self, session: CudaSession) -> None:
         self.session = session
-        self._rounds: list[DeviceRounds[Any]] = []  # the last one used stands last
+        self._rounds: list[GraphExecutor[Any]] = []  # the last one used stands last
 
     def reset(self) -> None:
         """Forget all queries, for other requests."""
@@ -88,7 +91,7 @@ class Searches:
             rounds.wait()
         self.session.reset()
 
-    def rounds(self, spec: SearchSpec, guess: GuessModel) -> DeviceRounds[Any] | None:
+    def executor(self, spec: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
         """Rounds of a search that can stay on the device; None for all others.
 
         They are those of the same spec, or of another that has no live query, where their buffers
@@ -107,8 +110,8 @@ class Searches:
         return rounds
 
     def _make(
-        self, kind: type[DeviceRounds[Any]], spec: SearchSpec, guess: GuessModel
-    ) -> DeviceRounds[Any]:
+        self, kind: type[GraphExecutor[Any]], spec: SearchSpec, guess: GuessModel
+    ) -> GraphExecutor[Any]:
         idle = [each for each in self._rounds if not each.live_count]
         for rounds in idle:
             if isinstance(rounds, kind) and rounds.fits(spec, guess):
@@ -123,7 +126,7 @@ class Searches:
         return kind(self.session, spec, guess)
 
 
-class Lease:
+class Lease(Session):
     """A session in use by one batch; it is idle again where nobody holds the lease any more.
 
     Buffers and captured graphs so outlive a call: a query that comes alone finds them warm.
@@ -133,14 +136,32 @@ class Lease:
         self, searches: Searches, rounds_on_device: bool, give_back: Callable[[Searches], None]
     ) -> None:
         self._searches = searches
+        self._session = searches.session
         self._rounds_on_device = rounds_on_device
-        self.encode = searches.session.encode
-        self.step = searches.session.step
-        self.release = searches.session.release
-        self.keep_hidden_states = searches.session.keep_hidden_states
-        self.hidden_states = searches.session.hidden_states
         weakref.finalize(self, give_back, searches).atexit = False
 
-    def rounds(self, spec: SearchSpec, guess: GuessModel) -> DeviceRounds[Any] | None:
-        """The rounds of a search that can stay on the device; None for all others."""
-        return self._searches.rounds(spec, guess) if self._rounds_on_device else None
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode sources into free rows."""
+        self._session.encode(rows, sources)
+
+    def step(
+        self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
+    ) -> npt.NDArray[np.float32]:
+        """Log-probabilities after the nodes."""
+        return self._session.step(nodes, path_slots, block_count)
+
+    def release(self, row: int) -> None:
+        """Free a row."""
+        self._session.release(row)
+
+    def keep_hidden_states(self) -> None:
+        """Keep the last hidden state of every node from the next step on."""
+        self._session.keep_hidden_states()
+
+    def hidden_states(self, slots: Sequence[int]) -> Tensor:
+        """Last hidden states of nodes that were kept."""
+        return self._session.hidden_states(slots)
+
+    def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
+        """What runs a search that can stay on the device; None for all others."""
+        return self._searches.executor(search, guess) if self._rounds_on_device else None

@@ -10,14 +10,14 @@ import torch
 
 from molspec._native import LAYOUTS, GreedySpec, GuessModel, Hypothesis
 from molspec.engine.cuda import drafts
-from molspec.engine.cuda.rounds import LIVE, ROUNDS_AHEAD, DeviceRounds
+from molspec.engine.cuda.rounds import LIVE, ROUNDS_AHEAD, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
 _HEAD = LAYOUTS["GreedyAnswer"]
 
 
-class GreedyRounds(DeviceRounds[GreedySpec]):
+class GreedyRounds(GraphExecutor[GreedySpec]):
     """Greedy search on a session's device.
 
     Raises ValueError where the guess's vocabulary is not the model's.

@@ -41,7 +41,7 @@ _COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_token
 SpecT = TypeVar("SpecT")
 
 
-class DeviceRounds(ABC, Generic[SpecT]):
+class GraphExecutor(ABC, Generic[SpecT]):
     """Rounds of one spec on a session's device; of another one behind it, where no query is live.
 
     A subclass has the buffers of its search and says what a round, a fresh row and an answer are.

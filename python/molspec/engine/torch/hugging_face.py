@@ -18,6 +18,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from molspec.engine.packing import BLOCK_POSITIONS
+from molspec.engine.session import Session
 from molspec.engine.torch.adapters import device_of
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
 from molspec.engine.torch.memories import Memories
@@ -34,7 +35,7 @@ from molspec.engine.torch.module import (
 from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
 
-class HuggingFaceSession:
+class HuggingFaceSession(Session):
     """A batch of queries on a model of transformers. Rows are free until `encode`, after `release`.
 
     Warns where the model's generation config asks `generate` for more than the model's own

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from molspec import ops
 from molspec.engine import host
+from molspec.engine.session import Session
 from molspec.engine.torch.memories import Memories
 from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
@@ -48,7 +49,7 @@ class EncoderDecoder:
         return self.decode(target_ids, memory, mask, offset if self.takes_offsets else None)
 
 
-class ModuleSession:
+class ModuleSession(Session):
     """A batch of queries on an `EncoderDecoder`. Rows are free until `encode`, after `release`."""
 
     def __init__(self, model: EncoderDecoder, query_count: int) -> None:

@@ -1,0 +1,262 @@
+"""Requests that come and go: from `submit` to an answer, in the rows of one running batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import count
+from threading import Lock, RLock
+from typing import Generic, TypeVar
+
+import torch
+
+from molspec._native import Decoded, GuessModel
+from molspec.decoding.drafter import wants_hidden_states
+from molspec.decoding.round import HostExecutor, Source, Strategy
+from molspec.decoding.statistics import Statistics, Stopwatch
+from molspec.engine.session import Executor, Session
+
+AnswerT = TypeVar("AnswerT")
+
+
+class Request(ABC, Generic[AnswerT]):
+    """A query from `submit` to its answer. A subclass reads it and makes its answer."""
+
+    #: By which its answer is known; above 0 once it is submitted.
+    ticket: int = 0
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.strategy = strategy
+        #: What is decoded for it, each in a row of the batch, and how many have been given one.
+        self.sources: Sequence[Source] = ()
+        self.begun = 0
+        #: Of each of its rows the place in sources; and by those places what was found.
+        self.rows: dict[int, int] = {}
+        self.found: dict[int, Decoded] = {}
+
+    @abstractmethod
+    def read(self) -> Sequence[Source]:
+        """What is to be decoded: at least one source. Raises ValueError where it is unreadable."""
+
+    @abstractmethod
+    def answer(self, found: Sequence[Decoded]) -> AnswerT | None:
+        """The answer, of what was found for each source; None for another try, by `strategy`."""
+
+    @abstractmethod
+    def fail(self, error: Exception) -> AnswerT:
+        """The answer to a query that cannot be read or decoded."""
+
+
+class SourceRequest(Request[Decoded]):
+    """A request of token ids, for callers whom an error of one source ends."""
+
+    def __init__(self, source: Source, strategy: Strategy) -> None:
+        super().__init__(strategy)
+        self._source = source
+
+    def read(self) -> Sequence[Source]:
+        """The source."""
+        return [self._source]
+
+    def answer(self, found: Sequence[Decoded]) -> Decoded:
+        """What was decoded."""
+        return found[0]
+
+    def fail(self, error: Exception) -> Decoded:
+        """Raises the error."""
+        raise error
+
+
+class Scheduler(Generic[AnswerT]):
+    """Gives the rows of a batch to requests, in their order, and steps the batch.
+
+    A request is read when there is a free row, and leaves with its answer as soon as it is done;
+    the next one takes its rows. What is found for a source does not depend on the others, and a
+    request that fails fails alone.
+
+    Threads may share a scheduler: `add` never waits for a step, the other methods wait for the one
+    that is being done, and steps are done one after the other.
+
+    statistics: kept up to date, where given.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        guess: GuessModel,
+        batch_size: int,
+        statistics: Statistics | None = None,
+    ) -> None:
+        self.batch_size = batch_size
+        self.statistics = Statistics() if statistics is None else statistics
+        self._watch = Stopwatch(self.statistics.seconds)
+        self._session = session
+        self._guess = guess
+        self._host = HostExecutor(session, guess, batch_size, self._watch)
+        self._executors: list[HostExecutor | Executor] = [self._host]
+        self._tickets = count(1)
+        self._free_rows = list(range(batch_size))
+        #: Requests with sources that have no row yet.
+        self._waiting: deque[Request[AnswerT]] = deque()
+        #: All that are not answered, by ticket; and by row, with what runs it.
+        self._requests: dict[int, Request[AnswerT]] = {}
+        self._rows: dict[int, tuple[Request[AnswerT], HostExecutor | Executor | None]] = {}
+        self._stepping = RLock()
+        self._submitting = Lock()
+
+    @property
+    def live_count(self) -> int:
+        """Queries that are not answered."""
+        return len(self._requests)
+
+    def add(self, request: Request[AnswerT]) -> int:
+        """Let a request wait for rows; return the ticket that its answer will have.
+
+        Raises ValueError where its drafter needs what the engine cannot give.
+        """
+        if wants_hidden_states(request.strategy.drafter):
+            self._session.keep_hidden_states()
+        with self._submitting:
+            request.ticket = next(self._tickets)
+            self._requests[request.ticket] = request
+            self._waiting.append(request)
+        return request.ticket
+
+    def step(self, until_answered: bool = False) -> list[tuple[int, AnswerT]]:
+        """Do a round of all live queries; return what is answered, with the tickets.
+
+        until_answered: do as many as can be done at once, until a query is answered at the most:
+            for callers with nothing to submit meanwhile.
+        """
+        with self._stepping:
+            if not torch.is_inference_mode_enabled():
+                return self._step(until_answered)
+            with torch.inference_mode(False):  # caches made inside could not be written outside
+                return self._step(until_answered)
+
+    def finish(self) -> Iterator[tuple[int, AnswerT]]:
+        """Step until everything is answered."""
+        while self.live_count:
+            yield from self.step(until_answered=True)
+
+    def cancel(self, ticket: int) -> None:
+        """Forget a query and free its rows. Raises ValueError unless it is still to be answered."""
+        with self._stepping:
+            if ticket not in self._requests:
+                raise ValueError(f"ticket is {ticket!r}: expected one that is not answered")
+            self._leave(self._requests[ticket])
+
+    def _step(self, until_answered: bool) -> list[tuple[int, AnswerT]]:
+        answered = self._admit()
+        for executor in self._executors:
+            if not executor.live_count:
+                continue
+            calls = executor.decoder_calls
+            done = executor.run(until_answered)
+            self._watch.charge("step")
+            self.statistics.decoder_calls += executor.decoder_calls - calls
+            for each, (request, place) in [(each, self._free(each.query)) for each in done]:
+                if isinstance(each, Decoded):
+                    self.statistics.add(each)
+                    request.found[place] = each
+                    if len(request.found) == len(request.sources):
+                        answered += self._answer(request)
+                elif request.ticket in self._requests:
+                    answered.append(self._fail(request, each.error))
+        return answered
+
+    def _admit(self) -> list[tuple[int, AnswerT]]:
+        """Give free rows to requests that wait, encoded together; return what fails."""
+        answered = []
+        sources: dict[int, Source] = {}
+        while self._free_rows and self._waiting:
+            request = self._waiting[0]
+            try:
+                request.sources = request.sources or request.read()
+            except Exception as error:
+                answered.append(self._fail(request, error))
+                continue
+            for source in request.sources[request.begun :][: len(self._free_rows)]:
+                row = self._free_rows.pop()
+                request.rows[row] = request.begun
+                request.begun += 1
+                self._rows[row] = request, None
+                sources[row] = source
+            if request.begun == len(request.sources):
+                self._waiting.popleft()
+        self._watch.charge("text")
+        if not sources:
+            return answered
+        errors = self._encode(sources)
+        self._watch.charge("encode")
+        for row, source in sources.items():
+            if row not in self._rows:
+                continue  # another source of its request has failed
+            request, _ = self._rows[row]
+            try:
+                if row in errors:
+                    raise errors[row]
+                self._rows[row] = request, self._start(row, request.strategy, source)
+            except Exception as error:
+                answered.append(self._fail(request, error))
+        return answered
+
+    def _encode(self, sources: dict[int, Source]) -> dict[int, Exception]:
+        """Encode sources into rows, each alone where that fails; return errors by row."""
+        rows, ids = list(sources), [source.encoder_ids for source in sources.values()]
+        try:
+            self._session.encode(rows, ids)
+        except Exception as error:
+            for row in rows:
+                self._session.release(row)
+            if len(rows) == 1:
+                return {rows[0]: error}
+            errors: dict[int, Exception] = {}
+            for row, source in sources.items():
+                errors |= self._encode({row: source})
+            return errors
+        return {}
+
+    def _start(self, row: int, strategy: Strategy, source: Source) -> HostExecutor | Executor:
+        if strategy.drafter is None:
+            executor = self._session.executor(strategy.search, self._guess)
+            if executor is not None:
+                executor.start(row, source.token_ids)
+                if executor not in self._executors:
+                    self._executors.append(executor)
+                return executor
+        self._host.start(row, strategy, source)
+        return self._host
+
+    def _answer(self, request: Request[AnswerT]) -> list[tuple[int, AnswerT]]:
+        answer = request.answer([request.found[place] for place in range(len(request.sources))])
+        if answer is None:
+            request.begun, request.found = 0, {}
+            self._waiting.appendleft(request)
+            return []
+        del self._requests[request.ticket]
+        return [(request.ticket, answer)]
+
+    def _fail(self, request: Request[AnswerT], error: Exception) -> tuple[int, AnswerT]:
+        self._leave(request)
+        return request.ticket, request.fail(error)
+
+    def _leave(self, request: Request[AnswerT]) -> None:
+        """Let go of a request that is not answered, and of its rows."""
+        del self._requests[request.ticket]
+        with self._submitting:  # nothing may be added while it is looked for
+            if request in self._waiting:
+                self._waiting.remove(request)
+        for row in list(request.rows):
+            executor = self._rows[row][1]
+            if executor is not None:
+                executor.cancel(row)
+            self._free(row)
+
+    def _free(self, row: int) -> tuple[Request[AnswerT], int]:
+        """Free a row; return the request that had it, and the place of its source."""
+        request, _ = self._rows.pop(row)
+        self._session.release(row)
+        self._free_rows.append(row)
+        return request, request.rows.pop(row)

@@ -1,0 +1,232 @@
+"""A drafter, or an encoder, that fails for one query: its error, its row, the others' answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+import pytest
+
+import molspec
+from molspec import Decoder, PredictOptions, Result, ops
+from molspec.checkpoints.folder import write
+from molspec.drafting import DraftTree, ModelDraft, Path, merged
+from molspec.engine.cpu.engine import NativeEngine
+from molspec.predictor import Model
+from tests import tiny
+from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
+
+QUERIES = tiny.QUERIES[:7]
+#: The query that fails.
+BAD = 3
+BAD_IDS = tiny.VOCABULARY.encode(QUERIES[BAD])
+CHOICES: tuple[dict[str, Any], ...] = ({"max_length": 12}, {"n_best": 3, "max_length": 9})
+
+
+class Failing:
+    """Copies the source, and fails as it is told to for one query."""
+
+    def __init__(self, method: str, trees: Callable[[int], Any] | None = None) -> None:
+        self._method = method
+        self._trees = trees
+        self.live: dict[int, list[int]] = {}
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        assert row not in self.live
+        self._fail("start", list(source_ids))
+        self.live[row] = list(source_ids)
+
+    def propose(self, paths: Sequence[Path]) -> Any:
+        trees: list[Any] = []
+        for path in paths:
+            source = self.live[path.row]
+            self._fail("propose", source)
+            if self._trees is not None and source == BAD_IDS:
+                trees += self._trees(len(paths))
+                continue
+            drafted = source[len(path.token_ids) :][:4]
+            chain = range(len(drafted))
+            trees.append(
+                DraftTree(drafted, [i - 1 for i in chain], [-0.1 * (i + 1) for i in chain])
+            )
+        return trees
+
+    def release(self, row: int) -> None:
+        self._fail("release", self.live.pop(row))
+
+    def _fail(self, method: str, source_ids: Sequence[int]) -> None:
+        if method == self._method and source_ids == BAD_IDS:
+            raise LookupError("nothing is known of this one")
+
+
+FAULTS: dict[str, tuple[Callable[[], Failing], str]] = {
+    "start": (lambda: Failing("start"), "start: LookupError: nothing is known of this one"),
+    "propose": (lambda: Failing("propose"), "propose: LookupError: nothing is known of this one"),
+    "release": (lambda: Failing("release"), "release: LookupError: nothing is known of this one"),
+    "too few trees": (lambda: Failing("", lambda _: []), "propose: ValueError: gave 0 trees"),
+    "too many trees": (
+        lambda: Failing("", lambda _: [DraftTree()] * 2),
+        "propose: ValueError: gave 2 trees: expected 1",
+    ),
+    "no tree": (lambda: Failing("", lambda _: [None]), "propose: TypeError: "),
+    "no such token": (
+        lambda: Failing("", lambda _: [DraftTree([99], [-1], [0.0])]),
+        r"propose: ValueError: .*token_ids\[0\] is 99: expected 0 to 12",
+    ),
+    "no such parent": (
+        lambda: Failing("", lambda _: [DraftTree([5], [0], [0.0])]),
+        r"propose: ValueError: .*parents\[0\] is 0: expected -1 to -1",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return tiny.model()
+
+
+def answered(decoder: Decoder) -> dict[int, Result]:
+    found: dict[int, Result] = {}
+    while decoder.live_count:
+        found.update(decoder.step())
+    return found
+
+
+@pytest.mark.parametrize("options", CHOICES, ids=str)
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_query_concerned_fails_alone(
+    model: Model, fault: str, batch_size: int, options: dict[str, Any]
+) -> None:
+    make, message = FAULTS[fault]
+    drafter = make()
+    expected = model.predict(QUERIES, drafter="none", **options)
+    decoder = Decoder(model, batch_size)
+    asked = PredictOptions(**options, drafter=drafter)
+    for _ in range(2 * batch_size):  # every row is needed again
+        tickets = [decoder.submit(query, asked) for query in QUERIES]
+        found = answered(decoder)
+        assert sorted(found) == tickets
+        for index, ticket in enumerate(tickets):
+            if index == BAD:
+                error = found[ticket].error
+                assert error is not None
+                assert error.startswith("drafter Failing failed in ")
+                with pytest.raises(ValueError, match=message):
+                    raise ValueError(error)
+            else:
+                assert found[ticket].predictions == expected[index].predictions
+    assert drafter.live == {}
+
+
+@pytest.mark.parametrize("method", ["start", "propose", "release"])
+def test_a_part_of_a_merged_drafter_fails_for_its_query_alone(model: Model, method: str) -> None:
+    faulty, well = Failing(method), Failing("")
+    expected = model.predict(QUERIES, drafter="none", max_length=12)
+    for parts in ((faulty, well), (well, faulty)):
+        drafter = merged(*parts, "tree", node_budget=8)
+        found = model.predict(QUERIES, drafter=drafter, max_length=12)
+        assert found[BAD].error is not None
+        assert [r.predictions for i, r in enumerate(found) if i != BAD] == [
+            r.predictions for i, r in enumerate(expected) if i != BAD
+        ]
+        assert faulty.live == well.live == {}
+
+
+def test_a_drafter_that_fails_for_all_fails_them_alone(model: Model) -> None:
+    class Broken(Failing):
+        def propose(self, paths: Sequence[Path]) -> Any:
+            raise RuntimeError(f"{len(paths)}")
+
+    decoder = Decoder(model, 4)
+    broken = [decoder.submit(query, PredictOptions(drafter=Broken(""))) for query in QUERIES]
+    others = [decoder.submit(query) for query in QUERIES]
+    found = answered(decoder)
+    for ticket in broken:
+        assert found[ticket].error == "drafter Broken failed in propose: RuntimeError: 1"
+    assert [found[ticket] for ticket in others] == list(model.predict(QUERIES))
+
+
+def test_a_drafter_that_fails_is_cancelled_with_its_query(model: Model) -> None:
+    decoder = Decoder(model, 1)
+    drafter = Failing("release")
+    ticket = decoder.submit(QUERIES[BAD], PredictOptions(drafter=drafter, max_length=50))
+    decoder.step()
+    decoder.cancel(ticket)
+    other = decoder.submit(QUERIES[0])
+    assert answered(decoder) == {other: model.predict([QUERIES[0]])[0]}
+
+
+def test_views_end_with_the_one_that_fails(model: Model) -> None:
+    decoder = Decoder(model, 3)
+    drafter = Failing("start")
+    options = PredictOptions(n_best=2, augmentations=4, canonical_queries=True, drafter=drafter)
+    tickets = [decoder.submit(query, options) for query in QUERIES]
+    assert sum(r.error is not None for r in answered(decoder).values()) == 1
+    assert drafter.live == {}
+    assert len(tickets) == len(QUERIES)
+
+
+def fail_to_encode(monkeypatch: pytest.MonkeyPatch, by: Callable[[Any], bool]) -> None:
+    """Let engines whose weights are such fail behind the source that fails."""
+    encode = ops.encode
+    begin, end = [BOS], [EOS]
+    bad = [*begin, *BAD_IDS, *end]
+
+    def failing(weights: Any, table: Any, source_ids: Any, *rest: Any) -> None:
+        ids = source_ids.tolist()
+        if by(weights) and any(ids[at : at + len(bad)] == bad for at in range(len(ids))):
+            raise RuntimeError("it overheats")
+        encode(weights, table, source_ids, *rest)
+
+    monkeypatch.setattr(ops, "encode", failing)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_source_that_the_engine_cannot_encode_fails_alone(
+    monkeypatch: pytest.MonkeyPatch, batch_size: int
+) -> None:
+    model = tiny.model()
+    expected = model.predict(QUERIES, max_length=12)
+    fail_to_encode(monkeypatch, lambda _: True)
+    decoder = Decoder(model, batch_size)
+    for _ in range(2 * batch_size):
+        tickets = [decoder.submit(query, PredictOptions(max_length=12)) for query in QUERIES]
+        found = answered(decoder)
+        assert found[tickets.pop(BAD)].error == "RuntimeError: it overheats"
+        assert [found[t] for t in tickets] == [r for i, r in enumerate(expected) if i != BAD]
+
+
+def test_a_source_that_a_drafting_model_cannot_encode_fails_alone(
+    model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: FilePath
+) -> None:
+    write(tiny.checkpoint(2), tmp_path / "small")
+    expected = model.predict(QUERIES, drafter="none", max_length=12)
+    assert isinstance(model.engine, NativeEngine)
+    own = model.engine.packed.weights
+    fail_to_encode(monkeypatch, lambda weights: weights is not own)
+    drafter = ModelDraft(tmp_path / "small", gamma=3)
+    found = model.predict(QUERIES, drafter=drafter, max_length=12, batch_size=4)
+    error = "drafter ModelDrafter failed in propose: RuntimeError: it overheats"
+    assert [result.error for result in found] == [
+        error if i == BAD else None for i in range(len(QUERIES))
+    ]
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.error or mine.predictions == other.predictions
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_decode_raises_what_a_drafter_raised() -> None:
+    theirs = PlainTransformer(tiny.VOCABULARY.size)
+    source_ids = [[BOS, *tiny.VOCABULARY.encode(query), EOS] for query in QUERIES]
+    with pytest.raises(RuntimeError, match=r"^drafter Failing failed in start: Look"):
+        molspec.decode(
+            theirs,
+            source_ids,
+            bos_id=BOS,
+            eos_id=EOS,
+            pad_id=PAD,
+            max_length=8,
+            drafter=Failing("start"),
+        )
