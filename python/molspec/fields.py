@@ -88,8 +88,8 @@ def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
         count = check_count(each.name, value, most, 1 if least is None else int(least))
         object.__setattr__(settings, each.name, count)
     elif float in kinds:
-        above, most = each.metadata.get("above"), each.metadata.get("most")
-        check_number(each.name, value, math.inf if most is None else most, above)
+        above, most, least = (each.metadata.get(name) for name in ("above", "most", "least"))
+        check_number(each.name, value, math.inf if most is None else most, above, least or 0)
 
 
 def _is_number(value: Any) -> bool:
@@ -118,15 +118,18 @@ def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1
     return count
 
 
-def check_number(name: str, value: Any, most: float = math.inf, above: float | None = None) -> None:
-    """Raise ValueError, naming the option, unless its value is a number from 0, or above, to most.
+def check_number(
+    name: str, value: Any, most: float = math.inf, above: float | None = None, least: float = 0
+) -> None:
+    """Raise ValueError, naming the option, unless its value is a number from `least` to `most`.
 
-    above: what the number must be greater than, in place of at least 0.
+    above: what the number must be greater than, in place of at least `least`.
     """
-    if _is_number(value) and (value >= 0 if above is None else above < value) and value <= most:
+    if _is_number(value) and value <= most and (value >= least if above is None else value > above):
         return
     if above is None:
-        expected = "a number of at least 0" if most == math.inf else f"a number from 0 to {most:g}"
+        until = "" if most == math.inf else f" to {most:g}"
+        expected = f"a number from {least:g}{until}" if until else f"a number of at least {least:g}"
     else:
         until = "" if most == math.inf else f", at most {most:g}"
         expected = f"a number above {above:g}{until}"

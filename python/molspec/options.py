@@ -181,9 +181,10 @@ class PredictOptions:
     temperature: float = setting(
         1.0,
         "Log-probabilities are divided by it: below 1 likely tokens become likelier.",
-        more="Predictions have the model's own log_prob, at temperature 1.",
+        more="From 0.001 to 1000. Predictions have the model's own log_prob, at temperature 1.",
         group=SAMPLES,
-        above=0,
+        least=0.001,
+        most=1000,
     )
     top_k: int | None = setting(
         None, "Draw among the top_k likeliest tokens.", group=SAMPLES, most=1_000_000

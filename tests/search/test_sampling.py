@@ -195,11 +195,13 @@ def test_equal_samples_become_one_with_their_count(model: Model) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0}, "temperature is 0: expected a number above 0"),
-        ({"temperature": -1.0}, "temperature is -1.0: expected a number above 0"),
-        ({"temperature": math.nan}, "temperature is nan: expected a number above 0"),
-        ({"temperature": math.inf}, "temperature is inf: expected a number above 0"),
-        ({"temperature": "1"}, "temperature is '1': expected a number above 0"),
+        ({"temperature": 0}, "temperature is 0: expected a number from 0.001 to 1000"),
+        ({"temperature": -1.0}, "temperature is -1.0: expected a number from 0.001 to 1000"),
+        ({"temperature": math.nan}, "temperature is nan: expected a number from 0.001 to 1000"),
+        ({"temperature": math.inf}, "temperature is inf: expected a number from 0.001 to 1000"),
+        ({"temperature": "1"}, "temperature is '1': expected a number from 0.001 to 1000"),
+        ({"temperature": 1e-320}, "temperature is 1e-320: expected a number from 0.001 to 1000"),
+        ({"temperature": 10**400}, "temperature is 10{20}0*: expected a number from 0.001 to 1000"),
         ({"top_p": 0.0}, "top_p is 0.0: expected a number above 0, at most 1"),
         ({"top_p": 1.5}, "top_p is 1.5: expected a number above 0, at most 1"),
         ({"top_p": math.nan}, "top_p is nan: expected a number above 0, at most 1"),

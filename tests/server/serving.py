@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from molspec.server.app import make_app
+from molspec.server.connections import Protocol
 from molspec.server.limits import Limits
 from molspec.server.processes import listen, url_of
 from molspec.server.service import Service
@@ -46,7 +47,7 @@ class _Server(uvicorn.Server):
 def running(app: FastAPI) -> Iterator[str]:
     """The application at a URL, stopped as SIGTERM would stop it."""
     with listen("127.0.0.1", 0) as taken:
-        server = _Server(uvicorn.Config(app, log_level="warning"))
+        server = _Server(uvicorn.Config(app, http=Protocol, log_level="warning"))
         thread = Thread(target=server.run, args=([taken],))
         thread.start()
         try:
@@ -59,7 +60,9 @@ def running(app: FastAPI) -> Iterator[str]:
 
 
 @contextmanager
-def serving(given: Service | None = None, keys: tuple[str, ...] = ()) -> Iterator[str]:
+def serving(
+    given: Service | None = None, keys: tuple[str, ...] = (), hosts: tuple[str, ...] = ()
+) -> Iterator[str]:
     """The whole server at a URL."""
-    with running(make_app(given or service(), keys)) as url:
+    with running(make_app(given or service(), keys, hosts)) as url:
         yield url

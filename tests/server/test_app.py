@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import base64
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 import molspec.server
+from molspec.server import connections, guards
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from tests.server.serving import serving
@@ -54,6 +58,51 @@ def test_every_query_is_counted_with_what_became_of_it(client: httpx.Client) -> 
     assert grown('molspec_request_seconds_count{path="/v1/predict",status="200"}') == 1
     assert client.get("/no/such").status_code == 404
     assert not any("/no/such" in name for name in counts(client))
+
+
+@pytest.mark.parametrize("host", ["elsewhere.example", "localhost.example:80", "[::2]:80", ""])
+def test_a_host_that_is_not_named_is_refused(host: str, guarded: str) -> None:
+    refused = httpx.get(f"{guarded}/healthz", headers={"Host": host})
+    assert refused.status_code == 400
+    assert "expected one of localhost, [::1]; --allowed-host" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "[::1]:8000", "[::1]"])
+def test_a_host_that_is_named_is_let_in(host: str, guarded: str) -> None:
+    assert httpx.get(f"{guarded}/healthz", headers={"Host": host}).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[str]:
+    """A server that has names."""
+    with serving(Service({}, Limits()), hosts=("localhost", "[::1]")) as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"", b""),
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\n", b""),
+        (
+            b"POST /v1/predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{",
+            b"HTTP/1.1 408 Request Timeout\r\n",
+        ),
+    ],
+)
+def test_a_request_that_does_not_come_to_its_end_is_closed(
+    url: str, monkeypatch: pytest.MonkeyPatch, sent: bytes, answer: bytes
+) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(guards, "REQUEST_SECONDS", 0.2)
+    found = urlsplit(url)
+    with socket.create_connection((found.hostname or "", found.port or 0), timeout=60) as client:
+        client.sendall(sent)
+        received = b""
+        while part := client.recv(4096):
+            received += part
+    assert received.startswith(answer)
+    assert bool(received) == bool(answer)
 
 
 def test_a_key_is_needed_where_there_are_keys(served: Service) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import math
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import httpx
 import pytest
 from pydantic import BaseModel
 
+from molspec.server import chemformer
+from molspec.server.limits import Limits
 from molspec.server.service import Service
 from molspec.text import canonicalise, other_spellings
+from tests.server.serving import service, serving
 
 #: As requests 2.32 writes it, for AiZynthFinder's ChemformerBasedExpansionStrategy
 #: (`requests.post(url, json=[...], params={"n_beams": 10})`) and for ASKCOS' wrappers
@@ -140,6 +145,12 @@ def test_askcos_as_its_wrapper_asks(url: str, served: Service) -> None:
             422,
             "n_augments is 99: expected 1 to 4",
         ),
+        (  # 21 of them are too many queries, and 4 x 19 spellings fit
+            "/chemformer-api/compound_log_likelihood?n_augments=4",
+            {"reactants": ["C"] * 21, "products": ["C"] * 21},
+            422,
+            "queries has 21 items: expected at most 20",
+        ),
     ],
 )
 def test_wrong_use_is_refused(
@@ -149,3 +160,34 @@ def test_wrong_use_is_refused(
     response = client.post(path, content=json.dumps(body), headers=headers)
     assert response.status_code == status
     assert told in json.dumps(response.json()["detail"])
+
+
+def test_more_spellings_than_ever_may_wait_are_refused() -> None:
+    limits = Limits(queries=20, augmentations=20, waiting=50)
+    body = {"reactants": ["C"] * 10, "products": ["C"] * 10}
+    with serving(service(limits)) as url:
+        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=20"
+        response = httpx.post(path, json=body)
+    assert response.status_code == 422
+    assert "n_augments is 20: expected at most 5 for 10 reactions" in response.text
+
+
+def test_spelling_keeps_nobody_waiting(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = Event(), Event()
+
+    def waiting(target: str, count: int) -> list[str]:
+        begun.set()
+        assert go.wait(60)
+        return [target]
+
+    monkeypatch.setattr(chemformer, "_spellings", waiting)
+    path = "/chemformer-api/compound_log_likelihood"
+    body = {"reactants": ["C"], "products": ["C"]}
+    with ThreadPoolExecutor(1) as pool:
+        long = pool.submit(client.post, f"{path}?n_augments=2", json=body)
+        assert begun.wait(60)
+        assert client.get("/healthz", timeout=10).status_code == 200
+        go.set()
+        assert long.result().status_code == 200

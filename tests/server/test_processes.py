@@ -146,9 +146,25 @@ def test_wrong_use_is_told_in_a_line(
 
 def test_a_port_that_is_taken_is_told(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
     with listen("127.0.0.1", 0) as taken:
-        taken.listen()
-        assert run("serve", "--port", str(taken.getsockname()[1])) == 2
-    assert "in use" in capfd.readouterr().err
+        port = taken.getsockname()[1]
+        assert run("serve", "--port", str(port)) == 2
+    assert capfd.readouterr().err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("wrong", "molspec: the model is damaged\n"), ("dying", "3 processes in a row ended")],
+)
+def test_processes_that_cannot_start_end_the_server(what: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.server.dying", what],
+        capture_output=True,
+        text=True,
+        timeout=_WAIT,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_missing_extra_is_told(

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
+from threading import Event
 from typing import Any
 
 import httpx
 import pytest
 
 from molspec import PredictOptions
-from molspec.files import FORMATS, OutputContext, Query, ask
+from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, ask, prepare_query
+from molspec.server import v1
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 
@@ -120,7 +123,7 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"samples": 0}, "samples", "samples is 0"),
         ({"samples": 2, "n_best": 2}, "n_best", "expected 1, it cannot be combined"),
         ({"temperature": 0.5}, "temperature", "expected samples with it"),
-        ({"samples": 2, "temperature": 0}, "temperature", "expected a number above 0"),
+        ({"samples": 2, "temperature": 0}, "temperature", "expected a number from 0.001"),
         ({"samples": 2, "top_k": 0}, "top_k", "top_k is 0"),
         ({"samples": 2, "top_p": 1.5}, "top_p", "top_p is 1.5"),
         ({"samples": 2, "seed": -1}, "seed", "seed is -1"),
@@ -236,6 +239,29 @@ def test_time_that_is_up_is_an_error_of_each_query(client: httpx.Client) -> None
     }
     results = client.post("/v1/predict", json=body).json()["results"]
     assert results[-1]["error"] == "not answered within 0.05 s"
+
+
+def test_what_rdkit_does_keeps_nobody_waiting(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Salts are taken off, and results are written, beside the event loop; their time counts."""
+    begun, go = Event(), Event()
+
+    def waiting(query: Query, strip_salts: bool) -> PreparedQuery:
+        begun.set()
+        assert go.wait(60)
+        return prepare_query(query, strip_salts)
+
+    monkeypatch.setattr(v1, "prepare_query", waiting)
+    body = {"model": "retro", "queries": ["C.Cl"], "strip_salts": True, "seconds": 0.2}
+    with ThreadPoolExecutor(1) as pool:
+        long = pool.submit(client.post, "/v1/predict", json=body)
+        assert begun.wait(60)
+        assert client.get("/healthz", timeout=10).status_code == 200
+        time.sleep(0.3)
+        go.set()
+        (result,) = long.result().json()["results"]
+    assert result["error"] == "not answered within 0.2 s"
 
 
 def test_models_are_those_named_at_the_start(client: httpx.Client) -> None:

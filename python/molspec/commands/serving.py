@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,19 @@ from molspec.console.usage import (
 from molspec.server.limits import Limits
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+
+#: Names of a server that only this machine reaches.
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")
+
+
+class LogLevel(str, Enum):
+    """What is logged: this and what is more severe."""
+
+    error = "error"
+    warning = "warning"
+    info = "info"
+    debug = "debug"
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +64,19 @@ def serve_command(
     api_key_file: Annotated[
         Path | None, typer.Option(help="A key a line: requests need one of them.")
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name by which clients reach the server; may be repeated. On 127.0.0.1 that and "
+            "localhost are names without it, elsewhere any name is."
+        ),
+    ] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="What is logged to standard error.")
+    ] = LogLevel.warning,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log a line for each request, without its body.")
+    ] = False,
     *,
     limits: Limits,
 ) -> None:
@@ -64,7 +91,8 @@ def serve_command(
             ) from error
         settings = Settings(
             *(_models(models), device, dtype, threads, batch_size),
-            *(limits, _keys(api_key_file)),
+            *(limits, _keys(api_key_file), _hosts(host, allowed_host)),
+            *(log_level.value, access_log),
         )
         tell = Listening(tuple(name for name, _ in settings.models))
         with listen(host, port) as taken:
@@ -99,6 +127,13 @@ def _models(given: list[str] | None) -> list[tuple[str, str]]:
         found[name] = path or name
         locate(found[name])
     return list(found.items())
+
+
+def _hosts(host: str, given: list[str] | None) -> tuple[str, ...]:
+    """Names that a request may give; none where any will do."""
+    if host in _LOCAL:
+        return (*_LOCAL, *(given or ()))
+    return tuple(given or ())
 
 
 def _keys(file: Path | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from fastapi.staticfiles import StaticFiles
 from molspec import __version__
 from molspec.server import askcos, chemformer, drawings, metrics, v1
 from molspec.server.asking import WithdrawnError
-from molspec.server.guards import BodyGuard, KeyGuard, Timer
+from molspec.server.guards import BodyGuard, HostGuard, KeyGuard, Timer
 from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
@@ -40,8 +40,12 @@ class _AsciiJSON(JSONResponse):
         return json.dumps(content).encode()
 
 
-def make_app(service: Service, keys: Collection[str] = ()) -> FastAPI:
-    """Put everything together. At its end the application stops the service's models."""
+def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str] = ()) -> FastAPI:
+    """Put everything together. At its end the application stops the service's models.
+
+    keys: a request needs one of them. hosts: names of the server that a request may give; any
+        where there is none.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -65,6 +69,8 @@ def make_app(service: Service, keys: Collection[str] = ()) -> FastAPI:
     app.add_middleware(BodyGuard, most_bytes=service.limits.body_bytes)
     if keys:
         app.add_middleware(KeyGuard, keys=keys)
+    if hosts:
+        app.add_middleware(HostGuard, hosts=hosts)
     app.add_middleware(Timer)
     return app
 

@@ -71,12 +71,15 @@ class Asking:
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(self._coming.put_nowait, what)
 
-    async def answers(self, seconds: float) -> AsyncIterator[Answered]:
+    async def answers(self, seconds: float, spent: float = 0.0) -> AsyncIterator[Answered]:
         """The answers as they are done; after so many seconds errors in place of the others.
+
+        spent: seconds of them that have passed.
 
         Raises what `fail` was told.
         """
-        alarm = self._loop.call_later(seconds, self._coming.put_nowait, TimeoutError())
+        left = max(0.0, seconds - spent)
+        alarm = self._loop.call_later(left, self._coming.put_nowait, TimeoutError())
         try:
             while len(self.answered) < self.count:
                 coming = await self._coming.get()

@@ -20,6 +20,8 @@ _Texts = Annotated[list[Text], Body(min_length=1)]
 _Model = Annotated[str | None, Query(description="The first retro model if not given.")]
 _N_BEST = 10
 _AUGMENTS = 10
+#: Characters of a target that is written in other spellings; longer ones are scored as they are.
+_LONGEST = 1000
 
 
 def make_router(service: Service) -> APIRouter:
@@ -73,7 +75,17 @@ def make_router(service: Service) -> APIRouter:
             error = ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
             raise wrong_use(error, "query", "n_augments")
         targets = products if worker.model.task == "product" else reactants
-        spelt = [_spellings(target, n_augments) for target in targets]
+        try:
+            service.limits.check_count(targets)
+            if len(targets) * n_augments > service.limits.waiting:
+                raise ValueError(
+                    f"n_augments is {n_augments}: expected at most "
+                    f"{service.limits.waiting // len(targets)} for {len(targets)} reactions, as "
+                    f"{service.limits.waiting} spellings may wait on this server"
+                )
+        except ValueError as error:
+            raise wrong_use(error, "query", "n_augments") from error
+        spelt = await service.in_pieces(lambda target: _spellings(target, n_augments), targets)
         return await _best(service, request, worker, reactants, products, spelt)
 
     return router
@@ -95,7 +107,7 @@ def _predicted(text: str, result: Result) -> dict[str, Any]:
 
 
 def _spellings(target: str, count: int) -> list[str]:
-    canonical = canonicalise(target)
+    canonical = canonicalise(target) if len(target) <= _LONGEST else None
     others = [] if canonical is None else [canonical, *other_spellings(canonical, count)]
     return list(dict.fromkeys([target, *others]))[:count]
 

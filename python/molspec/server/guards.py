@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 from collections.abc import Callable, Collection
 from time import perf_counter
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from molspec.server import metrics
+from molspec.server.connections import REQUEST_SECONDS
 
 #: Open to all: whether the server lives, and the page, which asks for a key by itself.
 _OPEN = ("/healthz", "/readyz", "/", "/favicon.ico")
@@ -64,6 +67,26 @@ def _given_keys(scope: Scope) -> list[bytes]:
     return given
 
 
+class HostGuard:
+    """Lets in requests for the server's own names: a page elsewhere cannot rebind its own to it."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = tuple(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it with 400."""
+        given = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+        host = urlsplit(f"//{given}").netloc.rpartition("@")[2]
+        name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+        if scope["type"] != "http" or name.lower() in self._hosts:
+            await self._app(scope, receive, send)
+            return
+        expected = ", ".join(self._hosts)
+        detail = f"Host is {name!r}: expected one of {expected}; --allowed-host adds a name"
+        await JSONResponse({"detail": detail}, 400)(scope, receive, send)
+
+
 class BodyGuard:
     """Refuses bodies of more bytes than are read."""
 
@@ -81,8 +104,14 @@ class BodyGuard:
             await self._refuse(scope, receive, send)
             return
         body = b""
+        deadline = perf_counter() + REQUEST_SECONDS
         while True:
-            message = await receive()
+            try:
+                message = await asyncio.wait_for(receive(), deadline - perf_counter())
+            except asyncio.TimeoutError:
+                detail = f"the body did not come to its end within {REQUEST_SECONDS:g} s"
+                await self._refuse(scope, receive, send, 408, detail)
+                return
             if message["type"] != "http.request":
                 return  # the client is gone
             body += message.get("body", b"")
@@ -93,10 +122,13 @@ class BodyGuard:
                 break
         await self._app(scope, _after(body, receive), send)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(
+        self, scope: Scope, receive: Receive, send: Send, status: int = 413, detail: str = ""
+    ) -> None:
+        detail = detail or f"the body is too large: expected at most {self._most} bytes"
         refusal = JSONResponse(
-            {"detail": f"the body is too large: expected at most {self._most} bytes"},
-            413,
+            {"detail": detail},
+            status,
             {"Connection": "close"},  # what is left of it is not read
         )
         await refusal(scope, receive, send)
@@ -124,6 +156,7 @@ class Timer:
             await self._app(scope, receive, send)
             return
         begin, status = perf_counter(), 499  # where nothing is sent, the client is gone
+        scope["molspec.arrival"] = begin
 
         async def sent(message: Message) -> None:
             nonlocal status

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
 from threading import Thread
 from types import FrameType
 
+import typer
 import uvicorn
 
+from molspec.console.usage import (
+    UsageError,
+    one_line_errors,
+    value_errors_are_usage_errors,
+)
+from molspec.server.connections import Protocol
 from molspec.server.metrics import FOLDER_VARIABLE
 from molspec.server.settings import Settings
 
 #: Seconds between looks at the processes, and before one that ended is started again.
 _LOOK = 0.2
 _PAUSE = 1.0
+#: Processes that end in a row before they listen, until none is started any more.
+_MOST_FAILURES = 3
+#: Connections that wait to be accepted.
+_BACKLOG = 2048
 #: Seconds in which requests of connections that were taken may still arrive at a stop.
 _LAST_READ = 0.2
+#: The status of a command that cannot be carried out as given.
+_WRONG_USE = 2
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 #: Is told where the server listens, when it does.
@@ -39,9 +55,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
-    except OSError:
+        taken.listen(_BACKLOG)  # until then another server can bind the same port
+    except OSError as error:
         taken.close()
-        raise
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     return taken
 
 
@@ -77,18 +94,25 @@ def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
     """
     config = uvicorn.Config(
         settings.app(),
-        log_level="warning",
-        access_log=False,  # queries are their askers' own
+        http=Protocol,
+        log_level=settings.log_level,
+        access_log=settings.access_log,
         server_header=False,
         timeout_keep_alive=30,
     )
+    if settings.access_log:
+        logging.getLogger("uvicorn.access").setLevel(logging.INFO)
     _Server(config, lambda: tell(url_of(taken))).run([taken])
 
 
 def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -> None:
     """Serve in so many processes, each with the models, that take requests from one port.
 
-    One that ends is started again. Where this process ends, by whatever, they do.
+    The first one shows that the models can be served; one that ends later is started again. Where
+    this process ends, by whatever, they do.
+
+    Raises typer.Exit with the status of a process that could not be started, which has said why,
+    and UsageError where several in a row end before they listen.
     """
     stopping: list[int] = []
 
@@ -99,29 +123,57 @@ def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -
         signal.signal(number, stop)
     with tempfile.TemporaryDirectory(prefix="molspec-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        processes = [_started(settings, taken, tell) for _ in range(count)]
-        while not stopping:
-            time.sleep(_LOOK)
-            for place, process in enumerate(processes):
-                if not process.is_alive() and not stopping:
+        processes = [_Process(settings, taken, tell)]
+        failures = 0
+        try:
+            while not stopping:
+                time.sleep(_LOOK)
+                if processes[0].listens.is_set() and len(processes) < count:
+                    processes += [_Process(settings, taken, tell) for _ in range(count - 1)]
+                for place, process in enumerate(processes):
+                    if process.is_alive() or stopping:
+                        continue
+                    failures = 0 if process.listens.is_set() else failures + 1
+                    if failures and process.exitcode == _WRONG_USE:
+                        raise typer.Exit(_WRONG_USE)
+                    if failures == _MOST_FAILURES:
+                        raise UsageError(
+                            f"{failures} processes in a row ended before they listened, the last "
+                            f"with status {process.exitcode}"
+                        )
                     time.sleep(_PAUSE)
-                    processes[place] = _started(settings, taken, tell)
-        taken.close()
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+                    processes[place] = _Process(settings, taken, tell)
+        finally:
+            taken.close()
+            for process in processes:
+                process.end()
+            for process in processes:
+                process.join()
 
 
-def _started(settings: Settings, taken: socket.socket, tell: Tell) -> BaseProcess:
-    process = multiprocessing.get_context("spawn").Process(
-        target=_run_beside, args=(settings, taken, tell)
-    )
-    process.start()
-    return process
+class _Process:
+    """One of several that serve."""
+
+    def __init__(self, settings: Settings, taken: socket.socket, tell: Tell) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.listens = context.Event()
+        self._process = context.Process(
+            target=_run_beside, args=(settings, taken, tell, self.listens)
+        )
+        self._process.start()
+        self.is_alive, self.end, self.join = (
+            self._process.is_alive,
+            self._process.terminate,
+            self._process.join,
+        )
+
+    @property
+    def exitcode(self) -> int | None:
+        """Its status, where it has ended."""
+        return self._process.exitcode
 
 
-def _run_beside(settings: Settings, taken: socket.socket, tell: Tell) -> None:
+def _run_beside(settings: Settings, taken: socket.socket, tell: Tell, listens: Event) -> None:
     """Serve as one of several processes, as long as the one that started this lives."""
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -130,5 +182,13 @@ def _run_beside(settings: Settings, taken: socket.socket, tell: Tell) -> None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
 
+    def listening(url: str) -> None:
+        listens.set()
+        tell(url)
+
     Thread(target=leave_with, args=(parent,), daemon=True).start()
-    run(settings, taken, tell)
+    try:
+        with one_line_errors(), value_errors_are_usage_errors():
+            run(settings, taken, listening)
+    except typer.Exit as error:
+        sys.exit(error.exit_code)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any
+from time import perf_counter
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -20,6 +22,9 @@ from molspec.server.limits import Limits
 from molspec.server.worker import Worker
 from molspec.task import Task
 from molspec.text import is_text
+
+ItemT = TypeVar("ItemT")
+MadeT = TypeVar("MadeT")
 
 
 def _is_text(text: str) -> str:
@@ -59,6 +64,22 @@ class Service:
 
     workers: Mapping[str, Worker]
     limits: Limits
+    #: Runs what RDKit does, piece by piece, so that neither the event loop nor a short request
+    #: waits for a long one. RDKit holds Python's lock: more threads would be no faster.
+    texts: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="molspec texts")
+    )
+
+    async def in_pieces(
+        self, function: Callable[[ItemT], MadeT], items: Sequence[ItemT], size: int = 1
+    ) -> list[MadeT]:
+        """The function of every item, worked out beside the event loop, `size` items at a time."""
+        loop = asyncio.get_running_loop()
+        made: list[MadeT] = []
+        for start in range(0, len(items), size):
+            piece = items[start : start + size]
+            made += await loop.run_in_executor(self.texts, list, map(function, piece))
+        return made
 
     def worker(self, name: str) -> Worker:
         """The model of a name, as given at the start. Raises UnknownModelError."""
@@ -93,6 +114,8 @@ class Service:
     ) -> AsyncIterator[Answered]:
         """Results as they are done, until the client goes away or time is up.
 
+        The time is that since the request came: what was done before counts.
+
         Raises WithdrawnError where the client goes away.
         """
         gone = asyncio.create_task(_client_gone(request))
@@ -104,7 +127,7 @@ class Service:
         gone.add_done_callback(let_go)
         try:
             limit = self.limits.seconds if seconds is None else min(seconds, self.limits.seconds)
-            async for answered in asking.answers(limit):
+            async for answered in asking.answers(limit, perf_counter() - arrival(request)):
                 yield answered
         finally:
             gone.cancel()
@@ -119,6 +142,12 @@ class Service:
         async for index, result in self.answers(request, worker, asking, seconds):
             results[index] = result
         return [results[index] for index in range(asking.count)]
+
+
+def arrival(request: Request) -> float:
+    """When the request came, by `perf_counter`."""
+    came: float = request.scope["molspec.arrival"]
+    return came
 
 
 async def _client_gone(request: Request) -> None:

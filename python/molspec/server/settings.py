@@ -30,6 +30,10 @@ class Settings:
     batch_size: int = DEFAULT_BATCH_SIZE
     limits: Limits = field(default_factory=Limits)
     keys: tuple[str, ...] = field(default=(), repr=False)
+    #: Names of this server that requests may give; any where there is none.
+    hosts: tuple[str, ...] = ()
+    log_level: str = "warning"
+    access_log: bool = False
 
     def app(self) -> FastAPI:
         """Load the models and start their threads. Raises ValueError where a model is broken."""
@@ -39,4 +43,4 @@ class Settings:
             name: Worker(name, model, self.batch_size, self.limits.waiting)
             for name, model in loaded.items()
         }
-        return make_app(Service(workers, self.limits), self.keys)
+        return make_app(Service(workers, self.limits), self.keys, self.hosts)

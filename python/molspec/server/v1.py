@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -23,12 +24,14 @@ from molspec.files import (
 from molspec.results import Result
 from molspec.server.asking import Asking, WithdrawnError
 from molspec.server.schemas import ModelItem, Models, PredictBody, Results, ScoreBody
-from molspec.server.service import Service, UnknownModelError, wrong_use
+from molspec.server.service import Service, UnknownModelError, arrival, wrong_use
 from molspec.server.worker import EngineError, Worker
 
 #: Of a body: what is no option of decoding.
 _NOT_OPTIONS = {"model", "queries", "strip_salts", "stream", "seconds"}
 _LINES = "application/x-ndjson"
+#: Results that are rendered at a time.
+_PIECE = 4
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": Results, "content": {_LINES: {"schema": {"type": "string"}}}},
     413: {"description": "The body is larger than is read."},
@@ -54,7 +57,17 @@ def make_router(service: Service) -> APIRouter:
             options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
         except ValueError as error:
             raise wrong_use(error, "body") from error
-        asked = [prepare_query(Query(query), body.strip_salts) for query in body.queries]
+        limit = min(body.seconds or service.limits.seconds, service.limits.seconds)
+
+        def prepared(query: str) -> PreparedQuery:
+            """Without salts, unless time is up: then nothing of it is answered."""
+            in_time = perf_counter() - arrival(request) < limit
+            return prepare_query(Query(query), body.strip_salts and in_time)
+
+        if body.strip_salts:
+            asked = await service.in_pieces(prepared, body.queries)
+        else:
+            asked = [prepare_query(Query(query), False) for query in body.queries]
         asking = service.ask(worker, [each.smiles for each in asked], options)
         line = partial(_line, worker, asked, is_hinted(body.strip_salts, task))
         return await _answer(service, request, worker, asking, line, body)
@@ -133,10 +146,9 @@ async def _answer(
     if body.stream:
         lines = _lines(service, request, worker, asking, line, body.seconds)
         return StreamingResponse(lines, media_type=_LINES)
-    rendered: dict[int, str] = {}
-    async for index, result in service.answers(request, worker, asking, body.seconds):
-        rendered[index] = line(index, result).rstrip()
-    results = ", ".join(rendered[index] for index in range(asking.count))
+    found = await service.all_answers(request, worker, asking, body.seconds)
+    rendered = await service.in_pieces(lambda each: line(*each), [*enumerate(found)], _PIECE)
+    results = ", ".join(text.rstrip() for text in rendered)
     return Response(f'{{"results": [{results}]}}', media_type="application/json")
 
 
@@ -149,7 +161,8 @@ async def _lines(
     seconds: float | None,
 ) -> AsyncIterator[str]:
     try:
-        async for index, result in service.answers(request, worker, asking, seconds):
-            yield line(index, result)
+        async for answered in service.answers(request, worker, asking, seconds):
+            (text,) = await service.in_pieces(lambda each: line(*each), [answered])
+            yield text
     except (WithdrawnError, EngineError, ValueError):
         return  # the client is gone, or sees that lines are missing

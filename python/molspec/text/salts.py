@@ -9,13 +9,17 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.smiles import quiet
 
+#: Characters beyond which nothing is taken off: no model reads as much, and RDKit takes seconds.
+LONGEST = 1000
+
 
 def without_salts(smiles: str) -> tuple[str, tuple[str, ...]]:
     """Take salts and solvents off and neutralise what is left; with what was taken off.
 
-    What is no molecule, has none of them, or would be nothing without them, is given back as it is.
+    What is no molecule, has none of them, would be nothing without them, or is longer than LONGEST
+    is given back as it is.
     """
-    if "." not in smiles:
+    if "." not in smiles or len(smiles) > LONGEST:
         return smiles, ()
     with quiet():
         whole = Chem.MolFromSmiles(smiles)
