@@ -22,8 +22,8 @@ import molspec
 from molspec.predictor import Model
 from molspec.results import Prediction, Result
 from molspec.server.app import make_app
-from molspec.server.asking import Asking
 from molspec.server.limits import Limits
+from molspec.server.pending import PendingRequest
 from molspec.server.processes import listen, url_of
 from molspec.server.service import Service
 from peering.engines import ENGINES, Peer
@@ -38,20 +38,20 @@ class PeerWorker:
 
     def __init__(self, name: str, model: Model, peer: Peer) -> None:
         self.name, self.model, self._peer = name, model, peer
-        self._waiting: deque[tuple[Asking, int]] = deque()
+        self._waiting: deque[tuple[PendingRequest, int]] = deque()
         self._changed = Condition()
         Thread(target=self._work, daemon=True).start()
 
-    def ask(self, asking: Asking) -> None:
+    def submit(self, pending: PendingRequest) -> None:
         """Accept a request."""
         with self._changed:
-            self._waiting.extend((asking, index) for index in range(asking.count))
+            self._waiting.extend((pending, index) for index in range(pending.count))
             self._changed.notify()
 
-    def withdraw(self, asking: Asking) -> None:
+    def withdraw(self, pending: PendingRequest) -> None:
         """Let go of what is not under way."""
         with self._changed:
-            self._waiting = deque(each for each in self._waiting if each[0] is not asking)
+            self._waiting = deque(each for each in self._waiting if each[0] is not pending)
 
     def stop(self) -> None:
         """Nothing is promised."""
@@ -59,18 +59,18 @@ class PeerWorker:
     def _work(self) -> None:
         while True:
             batch = self._batch()
-            read: list[tuple[Asking, int, str]] = []
-            for asking, index in batch:
+            read: list[tuple[PendingRequest, int, str]] = []
+            for pending, index in batch:
                 try:
-                    source = self.model.reader.source(asking.queries[index], canonical=True)
+                    source = self.model.reader.source(pending.queries[index], canonical=True)
                 except ValueError as error:
-                    asking.deliver([(index, Result(asking.queries[index], error=str(error)))])
+                    pending.deliver([(index, Result(pending.queries[index], error=str(error)))])
                     continue
-                read.append((asking, index, self.model.vocabulary.decode(source.token_ids)))
+                read.append((pending, index, self.model.vocabulary.decode(source.token_ids)))
             if read:
                 self._answer(read)
 
-    def _batch(self) -> list[tuple[Asking, int]]:
+    def _batch(self) -> list[tuple[PendingRequest, int]]:
         with self._changed:
             while not self._waiting:
                 self._changed.wait()
@@ -79,12 +79,12 @@ class PeerWorker:
             self._waiting = deque(each for each in self._waiting if each not in alike)
             return alike
 
-    def _answer(self, read: list[tuple[Asking, int, str]]) -> None:
+    def _answer(self, read: list[tuple[PendingRequest, int, str]]) -> None:
         n_best = read[0][0].options.n_best
         answers = self._peer.answer([text for _, _, text in read], n_best)
-        for (asking, index, _), texts in zip(read, answers, strict=True):
+        for (pending, index, _), texts in zip(read, answers, strict=True):
             found = tuple(Prediction(text, 0.0) for text in texts)
-            asking.deliver([(index, Result(asking.queries[index], found))])
+            pending.deliver([(index, Result(pending.queries[index], found))])
 
 
 def main() -> None:

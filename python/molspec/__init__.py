@@ -66,7 +66,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch only when something that needs it is asked for: `molspec --help` is quick."""
+    """Import torch only when a name that needs it is used: `molspec --help` is quick."""
     if name not in __all__:
         raise AttributeError(f"module 'molspec' has no attribute {name!r}")
     from importlib import import_module

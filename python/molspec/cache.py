@@ -40,7 +40,7 @@ class AnswerCache:
     """At most `capacity` answers; those that were used longest ago go first.
 
     A planner asks for the same molecules in search after search. An answer is known by the
-    canonical SMILES of its query, where the model is asked in it, and by all that decides it:
+    canonical SMILES of its query, where the model decodes that, and by all that decides it:
     weights, dtype, device, options, the version of molspec. So one cache serves several models, and
     what it gives is what the model would give, to the bit.
 
@@ -56,7 +56,7 @@ class AnswerCache:
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}: expected at least 1")
         self.capacity = capacity
-        #: Queries that were answered from the cache, those that were asked, and damaged rows.
+        #: Queries that were answered from the cache, those that were decoded, and damaged rows.
         self.hits = self.misses = self.damaged = 0
         self._path = path
         self._settings: dict[tuple[str, PredictOptions], bytes] = {}
@@ -120,7 +120,7 @@ class AnswerCache:
             return int(count)
 
     def close(self) -> None:
-        """Close the file; nothing can be asked afterwards."""
+        """Close the file; it cannot be used afterwards."""
         with self._lock:
             self._database.close()
 
@@ -136,8 +136,8 @@ class AnswerCache:
         self.misses += len(new)
         self.hits += len(keys) - len(new)
         if new:
-            asked = replace(options, batch_size=min(options.batch_size, len(new)))
-            answers = dict(zip(new, model.predict_stream(list(new.values()), asked), strict=True))
+            limited = replace(options, batch_size=min(options.batch_size, len(new)))
+            answers = dict(zip(new, model.predict_stream(list(new.values()), limited), strict=True))
             self._keep(answers)
             found |= answers
         return [

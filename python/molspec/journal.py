@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Settings that are told and decide nothing: a model is known by its weights.
+#: Settings that are recorded but not compared: a model is known by its weights.
 _TOLD = ("model",)
 _IS_LINK = "Is a link: expected a file"
 
@@ -105,7 +105,7 @@ class Journal(Generic[T]):
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[T], None]]:
-        """Open the file for what comes behind its last whole line."""
+        """Open the file after its last whole line."""
         with open_unlinked(self._path, "ab") as stream:
             stream.truncate(self._whole_bytes)
             if not self._whole_bytes:

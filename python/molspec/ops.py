@@ -70,7 +70,7 @@ def encode(
     """Encode sources and store their keys and values for every decoder layer.
 
     weights uint8 [bytes] and table int64 [entries] are a packed model (`engine.packing`).
-    source_ids int32 [total] holds the sources one behind the other, BOS and EOS included;
+    source_ids int32 [total] holds the sources one after the other, BOS and EOS included;
     source_offsets int32 [query + 1] says where each begins. memories int32 [query, 1 + blocks]
     has, in row i, the length of source i and the blocks of memory_cache that receive it, sixteen
     positions a block. memory_cache float32 [block, decoder layer, block size] is written.
@@ -100,10 +100,10 @@ def decoder_step(
     block) from BOS to the node itself, whose keys and values are stored in the last one. Parents
     stand before their children. `memory` is a row of memories. kv_cache float32
     [block, decoder layer, block size] and log_probs float32 [at least node, vocab] are written:
-    row i of log_probs holds the natural log-probabilities of the token behind node i.
+    row i of log_probs holds the natural log-probabilities of the token after node i.
 
     hidden_states float32 [slot, d_model], where given, is written too: the row of a node's slot is
-    what its log-probabilities are made of, the last layer's output behind the final norm.
+    what its log-probabilities are made of, the last layer's output after the final norm.
 
     A row of log_probs depends on the node's path and memory alone, bit for bit.
     Raises RuntimeError where a shape, a type, an id or a slot is out of range.
@@ -172,7 +172,7 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
 
 
 def propose_windows(answers: Tensor, drafts: Tensor, windows: Tensor, bos_id: int) -> None:
-    """Draft behind the last token of every live query: the tree of its windows that fits.
+    """Draft after the last token of every live query: the tree of its windows that fits.
 
     answers uint8 [query, bytes], drafts int32 [query, 1 + 2 * most nodes] (written): see
     csrc/ops/greedy_rows.h. windows int32 [query, entries]: see csrc/ops/window_rows.h; a tree
@@ -191,7 +191,7 @@ def propose_tree(
     max_turns: int,
     min_log_prob: float,
 ) -> None:
-    """Draft behind the last token of every live query: the likeliest paths of a guess as a tree.
+    """Draft after the last token of every live query: the likeliest paths of a guess as a tree.
 
     answers and drafts as for `propose_windows`. tables uint8 [bytes] and texts uint8 [query, bytes]
     (whose heads are written) are rows of csrc/drafting/guess_rows.h; states uint8 [query, 1 + most
@@ -272,7 +272,7 @@ def stage_beams(beams: Sequence[Tensor], nodes: Tensor, beam_size: int, bos_id: 
 def rank_tokens(
     nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
 ) -> None:
-    """Find the likeliest tokens behind every node, best first, the lower id first among equals.
+    """Find the likeliest tokens after every node, best first, the lower id first among equals.
 
     nodes int32 [node, 4] end at slots of path_slots int32 [...], log_probs float32 [node, vocab].
     best_ids int32 and best_log_probs float32 [slot, token] are written at those slots; where a row
@@ -298,7 +298,7 @@ def replay_beams(
 
 
 def plan_windows(beams: Sequence[Tensor], windows: Tensor, beam_size: int, bos_id: int) -> None:
-    """Plan the last token of every hypothesis that goes on, and the windows behind it.
+    """Plan the last token of every hypothesis that goes on, and the windows after it.
 
     windows int32 [query, entries]: see csrc/ops/window_rows.h; a tree that lies outside of its row,
     or has more nodes than plans has room for, is none. The rest as for `look_ahead`. Raises
@@ -315,7 +315,7 @@ def select_leaves(
     nucleus: float,
     eos_id: int,
 ) -> None:
-    """Make the next beam of every query of the best leaves behind what is accepted of its windows.
+    """Make the next beam of every query of the best leaves after what is accepted of its windows.
 
     A draft token is accepted if it is among the beam_size likeliest at its position and those
     before it have less probability than `nucleus` (Andronov et al., J. Cheminform. 2025,
@@ -361,7 +361,7 @@ def get_num_threads() -> int:
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
     """Align ragged sequences at their ends.
 
-    token_ids int64 [total] holds the sequences one behind the other, lengths int64 [row] their
+    token_ids int64 [total] holds the sequences one after the other, lengths int64 [row] their
     lengths. Returns padded_ids int64 [row, longest] and position_offsets int64 [row]: the token in
     column c of row r has position c - position_offsets[r] (Andronov et al., section "Speculative
     beam search"). Raises RuntimeError where lengths do not add up.
@@ -373,7 +373,7 @@ def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, T
 def expand_drafts(
     token_ids: Tensor, position_offsets: Tensor, query_indices: Tensor, draft_ids: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Put every draft of a query behind every hypothesis of it.
+    """Put every draft of a query after every hypothesis of it.
 
     token_ids int64 [hypothesis, length] (padded on the left), position_offsets and query_indices
     int64 [hypothesis], draft_ids int64 [query, draft, draft length]. Returns

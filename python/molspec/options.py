@@ -259,7 +259,7 @@ class PredictOptions:
         return self.drop_invalid or self.drop_unchanged
 
     def searched(self, factor: int = 1) -> PredictOptions:
-        """What the search is asked for: where answers are left out, all that its beam holds.
+        """Answers requested of the search: all of its beam where some may be dropped.
 
         factor: how many times as wide the beam is to be.
         """
@@ -316,7 +316,7 @@ class PredictOptions:
 
     @property
     def is_greedy(self) -> bool:
-        """One hypothesis and no beam asked for."""
+        """One hypothesis and no beam requested."""
         return self.width == 1 and self.beam is None and self.samples is None
 
     def _check_drafter(self) -> None:
@@ -341,13 +341,13 @@ class PredictOptions:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def drafter_or(self, default: str) -> AnyConfiguration:
-        """The drafter that is asked for, or one by name."""
+        """The requested drafter, or one by name."""
         return resolve(default if self.drafter is None else self.drafter, **self._counts)
 
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.
 
-        Raises ValueError where more is asked for than the model has.
+        Raises ValueError where the options need more than the model has.
         """
         if self.max_length is None:
             return min(DEFAULT_MAX_LENGTH, max_positions)

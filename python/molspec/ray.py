@@ -111,7 +111,7 @@ def predict(
     """Answer every row of a table; see `Predictor` for `settings`.
 
     workers: processes, anywhere in the cluster, each with a model; on "cuda" each with a GPU.
-    block_rows: rows that a worker takes at a time, and that are asked again where it dies.
+    block_rows: rows that a worker takes at a time, and that are decoded again if it dies.
     """
     blocks = table.repartition(target_num_rows_per_block=block_rows)
     return blocks.map_batches(

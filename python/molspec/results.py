@@ -61,7 +61,7 @@ class Result:
     error: str | None = None
     #: What it took. Two results are equal where their answers are.
     statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
-    #: What its model is asked for, where it says so.
+    #: The task of its model, where the model says so.
     task: Task | None = field(default=None, compare=False)
 
     @property
@@ -121,11 +121,13 @@ def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Pr
     Unchanged is an answer that is among the query's molecules, as a product that was there before,
     or that has them all among its own, as reactants of which one is the product.
     """
-    asked = _molecules(canonicalise(query.strip().replace(">", ".")))
+    query_molecules = _molecules(canonicalise(query.strip().replace(">", ".")))
 
     def is_unchanged(found: Prediction) -> bool:
         parts = _molecules(found.canonical)
-        return bool(parts and asked) and (parts <= asked or asked <= parts)
+        return bool(parts and query_molecules) and (
+            parts <= query_molecules or query_molecules <= parts
+        )
 
     return tuple(found for found in predictions if not is_unchanged(found))
 

@@ -1,4 +1,4 @@
-"""Which search with which drafter: what is asked for, and what is left open by its cost."""
+"""Choose search and drafter: the requested ones, or the cheapest for the device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def search_spec(
     max_length: int,
     device: str | None = None,
 ) -> Strategy:
-    """What is asked of the search of a query.
+    """Specification of the search of a query.
 
     device: where molspec's own engine runs, which decides what is left open; None for models of
     PyTorch.
@@ -95,7 +95,7 @@ def _samples(
     options: PredictOptions,
     samples: int,
 ) -> Strategy:
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "samples": samples,
         "max_length": max_length,
         "sampling": _native.Sampling(
@@ -108,9 +108,11 @@ def _samples(
     if options.replacement:
         native, outside = _native_drafter(drafting, guess)
         rejection = options.verification == "rejection"
-        return Strategy(_native.SampleSpec(**asked, drafter=native, rejection=rejection), outside)
+        return Strategy(
+            _native.SampleSpec(**settings, drafter=native, rejection=rejection), outside
+        )
     ahead, outside = _ahead(drafting, guess, samples + 1)
-    return Strategy(_native.StochasticBeamSpec(**asked, **ahead), outside)
+    return Strategy(_native.StochasticBeamSpec(**settings, **ahead), outside)
 
 
 def _ahead(
@@ -134,7 +136,7 @@ def _ahead(
 
 
 def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyConfiguration:
-    """Who drafts: what is asked for, and what pays on a device where that is left open."""
+    """Choose the drafter: the requested one, or the cheapest for this device."""
     open_choice = device is not None and options.node_budget is None
     if options.is_greedy:
         if open_choice and options.drafter in (None, "tree"):
@@ -175,7 +177,7 @@ def paying_tree(batch_size: int) -> TreeDraft:
 
 
 def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:
-    """How exact beam search drafts where nothing else is asked for.
+    """How exact beam search drafts by default.
 
     A wrong node costs a row of a pass, a right one saves a part of a pass, which is worth more
     where passes are narrow. docs/beams.md has the figures.

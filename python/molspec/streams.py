@@ -124,7 +124,7 @@ class _Sized(_Items[ItemT]):
 
 
 class _Threaded(_Items[ItemT]):
-    """Items that may be slow to come: a thread reads one when it is asked to."""
+    """Items that may be slow to come: a thread reads one on request."""
 
     def __init__(self, items: Iterable[ItemT]) -> None:
         super().__init__(items)

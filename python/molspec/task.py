@@ -1,4 +1,4 @@
-"""What a model of reactions is asked for."""
+"""What a model of reactions predicts."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_retro_says_what_is_known_of_a_salt(run: Run, capfd: Captured) -> None:
     assert run(*asked, "--strip-salts") == 0
     stripped, plain = map(json.loads, capfd.readouterr().out.splitlines())
     assert stripped["query"] == salt
-    assert stripped["note"] == f"asked without [Na+], as {acid}"
+    assert stripped["note"] == f"decoded without [Na+], as {acid}"
     assert stripped["predictions"] == plain["predictions"] == answered["predictions"]
     assert plain["note"] is None
 

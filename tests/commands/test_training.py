@@ -157,7 +157,7 @@ def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
             "list.json holds a list",
         ),
         (("ngram", tmp_path, *output), "prepared.json is missing"),
-        (("prepare", FILE, *output, "--task", "retro", "--workers", 0), "--workers"),
+        (("prepare", FILE, *output, "--task", "retro", "--workers", 0), "workers is 0"),
         (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
         (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),
     ):
@@ -166,13 +166,13 @@ def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
         assert message in said
 
 
-def test_a_training_that_is_stopped_says_how_to_go_on(
+def test_a_preparation_that_is_stopped_says_that_it_resumes(
     app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("molspec.training.loop.train", stopped)
-    status, said = run(app, "train", "--data", tmp_path, "--output", tmp_path / "o", "--steps", 1)
+    monkeypatch.setattr("molspec.training.preparation.prepare", stopped)
+    status, said = run(app, "prepare", FILE, "--output", tmp_path / "out", "--task", "retro")
     assert status == 130
-    assert "the same command goes on from the state that was saved last" in said
+    assert "the same command resumes from the state that was saved last" in said

@@ -97,8 +97,8 @@ def test_text_is_for_people_and_canonical() -> None:
     )
     assert render("text", FAILED) == f"C X  m 2\n   error: {FAILED.result.error}\n"
     assert render("text", CUT) == "CCC\n   1.   88.2 %  C=C (unfinished)\n"
-    noted = replace(CUT, note="asked without [Na+], as CCC")
-    assert render("text", noted).splitlines()[1] == "   note: asked without [Na+], as CCC"
+    noted = replace(CUT, note="decoded without [Na+], as CCC")
+    assert render("text", noted).splitlines()[1] == "   note: decoded without [Na+], as CCC"
 
 
 def test_as_the_model_wrote_it() -> None:

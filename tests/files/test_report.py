@@ -45,7 +45,7 @@ def test_a_page_of_drawings() -> None:
     answers = (
         Answer(1, Query("CC(=O)Nc1ccccc1", "<b>m & 1</b>"), Result("CC(=O)Nc1ccccc1", predictions)),
         Answer(2, Query("<script>"), Result("<script>", error="not SMILES: '<'")),
-        Answer(3, Query("CO.[Na+]"), Result("CO.[Na+]", predictions[:1]), "asked without [Na+]"),
+        Answer(3, Query("CO.[Na+]"), Result("CO.[Na+]", predictions[:1]), "decoded without [Na+]"),
     )
     text = page(*answers)
     tags = _Tags()
@@ -55,7 +55,7 @@ def test_a_page_of_drawings() -> None:
     assert "<script" not in text
     for shown in ("<b>m & 1</b>", "88.2 %", "not a molecule to RDKit", "not SMILES: '<'"):
         assert shown in tags.text
-    for shown in ("Predicted reactants: a <model>", "Answered & drawn.", "asked without [Na+]"):
+    for shown in ("Predicted reactants: a <model>", "Answered & drawn.", "decoded without [Na+]"):
         assert shown in tags.text
     for drawing in text.split("<svg")[1:]:
         ElementTree.fromstring("<svg" + drawing[: drawing.index("</svg>") + 6])

@@ -62,7 +62,7 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     answers = [
         Answer(1, Query("CO", "m 1"), Result("CO", predictions)),
         Answer(2, Query("X", "$$$$"), Result("X", error="it has an X")),
-        Answer(3, Query("CN.[Na+]"), Result("CN.[Na+]", predictions[:1]), "asked without [Na+]"),
+        Answer(3, Query("CN.[Na+]"), Result("CN.[Na+]", predictions[:1]), "decoded without [Na+]"),
     ]
     path = tmp_path / "out.sdf"
     context = OutputContext("retro")
@@ -83,5 +83,5 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     assert (third["error"], third["count"]) == ("unfinished", 3)
     assert second["inclusion"] == 0.25
     assert (failed["query"], failed["error"]) == ("X", "it has an X")
-    assert noted["note"] == "asked without [Na+]"
+    assert noted["note"] == "decoded without [Na+]"
     assert molecules[0].GetNumConformers() == 1

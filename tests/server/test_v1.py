@@ -72,7 +72,7 @@ def test_lines_come_as_they_are_done_and_say_of_which_query(
 def test_salts_are_taken_off_where_asked(client: httpx.Client, served: Service) -> None:
     body = {"model": "retro", "queries": ["CCO.[Na+]"], "strip_salts": True, **SHORT}
     (result,) = client.post("/v1/predict", json=body).json()["results"]
-    assert (result["note"], result["error"]) == ("asked without [Na+], as CCO", None)
+    assert (result["note"], result["error"]) == ("decoded without [Na+], as CCO", None)
     assert result["predictions"] == lines(served, "retro", ["CCO"], **SHORT)[0]["predictions"]
 
 

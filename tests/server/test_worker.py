@@ -9,7 +9,7 @@ import pytest
 from molspec import PredictOptions
 from molspec.decoder import Decoder
 from molspec.results import Result
-from molspec.server.asking import Asking, WithdrawnError
+from molspec.server.pending import PendingRequest, WithdrawnError
 from molspec.server.worker import BusyError, EngineError, StoppedError, Worker
 from tests import tiny
 
@@ -29,9 +29,9 @@ def worker() -> Iterator[Worker]:
     made.stop()
 
 
-async def answered(asking: Asking, seconds: float = 60) -> list[Result]:
-    found = {index: result async for index, result in asking.answers(seconds)}
-    return [found[index] for index in range(asking.count)]
+async def answered(pending: PendingRequest, seconds: float = 60) -> list[Result]:
+    found = {index: result async for index, result in pending.answers(seconds)}
+    return [found[index] for index in range(pending.count)]
 
 
 def test_requests_of_many_are_answered_as_predict_answers(worker: Worker) -> None:
@@ -41,9 +41,9 @@ def test_requests_of_many_are_answered_as_predict_answers(worker: Worker) -> Non
     ]
 
     async def ask(queries: list[str], options: PredictOptions) -> list[Result]:
-        asking = Asking(queries, options)
-        worker.ask(asking)
-        return await answered(asking)
+        pending = PendingRequest(queries, options)
+        worker.submit(pending)
+        return await answered(pending)
 
     async def ask_all() -> list[list[Result]]:
         return await asyncio.gather(*(ask(*each) for each in asked))
@@ -55,18 +55,18 @@ def test_requests_of_many_are_answered_as_predict_answers(worker: Worker) -> Non
 
 def test_targets_are_scored(worker: Worker) -> None:
     async def ask() -> list[Result]:
-        asking = Asking(["CCO", "C("], SHORT, ["CC", "C"])
-        worker.ask(asking)
-        return await answered(asking)
+        pending = PendingRequest(["CCO", "C("], SHORT, ["CC", "C"])
+        worker.submit(pending)
+        return await answered(pending)
 
     assert asyncio.run(ask()) == worker.model.log_probs(["CCO", "C("], ["CC", "C"])
 
 
 def test_what_is_withdrawn_leaves_and_the_others_stay(worker: Worker) -> None:
     async def ask() -> list[Result]:
-        gone, stays = Asking(["C" * 20] * 90, BEAM), Asking(["CCO"], SHORT)
-        worker.ask(gone)
-        worker.ask(stays)
+        gone, stays = PendingRequest(["C" * 20] * 90, BEAM), PendingRequest(["CCO"], SHORT)
+        worker.submit(gone)
+        worker.submit(stays)
         await anext(gone.answers(60))
         worker.withdraw(gone)
         with pytest.raises(WithdrawnError):
@@ -79,13 +79,13 @@ def test_what_is_withdrawn_leaves_and_the_others_stay(worker: Worker) -> None:
 
 def test_more_than_may_wait_is_sent_away(worker: Worker) -> None:
     async def ask() -> None:
-        first, second = Asking(["CCO"] * 90, BEAM), Asking(["CCO"] * 90, BEAM)
-        worker.ask(first)
+        first, second = PendingRequest(["CCO"] * 90, BEAM), PendingRequest(["CCO"] * 90, BEAM)
+        worker.submit(first)
         with pytest.raises(BusyError) as refused:
-            worker.ask(second)
+            worker.submit(second)
         assert 1 <= refused.value.retry_after <= 60
         await answered(first)
-        worker.ask(second)
+        worker.submit(second)
         await answered(second)
 
     asyncio.run(ask())
@@ -93,10 +93,10 @@ def test_more_than_may_wait_is_sent_away(worker: Worker) -> None:
 
 def test_what_is_not_answered_in_time_is_an_error_of_its_query(worker: Worker) -> None:
     async def ask() -> list[Result]:
-        asking = Asking(["C" * 40] * 50, PredictOptions(n_best=20, max_length=200))
-        worker.ask(asking)
-        results = await answered(asking, 0.05)
-        worker.withdraw(asking)
+        pending = PendingRequest(["C" * 40] * 50, PredictOptions(n_best=20, max_length=200))
+        worker.submit(pending)
+        results = await answered(pending, 0.05)
+        worker.withdraw(pending)
         return results
 
     results = asyncio.run(ask())
@@ -108,12 +108,12 @@ def test_a_worker_that_stops_answers_what_it_accepted() -> None:
     worker = Worker("tiny", tiny.model(), batch_size=4)
 
     async def ask() -> list[Result]:
-        asking = Asking(QUERIES, BEAM)
-        worker.ask(asking)
+        pending = PendingRequest(QUERIES, BEAM)
+        worker.submit(pending)
         await asyncio.to_thread(worker.stop)
         with pytest.raises(StoppedError):
-            worker.ask(Asking(["C"], SHORT))
-        return await answered(asking)
+            worker.submit(PendingRequest(["C"], SHORT))
+        return await answered(pending)
 
     assert asyncio.run(ask()) == list(worker.model.predict_stream(QUERIES, BEAM))
     assert not worker.is_alive
@@ -121,12 +121,12 @@ def test_a_worker_that_stops_answers_what_it_accepted() -> None:
 
 def test_options_that_a_decoder_refuses_are_the_requests_error(worker: Worker) -> None:
     async def ask() -> None:
-        asking = Asking(["C", "CC"], PredictOptions(max_length=100_000))
-        worker.ask(asking)
+        pending = PendingRequest(["C", "CC"], PredictOptions(max_length=100_000))
+        worker.submit(pending)
         with pytest.raises(ValueError, match="max_length is 100000"):
-            await answered(asking)
-        after = Asking(["CCO"], SHORT)
-        worker.ask(after)
+            await answered(pending)
+        after = PendingRequest(["CCO"], SHORT)
+        worker.submit(after)
         assert (await answered(after))[0].error is None
 
     asyncio.run(ask())
@@ -143,12 +143,12 @@ def test_an_engine_that_fails_begins_anew(
     monkeypatch.setattr(Decoder, "step", fail)
 
     async def ask() -> list[Result]:
-        asking = Asking(["CCO"] * 10, SHORT)
-        worker.ask(asking)
+        pending = PendingRequest(["CCO"] * 10, SHORT)
+        worker.submit(pending)
         with pytest.raises(EngineError):
-            await answered(asking)
-        again = Asking(["CCO"], SHORT)
-        worker.ask(again)
+            await answered(pending)
+        again = PendingRequest(["CCO"], SHORT)
+        worker.submit(again)
         return await answered(again)
 
     assert asyncio.run(ask()) == worker.model.predict(["CCO"], max_length=12)

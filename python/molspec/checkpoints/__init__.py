@@ -43,8 +43,8 @@ def read(path: str | Path) -> Checkpoint:
     if (path / "state.pt").is_file():
         unfinished = "it has no model yet, and goes on with the command that began it"
         model = path / "model"
-        told = f"its model is {model}" if model.is_dir() else unfinished
-        raise CheckpointError(f"{path}: a training; {told}")
+        cure = f"its model is {model}" if model.is_dir() else unfinished
+        raise CheckpointError(f"{path}: a training; {cure}")
     for form in _FORMATS:
         if form.recognises(path):
             try:

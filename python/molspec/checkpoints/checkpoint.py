@@ -32,7 +32,7 @@ class Checkpoint:
     of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads and
     `spec_drafter` a Spec-Drafter of this model; `card` is Markdown for people.
     `canonical_queries` says that the model was trained on RDKit's canonical SMILES and is to be
-    asked in them. `task` is what the model answers, None where the format does not say.
+    decoded in them. `task` is what the model answers, None where the format does not say.
 
     Raises CheckpointError where weights are missing, unexpected, misshapen or not finite, where
     the task is an unknown one, where the vocabulary does not fit the embeddings, or where queries

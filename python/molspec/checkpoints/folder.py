@@ -1,7 +1,7 @@
 """molspec's own format, a folder.
 
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec,
-                   "canonical_queries": whether it is to be asked in canonical SMILES; false if not
+                   "canonical_queries": whether its queries are made canonical; false if not
                    given, "task": what it answers; unknown if not given, "sha256": of the other
                    values, vocabulary.json and the weights, compared if given; see `seal`}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,

@@ -86,7 +86,7 @@ def _has_pieces(tokenizer: Mapping[str, Any]) -> bool:
 
 
 def _around(processor: Mapping[str, Any] | None) -> tuple[list[int], list[int]]:
-    """Ids that a tokenizer's post-processor puts before and behind a text."""
+    """Ids that a tokenizer's post-processor puts before and after a text."""
     if processor is None:
         return [], []
     try:
@@ -94,14 +94,14 @@ def _around(processor: Mapping[str, Any] | None) -> tuple[list[int], list[int]]:
             return [processor["cls"][1]], [processor["sep"][1]]
         if processor["type"] == "TemplateProcessing":
             before: list[int] = []
-            behind: list[int] = []
+            after: list[int] = []
             ids = before
             for item in processor["single"]:
                 if "Sequence" in item:
-                    ids = behind
+                    ids = after
                 else:
                     ids += processor["special_tokens"][item["SpecialToken"]["id"]]["ids"]
-            return before, behind
+            return before, after
     except (KeyError, IndexError, TypeError) as error:
         raise CheckpointError("tokenizer.json has a damaged post_processor") from error
     raise CheckpointError(f"tokenizer.json has a post_processor {processor['type']!r}")
@@ -116,7 +116,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, int]:
 def _wrapping(vocabulary: Vocabulary, begin: list[int], end: list[int]) -> Wrapping:
     if begin not in ([], [vocabulary.bos_id]) or end not in ([], [vocabulary.eos_id]):
         raise CheckpointError(
-            f"tokenizer.json puts the ids {begin} before and {end} behind a text: expected "
+            f"tokenizer.json puts the ids {begin} before and {end} after a text: expected "
             "bos_token_id, eos_token_id or none"
         )
     return bool(begin), bool(end)

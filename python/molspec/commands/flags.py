@@ -15,7 +15,7 @@ import typer
 
 from molspec.console.usage import one_line_errors, value_errors_are_usage_errors
 
-#: Standard input or output where a file is asked for.
+#: Standard input or output in place of a file.
 STANDARD = "-"
 
 Table = Annotated[

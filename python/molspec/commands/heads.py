@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Validation queries on which drafters are tried.
 _TRIED = 500
 _TRIED_NODES = 16
-#: Sources whose views are asked at a time.
+#: Sources whose spellings are decoded at a time.
 _CHUNK = 256
 
 # Arguments that these commands share.
@@ -55,7 +55,7 @@ def distil_command(
         int, typer.Option(min=1, help="Answer at most so many, evenly spread.")
     ] = 100_000,
     augmentations: Annotated[
-        int, typer.Option(min=1, help="Spellings of each source that are asked, for one answer.")
+        int, typer.Option(min=1, help="Spellings of each source, for one answer.")
     ] = 1,
     threads: Threads = 1,
 ) -> None:

@@ -85,7 +85,7 @@ def run(
 ) -> int:
     """Write the answers to all queries that have none yet, and say on standard error how many.
 
-    answer: gives the answers to queries, in their order, and is told how many came before them.
+    answer: gives the answers to queries, in their order, given how many came before them.
     count: about how many queries there are, for the progress on a terminal that shows no results.
     quiet: say nothing where every query was answered.
 

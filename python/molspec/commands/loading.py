@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_model(flags: ModelFlags) -> Model:
-    """Load the model that is asked for. Raises ValueError where there is none or it is broken."""
+    """Load the requested model. Raises ValueError where there is none or it is broken."""
     with _no_garbage(), stages(("loading PyTorch", f"loading {flags.model_name}")) as done:
         from molspec.ops import instruction_set, set_num_threads
         from molspec.predictor import load

@@ -53,7 +53,7 @@ def serve_command(
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines ask.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
     processes: Annotated[
-        int, typer.Option(min=1, help="Processes with the models, behind one port.")
+        int, typer.Option(min=1, help="Processes with the models, on one port.")
     ] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU, of each.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu",

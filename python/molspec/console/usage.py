@@ -85,7 +85,7 @@ def print_out(text: str) -> None:
 
 
 def _let_go_of_standard_output() -> None:
-    """What is left in its buffer would fail once more, and be told, when the process ends."""
+    """What is left in its buffer would fail and be reported once more when the process ends."""
     with suppress(OSError, ValueError):  # of one that is no file
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

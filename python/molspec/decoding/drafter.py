@@ -19,9 +19,9 @@ class DrafterError(RuntimeError):
 
 @dataclass(frozen=True)
 class Path:
-    """A live hypothesis behind which something may be drafted."""
+    """A live hypothesis, to be continued by a draft."""
 
-    #: The query, as `Drafter.start` was told.
+    #: The query, as given to `Drafter.start`.
     row: int
     #: Behind BOS, in the target's vocabulary.
     token_ids: list[int]
@@ -58,12 +58,12 @@ class Drafter(Protocol):
         """
 
     def propose(self, paths: Sequence[Path]) -> Sequence[DraftTree]:
-        """Draft behind every path: a tree for each, in their order.
+        """Draft after every path: a tree for each, in their order.
 
         A query has one path in greedy decoding and one a live hypothesis in a beam.
         `DraftTree(token_ids, parents, log_probs)` lists nodes, parents before children; a parent of
         -1 is the end of the path; log_probs are natural logs of the probability that the model
-        confirms the path up to the node. What stands behind EOS, BOS, PAD or UNK is left out.
+        confirms the path up to the node. What stands after EOS, BOS, PAD or UNK is left out.
         """
 
     def release(self, row: int) -> None:

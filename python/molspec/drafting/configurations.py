@@ -146,7 +146,7 @@ class HeadsDraft(_OwnDraft):
 
     @property
     def name(self) -> str:
-        """What it is asked for by."""
+        """The name that selects it."""
         return self._named("heads")
 
 
@@ -158,7 +158,7 @@ class SpecDraft(_OwnDraft):
     min_probability: what is less likely to be accepted is not drafted.
     tree: merged with the copying tree, see `merged`.
     model: the folder of the model with its drafter, as `molspec train-drafter` writes it; where not
-        given, the one that is asked carries it.
+        given, the target model carries it.
     k: tokens guessed at once; as many as it was trained for where not given.
 
     Raises ValueError, naming the option.
@@ -180,7 +180,7 @@ class SpecDraft(_OwnDraft):
 
     @property
     def name(self) -> str:
-        """What it is asked for by."""
+        """The name that selects it."""
         return self._named("spec")
 
 

@@ -11,7 +11,7 @@ _FIRST_ACCEPTANCE, _FIRST_WEIGHT = 0.8, 4.0
 _MOST_TOKENS = 16
 #: One round in so many drafts half as many.
 _COMPARED = 8
-#: Rounds before a row's cost is asked for: one that was slow by chance would pass for it.
+#: Rounds before a row's cost is used: one that was slow by chance would pass for it.
 _FIRST_ROUNDS = 8
 #: Of x, as a share of its mean square, below which a line's slope is not known.
 _LEAST_SPREAD = 1e-3
@@ -68,7 +68,7 @@ class AdaptiveGamma:
         return max(1, best // 2) if self._rounds % _COMPARED == 0 else best
 
     def verified(self, accepted: int, drafted: int) -> None:
-        """Note that so many of the tokens drafted behind a path were accepted."""
+        """Note that so many of the tokens drafted after a path were accepted."""
         self._accepted += accepted
         self._verified += min(accepted + 1, drafted)
 
@@ -80,7 +80,7 @@ class AdaptiveGamma:
         self._measured(self._other, self._drafted)
 
     def end(self, drafted: int) -> None:
-        """So many tokens have been drafted behind each path."""
+        """So many tokens have been drafted after each path."""
         self._drafted = drafted
         self._measured(self._own, drafted)
 

@@ -27,7 +27,7 @@ class HeadsDrafter:
         """Nothing is kept of a query."""
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft behind every path; behind BOS alone nothing is known."""
+        """Draft after every path; after BOS alone nothing is known."""
         trees = [DraftTree()] * len(paths)
         places = [place for place, path in enumerate(paths) if path.hidden_state is not None]
         states = [state for path in paths if (state := path.hidden_state) is not None]

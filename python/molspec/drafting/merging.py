@@ -26,7 +26,7 @@ def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
     """One drafter of several: names, configurations or objects with the methods of `Drafter`.
 
     A node is as likely as its drafters believe on average, one that has not proposed it believing
-    nothing; the likeliest node_budget nodes behind every path are proposed.
+    nothing; the likeliest node_budget nodes after every path are proposed.
 
     Raises ValueError, naming the argument.
     """
@@ -68,7 +68,7 @@ class MergedDrafter:
             begun.pop_all()
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft behind every path."""
+        """Draft after every path."""
         proposed = [drafter.propose(paths) for drafter in self._drafters]
         return [merge(trees, self._node_budget) for trees in zip(*proposed, strict=True)]
 
@@ -97,7 +97,7 @@ class NativeParts:
         self._drafters[row] = drafter
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft behind every path."""
+        """Draft after every path."""
         return [self._drafters[path.row].propose(path.token_ids) for path in paths]
 
     def release(self, row: int) -> None:
@@ -106,7 +106,7 @@ class NativeParts:
 
 
 def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
-    """The likeliest nodes of some trees behind one path, their probabilities averaged."""
+    """The likeliest nodes of some trees after one path, their probabilities averaged."""
     nodes: dict[tuple[int, int], int] = {}  # by parent and token, parents before children
     weights: defaultdict[int, float] = defaultdict(float)
     for tree in trees:

@@ -30,9 +30,9 @@ _MOST_ROWS = 1024
 
 @dataclass(frozen=True)
 class ModelDraft:
-    """A small model drafts for the one that is asked (Leviathan et al. 2023), on the CPU.
+    """A small model drafts for the target model (Leviathan et al. 2023), on the CPU.
 
-    What it drafts is verified as all drafts are: answers stay those of the model that is asked. Of
+    What it drafts is verified as all drafts are: answers stay those of the target model. Of
     samples it draws with the same noise.
 
     model: the name or path of a model with the vocabulary of the one that it drafts for; for
@@ -64,7 +64,7 @@ class ModelDraft:
         if self.width is not None:
             object.__setattr__(self, "width", check_count("width", self.width))
         if isinstance(inner := resolve(self.drafter), LookAhead | OwnDraft):
-            raise ValueError(f"drafter is {inner!r}: expected one that drafts behind a single path")
+            raise ValueError(f"drafter is {inner!r}: expected one that drafts after a single path")
 
     def open(self, guess: _native.GuessModel) -> ModelDrafter:
         """Make the drafter for the model that `guess` is of.

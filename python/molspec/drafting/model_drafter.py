@@ -20,13 +20,13 @@ class Gamma(Protocol):
         """Tokens to draft."""
 
     def verified(self, accepted: int, drafted: int) -> None:
-        """Note how many of the tokens drafted behind a path were accepted."""
+        """Note how many of the tokens drafted after a path were accepted."""
 
     def begin(self) -> None:
         """Drafting begins."""
 
     def end(self, drafted: int) -> None:
-        """So many tokens have been drafted behind each path."""
+        """So many tokens have been drafted after each path."""
 
 
 class ModelDrafter(SessionDrafter):
@@ -75,7 +75,7 @@ class ModelDrafter(SessionDrafter):
             self._inner.release(row)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft behind every path."""
+        """Draft after every path."""
         self._gamma.begin()
         self._look_back(paths)
         trees, most = self._drafted(paths, self._gamma.count())

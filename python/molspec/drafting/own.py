@@ -47,11 +47,11 @@ class Bound:
 
     def open(self, guess: _native.GuessModel) -> Drafter:
         """Make the drafter; with the copying tree one that merges both."""
-        own, asked = self.make(guess), self.configuration
-        if not asked.tree:
+        own, configured = self.make(guess), self.configuration
+        if not configured.tree:
             return own
-        tree = TreeDraft(asked.node_budget, min_probability=asked.min_probability)
-        return MergedDrafter([NativeParts(tree, guess), own], asked.node_budget)
+        tree = TreeDraft(configured.node_budget, min_probability=configured.min_probability)
+        return MergedDrafter([NativeParts(tree, guess), own], configured.node_budget)
 
 
 def bound(drafter: AnyConfiguration, own: OwnDrafters) -> AnyConfiguration:
@@ -93,7 +93,7 @@ def _others(model: str | Path, own: OwnDrafters) -> SpecModel | None:
     if (its := other.fingerprint(with_drafters=False)) != own.model:
         raise ValueError(
             f"drafter {str(model)!r} is of the model {its}: expected one of {own.model}, which is "
-            "asked"
+            "configured"
         )
     found = other.spec_drafter
     return None if found is None else SpecModel(found, other.vocabulary, own.dtype)

@@ -10,14 +10,14 @@ from molspec.decoding import DraftTree, Path
 from molspec.engine.session import Session
 
 Ids = Sequence[int]
-#: Its source as the model encodes it: what stands before and behind.
+#: Its source as the model encodes it: with the ids before and after it.
 Frame = tuple[list[int], list[int]]
 
 
 class SessionDrafter(ABC):
     """Drafts with a session of its own for one decode loop, of at most row_count queries.
 
-    native keeps the paths that the session has evaluated. frame is what stands before and behind a
+    native keeps the paths that the session has evaluated. frame is the ids before and after a
     source's ids where they are encoded; without one the encoder's ids of the other model are read
     as they are (`read`). A source that is too long for the model gets no drafts.
     """
@@ -45,7 +45,7 @@ class SessionDrafter(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Draft behind the paths that were asked for."""
+        """Draft after the given paths."""
 
     def start(self, row: int, source_ids: Ids) -> None:
         """Begin a query. Raises ValueError where there are too many."""
@@ -95,7 +95,7 @@ class SessionDrafter(ABC):
             del self._new[place]
 
     def _drafted(self, paths: Sequence[Path], count: int) -> tuple[list[DraftTree], int]:
-        """Draft at most `count` tokens behind every path; gives how many at the most, too."""
+        """Draft at most `count` tokens after every path; gives how many at the most, too."""
         self._encode(paths)
         native, counts, places = [], [], []
         for at, path in enumerate(paths):

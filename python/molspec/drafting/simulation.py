@@ -35,8 +35,8 @@ def simulate(
 ) -> DraftStatistics:
     """Decode every source as if the model's greedy answer were the target beside it.
 
-    A call verifies the drafts behind the last token and emits the accepted ones and one more; the
-    first call has BOS alone to draft behind. Ids come without BOS and EOS.
+    A call verifies the drafts after the last token and emits the accepted ones and one more; the
+    first call has BOS alone to draft after. Ids come without BOS and EOS.
     """
     drafter = _native.NativeDrafter(drafting.native(), guess)
     total = DraftStatistics()

@@ -19,7 +19,7 @@ _MOST_ROWS = 1024
 
 
 class SpecModel:
-    """A model's Spec-Drafter, on the CPU; its engine is made when it is first asked for."""
+    """A model's Spec-Drafter, on the CPU; its engine is built at first use."""
 
     def __init__(self, weights: SpecDrafterWeights, vocabulary: Vocabulary, dtype: str) -> None:
         self._weights, self._vocabulary, self._dtype = weights, vocabulary, dtype
@@ -52,7 +52,7 @@ class SpecModel:
 
 
 class SpecDrafter(SessionDrafter):
-    """Drafts what k places behind a path may say, each guessed by itself, as a tree."""
+    """Drafts the next k tokens of a path, each guessed by itself, as a tree."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SpecDrafter(SessionDrafter):
         super().__init__(session, self._native, frame, max_positions, _MOST_ROWS)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft behind every path."""
+        """Draft after every path."""
         return self._drafted(paths, self._k)[0]
 
     def _run(self) -> None:

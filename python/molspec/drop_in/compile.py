@@ -67,7 +67,7 @@ def compile(  # noqa: A001
 ) -> Engine | Model:
     """Turn a module into a model of the native engine, with the same outputs.
 
-    module: built on torch.nn.Transformer's layers behind `encode_src` and `decode_tgt` (Andronov et
+    module: built on torch.nn.Transformer's layers, with `encode_src` and `decode_tgt` (Andronov et
         al.), molspec's own training twin, or BART, Marian or T5 of transformers. It is copied, not
         changed, and compared with what was made of it.
     vocabulary: its tokens; then the result answers SMILES (`Model.predict`), else it is an engine
@@ -77,7 +77,7 @@ def compile(  # noqa: A001
     source_bos, source_eos: whether the model wants its sources wrapped in the vocabulary's BOS and
         EOS. If not given: as molspec's own twin says of itself; Marian and T5 in EOS, others in
         both.
-    target_bos: whether the model writes BOS behind the token that its decoder starts with, as BART
+    target_bos: whether the model writes BOS after the token that its decoder starts with, as BART
         does where transformers trained it; if not given, it does not.
 
     Raises ValueError, naming what of the module the engine does not have; `molspec.decode` takes

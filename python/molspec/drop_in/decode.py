@@ -216,7 +216,7 @@ def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> lis
         if not sequence or pad_id in sequence or min(sequence) < 0:
             raise ValueError(
                 f"source_ids[{index}] is {sequence or 'empty'}: "
-                f"expected ids of at least 0, padding ({pad_id}) only behind them"
+                f"expected ids of at least 0, padding ({pad_id}) only after them"
             )
         sequences.append(sequence)
     if not sequences:

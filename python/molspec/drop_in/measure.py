@@ -80,14 +80,14 @@ def _stack(
 
     first = entry(torch.arange(vocab_size)[:, None])[:, 0]
     try:
-        behind = entry(torch.ones(1, max_positions, dtype=torch.int64))[0]
+        shifted = entry(torch.ones(1, max_positions, dtype=torch.int64))[0]
     except (IndexError, RuntimeError) as error:
         raise ValueError(
             f"max_positions is {max_positions}: the module itself fails there, {error}"
         ) from error
     zero = torch.zeros_like(first[0])
     zero[1::2] = 1.0  # of sinusoids: position 0
-    tokens, positions = first - zero, behind - behind[0] + zero
+    tokens, positions = first - zero, shifted - shifted[0] + zero
     length = min(4, max_positions)
     some = torch.arange(2 * length).reshape(2, length) % vocab_size
     expected = tokens[some] + positions[:length]

@@ -227,7 +227,7 @@ class _Packer:
         self._size += self._parts[-1].numel()
 
     def _buffer(self) -> Tensor:
-        """The parts behind one another, from an address that is a multiple of 64."""
+        """The parts after one another, from an address that is a multiple of 64."""
         buffer = torch.empty(self._size + 64, dtype=torch.uint8, device="cpu")
         begin = -buffer.data_ptr() % 64
         aligned = buffer[begin : begin + self._size]

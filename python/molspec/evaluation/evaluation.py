@@ -1,4 +1,4 @@
-"""An evaluation: a model asked for the targets of a table."""
+"""An evaluation: a model predicts the targets of a table."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Evaluation:
     `summary` is of what is done, `groups` of what is done of each group, where the table has such.
 
     output: a file that gets every record as it is made, see `Journal`. Where it is there already,
-    its records are taken as done and `run` goes on behind them.
+    its records count as done and `run` continues after them.
 
     Raises ValueError where `output` is of other settings or of another table.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 from molspec.evaluation.record import Record
 
-#: Ranks whose accuracy is reported, as far as so many answers were asked for.
+#: Ranks whose accuracy is reported, up to the number of answers requested.
 REPORTED_RANKS = (1, 3, 5, 10, 25)
 
 #: Standard deviations that hold 95 % of a normal distribution.
@@ -33,7 +33,7 @@ class Rank:
 
 
 class Summary:
-    """Sums over records, kept up to date. n_best: answers that were asked for a query."""
+    """Sums over records, kept up to date. n_best: answers requested for a query."""
 
     def __init__(self, n_best: int) -> None:
         self.queries = 0
@@ -91,7 +91,7 @@ class Summary:
 
     @property
     def accuracies(self) -> dict[int, float | None]:
-        """Accuracy by rank, as far as so many answers were asked for."""
+        """Accuracy by rank, up to the number of answers requested."""
         return {rank: self.accuracy(rank) for rank in REPORTED_RANKS if rank <= len(self.ranks)}
 
     def costs(self) -> dict[str, float | None]:

@@ -41,7 +41,7 @@ class Answered(Protocol):
 
     @property
     def is_refused(self) -> bool:
-        """Whether there is none because the query cannot be asked."""
+        """Whether the query was refused."""
 
 
 AnswerT = TypeVar("AnswerT", bound=Answered)
@@ -55,7 +55,7 @@ class Answer:
     number: int
     query: Query
     result: Result
-    #: What was asked in place of the query, and why; "" where it was asked as it is.
+    #: The SMILES that was decoded in place of the query, and why; "" for the query itself.
     note: str = ""
 
     @property
@@ -70,5 +70,5 @@ class Answer:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the query cannot be asked: it was answered without a call of the decoder."""
+        """Whether the query was refused before any call of the decoder."""
         return self.error is not None and self.result.statistics.decoder_calls == 0

@@ -1,4 +1,4 @@
-"""Queries of a file asked of a model."""
+"""Queries of a file, decoded by a model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PreparedQuery:
-    """A query, and what a model is asked for it."""
+    """A query, and the SMILES that is decoded for it."""
 
     query: Query
     smiles: str
-    #: What is asked in place of the query, and why; "" where it is asked as it is.
+    #: The SMILES that is decoded in place of the query, and why; "" for the query itself.
     note: str = ""
 
 
@@ -54,8 +54,8 @@ def ask(
 
     answered = beside((prepare_query(query, strip_salts) for query in queries), results)
     return (
-        answer_to(number, asked, result, hinted)
-        for number, (asked, result) in enumerate(answered, start=done + 1)
+        answer_to(number, prepared, result, hinted)
+        for number, (prepared, result) in enumerate(answered, start=done + 1)
     )
 
 
@@ -73,8 +73,8 @@ def score(
     """
     from molspec.streams import beside
 
-    def results(asked: Iterator[Query]) -> Iterator[Result]:
-        pairs = ((query.smiles, query.target) for query in asked)
+    def results(queries: Iterator[Query]) -> Iterator[Result]:
+        pairs = ((query.smiles, query.target) for query in queries)
         return model.log_probs_stream(pairs, processes=processes, **options)
 
     return (
@@ -90,7 +90,7 @@ def check_salts(strip_salts: bool, task: Task | None) -> None:
 
 
 def is_hinted(strip_salts: bool, task: Task | None) -> bool:
-    """Whether an error is to say what could be asked without salts."""
+    """Whether an error names the query without its salts."""
     return task == "retro" and not strip_salts
 
 
@@ -101,24 +101,24 @@ def prepare_query(query: Query, strip_salts: bool) -> PreparedQuery:
 
         smiles, removed = without_salts(query.smiles)
         if removed:
-            return PreparedQuery(query, smiles, f"asked without {'.'.join(removed)}, as {smiles}")
+            return PreparedQuery(query, smiles, f"decoded without {'.'.join(removed)}, as {smiles}")
     return PreparedQuery(query, query.smiles)
 
 
-def answer_to(number: int, asked: PreparedQuery, result: Result, hinted: bool) -> Answer:
-    """The answer to a query from the result of what was asked for it.
+def answer_to(number: int, prepared: PreparedQuery, result: Result, hinted: bool) -> Answer:
+    """The answer to a query from the result of its prepared query.
 
-    hinted: an error says what could be asked without salts.
+    hinted: an error names the query without its salts.
     """
-    error = asked.query.error or result.error
+    error = prepared.query.error or result.error
     if error and hinted:
-        error += _hint(asked.smiles)
-    result = replace(result, query=asked.query.smiles, error=error)
-    return Answer(number, asked.query, result, asked.note)
+        error += _hint(prepared.smiles)
+    result = replace(result, query=prepared.query.smiles, error=error)
+    return Answer(number, prepared.query, result, prepared.note)
 
 
 def _hint(smiles: str) -> str:
-    """What could be asked in place of a salt that was refused."""
+    """The query that could replace a salt that was refused."""
     from molspec.text.salts import without_salts
 
     parent, removed = without_salts(smiles)

@@ -33,7 +33,7 @@ class OutputContext:
     raw_cells: bool = False
 
     def shown(self, prediction: Prediction) -> str | None:
-        """The answer as it is spelt here; None where it is no molecule and not asked for as is."""
+        """The answer as it is spelt here; None for no molecule, unless `as_written`."""
         if self.as_written and prediction.finished:
             return prediction.smiles
         return prediction.canonical

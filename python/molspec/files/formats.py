@@ -18,7 +18,7 @@ def _nothing(context: OutputContext) -> str:
 
 @dataclass(frozen=True)
 class Format(Generic[AnswerT]):
-    """`head` comes before all answers, `foot` behind them; `render` gives all of one.
+    """`head` comes before all answers, `foot` after them; `render` gives all of one.
 
     `check` raises ValueError where the form cannot be written here.
     """

@@ -139,7 +139,7 @@ def smiles(answer: Answer, context: OutputContext) -> str:
 
 def reactions(answer: Answer, context: OutputContext) -> str:
     """Reaction SMILES, identifier, rank, probability."""
-    assert context.task is not None  # the command has asked
+    assert context.task is not None  # checked by the command
     written = partial(reaction_smiles, context.task, answer.result.query.strip())
     return _written_lines(answer, context, written)
 

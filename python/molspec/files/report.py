@@ -54,18 +54,18 @@ def page_head(title: str, about: str) -> str:
 
 
 def foot(context: OutputContext) -> str:
-    """Everything behind the last query."""
+    """Everything after the last query."""
     return "</html>\n"
 
 
 def section(answer: Answer, context: OutputContext) -> str:
     """A query and its answers, best first."""
-    _, asked, answered = _WORDS[context.task]
+    _, query, answered = _WORDS[context.task]
     result = answer.result
     parts = [
         '<section><div class="query">',
         f"<h2>{escape(one_line(answer.identifier))}</h2>",
-        f'<span class="label">{asked}</span>',
+        f'<span class="label">{query}</span>',
         *drawn(result.query, _QUERY_SIZE),
     ]
     if answer.note:

@@ -33,7 +33,7 @@ class Progress:
     """How far a job is.
 
     done: results that are written; failed: of those, the ones with an error; refused: of those, the
-        ones that no model was asked for.
+        those without a model.
     end: bytes of the last part that they take; output: a digest of those bytes.
     parts: parts that the job may replace or remove: its own, and those of a job that it overwrites.
     queries: a digest of all queries that they answer.

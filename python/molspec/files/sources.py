@@ -20,7 +20,7 @@ from molspec.tables import (
 )
 from molspec.task import Task
 
-#: Standard input where a file is asked for.
+#: Standard input in place of a file.
 STANDARD = "-"
 #: The form of queries that are no file's.
 _GIVEN = "given"

@@ -1,4 +1,4 @@
-"""Draft heads: guesses of the tokens behind the next one, from the model's last hidden state."""
+"""Draft heads: guesses of the tokens after the next one, from the model's last hidden state."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def sinusoidal_positions(length: int, d_model: int, dtype: torch.dtype = torch.f
 
 
 def relative_biases(table: Tensor, spec: ModelSpec, stack: str, length: int) -> Tensor:
-    """Return biases [head, 2 * length - 1] of keys 1 - length .. length - 1 behind the query.
+    """Return biases [head, 2 * length - 1] of keys 1 - length .. length - 1 after the query.
 
     `table` [bucket, head] has what each head learned for every bucket of distances (T5: Raffel et
     al. 2020, section 2.1). Half of a direction's buckets hold one distance each, the others grow

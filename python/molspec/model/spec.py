@@ -67,7 +67,7 @@ class ModelSpec:
     #: "rms" divides by the root of the mean square (Zhang and Sennrich 2019): no mean, no bias.
     norm_kind: NormKind = "layer"
     norm_eps: float = 1e-5
-    #: One more normalisation behind the last layer of each stack.
+    #: One more normalisation after the last layer of each stack.
     final_norm: bool = True
     #: Normalise the sum of embedding and position (BART).
     embedding_norm: bool = False
@@ -98,7 +98,7 @@ class ModelSpec:
     source_eos: bool = True
     #: The token that the decoder starts with, where it is not BOS (BART: EOS, Marian: PAD).
     start_id: int | None = None
-    #: The decoder writes BOS behind its start, before the target (BART as transformers trains it).
+    #: The decoder writes BOS after its start, before the target (BART as transformers trains it).
     target_bos: bool = False
 
     def __post_init__(self) -> None:
@@ -155,7 +155,7 @@ class ModelSpec:
         return start
 
     def source_frame(self, bos_id: int | None, eos_id: int) -> tuple[list[int], list[int]]:
-        """What a source has before and behind its ids, where the encoder wants BOS and EOS."""
+        """What a source has before and after its ids, where the encoder wants BOS and EOS."""
         begin = [bos_id] if self.source_bos and bos_id is not None else []
         return begin, [eos_id] if self.source_eos else []
 

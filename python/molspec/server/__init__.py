@@ -1,1 +1,1 @@
-"""Models behind HTTP: requests of many users in one running batch, and a page to draw in."""
+"""Models over HTTP: requests of many users in one running batch, and a page to draw in."""

@@ -16,8 +16,8 @@ from fastapi.staticfiles import StaticFiles
 
 from molspec import __version__
 from molspec.server import askcos, chemformer, drawings, metrics, v1
-from molspec.server.asking import WithdrawnError
 from molspec.server.guards import BodyGuard, HostGuard, KeyGuard, Timer
+from molspec.server.pending import WithdrawnError
 from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
@@ -28,12 +28,12 @@ _PAGE_HEADERS = {
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
         "frame-ancestors 'none'"
     ),
-    "Cache-Control": "no-cache",  # asked for again with its tag
+    "Cache-Control": "no-cache",  # requested again with its tag
 }
 
 
 class _AsciiJSON(JSONResponse):
-    """What is told of a request may quote text that UTF-8 has not: half a surrogate pair."""
+    """An error about a request may quote text that UTF-8 has not: half a surrogate pair."""
 
     def render(self, content: Any) -> bytes:
         """Write it in ASCII."""
@@ -109,10 +109,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
         # Without what was given, which may be large, or no text that can be written.
-        told: list[dict[str, Any]] = [
+        errors: list[dict[str, Any]] = [
             {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()
         ]
-        return _AsciiJSON({"detail": told}, 422)
+        return _AsciiJSON({"detail": errors}, 422)
 
     @app.exception_handler(UnknownModelError)
     async def unknown(_: Request, error: UnknownModelError) -> JSONResponse:

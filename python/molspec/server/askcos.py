@@ -38,8 +38,8 @@ def make_router(service: Service) -> APIRouter:
             options = service.options(worker, body.smiles, n_best=n_best)
         except ValueError as error:
             raise wrong_use(error, "query", "n_best") from error
-        asking = service.ask(worker, body.smiles, options)
-        return [_item(result) for result in await service.all_answers(request, worker, asking)]
+        pending = service.submit(worker, body.smiles, options)
+        return [_item(result) for result in await service.all_answers(request, worker, pending)]
 
     return router
 

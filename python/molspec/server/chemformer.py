@@ -46,8 +46,8 @@ def make_router(service: Service) -> APIRouter:
             )
         except ValueError as error:
             raise wrong_use(error, "query", name) from error
-        asking = service.ask(worker, smiles_list, options)
-        results = await service.all_answers(request, worker, asking)
+        pending = service.submit(worker, smiles_list, options)
+        results = await service.all_answers(request, worker, pending)
         return [_predicted(text, each) for text, each in zip(smiles_list, results, strict=True)]
 
     @router.post("/log_likelihood")
@@ -131,13 +131,13 @@ async def _best(
     except ValueError as error:
         raise wrong_use(error, "body") from error
     owners = [index for index, texts in enumerate(spelt) for _ in texts]
-    asking = service.ask(
+    pending = service.submit(
         *(worker, [queries[index] for index in owners], options),
         targets=[text for texts in spelt for text in texts],
     )
     results: list[list[Result]] = [[] for _ in spelt]
     for owner, result in zip(
-        owners, await service.all_answers(request, worker, asking), strict=True
+        owners, await service.all_answers(request, worker, pending), strict=True
     ):
         results[owner].append(result)
     return [

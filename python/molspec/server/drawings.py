@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 
-from molspec.server.changes import Change, changes
+from molspec.server.reaction_center import Change, changes
 from molspec.server.service import Service, wrong_use
 from molspec.text import quiet
 

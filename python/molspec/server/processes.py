@@ -42,7 +42,7 @@ _LAST_READ = 0.2
 _WRONG_USE = 2
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 
-#: Is told where the server listens, when it does.
+#: Called with the address once the server listens.
 Tell = Callable[[str], None]
 
 

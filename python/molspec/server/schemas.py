@@ -58,7 +58,7 @@ class PredictBody(_Options):
 
 
 class ScoreBody(_Body):
-    """Queries and the targets whose log-probs are asked for, one a query."""
+    """Queries, and for each the target whose log-probability is requested."""
 
     model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
     queries: Queries
@@ -90,7 +90,9 @@ class ResultItem(BaseModel):
     id: Annotated[str, Field(description="The query's place in the request, from 1.")]
     query: str
     predictions: list[PredictionItem]
-    note: Annotated[str | None, Field(description="What was asked in its place, and why.")]
+    note: Annotated[
+        str | None, Field(description="The SMILES that was decoded in its place, and why.")
+    ]
     error: str | None
 
 

@@ -17,8 +17,8 @@ from pydantic import AfterValidator
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Result
-from molspec.server.asking import Answered, Asking
 from molspec.server.limits import Limits
+from molspec.server.pending import Answered, PendingRequest
 from molspec.server.worker import Worker
 from molspec.task import Task
 from molspec.text import is_text
@@ -97,20 +97,24 @@ class Service:
         self.limits.check_count(queries)
         return _options(worker.model, self.limits, **values)
 
-    def ask(
+    def submit(
         self,
         worker: Worker,
         queries: Sequence[str],
         options: PredictOptions,
         targets: Sequence[str] | None = None,
-    ) -> Asking:
+    ) -> PendingRequest:
         """Accept a request. Raises BusyError or StoppedError where it cannot be."""
-        asking = Asking(queries, options, targets)
-        worker.ask(asking)
-        return asking
+        pending = PendingRequest(queries, options, targets)
+        worker.submit(pending)
+        return pending
 
     async def answers(
-        self, request: Request, worker: Worker, asking: Asking, seconds: float | None = None
+        self,
+        request: Request,
+        worker: Worker,
+        pending: PendingRequest,
+        seconds: float | None = None,
     ) -> AsyncIterator[Answered]:
         """Results as they are done, until the client goes away or time is up.
 
@@ -122,26 +126,30 @@ class Service:
 
         def let_go(task: asyncio.Task[None]) -> None:
             if not task.cancelled():
-                worker.withdraw(asking)
+                worker.withdraw(pending)
 
         gone.add_done_callback(let_go)
         try:
             limit = self.limits.seconds if seconds is None else min(seconds, self.limits.seconds)
-            async for answered in asking.answers(limit, perf_counter() - arrival(request)):
+            async for answered in pending.answers(limit, perf_counter() - arrival(request)):
                 yield answered
         finally:
             gone.cancel()
-            if len(asking.answered) < asking.count:
-                worker.withdraw(asking)
+            if len(pending.answered) < pending.count:
+                worker.withdraw(pending)
 
     async def all_answers(
-        self, request: Request, worker: Worker, asking: Asking, seconds: float | None = None
+        self,
+        request: Request,
+        worker: Worker,
+        pending: PendingRequest,
+        seconds: float | None = None,
     ) -> list[Result]:
         """The same in the order of the queries. Raises WithdrawnError as `answers` does."""
         results: dict[int, Result] = {}
-        async for index, result in self.answers(request, worker, asking, seconds):
+        async for index, result in self.answers(request, worker, pending, seconds):
             results[index] = result
-        return [results[index] for index in range(asking.count)]
+        return [results[index] for index in range(pending.count)]
 
 
 def arrival(request: Request) -> float:

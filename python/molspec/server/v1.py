@@ -22,7 +22,7 @@ from molspec.files import (
     prepare_query,
 )
 from molspec.results import Result
-from molspec.server.asking import Asking, WithdrawnError
+from molspec.server.pending import PendingRequest, WithdrawnError
 from molspec.server.schemas import ModelItem, Models, PredictBody, Results, ScoreBody
 from molspec.server.service import Service, UnknownModelError, arrival, wrong_use
 from molspec.server.worker import EngineError, Worker
@@ -35,7 +35,7 @@ _PIECE = 4
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": Results, "content": {_LINES: {"schema": {"type": "string"}}}},
     413: {"description": "The body is larger than is read."},
-    422: {"description": "What was asked makes no sense, or is beyond a limit; names the field."},
+    422: {"description": "The request is invalid or beyond a limit; `loc` names the field."},
     429: {"description": "Too much is waiting; Retry-After says when to come again, in seconds."},
 }
 
@@ -65,12 +65,12 @@ def make_router(service: Service) -> APIRouter:
             return prepare_query(Query(query), body.strip_salts and in_time)
 
         if body.strip_salts:
-            asked = await service.in_pieces(prepared, body.queries)
+            prepared_queries = await service.in_pieces(prepared, body.queries)
         else:
-            asked = [prepare_query(Query(query), False) for query in body.queries]
-        asking = service.ask(worker, [each.smiles for each in asked], options)
-        line = partial(_line, worker, asked, is_hinted(body.strip_salts, task))
-        return await _answer(service, request, worker, asking, line, body)
+            prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
+        pending = service.submit(worker, [each.smiles for each in prepared_queries], options)
+        line = partial(_line, worker, prepared_queries, is_hinted(body.strip_salts, task))
+        return await _answer(service, request, worker, pending, line, body)
 
     @router.post("/score", responses=_ANSWERS, response_model=Results)
     async def score(body: ScoreBody, request: Request) -> Response:
@@ -87,10 +87,10 @@ def make_router(service: Service) -> APIRouter:
             )
         except ValueError as error:
             raise wrong_use(error, "body") from error
-        asked = [prepare_query(Query(query), False) for query in body.queries]
-        asking = service.ask(worker, body.queries, options, body.targets)
-        line = partial(_line, worker, asked, False)
-        return await _answer(service, request, worker, asking, line, body)
+        prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
+        pending = service.submit(worker, body.queries, options, body.targets)
+        line = partial(_line, worker, prepared_queries, False)
+        return await _answer(service, request, worker, pending, line, body)
 
     @router.get("/models")
     def models() -> Models:
@@ -127,10 +127,10 @@ def _described(worker: Worker) -> ModelItem:
 
 
 def _line(
-    worker: Worker, asked: list[PreparedQuery], hinted: bool, index: int, result: Result
+    worker: Worker, prepared_queries: list[PreparedQuery], hinted: bool, index: int, result: Result
 ) -> str:
     """A result as a line of the command line's jsonl."""
-    answer = answer_to(index + 1, asked[index], result, hinted)
+    answer = answer_to(index + 1, prepared_queries[index], result, hinted)
     return FORMATS["jsonl"].render(answer, OutputContext(worker.name, worker.model.task))
 
 
@@ -138,15 +138,15 @@ async def _answer(
     service: Service,
     request: Request,
     worker: Worker,
-    asking: Asking,
+    pending: PendingRequest,
     line: Line,
     body: PredictBody | ScoreBody,
 ) -> Response:
     """All results, or a line each as it is done."""
     if body.stream:
-        lines = _lines(service, request, worker, asking, line, body.seconds)
+        lines = _lines(service, request, worker, pending, line, body.seconds)
         return StreamingResponse(lines, media_type=_LINES)
-    found = await service.all_answers(request, worker, asking, body.seconds)
+    found = await service.all_answers(request, worker, pending, body.seconds)
     rendered = await service.in_pieces(lambda each: line(*each), [*enumerate(found)], _PIECE)
     results = ", ".join(text.rstrip() for text in rendered)
     return Response(f'{{"results": [{results}]}}', media_type="application/json")
@@ -156,12 +156,12 @@ async def _lines(
     service: Service,
     request: Request,
     worker: Worker,
-    asking: Asking,
+    pending: PendingRequest,
     line: Line,
     seconds: float | None,
 ) -> AsyncIterator[str]:
     try:
-        async for answered in service.answers(request, worker, asking, seconds):
+        async for answered in service.answers(request, worker, pending, seconds):
             (text,) = await service.in_pieces(lambda each: line(*each), [answered])
             yield text
     except (WithdrawnError, EngineError, ValueError):

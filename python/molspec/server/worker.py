@@ -13,8 +13,8 @@ from molspec.options import DEFAULT_BATCH_SIZE
 from molspec.predictor import Model
 from molspec.results import Result
 from molspec.server import metrics
-from molspec.server.asking import Asking, WithdrawnError
-from molspec.server.turns import Turns
+from molspec.server.fair_scheduler import FairScheduler
+from molspec.server.pending import PendingRequest, WithdrawnError
 
 _log = logging.getLogger("molspec.server")
 #: Of what a query took lately, the share of the last one; and the longest that clients are sent
@@ -62,9 +62,9 @@ class Worker:
         self._most_waiting = most_waiting
         self._decoder = Decoder(model, batch_size)
         #: Of the decoder: whose query a ticket is. The thread's own.
-        self._live: dict[int, tuple[Asking, int]] = {}
-        self._turns: Turns[Asking] = Turns(batch_size)
-        self._withdrawn: list[Asking] = []
+        self._live: dict[int, tuple[PendingRequest, int]] = {}
+        self._scheduler: FairScheduler[PendingRequest] = FairScheduler(batch_size)
+        self._withdrawn: list[PendingRequest] = []
         self._stopping = False
         self._changed = Condition()
         #: How fast queries are answered, and since when none has been while there was one.
@@ -82,26 +82,26 @@ class Worker:
     @property
     def unanswered_count(self) -> int:
         """Queries that are accepted and not answered."""
-        return self._turns.waiting_count + len(self._live)
+        return self._scheduler.waiting_count + len(self._live)
 
-    def ask(self, asking: Asking) -> None:
+    def submit(self, pending: PendingRequest) -> None:
         """Accept a request. Raises BusyError or StoppedError where it cannot be."""
         with self._changed:
             if not self.is_alive:
                 raise StoppedError("the server is stopping")
             unanswered = self.unanswered_count
-            if unanswered + asking.count > self._most_waiting:
+            if unanswered + pending.count > self._most_waiting:
                 seconds = math.ceil(unanswered * self._seconds_a_query)
                 raise BusyError(min(max(1, seconds), _LONGEST_RETRY))
-            self._turns.add(asking)
-            self._counters.accepted.inc(asking.count)
-            self._counters.unanswered.inc(asking.count)
+            self._scheduler.add(pending)
+            self._counters.accepted.inc(pending.count)
+            self._counters.unanswered.inc(pending.count)
             self._changed.notify()
 
-    def withdraw(self, asking: Asking) -> None:
+    def withdraw(self, pending: PendingRequest) -> None:
         """Let go of what is not answered of a request, and free its rows at the next step."""
         with self._changed:
-            self._withdrawn.append(asking)
+            self._withdrawn.append(pending)
             self._changed.notify()
 
     def stop(self) -> None:
@@ -125,7 +125,7 @@ class Worker:
     def _has_work(self) -> bool:
         """Sleep until there is something to do; False where nothing will be."""
         with self._changed:
-            while not (self._live or self._withdrawn or self._turns.waiting_count):
+            while not (self._live or self._withdrawn or self._scheduler.waiting_count):
                 if self._stopping:
                     return False
                 self._changed.wait()
@@ -137,38 +137,38 @@ class Worker:
             return
         with self._changed:
             withdrawn, self._withdrawn = self._withdrawn, []
-            count = sum(self._turns.remove(asking) for asking in withdrawn)
-        for asking in withdrawn:
-            tickets = [ticket for ticket, (whose, _) in self._live.items() if whose is asking]
+            count = sum(self._scheduler.remove(pending) for pending in withdrawn)
+        for pending in withdrawn:
+            tickets = [ticket for ticket, (whose, _) in self._live.items() if whose is pending]
             for ticket in tickets:
                 self._decoder.cancel(ticket)
                 self._leave(ticket)
             count += len(tickets)
-            asking.fail(WithdrawnError())
+            pending.fail(WithdrawnError())
         self._counters.let_go(count)
 
     def _let_in(self) -> None:
-        if not self._turns.waiting_count:
+        if not self._scheduler.waiting_count:
             return
-        for asking, index in self._turns_taken():
-            query, target = asking.queries[index], asking.target(index)
+        for pending, index in self._admitted():
+            query, target = pending.queries[index], pending.target(index)
             try:
-                ticket = self._decoder.submit(query, asking.options, target=target)
+                ticket = self._decoder.submit(query, pending.options, target=target)
             except ValueError as error:  # of the options: the same for its other queries
-                self._refuse(asking, error)
+                self._refuse(pending, error)
                 continue
-            self._live[ticket] = asking, index
+            self._live[ticket] = pending, index
 
-    def _refuse(self, asking: Asking, error: ValueError) -> None:
+    def _refuse(self, pending: PendingRequest, error: ValueError) -> None:
         with self._changed:
-            self._turns.done(asking)
-            self._counters.let_go(1 + self._turns.remove(asking))
-        asking.fail(error)
+            self._scheduler.done(pending)
+            self._counters.let_go(1 + self._scheduler.remove(pending))
+        pending.fail(error)
 
-    def _turns_taken(self) -> Iterator[tuple[Asking, int]]:
+    def _admitted(self) -> Iterator[tuple[PendingRequest, int]]:
         while True:
             with self._changed:
-                turn = self._turns.take()
+                turn = self._scheduler.take()
             if turn is None:
                 return
             yield turn
@@ -179,30 +179,30 @@ class Worker:
             now = perf_counter()
             seconds, self._since = (now - self._since) / len(done), now
             self._seconds_a_query += _SHARE_OF_LAST * (seconds - self._seconds_a_query)
-        answers: dict[Asking, list[tuple[int, Result]]] = {}
+        answers: dict[PendingRequest, list[tuple[int, Result]]] = {}
         for ticket, result in done:
-            asking, index = self._leave(ticket)
-            answers.setdefault(asking, []).append((index, result))
+            pending, index = self._leave(ticket)
+            answers.setdefault(pending, []).append((index, result))
             self._counters.count(result)
-        for asking, answered in answers.items():
-            asking.deliver(answered)
+        for pending, answered in answers.items():
+            pending.deliver(answered)
 
-    def _leave(self, ticket: int) -> tuple[Asking, int]:
-        asking, index = self._live.pop(ticket)
+    def _leave(self, ticket: int) -> tuple[PendingRequest, int]:
+        pending, index = self._live.pop(ticket)
         with self._changed:
-            self._turns.done(asking)
-        return asking, index
+            self._scheduler.done(pending)
+        return pending, index
 
     def _begin_anew(self) -> None:
         """Fail all that is under way: what the decoder holds may be spoilt."""
         error = EngineError("the engine failed at a step: see the server's log")
-        failed = {asking for asking, _ in self._live.values()}
+        failed = {pending for pending, _ in self._live.values()}
         count = len(self._live)
         for ticket in list(self._live):
             self._leave(ticket)
         with self._changed:
-            count += sum(self._turns.remove(asking) for asking in failed)
+            count += sum(self._scheduler.remove(pending) for pending in failed)
         self._counters.let_go(count)
-        for asking in failed:
-            asking.fail(error)
+        for pending in failed:
+            pending.fail(error)
         self._decoder = Decoder(self.model, self._batch_size)

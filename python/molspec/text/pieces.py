@@ -76,7 +76,7 @@ class PieceVocabulary(Vocabulary):
         return list(encoding.ids)
 
     def _passed_over(self, text: str) -> list[str]:
-        """Characters that give no piece. Offsets do not tell: behind one they are too small."""
+        """Characters that give no piece. Offsets cannot be used: after one they are too small."""
         return [
             character
             for character in dict.fromkeys("".join(text.split()))
@@ -96,7 +96,7 @@ class PieceVocabulary(Vocabulary):
         return str(self._library.decode(kept, skip_special_tokens=True))
 
     def wrapping(self) -> tuple[list[int], list[int]]:
-        """Ids that the tokenizer puts before and behind a text for its model."""
+        """Ids that the tokenizer puts before and after a text for its model."""
         inner = self._library.encode("C", add_special_tokens=False).ids
         whole = self._library.encode("C", add_special_tokens=True).ids
         places = range(len(whole) - len(inner) + 1)

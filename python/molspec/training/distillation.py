@@ -61,13 +61,13 @@ def distil(
         prepared.write(made, folder)
         return made
     sources = [[ids for ids, _ in table.pairs()] for table in tables]
-    asked = [ids for rows in sources for ids in rows]
+    flat = [ids for rows in sources for ids in rows]
     settings = {"teacher": teacher.fingerprint, "data": data.fingerprint, "pairs": pairs}
     journal = Journal(folder / _JOURNAL, settings, _ANSWERS)
     answers = list(journal.records())
-    rest = teacher.answer(data.vocabulary.decode(ids) for ids in asked[len(answers) :])
+    rest = teacher.answer(data.vocabulary.decode(ids) for ids in flat[len(answers) :])
     with journal.appending() as append:
-        for text in progress(rest, len(asked), len(answers)):
+        for text in progress(rest, len(flat), len(answers)):
             append(text)
             answers.append(text)
     cut = len(sources[0])
@@ -75,11 +75,11 @@ def distil(
         PairTable.pack(_encoded(data.vocabulary, rows, texts))
         for rows, texts in zip(sources, (answers[:cut], answers[cut:]), strict=True)
     )
-    told: dict[str, Any] = {"teacher": f"{teacher.name}, {teacher.fingerprint}"}
+    description: dict[str, Any] = {"teacher": f"{teacher.name}, {teacher.fingerprint}"}
     for split, table in zip(prepared.SPLITS, (train, validation), strict=True):
         tokens = sum(len(source) + len(target) for source, target in table.pairs())
-        told[split] = {**data.description[split], "pairs": len(table), "tokens": tokens}
-    made = Prepared(data.vocabulary, train, validation, {**data.description, **told})
+        description[split] = {**data.description[split], "pairs": len(table), "tokens": tokens}
+    made = Prepared(data.vocabulary, train, validation, {**data.description, **description})
     prepared.write(made, folder)
     return made
 

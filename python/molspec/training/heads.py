@@ -85,7 +85,7 @@ class HeadsTrainer(DrafterTrainer):
     def _heads_loss(self, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Of hidden states [pair, position, d_model] of all but the targets' last tokens.
 
-        The state behind a target's token i has chosen token i + 1; head k guesses token i + 2 + k.
+        The state after a target's token i has chosen token i + 1; head k guesses token i + 2 + k.
         Beyond EOS stands PAD, which counts for nothing.
         """
         pad_id, count = self.model.pad_id, self.heads.spec.head_count

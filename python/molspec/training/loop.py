@@ -277,7 +277,7 @@ class _Training:
         return f"step {self._trainer.step_count}{budget}, {self._seconds / 60:.1f} minutes"
 
     def _choose_threads(self, threads: int | None) -> None:
-        """Take so many on the CPU; those that are fast where none are asked for."""
+        """Take so many on the CPU; by default those that are fast."""
         if threads is not None:
             torch.set_num_threads(threads)
         elif self._device.type == "cpu" and self._processes.count == 1:

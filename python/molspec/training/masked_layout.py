@@ -1,7 +1,7 @@
-"""Prefixes of targets with MASKs behind them, as the decoder of a Spec-Drafter reads them.
+"""Prefixes of targets with MASKs after them, as the decoder of a Spec-Drafter reads them.
 
 Its MASK is PAD, which a decoder reads nowhere else. The last token of a prefix guesses the next
-token, the first MASK the one behind it, and so on: k - 1 MASKs guess k tokens together with the
+token, the first MASK the next one, and so on: k - 1 MASKs guess k tokens together with the
 last token.
 """
 
@@ -32,7 +32,7 @@ class Layout:
     masks: Tensor
     #: Which pair each row is of.
     pairs: Tensor
-    #: Whether a position sees the one behind it, and so what it is to guess where that is revealed.
+    #: Whether a position sees the next one, and so what it is to guess where that is revealed.
     sees_behind: bool
 
     def revealed(self, places: Tensor, pad_id: int) -> Layout:
@@ -49,7 +49,7 @@ Lay = Callable[[Tensor, Tensor, int, int], Layout]
 
 
 def causal(targets: Tensor, prefixes: Tensor, k: int, pad_id: int) -> Layout:
-    """No position sees those behind it: a prefix is evaluated once, whatever is masked behind it.
+    """No position sees later ones: a prefix is evaluated once, whatever is masked after it.
 
     So all prefixes of a target are one row: the target, and a chain of MASKs for each of them.
     """

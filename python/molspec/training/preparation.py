@@ -50,7 +50,7 @@ def prepare(
     product occurs in `exclude` (test sets) are left out; where such a file does not say which
     column is the product (src and tgt), both are taken for it. Of those whose product occurs in
     `validation`, none is trained on. `vocabulary` is that of a model to train further. `judge` is
-    asked about the canonical pair of each training reaction and rules out what is less probable
+    scores the canonical pair of each training reaction and rules out what is less probable
     than options.max_nats allows: records that are wrong or incomplete are improbable to a model of
     cleaner ones (Toniato et al. 2021 clean by what a model keeps forgetting).
 
@@ -80,11 +80,11 @@ def prepare(
         "validation_files": [Path(file).name for file in validation],
         "excluded_files": [Path(file).name for file in exclude],
     }
-    asked = {**_asked(options), **names}
-    if _is_done(output, asked):
+    settings = {**_settings(options), **names}
+    if _is_done(output, settings):
         return folder_format.read(output)
-    told = {"judge": None if judge is None else judge.name}
-    progress = Progress(output, {**_versions(), **asked, **told})
+    judged_by = {"judge": None if judge is None else judge.name}
+    progress = Progress(output, {**_versions(), **settings, **judged_by})
     excluded = _products(progress, exclude, options)
     made = Sieve(options.max_tokens, excluded)
     for name, group, words, share in (
@@ -105,19 +105,19 @@ def prepare(
             progress.discard()  # it takes other options or files
             raise ValueError(f"no {split} pair is left: {_why(split, made, validation, options)}")
     counts = _counts(made, tables)
-    description = {**asked, "excluded_products": len(excluded)} | judged | counts
+    description = {**settings, "excluded_products": len(excluded)} | judged | counts
     prepared = Prepared(vocabulary, tables["train"], tables["validation"], description)
     _write(prepared, made.rejected, progress)
     return prepared
 
 
-def _is_done(output: Path, asked: dict[str, Any]) -> bool:
+def _is_done(output: Path, settings: dict[str, Any]) -> bool:
     """Whether this preparation was killed when all was written; leaves nothing but that."""
     unfinished = output / "unfinished"
     if not unfinished.is_dir() or not (output / folder_format.LAST).is_file():
         return False
     description = folder_format.read(output).description
-    if any(description.get(name) != value for name, value in asked.items()):
+    if any(description.get(name) != value for name, value in settings.items()):
         raise ValueError(f"output is {output}: it exists already")
     shutil.rmtree(unfinished)
     return True
@@ -157,7 +157,7 @@ def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float)
 
 
 def _end_with_parent() -> None:
-    """Let a worker end when the process that asked for it is killed: a pool alone waits forever."""
+    """Let a worker end when its parent is killed: a pool alone waits forever."""
 
     def watch() -> None:
         parent = parent_process()
@@ -190,10 +190,10 @@ def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
     return PairTable.pack(encoded)
 
 
-def _asked(options: PrepareOptions) -> dict[str, Any]:
-    asked = asdict(options)
-    del asked["workers"]
-    return {"task": asked["task"], "options": asked}
+def _settings(options: PrepareOptions) -> dict[str, Any]:
+    settings = asdict(options)
+    del settings["workers"]
+    return {"task": settings["task"], "options": settings}
 
 
 def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:

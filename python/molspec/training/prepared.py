@@ -57,7 +57,7 @@ class PairTable:
 
     @classmethod
     def join(cls, tables: Sequence[PairTable]) -> PairTable:
-        """All pairs of the tables, one table behind the other."""
+        """All pairs of the tables, one table after the other."""
         columns = zip(*(vars(table).values() for table in tables), strict=True)
         return cls(*map(torch.cat, columns))
 
@@ -117,7 +117,7 @@ class Prepared:
         return digest.hexdigest()
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str) -> None:
-        """Raise ValueError where that of a model, whose name is told, is another."""
+        """Raise ValueError, naming the model, where its vocabulary differs."""
         if self.vocabulary != vocabulary:
             raise ValueError(f"{name} has another vocabulary than the data")
 

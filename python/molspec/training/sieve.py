@@ -16,7 +16,7 @@ from molspec.training.prepared import SPLITS
 from molspec.training.progress import Progress
 from molspec.training.reactions import Row
 
-#: Shares of the reactions, in per cent, whose nats to the judge are told.
+#: Shares of the reactions, in per cent, whose nats are reported.
 _JUDGED = (10, 25, 50, 75, 90)
 
 
@@ -24,7 +24,7 @@ _JUDGED = (10, 25, 50, 75, 90)
 class Judge:
     """A model that says how probable targets are.
 
-    name: what to call it where it is told what was done.
+    name: its name in reports.
     log_probs: natural log of the probability of each target, given (source, target) pairs; None
         where the model cannot read a pair.
     """
@@ -34,8 +34,8 @@ class Judge:
 
     def judge(self, rows: Iterator[Made]) -> Iterator[tuple[Made, float | None]]:
         """Rows with the log_prob of their canonical pair."""
-        asked, own = tee(rows)
-        log_probs = self.log_probs(row.pairs[0] for row in asked)
+        scored, own = tee(rows)
+        log_probs = self.log_probs(row.pairs[0] for row in scored)
         return zip(own, log_probs, strict=True)
 
 

@@ -26,7 +26,7 @@ class Validation:
     """Shares are of 1; `loss` is in nats a token."""
 
     loss: float
-    #: Tokens, EOS counted, that are the most probable ones behind the true tokens before them.
+    #: Tokens, EOS counted, that are the most probable ones after the true tokens before them.
     token_accuracy: float
     #: Targets all of whose tokens are.
     sequence_accuracy: float

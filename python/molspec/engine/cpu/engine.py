@@ -118,7 +118,7 @@ class NativeSession(Session):
         path_slots: npt.NDArray[np.int32],
         block_count: int,
     ) -> npt.NDArray[np.float32]:
-        """Log-probabilities [at least node, vocab] behind nodes int32 [node, 4].
+        """Log-probabilities [at least node, vocab] after nodes int32 [node, 4].
 
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
         result is overwritten by the next call.

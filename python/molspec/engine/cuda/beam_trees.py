@@ -87,7 +87,7 @@ def capacity(spec: ListSpec) -> int:
 
 
 def special_ids(guess: GuessModel) -> tuple[int, int]:
-    """What the operators are told of a vocabulary."""
+    """Special ids of a vocabulary, for the operators."""
     return guess.bos, guess.eos
 
 

@@ -156,7 +156,7 @@ class DeviceTree(DeviceDrafts):
         return self.limit
 
     def propose(self, answers: Tensor, drafts: Tensor) -> None:
-        """Grow the trees behind the last tokens."""
+        """Grow the trees after the last tokens."""
         _, max_depth, min_log_prob = self._numbers
         self._session.library.propose_tree(
             answers, drafts, *self._guess.tensors, max_depth, self.MAX_TURNS, min_log_prob

@@ -79,7 +79,7 @@ class CudaEngine:
 
 
 class Searches:
-    """A session and the rounds of searches that stay on its device: one for each that is asked."""
+    """A session and the rounds of searches that stay on its device: one for each spec."""
 
     def __init__(self, session: CudaSession) -> None:
         self.session = session

@@ -8,7 +8,7 @@ import torch
 
 
 class Graphs:
-    """Captured graphs by key: work is captured when it is first asked for, then replayed."""
+    """Captured graphs by key: work is captured at its first use, then replayed."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

@@ -37,12 +37,12 @@ LIVE, NO_NUMBERS_STATE = STATES["live"], STATES["no_numbers"]
 _COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
 
 
-#: What is asked of a kind of search.
+#: The spec of a kind of search.
 SpecT = TypeVar("SpecT")
 
 
 class GraphExecutor(ABC, Generic[SpecT]):
-    """Rounds of one spec on a session's device; of another one behind it, where no query is live.
+    """Rounds of one spec on a session's device; of another one once no query is live.
 
     A subclass has the buffers of its search and says what a round, a fresh row and an answer are.
     `row` is the type of a row of answers, whose field "head" has "state" and the counts.
@@ -61,7 +61,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
     def begin(self, spec: SpecT, guess: GuessModel) -> None:
         """Forget all queries, for those of `spec`."""
 
-    #: What is asked for.
+    #: The spec.
     spec: SpecT
 
     @abstractmethod

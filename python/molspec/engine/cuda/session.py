@@ -118,7 +118,7 @@ class CudaSession:
     def _encode_one(self, source: Tensor, length: int) -> None:
         """Encode a source, sent in one piece, by the graph of the next length.
 
-        A graph reads ids up to its length; those behind the offsets' end belong to nobody.
+        A graph reads ids up to its length; those after the offsets' end belong to no row.
         """
         self._source[: len(source)] = self.send(source)
         size = _power_of_two(max(length, _FEWEST_POSITIONS))
@@ -172,7 +172,7 @@ class CudaSession:
             return self._hidden_states[self.send(host.integers(slots)).long()]
 
     def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
-        """Log-probabilities [at least node, vocab] behind nodes int32 [node, 4].
+        """Log-probabilities [at least node, vocab] after nodes int32 [node, 4].
 
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
         result is overwritten by the next call.

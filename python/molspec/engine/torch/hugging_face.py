@@ -96,7 +96,7 @@ class HuggingFaceSession(Session):
     def step(
         self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
     ) -> npt.NDArray[np.float32]:
-        """Log-probabilities [node, vocab] behind the nodes; see `ops.decoder_step`."""
+        """Log-probabilities [node, vocab] after the nodes; see `ops.decoder_step`."""
         rows = self._paths.rows(nodes, path_slots, block_count)
         parts, order = [], []
         for group in split(rows.evaluated, rows.lengths, self._call_cost):
@@ -114,7 +114,7 @@ class HuggingFaceSession(Session):
     def _decode(
         self, target_ids: Tensor, memory: Tensor, visible: Tensor, cache: EncoderDecoderCache
     ) -> Tensor:
-        """Logits [row, column, vocab] behind target ids, which join the cache."""
+        """Logits [row, column, vocab] after target ids, which join the cache."""
         logits: Tensor = self._model(
             decoder_input_ids=target_ids,
             encoder_outputs=BaseModelOutput(last_hidden_state=memory),

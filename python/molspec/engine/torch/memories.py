@@ -34,7 +34,7 @@ class Memories:
     def gather(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Values [row, longest, ...] and padding mask [row, longest], True where padding.
 
-        Decoder rows mostly ask for what the step before asked for: that is copied once.
+        Decoder rows mostly need the same memories as in the step before: those are copied once.
         """
         key = rows.tobytes()
         if self._gathered is None or self._gathered[0] != key:

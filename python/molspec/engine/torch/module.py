@@ -71,7 +71,7 @@ class ModuleSession(Session):
     def step(
         self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
     ) -> npt.NDArray[np.float32]:
-        """Log-probabilities [node, vocab] behind the nodes; see `ops.decoder_step`.
+        """Log-probabilities [node, vocab] after the nodes; see `ops.decoder_step`.
 
         Raises ValueError where the model's logits do not have the shape of its input.
         """

@@ -35,7 +35,7 @@ def probe(
     owner: what `model` is the interface of, by which it is known again.
 
     Raises ValueError where a source's id or length, or max_length, is beyond what the model has a
-    row for, where its decoder sees what comes behind a token, or gives probabilities.
+    row for, where its decoder sees later tokens, or gives probabilities.
     """
     known = _known_of(owner)
     ids = {each for sequence in sequences for each in sequence} - known.ids
@@ -131,7 +131,7 @@ def _check_decoder(model: EncoderDecoder, memory: Tensor, vocab_size: int, max_l
     if change > _rounding(logits):
         raise ValueError(
             "the model's decoder is not causal: the log-probability of a token changes by "
-            f"{change:.2g} with what comes behind it; does the decoder mask that?"
+            f"{change:.2g} with later tokens; does the decoder mask them?"
         )
 
 
@@ -177,7 +177,7 @@ def _lookups_checked(owner: Any) -> Iterator[None]:
         ids = arguments[0] if arguments else None
         if isinstance(ids, Tensor) and ids.numel() and int(ids.max()) >= table.num_embeddings:
             raise IndexError(
-                f"an nn.Embedding of {table.num_embeddings} rows is asked for row {int(ids.max())}"
+                f"an nn.Embedding of {table.num_embeddings} rows is indexed with {int(ids.max())}"
             )
 
     modules = owner.modules() if isinstance(owner, nn.Module) else ()

@@ -17,7 +17,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rows:
-    """Paths from BOS to the leaves of a staged tree, one behind the other.
+    """Paths from BOS to the leaves of a staged tree, one after the other.
 
     token_ids and slots [total] belong to the paths; lengths, memories and evaluated [row] are a
     path's length, the row of its query's memory, and how many of its first nodes earlier steps
@@ -40,7 +40,7 @@ class Rows:
         return np.cumsum(self.lengths) - self.lengths
 
     def flat(self, rows: IntArray) -> Tensor:
-        """Token ids of some rows, one behind the other [total]."""
+        """Token ids of some rows, one after the other [total]."""
         return torch.from_numpy(self.token_ids[_ranges(self.begins[rows], self.lengths[rows])])
 
     def padded(self, rows: IntArray, first: int, pad_id: int) -> Tensor:
@@ -78,7 +78,7 @@ class TokenPaths:
 
         is_staged = np.zeros(slot_count, dtype=bool)
         is_staged[ends] = True
-        # What is staged is the end of a path: nothing stands behind a node not yet evaluated.
+        # What is staged is the end of a path: nothing stands after a node not yet evaluated.
         staged = np.add.reduceat(is_staged[slots].astype(np.int64), np.cumsum(lengths) - lengths)
         row_of = np.zeros(slot_count, dtype=np.int64)
         row_of[slots] = np.repeat(np.arange(len(leaves)), lengths)  # any row that has the slot

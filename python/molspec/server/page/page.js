@@ -1,13 +1,13 @@
 // The page: draw or paste a molecule, ask a model, click on what it answers to ask on.
 //
-// A step is what was asked about one molecule: { smiles, model, answers, chosen, error }. An answer
+// A step is one molecule and its answers: { smiles, model, answers, chosen, error }. An answer
 // has the molecules that it is drawn as; each may have a step of its own. The steps of chosen
 // answers are the route. The whole tree is drawn anew when anything in it changes.
 
 const $ = (id) => document.getElementById(id);
 const models = new Map(); // by name, as /v1/models says
 let root = null; // the first step
-let steps = 0; // that were asked, for their names in the document
+let steps = 0; // numbered, for their names in the document
 let editor = null;
 
 // ---- The server
@@ -32,14 +32,14 @@ async function call(path, body) {
 }
 
 async function loadModels() {
-  const told = await call("/v1/models");
+  const served = await call("/v1/models");
   const before = $("model").value;
   models.clear();
-  for (const model of told.models) models.set(model.name, model);
-  $("model").replaceChildren(...told.models.map((model) => new Option(called(model), model.name)));
-  const first = told.models.find((model) => model.task === "retro") ?? told.models[0];
+  for (const model of served.models) models.set(model.name, model);
+  $("model").replaceChildren(...served.models.map((model) => new Option(called(model), model.name)));
+  const first = served.models.find((model) => model.task === "retro") ?? served.models[0];
   $("model").value = models.has(before) ? before : first.name;
-  $("count").max = told.limits.n_best;
+  $("count").max = served.limits.n_best;
 }
 
 function called(model) {
@@ -76,7 +76,7 @@ async function ask(smiles, model, count) {
 
 const isForward = (step) => models.get(step.model)?.task === "product";
 
-/** Let the server draw an answer: its molecules, and those that were asked about beside them. */
+/** Let the server draw an answer: its molecules, and the queries beside them. */
 async function drawAnswer(step, answer) {
   if (answer.canonical === null) return;
   const [smiles, product] = isForward(step)
@@ -97,8 +97,8 @@ async function askOn(step, answer, molecule) {
   step.chosen = step.answers.indexOf(answer);
   step.open = false;
   if (!molecule.step) {
-    const asked = await ask(molecule.smiles, $("model").value, Number($("count").value));
-    molecule.step = asked.step;
+    const request = await ask(molecule.smiles, $("model").value, Number($("count").value));
+    molecule.step = request.step;
   }
   show();
   $(molecule.step.id).focus();
@@ -135,7 +135,7 @@ function show() {
 
 function stepView(step) {
   const chosen = step.answers?.[step.chosen];
-  const queried = h("figure", { class: "asked" });
+  const queried = h("figure", { class: "query" });
   const point = (answer) =>
     queried.replaceChildren(...(answer?.queried ?? []).map((each) => drawing(each.svg)), h("code", {}, step.smiles));
   point(chosen);
@@ -147,13 +147,13 @@ function stepView(step) {
     queried,
     step.answers || step.error
       ? h("ol", { class: "answers" }, ...shown.map((answer) => answerView(step, answer, point)))
-      : h("p", { class: "waiting" }, "The model is asked …"),
+      : h("p", { class: "waiting" }, "Decoding …"),
     hidden ? h("button", { type: "button", class: "more", "data-name": `more ${step.id}`, click: () => reopen(step) }, `${hidden} other answers`) : null,
   ];
   const view = h("section", { class: "step", "aria-labelledby": step.id }, ...parts);
-  const behind = (chosen?.molecules ?? []).filter((molecule) => molecule.step);
-  if (!behind.length) return view;
-  return h("div", {}, view, h("div", { class: "children" }, ...behind.map((molecule) => stepView(molecule.step))));
+  const expanded = (chosen?.molecules ?? []).filter((molecule) => molecule.step);
+  if (!expanded.length) return view;
+  return h("div", {}, view, h("div", { class: "children" }, ...expanded.map((molecule) => stepView(molecule.step))));
 }
 
 function reopen(step) {
@@ -194,7 +194,7 @@ function moleculeView(step, answer, molecule, name) {
     "button",
     {
       type: "button",
-      class: molecule.step ? "molecule asked-on" : "molecule",
+      class: molecule.step ? "molecule expanded" : "molecule",
       "data-name": `${name} ${answer.molecules.indexOf(molecule)}`,
       "aria-label": `Ask about ${molecule.smiles}`,
       title: `Ask about ${molecule.smiles}`,
@@ -226,14 +226,14 @@ async function copy(text, button) {
 
 // ---- Exports
 
-/** The chosen reactions below a step, in the order in which they were asked. */
+/** The chosen reactions below a step, in the order of their requests. */
 function reactions(step) {
   const answer = step.answers?.[step.chosen];
   if (!answer?.canonical) return [];
   const [left, right] = isForward(step) ? [step.smiles, answer.canonical] : [answer.canonical, step.smiles];
   const arrow = left.includes(">") ? ">" : ">>";
-  const behind = (answer.molecules ?? []).filter((molecule) => molecule.step);
-  return [left + arrow + right, ...behind.flatMap((molecule) => reactions(molecule.step))];
+  const expanded = (answer.molecules ?? []).filter((molecule) => molecule.step);
+  return [left + arrow + right, ...expanded.flatMap((molecule) => reactions(molecule.step))];
 }
 
 function plain(step) {
@@ -249,7 +249,7 @@ function plain(step) {
       chosen: rank === step.chosen,
       molecules: (answer.molecules ?? []).map((molecule) => ({
         smiles: molecule.smiles,
-        asked: molecule.step ? plain(molecule.step) : null,
+        step: molecule.step ? plain(molecule.step) : null,
       })),
     })),
   };
@@ -257,7 +257,7 @@ function plain(step) {
 
 const SIZE = { width: 200, height: 138, across: 290, down: 176 };
 
-/** The route as one drawing: what was asked at the left, what it is answered by at the right. */
+/** The route as one drawing: products at the left, reactants at the right. */
 function routeDrawing() {
   const parts = [];
   let leaves = 0;
@@ -333,7 +333,7 @@ async function loadEditor() {
   const draw = () => {
     try {
       editor.setMolecule(Molecule.fromSmiles($("smiles").value.trim().replaceAll(">", ".")));
-    } catch { // the server says why, where it is asked
+    } catch { // the server says why, in its answer
     }
   };
   let typed;
@@ -362,14 +362,14 @@ async function submit(event) {
   try {
     if ($("key").value) sessionStorage.setItem("key", $("key").value);
     if (!models.size) await loadModels();
-    const asked = await ask(smiles, $("model").value, count);
+    const request = await ask(smiles, $("model").value, count);
     if (root?.error && !root.answers?.length) root = null;
-    root = asked.step;
+    root = request.step;
     show();
-    await asked.done;
-    if (asked.step.error && !asked.step.answers?.length) {
+    await request.done;
+    if (request.step.error && !request.step.answers?.length) {
       root = null; // it is about what was written, and is said there
-      $("smiles-error").textContent = asked.step.error;
+      $("smiles-error").textContent = request.step.error;
       $("smiles").focus();
       show();
     }

@@ -1,4 +1,4 @@
-"""A request under way: what was asked, and where its answers come out."""
+"""A request in progress: its queries and the queue of its answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WithdrawnError(Exception):
 
 
 @dataclass(eq=False)
-class Asking:
+class PendingRequest:
     """Queries of one request, whose answers come out in the order in which they are done.
 
     Made in the event loop that waits for them; answered from any thread.
@@ -56,7 +56,7 @@ class Asking:
         )
 
     def target(self, index: int) -> str | None:
-        """The target of a query, where its log-prob is asked for."""
+        """The target of a query whose log-probability is requested."""
         return None if self.targets is None else self.targets[index]
 
     def deliver(self, answered: list[Answered]) -> None:
@@ -68,7 +68,7 @@ class Asking:
         self._put(error)
 
     def _put(self, what: list[Answered] | BaseException) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: no one waits
             self._loop.call_soon_threadsafe(self._coming.put_nowait, what)
 
     async def answers(self, seconds: float, spent: float = 0.0) -> AsyncIterator[Answered]:
@@ -76,7 +76,7 @@ class Asking:
 
         spent: seconds of them that have passed.
 
-        Raises what `fail` was told.
+        Raises the error that `fail` was given.
         """
         left = max(0.0, seconds - spent)
         alarm = self._loop.call_later(left, self._coming.put_nowait, TimeoutError())

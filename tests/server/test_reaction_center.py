@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rdkit import Chem
 
-from molspec.server.changes import Change, changes
+from molspec.server.reaction_center import Change, changes
 
 
 def marked(molecule: Chem.Mol, change: Change) -> tuple[set[str], set[str]]:

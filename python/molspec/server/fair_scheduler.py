@@ -33,18 +33,18 @@ AskedT = TypeVar("AskedT", bound=Asked)
 
 @dataclass(eq=False)
 class _Place(Generic[AskedT]):
-    asked: AskedT
+    request: AskedT
     #: Its next query, and how many are under way.
     next: int = 0
     under_way: int = 0
 
     @property
     def is_wide(self) -> bool:
-        return self.asked.hypotheses > _NARROW
+        return self.request.hypotheses > _NARROW
 
 
-class Turns(Generic[AskedT]):
-    """Requests take turns, a query each, so that a long one holds up none behind it.
+class FairScheduler(Generic[AskedT]):
+    """Requests take turns, a query each, so that a long one holds up none after it.
 
     A request has at most half of the rows, and wide queries together a bounded number of
     hypotheses: there is room in the next step for a short one. Among wide ones, and where rows are
@@ -60,21 +60,21 @@ class Turns(Generic[AskedT]):
         #: Queries whose turn has not come.
         self.waiting_count = 0
 
-    def add(self, asked: AskedT) -> None:
+    def add(self, request: AskedT) -> None:
         """Let a request wait for its turns."""
-        self._places[asked] = place = _Place(asked)
+        self._places[request] = place = _Place(request)
         self._waiting.append(place)
-        self.waiting_count += asked.count
+        self.waiting_count += request.count
 
-    def remove(self, asked: AskedT) -> int:
+    def remove(self, request: AskedT) -> int:
         """Give no more turns to a request; return how many queries would still have had one."""
-        place = self._places.get(asked)
+        place = self._places.get(request)
         if place is None or place not in self._waiting:
             return 0
         self._waiting.remove(place)
-        left = asked.count - place.next
+        left = request.count - place.next
         self.waiting_count -= left
-        place.next = asked.count
+        place.next = request.count
         self._forget_where_done(place)
         return left
 
@@ -82,12 +82,12 @@ class Turns(Generic[AskedT]):
         """A request and the index of its query whose turn it is, which is under way from now on."""
         lane_is_full = False
         for place in self._waiting:
-            rows, is_wide = place.asked.rows, place.is_wide
+            rows, is_wide = place.request.rows, place.is_wide
             if self._rows_taken and self._rows_taken + rows > self._row_count:
                 return None
             if (place.under_way + 1) * rows > max(rows, self._row_count // 2):
                 continue
-            hypotheses = place.asked.hypotheses
+            hypotheses = place.request.hypotheses
             if is_wide and (
                 lane_is_full
                 or (self._wide_taken and self._wide_taken + hypotheses > _WIDE_TOGETHER)
@@ -102,21 +102,21 @@ class Turns(Generic[AskedT]):
         place.next += 1
         place.under_way += 1
         self.waiting_count -= 1
-        self._rows_taken += place.asked.rows
-        self._wide_taken += place.asked.hypotheses * place.is_wide
+        self._rows_taken += place.request.rows
+        self._wide_taken += place.request.hypotheses * place.is_wide
         self._waiting.remove(place)
-        if place.next < place.asked.count:
+        if place.next < place.request.count:
             self._waiting.append(place)
-        return place.asked, index
+        return place.request, index
 
-    def done(self, asked: AskedT) -> None:
+    def done(self, request: AskedT) -> None:
         """One of its queries is no longer under way."""
-        place = self._places[asked]
+        place = self._places[request]
         place.under_way -= 1
-        self._rows_taken -= asked.rows
-        self._wide_taken -= asked.hypotheses * place.is_wide
+        self._rows_taken -= request.rows
+        self._wide_taken -= request.hypotheses * place.is_wide
         self._forget_where_done(place)
 
     def _forget_where_done(self, place: _Place[AskedT]) -> None:
-        if not place.under_way and place.next == place.asked.count:
-            del self._places[place.asked]
+        if not place.under_way and place.next == place.request.count:
+            del self._places[place.request]

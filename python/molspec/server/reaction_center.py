@@ -16,7 +16,7 @@ _SMALLEST = 2
 
 @dataclass
 class Change:
-    """Atoms and bonds of one molecule that the reaction makes, breaks or leaves behind."""
+    """Atoms and bonds of one molecule that the reaction makes, breaks or loses."""
 
     atoms: set[int] = field(default_factory=set)
     bonds: set[int] = field(default_factory=set)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec.server.turns import Turns
+from molspec.server.fair_scheduler import FairScheduler
 
 
 @dataclass(eq=False)
@@ -17,7 +17,7 @@ class Asked:
     hypotheses: int = 1
 
 
-def taken(turns: Turns[Asked], most: int = 1000) -> list[tuple[Asked, int]]:
+def taken(turns: FairScheduler[Asked], most: int = 1000) -> list[tuple[Asked, int]]:
     found = []
     while len(found) < most and (turn := turns.take()) is not None:
         found.append(turn)
@@ -25,7 +25,7 @@ def taken(turns: Turns[Asked], most: int = 1000) -> list[tuple[Asked, int]]:
 
 
 def test_requests_take_turns() -> None:
-    turns: Turns[Asked] = Turns(8)
+    turns: FairScheduler[Asked] = FairScheduler(8)
     long, short = Asked(100), Asked(2)
     turns.add(long)
     turns.add(short)
@@ -36,7 +36,7 @@ def test_requests_take_turns() -> None:
 
 
 def test_a_long_request_leaves_rows_to_one_that_comes_later() -> None:
-    turns: Turns[Asked] = Turns(8)
+    turns: FairScheduler[Asked] = FairScheduler(8)
     long, late = Asked(100), Asked(1)
     turns.add(long)
     assert len(taken(turns)) == 4
@@ -45,7 +45,7 @@ def test_a_long_request_leaves_rows_to_one_that_comes_later() -> None:
 
 
 def test_wide_queries_leave_rows_and_time_to_narrow_ones() -> None:
-    turns: Turns[Asked] = Turns(32)
+    turns: FairScheduler[Asked] = FairScheduler(32)
     wide = [Asked(4, hypotheses=50) for _ in range(3)]
     for asked in wide:
         turns.add(asked)
@@ -58,7 +58,7 @@ def test_wide_queries_leave_rows_and_time_to_narrow_ones() -> None:
 
 
 def test_a_query_that_is_larger_than_all_bounds_is_let_in_alone() -> None:
-    turns: Turns[Asked] = Turns(4)
+    turns: FairScheduler[Asked] = FairScheduler(4)
     huge, narrow = Asked(2, rows=9, hypotheses=900), Asked(1)
     turns.add(huge)
     assert taken(turns) == [(huge, 0)]
@@ -69,7 +69,7 @@ def test_a_query_that_is_larger_than_all_bounds_is_let_in_alone() -> None:
 
 
 def test_what_is_removed_has_no_turn_and_is_forgotten() -> None:
-    turns: Turns[Asked] = Turns(4)
+    turns: FairScheduler[Asked] = FairScheduler(4)
     asked = Asked(10)
     turns.add(asked)
     assert len(taken(turns)) == 2
@@ -89,7 +89,7 @@ def test_what_is_removed_has_no_turn_and_is_forgotten() -> None:
 def test_every_query_has_its_turn_once(
     requests: list[tuple[int, int, int]], row_count: int
 ) -> None:
-    turns: Turns[Asked] = Turns(row_count)
+    turns: FairScheduler[Asked] = FairScheduler(row_count)
     requests_made = [Asked(*values) for values in requests]
     for asked in requests_made:
         turns.add(asked)
