@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "max_length beyond learned positions": (
         {"model": Positioned(), "max_length": 21},
-        r"^max_length is 21: the model itself fails there, an nn.Embedding of 20 rows is indexed with",
+        r"^max_length is 21: the model itself fails there, an nn.Embedding of 20 rows is indexed",
     ),
     "max_length beyond a buffer": (
         {"max_length": 601},
