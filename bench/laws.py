@@ -41,7 +41,6 @@ from molspec.drafting import (
     NoDraft,
     TreeDraft,
     WindowDrafts,
-    guess_model,
 )
 from molspec.evaluation import PairTable
 from molspec.model.transformer import Transformer
@@ -94,7 +93,7 @@ class Subject:
         self.vocabulary = checkpoint.vocabulary
         self.task = checkpoint.task
         self.models = {dtype: Model(checkpoint, dtype) for dtype in dtypes}
-        self._guess = guess_model(checkpoint.vocabulary, checkpoint.ngram)
+        self._context = next(iter(self.models.values())).context
         self.twin = Transformer(checkpoint.spec, pad_id=checkpoint.vocabulary.pad_id).eval()
         self.twin.load_state_dict(dict(checkpoint.weights))
 
@@ -116,8 +115,8 @@ class Subject:
         batch_size = options.batch_size
         model = self.models[dtype]
         max_length = options.length_limit(model.spec.max_positions)
-        spec = search_spec(options, self._guess, max_length)
-        scheduler = Scheduler(model.engine.session(batch_size), self._guess, batch_size)
+        spec = search_spec(options, self._context, max_length)
+        scheduler = Scheduler(model.engine.session(batch_size), self._context.guess, batch_size)
         indices = {
             scheduler.add(SourceRequest(query.source, spec)): query.index for query in queries
         }

@@ -40,10 +40,10 @@ class Asked:
 def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, AnyConfiguration]:
     """What the model carries, alone and with the copying tree."""
     made: dict[str, AnyConfiguration] = {}
-    if model.drafters.heads is not None:
+    if model.context.heads is not None:
         made["heads"] = HeadsDraft(nodes)
         made["tree+heads"] = HeadsDraft(nodes, tree=True)
-    if (spec := model.drafters.spec) is not None:
+    if (spec := model.context.spec) is not None:
         for k in sorted({k for k in places if k < spec.most} | {spec.most}):
             made[f"spec, k = {k}"] = SpecDraft(nodes, k=k)
             made[f"tree+spec, k = {k}"] = SpecDraft(nodes, k=k, tree=True)

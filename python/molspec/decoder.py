@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 
 from molspec import _native
-from molspec._native import Decoded, GuessModel, Hypothesis
+from molspec._native import Decoded, Hypothesis
 from molspec.decoding import (
     DrafterError,
     QueryStatistics,
@@ -21,6 +21,7 @@ from molspec.decoding import (
     Statistics,
     Strategy,
 )
+from molspec.drafting import DraftContext
 from molspec.engine.devices import Engine
 from molspec.fields import check_count
 from molspec.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
@@ -51,8 +52,8 @@ class DecodableModel(Protocol):
         """What runs it."""
 
     @property
-    def guess(self) -> GuessModel:
-        """What drafters know of it."""
+    def context(self) -> DraftContext:
+        """The model, as drafters are built for it."""
 
     @property
     def reader(self) -> QueryReader:
@@ -92,7 +93,7 @@ class Decoder(Scheduler[Result]):
         batch_size = check_count("batch_size", batch_size, LARGEST["batch_size"])
         with torch.inference_mode(False):
             session = model.engine.session(batch_size)
-        super().__init__(session, model.guess, batch_size, statistics)
+        super().__init__(session, model.context.guess, batch_size, statistics)
         self._model = model
         #: By the id of the options, which the plan holds.
         self._plans: dict[int, _Plan] = {}
@@ -155,7 +156,7 @@ class _Plan:
             model, options = self.model, self.options
             max_length = options.length_limit(model.reader.spec.max_positions)
             self._strategies[factor] = search_spec(
-                options.searched(factor), model.guess, max_length, model.device
+                options.searched(factor), model.context, max_length, model.device
             )
         return self._strategies[factor]
 

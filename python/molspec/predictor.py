@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from molspec import checkpoints, drafting
-from molspec._native import GuessModel
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoder import Decoder
 from molspec.decoding import Statistics
@@ -42,39 +41,33 @@ class Model:
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
-        #: What the checkpoint carries to draft for the model.
-        self.drafters = self._own_drafters(checkpoint)
-        #: What drafters know of the model.
-        self.guess = self._guess_model()
+        heads, spec = checkpoint.heads, checkpoint.spec_drafter
+        drafters_dtype = dtype if device == "cpu" else "float32"
+        self._drafters: dict[str, Any] = {
+            "model": checkpoint.fingerprint(with_drafters=False),
+            "dtype": drafters_dtype,
+            "heads": heads and heads.open(checkpoint.spec, checkpoint.weights).to(device),
+            "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
+        }
+        #: The model, as drafters are built for it.
+        self.context = self._draft_context()
 
-    def _guess_model(self) -> GuessModel:
-        return drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
+    def _draft_context(self) -> drafting.DraftContext:
+        guess = drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
+        return drafting.DraftContext(guess, **self._drafters)
 
     def __repr__(self) -> str:
         about = f"{self.parameter_count / 1e6:.1f} million parameters, {self.dtype}, {self.device}"
         return f"<Model {self.task or 'of no said task'}: {about}>"
 
-    def _own_drafters(self, checkpoint: Checkpoint) -> drafting.OwnDrafters:
-        heads, spec = checkpoint.heads, checkpoint.spec_drafter
-        dtype = self.dtype if self.device == "cpu" else "float32"
-        return drafting.OwnDrafters(
-            checkpoint.fingerprint(with_drafters=False),
-            checkpoint.vocabulary,
-            dtype,
-            None
-            if heads is None
-            else heads.open(checkpoint.spec, checkpoint.weights).to(self.device),
-            None if spec is None else drafting.SpecModel(spec, checkpoint.vocabulary, dtype),
-        )
-
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()
-        del state["guess"]  # native
+        del state["context"]  # native
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.guess = self._guess_model()
+        self.context = self._draft_context()
 
     def free_caches(self) -> None:
         """Give memory back that calls keep for those to come: on the CPU at most 256 MiB."""
@@ -218,18 +211,9 @@ class Model:
                 "as given"
             )
         options.length_limit(self.spec.max_positions)
-        return self.with_drafters(options)
-
-    def with_drafters(self, options: PredictOptions) -> PredictOptions:
-        """Options whose drafter has what the model carries, where it drafts with such.
-
-        Raises ValueError where it does and the model has none.
-        """
-        if options.drafter is None:
-            return options
-        drafter = options.drafter_or("tree")
-        own = drafting.bound(drafter, self.drafters)
-        return options if own is drafter else replace(options, drafter=own, node_budget=None)
+        if options.drafter is not None:
+            self.context.check(options.drafter_or("tree"))
+        return options
 
 
 def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:

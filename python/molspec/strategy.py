@@ -10,12 +10,11 @@ from molspec import _native, ops
 from molspec.decoding import Drafter, Strategy
 from molspec.drafting import (
     AnyConfiguration,
+    DraftContext,
     Drafting,
     LookAhead,
-    ModelDraft,
     NoDraft,
     TreeDraft,
-    opened,
 )
 from molspec.options import PredictOptions
 
@@ -39,18 +38,19 @@ _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budg
 
 def search_spec(
     options: PredictOptions,
-    guess: _native.GuessModel,
+    context: DraftContext,
     max_length: int,
     device: str | None = None,
 ) -> Strategy:
     """Specification of the search of a query.
 
+    context: the model, as drafters are built for it.
     device: where molspec's own engine runs, which decides what is left open; None for models of
     PyTorch.
     """
     drafting = chosen_drafter(options, device)
     if options.is_greedy:
-        native, outside = _native_drafter(drafting, guess)
+        native, outside = _native_drafter(drafting, context)
         relaxed = None
         if options.verification == "relaxed":
             relaxed = _native.Relaxed(
@@ -62,7 +62,7 @@ def search_spec(
             _native.GreedySpec(max_length=max_length, drafter=native, relaxed=relaxed), outside
         )
     if options.samples is not None:
-        return _samples(drafting, guess, max_length, options, options.samples)
+        return _samples(drafting, context, max_length, options, options.samples)
     lists: dict[str, Any] = {
         "beam_size": options.width,
         "n_best": options.n_best,
@@ -70,27 +70,27 @@ def search_spec(
         "length_penalty": options.length_penalty,
     }
     if options.beam == "sbs":
-        native, outside = _native_drafter(drafting, guess)
+        native, outside = _native_drafter(drafting, context)
         return Strategy(
             _native.SpeculativeBeamSpec(**lists, nucleus=_NUCLEUS, drafter=native), outside
         )
-    return _beam(drafting, guess, lists, options)
+    return _beam(drafting, context, lists, options)
 
 
 def _beam(
     drafting: AnyConfiguration,
-    guess: _native.GuessModel,
+    context: DraftContext,
     lists: dict[str, Any],
     options: PredictOptions,
 ) -> Strategy:
     finished_apart = options.finished == "separate"
-    ahead, outside = _ahead(drafting, guess, options.width)
+    ahead, outside = _ahead(drafting, context, options.width)
     return Strategy(_native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside)
 
 
 def _samples(
     drafting: AnyConfiguration,
-    guess: _native.GuessModel,
+    context: DraftContext,
     max_length: int,
     options: PredictOptions,
     samples: int,
@@ -106,17 +106,17 @@ def _samples(
         ),
     }
     if options.replacement:
-        native, outside = _native_drafter(drafting, guess)
+        native, outside = _native_drafter(drafting, context)
         rejection = options.verification == "rejection"
         return Strategy(
             _native.SampleSpec(**settings, drafter=native, rejection=rejection), outside
         )
-    ahead, outside = _ahead(drafting, guess, samples + 1)
+    ahead, outside = _ahead(drafting, context, samples + 1)
     return Strategy(_native.StochasticBeamSpec(**settings, **ahead), outside)
 
 
 def _ahead(
-    drafting: AnyConfiguration, guess: _native.GuessModel, width: int
+    drafting: AnyConfiguration, context: DraftContext, width: int
 ) -> tuple[dict[str, Any], Drafter | None]:
     """How far a beam of `width` looks ahead, and who drafts for it from outside."""
     if isinstance(drafting, NoDraft):
@@ -124,9 +124,8 @@ def _ahead(
     ahead = drafting
     if not isinstance(ahead, LookAhead):
         ahead = replace(lookahead(width), drafter=ahead)
-    if isinstance(ahead.drafter, ModelDraft) and ahead.drafter.width is None:
-        ahead = replace(ahead, drafter=replace(ahead.drafter, width=width))
-    outside = None if ahead.drafter is None else opened(ahead.drafter, guess)
+    context = replace(context, width=width)
+    outside = None if ahead.drafter is None else context.build(ahead.drafter)
     return {
         "steps": ahead.steps,
         "node_budget": ahead.node_budget,
@@ -186,9 +185,9 @@ def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:
 
 
 def _native_drafter(
-    drafting: AnyConfiguration, guess: _native.GuessModel
+    drafting: AnyConfiguration, context: DraftContext
 ) -> tuple[_native.DrafterOptions, Drafter | None]:
     """Options of the search's own drafter, and who drafts from outside of it."""
     if isinstance(drafting, Drafting):
         return drafting.native(), None
-    return _native.OutsideOptions(), opened(drafting, guess)
+    return _native.OutsideOptions(), context.build(drafting)

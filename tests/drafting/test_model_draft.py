@@ -76,7 +76,7 @@ def test_a_drafter_that_is_the_model_is_always_right(model: Model, folder: Path)
 
 def test_it_keeps_what_it_has_evaluated(model: Model, folder: Path) -> None:
     """One query, gamma 4: four steps of the drafter a round, whatever the path's length."""
-    drafter = ModelDraft(str(folder / "same"), gamma=4).open(model.guess)
+    drafter = ModelDraft(str(folder / "same"), gamma=4).build(model.context)
     rows = []
     step = drafter._session.step
 
@@ -122,7 +122,7 @@ def test_another_vocabulary_is_refused_naming_both(model: Model, folder: Path) -
     with pytest.raises(ValueError, match=message):
         model.predict(SHORT, drafter=ModelDraft(str(path)))
     with pytest.raises(ValueError, match=message):
-        ModelDraft(folder / "same", drafter=ModelDraft(path)).open(model.guess)
+        ModelDraft(folder / "same", drafter=ModelDraft(path)).build(model.context)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_sbs_takes_the_same_drafts_from_outside_as_from_itself(
             self._native: dict[int, Any] = {}
 
         def start(self, row: int, source_ids: Sequence[int]) -> None:
-            self._native[row] = molspec._native.NativeDrafter(windows.native(), model.guess)
+            self._native[row] = molspec._native.NativeDrafter(windows.native(), model.context.guess)
             self._native[row].start(source_ids)
 
         def propose(self, paths: Sequence[Path]) -> list[DraftTree]:

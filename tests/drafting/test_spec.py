@@ -90,7 +90,7 @@ def test_guesses_are_those_of_the_training_twin() -> None:
     checkpoint = tiny.with_spec(2)
     assert checkpoint.spec_drafter is not None
     made = SpecModel(checkpoint.spec_drafter, checkpoint.vocabulary, "float32")
-    drafter = made.open(SpecDraft(node_budget=60, min_probability=0.0), tiny.model().guess)
+    drafter = made.open(SpecDraft(node_budget=60, min_probability=0.0), tiny.model().context.guess)
     source = tiny.VOCABULARY.encode("CC(=O)O")
     drafter.start(7, source)
     paths = [[], [4], [4, 5, 6], [4, 5, 7, 8], [4, 5, 6, 4, 4], [9], [4, 5, 7, 8]]

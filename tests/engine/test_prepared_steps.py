@@ -115,7 +115,7 @@ def test_python_steps_where_somebody_else_drafts(called: list[int], model: Model
 def begun(model: Model) -> tuple[NativeSession, Batch]:
     """A session and a batch with a query under way, and room for its next step."""
     assert isinstance(model.engine, NativeEngine)
-    session, batch = model.engine.session(1), Batch(1, model.guess)
+    session, batch = model.engine.session(1), Batch(1, model.context.guess)
     spec = BeamSpec(beam_size=3, n_best=3, max_length=9)
     session.encode([0], [[1, 4, 5, 2]])
     batch.start(0, spec, [4, 5])

@@ -12,7 +12,7 @@ import molspec
 from molspec import _native
 from molspec.checkpoints.folder import write
 from molspec.decoding import Scheduler, Source, SourceRequest
-from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts, bound, merged
+from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts, merged
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Prediction, Results
@@ -49,7 +49,7 @@ def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "small model and tree": ModelDraft(small, gamma=2, drafter="tree"),
         "hierarchy": ModelDraft(same, gamma=4, drafter=ModelDraft(small, gamma=2)),
         "merged": merged(ModelDraft(same, gamma=3), "tree", node_budget=9),
-        "spec": bound(SpecDraft(), Model(tiny.with_spec(2)).drafters),
+        "spec": Model(tiny.with_spec(2)).context.build(SpecDraft()),
     }
 
 
@@ -63,10 +63,10 @@ def drawn(model: Model, **options: Any) -> list[chance.Sequence_]:
     """The samples of some seeds, as token ids."""
     source_ids = tiny.VOCABULARY.encode(QUERY)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
-    scheduler = Scheduler(model.engine.session(SEEDS), model.guess, SEEDS)
+    scheduler = Scheduler(model.engine.session(SEEDS), model.context.guess, SEEDS)
     for seed in range(SEEDS):
         asked = PredictOptions(samples=SAMPLES, seed=seed, **options)
-        strategy = search_spec(asked, model.guess, MAX_LENGTH, "cpu")
+        strategy = search_spec(asked, model.context, MAX_LENGTH, "cpu")
         scheduler.add(SourceRequest(source, strategy))
     found = [decoded for _, decoded in sorted(scheduler.finish())]
     assert len(found) == SEEDS

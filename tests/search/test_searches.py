@@ -136,7 +136,7 @@ def test_sbs_is_what_the_paper_states(model: Model, windows: WindowDrafts, beam_
 
 def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int) -> list[list[int]]:
     """Every node of the drafts' tree as a draft of its own, in order."""
-    drafter = NativeDrafter(windows.native(), model.guess)
+    drafter = NativeDrafter(windows.native(), model.context.guess)
     drafter.start(source_ids)
     tree = drafter.propose([] if last == tiny.VOCABULARY.bos_id else [last])
     drafts: list[list[int]] = []

@@ -37,10 +37,10 @@ def lists(model: Model, samples: int) -> list[Drawn]:
     """What every seed gives: sequences, their log-probs and inclusion probabilities."""
     source_ids = tiny.VOCABULARY.encode(QUERY)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
-    scheduler = Scheduler(model.engine.session(250), model.guess, 250)
+    scheduler = Scheduler(model.engine.session(250), model.context.guess, 250)
     for seed in range(SEEDS):
         asked = PredictOptions(samples=samples, seed=seed, replacement=False, **SMALL)
-        strategy = search_spec(asked, model.guess, MAX_LENGTH, "cpu")
+        strategy = search_spec(asked, model.context, MAX_LENGTH, "cpu")
         scheduler.add(SourceRequest(source, strategy))
     return [
         [
@@ -97,9 +97,9 @@ def test_inclusion_is_how_often_a_sequence_is_among_the_samples(
 def test_all_there_are_is_certain(model: Model, true: dict[chance.Sequence_, float]) -> None:
     options = PredictOptions(samples=len(true), replacement=False, **SMALL)
     source_ids = tiny.VOCABULARY.encode(QUERY)
-    scheduler = Scheduler(model.engine.session(1), model.guess, 1)
+    scheduler = Scheduler(model.engine.session(1), model.context.guess, 1)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
-    scheduler.add(SourceRequest(source, search_spec(options, model.guess, MAX_LENGTH, "cpu")))
+    scheduler.add(SourceRequest(source, search_spec(options, model.context, MAX_LENGTH, "cpu")))
     ((_, found),) = scheduler.finish()
     hypotheses = found.hypotheses
     assert len({(*h.token_ids, h.finished) for h in hypotheses}) == len(true)

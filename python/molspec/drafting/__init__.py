@@ -21,16 +21,17 @@ from molspec.drafting.configurations import (
 
 if TYPE_CHECKING:
     from molspec.decoding import Drafter, DraftTree, Path
-    from molspec.drafting.merging import merged, opened
+    from molspec.drafting.context import DraftContext
+    from molspec.drafting.merging import merged
     from molspec.drafting.model_draft import ModelDraft
     from molspec.drafting.ngram import build_ngram, guess_model
-    from molspec.drafting.own import OwnDrafters, bound
     from molspec.drafting.simulation import DraftStatistics, simulate
     from molspec.drafting.spec import SpecModel
 
 __all__ = [
     "AnyConfiguration",
     "AnyDrafter",
+    "DraftContext",
     "DraftStatistics",
     "DraftTree",
     "Drafter",
@@ -41,17 +42,14 @@ __all__ = [
     "ModelDraft",
     "NoDraft",
     "OwnDraft",
-    "OwnDrafters",
     "Path",
     "SpecDraft",
     "SpecModel",
     "TreeDraft",
     "WindowDrafts",
-    "bound",
     "build_ngram",
     "guess_model",
     "merged",
-    "opened",
     "resolve",
     "simulate",
 ]
@@ -59,10 +57,10 @@ __all__ = [
 #: Names whose modules need torch.
 _HOMES = {
     **dict.fromkeys(("Drafter", "DraftTree", "Path"), "molspec.decoding"),
-    **dict.fromkeys(("merged", "opened"), "molspec.drafting.merging"),
+    "DraftContext": "molspec.drafting.context",
+    "merged": "molspec.drafting.merging",
     "ModelDraft": "molspec.drafting.model_draft",
     **dict.fromkeys(("build_ngram", "guess_model"), "molspec.drafting.ngram"),
-    **dict.fromkeys(("OwnDrafters", "bound"), "molspec.drafting.own"),
     **dict.fromkeys(("DraftStatistics", "simulate"), "molspec.drafting.simulation"),
     "SpecModel": "molspec.drafting.spec",
 }

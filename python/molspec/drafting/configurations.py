@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +24,22 @@ from molspec.fields import check_count, check_number
 if TYPE_CHECKING:
     from molspec import _native
     from molspec.decoding import Drafter
+    from molspec.drafting.context import DraftContext
+
+
+class _NativeDraft:
+    """A drafter whose work is native: a search's own, or one object a query beside others."""
+
+    def build(self, context: DraftContext) -> Drafter:
+        """Build the drafter as an object with the methods of `Drafter`."""
+        from molspec.drafting.merging import NativeParts
+
+        assert isinstance(self, Drafting)
+        return NativeParts(self, context.guess)
 
 
 @dataclass(frozen=True)
-class NoDraft:
+class NoDraft(_NativeDraft):
     """Nothing is drafted: one token a decoder pass."""
 
     def native(self) -> _native.NoDraftOptions:
@@ -37,7 +50,7 @@ class NoDraft:
 
 
 @dataclass(frozen=True)
-class WindowDrafts:
+class WindowDrafts(_NativeDraft):
     """Windows of the source, as Andronov et al. draft (J. Cheminform. 2025, "Drafting").
 
     draft_length: tokens of a window; tails of the source that are shorter are kept.
@@ -76,7 +89,7 @@ class WindowDrafts:
 
 
 @dataclass(frozen=True)
-class TreeDraft:
+class TreeDraft(_NativeDraft):
     """One token tree of the likeliest continuations: copies of the source, and likely edits.
 
     node_budget: nodes a decoder pass. Five and the last token are one tile of the CPU's matrix
@@ -129,6 +142,23 @@ class _OwnDraft:
     def _named(self, name: str) -> str:
         return f"tree+{name}" if self.tree else name
 
+    @abstractmethod
+    def _build(self, context: DraftContext) -> Drafter:
+        """Build the drafter that the checkpoint carries."""
+
+    def build(self, context: DraftContext) -> Drafter:
+        """Build the drafter; with `tree` one that merges the copying tree with it.
+
+        Raises ValueError where the model has none.
+        """
+        from molspec.drafting.merging import MergedDrafter
+
+        own = self._build(context)
+        if not self.tree:
+            return own
+        tree = TreeDraft(self.node_budget, min_probability=self.min_probability)
+        return MergedDrafter([tree.build(context), own], self.node_budget)
+
 
 @dataclass(frozen=True)
 class HeadsDraft(_OwnDraft):
@@ -148,6 +178,11 @@ class HeadsDraft(_OwnDraft):
     def name(self) -> str:
         """The name that selects it."""
         return self._named("heads")
+
+    def _build(self, context: DraftContext) -> Drafter:
+        from molspec.drafting.heads import HeadsDrafter
+
+        return HeadsDrafter(self, context.own_heads(self), context.guess)
 
 
 @dataclass(frozen=True)
@@ -183,6 +218,9 @@ class SpecDraft(_OwnDraft):
         """The name that selects it."""
         return self._named("spec")
 
+    def _build(self, context: DraftContext) -> Drafter:
+        return context.own_spec(self).open(self, context.guess)
+
 
 @dataclass(frozen=True)
 class LookAhead:
@@ -214,10 +252,10 @@ class LookAhead:
 
 @runtime_checkable
 class DrafterMaker(Protocol):
-    """What makes a drafter once the model is known that it drafts for."""
+    """A configuration: it builds a drafter once the model is known that it drafts for."""
 
-    def open(self, guess: _native.GuessModel) -> Drafter:
-        """Make a drafter for one set of options; `guess` is what drafting knows of the model."""
+    def build(self, context: DraftContext) -> Drafter:
+        """Build a drafter for one set of options; `context.guess` knows the model's tokens."""
 
 
 #: Of native drafters.
@@ -251,7 +289,7 @@ _COUNTS_OF_TREES = ("node_budget",)
 
 def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
     """Whether it is an object with a drafter's methods, or one that makes such an object."""
-    if isinstance(value, type):
+    if isinstance(value, type | Drafting | OwnDraft):
         return False
     methods = ("start", "propose", "release")
     return isinstance(value, DrafterMaker) or all(hasattr(value, name) for name in methods)

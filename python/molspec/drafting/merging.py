@@ -7,19 +7,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from molspec import _native
 from molspec.decoding import Drafter, DraftTree, Path, wants_hidden_states
 from molspec.drafting.configurations import (
     AnyConfiguration,
     AnyDrafter,
-    DrafterMaker,
     Drafting,
     LookAhead,
-    OwnDraft,
     resolve,
 )
 from molspec.fields import check_count
+
+if TYPE_CHECKING:
+    from molspec.drafting.context import DraftContext
 
 
 def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
@@ -46,9 +48,9 @@ class Merged:
     parts: tuple[AnyConfiguration, ...]
     node_budget: int
 
-    def open(self, guess: _native.GuessModel) -> MergedDrafter:
-        """Make the drafter, for the model that `guess` is of."""
-        return MergedDrafter([opened(part, guess) for part in self.parts], self.node_budget)
+    def build(self, context: DraftContext) -> MergedDrafter:
+        """Build all drafters, as one."""
+        return MergedDrafter([context.build(part) for part in self.parts], self.node_budget)
 
 
 class MergedDrafter:
@@ -130,18 +132,3 @@ def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
         [number[keys[node][0]] for node in kept],
         [math.log(weights[node]) if weights[node] else -math.inf for node in kept],
     )
-
-
-def opened(part: AnyConfiguration, guess: _native.GuessModel) -> Drafter:
-    """Make a drafter for the model that `guess` is of.
-
-    Raises ValueError for one that a model's checkpoint carries where there is none.
-    """
-    if isinstance(part, Drafting):
-        return NativeParts(part, guess)
-    if isinstance(part, OwnDraft):
-        raise ValueError(f"drafter is {part.name!r}: the model has no {part.needs}")
-    if isinstance(part, DrafterMaker):
-        return part.open(guess)
-    assert isinstance(part, Drafter)
-    return part

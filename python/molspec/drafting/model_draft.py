@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
-from molspec import _native, checkpoints
-from molspec.decoding import Drafter
-from molspec.drafting.configurations import (
-    AnyDrafter,
-    DrafterMaker,
-    Drafting,
-    LookAhead,
-    OwnDraft,
-    resolve,
-)
+from molspec import checkpoints
+from molspec.drafting.configurations import AnyDrafter, Drafting, LookAhead, OwnDraft, resolve
+from molspec.drafting.context import DraftContext, check_vocabulary, read_drafter
 from molspec.drafting.gamma import AdaptiveGamma, FixedGamma
 from molspec.drafting.model_drafter import ModelDrafter
-from molspec.drafting.session_drafter import Frame
+from molspec.drafting.session_drafter import MOST_ROWS, Frame
 from molspec.engine.devices import Engine, make_engine
 from molspec.fields import check_count
-from molspec.models import locate
-
-#: Queries under way together at most.
-_MOST_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,7 @@ class ModelDraft:
         it is the width of the beam if it is not given.
     dtype: of its matrices, as for `molspec.load`.
 
-    Raises ValueError, naming the option; `open` does where the model cannot draft for the other.
+    Raises ValueError, naming the option; `build` does where the model cannot draft for the other.
     """
 
     model: Any
@@ -66,22 +55,29 @@ class ModelDraft:
         if isinstance(inner := resolve(self.drafter), LookAhead | OwnDraft):
             raise ValueError(f"drafter is {inner!r}: expected one that drafts after a single path")
 
-    def open(self, guess: _native.GuessModel) -> ModelDrafter:
-        """Make the drafter for the model that `guess` is of.
+    def build(self, context: DraftContext) -> ModelDrafter:
+        """Build the drafter.
 
         Raises ValueError, naming both, where the vocabularies differ, CheckpointError where there
         is no such model.
         """
-        checkpoint, engine = self._loaded
-        vocabulary = checkpoint.vocabulary
-        check_vocabulary(str(self.model), list(vocabulary.tokens), guess.tokens)
-        return self.drafting_with(
-            engine.session(_MOST_ROWS),
-            guess,
-            checkpoint.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id),
-            checkpoint.spec.max_positions,
-            _MOST_ROWS,
-        )
+        frame: Frame | None = None
+        if context.open_module is not None and not isinstance(self.model, str | FilePath):
+            session = context.open_module(self.model)
+            longest = getattr(session, "max_positions", None)
+        else:
+            checkpoint, engine = self._loaded
+            vocabulary = checkpoint.vocabulary
+            check_vocabulary(str(self.model), list(vocabulary.tokens), context.guess.tokens)
+            session = engine.session(MOST_ROWS)
+            frame = checkpoint.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
+            longest = checkpoint.spec.max_positions
+        inner = resolve(self.drafter)
+        if not isinstance(inner, Drafting):
+            inner = replace(context, width=1).build(inner)
+        gamma = AdaptiveGamma() if self.gamma == "adaptive" else FixedGamma(self.gamma)
+        width = self.width or context.width
+        return ModelDrafter(session, context.guess, gamma, inner, frame, longest, width)
 
     @cached_property
     def _loaded(self) -> tuple[checkpoints.Checkpoint, Engine]:
@@ -89,46 +85,5 @@ class ModelDraft:
         if not isinstance(self.model, str | FilePath):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
-        try:
-            path = locate(self.model)
-        except ValueError as error:
-            raise checkpoints.CheckpointError(str(error)) from error
-        checkpoint = checkpoints.read(path)
+        checkpoint = read_drafter(self.model)
         return checkpoint, make_engine(checkpoint.spec, checkpoint.weights, "cpu", self.dtype)
-
-    def drafting_with(
-        self,
-        session: Any,
-        guess: _native.GuessModel,
-        frame: Frame | None,
-        max_positions: int | None,
-        row_count: int,
-    ) -> ModelDrafter:
-        """Make the drafter on a session of the model."""
-        inner = resolve(self.drafter)
-        if isinstance(inner, DrafterMaker):
-            inner = inner.open(guess)
-        assert isinstance(inner, Drafting | Drafter)
-        gamma = AdaptiveGamma() if self.gamma == "adaptive" else FixedGamma(self.gamma)
-        return ModelDrafter(
-            session, guess, gamma, inner, frame, max_positions, row_count, self.width or 1
-        )
-
-
-def check_vocabulary(name: str, own: list[str], other: list[str]) -> None:
-    """Raise ValueError, naming both models' tokens, where a drafter's are others."""
-    if own == other:
-        return
-    place = next(
-        (at for at, (mine, its) in enumerate(zip(own, other, strict=False)) if mine != its),
-        min(len(own), len(other)),
-    )
-    raise ValueError(
-        f"drafter {name!r} has another vocabulary than the model that it drafts for: token {place} "
-        f"is {_named(own, place)} of {len(own)} there and {_named(other, place)} of {len(other)} "
-        "here; expected the same tokens in the same order"
-    )
-
-
-def _named(tokens: list[str], place: int) -> str:
-    return repr(tokens[place]) if place < len(tokens) else "none"

@@ -9,7 +9,7 @@ from typing import Protocol
 from molspec import _native
 from molspec.decoding import Drafter, DraftTree, Path
 from molspec.drafting.configurations import Drafting
-from molspec.drafting.session_drafter import Frame, Ids, SessionDrafter
+from molspec.drafting.session_drafter import MOST_ROWS, Frame, Ids, SessionDrafter
 from molspec.engine.session import Session
 
 
@@ -40,16 +40,15 @@ class ModelDrafter(SessionDrafter):
         inner: Drafting | Drafter,
         frame: Frame | None,
         max_positions: int | None,
-        row_count: int,
         width: int,
     ) -> None:
         self._gamma = gamma
         self._inner = inner if isinstance(inner, Drafter) else None
         drafts = _native.OutsideOptions() if isinstance(inner, Drafter) else inner.native()
         self._native = _native.Continuations(
-            row_count=row_count, guess_model=guess, drafts=drafts, width=width
+            row_count=MOST_ROWS, guess_model=guess, drafts=drafts, width=width
         )
-        super().__init__(session, self._native, frame, max_positions, row_count)
+        super().__init__(session, self._native, frame, max_positions)
         #: What was drafted last, by query and path.
         self._last: dict[tuple[int, tuple[int, ...]], list[list[int]]] = {}
 

@@ -10,12 +10,14 @@ from molspec.decoding import DraftTree, Path
 from molspec.engine.session import Session
 
 Ids = Sequence[int]
+#: Queries in progress together at most.
+MOST_ROWS = 1024
 #: Its source as the model encodes it: with the ids before and after it.
 Frame = tuple[list[int], list[int]]
 
 
 class SessionDrafter(ABC):
-    """Drafts with a session of its own for one decode loop, of at most row_count queries.
+    """Drafts with a session of its own for one decode loop, of at most MOST_ROWS queries.
 
     native keeps the paths that the session has evaluated. frame is the ids before and after a
     source's ids where they are encoded; without one the encoder's ids of the other model are read
@@ -28,13 +30,12 @@ class SessionDrafter(ABC):
         native: _native.Continuations | _native.MaskedPlaces,
         frame: Frame | None,
         max_positions: int | None,
-        row_count: int,
     ) -> None:
         self._session = session
         self._paths = native
         self._frame = frame
         self._longest = max_positions
-        self._free = list(reversed(range(row_count)))
+        self._free = list(reversed(range(MOST_ROWS)))
         #: Rows of the session by the queries' names, and of those that it cannot read none.
         self._rows: dict[int, int | None] = {}
         self._names: dict[int, int] = {}

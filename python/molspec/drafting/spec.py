@@ -8,14 +8,11 @@ from functools import cached_property
 from molspec import _native
 from molspec.decoding import DraftTree, Path
 from molspec.drafting.configurations import SpecDraft
-from molspec.drafting.session_drafter import Frame, SessionDrafter
+from molspec.drafting.session_drafter import MOST_ROWS, Frame, SessionDrafter
 from molspec.engine.devices import Engine, make_engine
 from molspec.engine.session import Session
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import Vocabulary
-
-#: Queries under way together at most.
-_MOST_ROWS = 1024
 
 
 class SpecModel:
@@ -47,7 +44,7 @@ class SpecModel:
                 f"k is {k}: expected at most {most}, which the drafter was trained for"
             )
         frame = spec.source_frame(self._vocabulary.bos_id, self._vocabulary.eos_id)
-        session = self.engine.session(_MOST_ROWS)
+        session = self.engine.session(MOST_ROWS)
         return SpecDrafter(session, guess, configuration, k, frame, spec.max_positions)
 
 
@@ -64,13 +61,13 @@ class SpecDrafter(SessionDrafter):
         max_positions: int,
     ) -> None:
         self._native = _native.MaskedPlaces(
-            row_count=_MOST_ROWS,
+            row_count=MOST_ROWS,
             guess_model=guess,
             node_budget=configuration.node_budget,
             min_log_prob=configuration.min_log_prob,
         )
         self._k = k
-        super().__init__(session, self._native, frame, max_positions, _MOST_ROWS)
+        super().__init__(session, self._native, frame, max_positions)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft after every path."""

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
-from molspec.drafting import NoDraft, TreeDraft
-from molspec.drop_in.drafting_models import with_models
+from molspec.drafting import DraftContext, NoDraft, TreeDraft
 from molspec.engine.devices import Engine
 from molspec.engine.session import Session
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
@@ -136,7 +135,6 @@ def decode(
         model = own.engine
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
     strategy = _strategy(model, max_length, options)
-    strategy = strategy if own is None else own.with_drafters(strategy)
     device_name = model.packed.weights.device.type if isinstance(model, Engine) else None
     drafts = not isinstance(chosen_drafter(strategy, device_name), NoDraft)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
@@ -155,8 +153,19 @@ def decode(
             Source(copies.of(index, sequence), sequence) for index, sequence in enumerate(sequences)
         ]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
-        strategy = with_models(strategy, guess, vocab_size, opened)
-        spec = search_spec(strategy, guess, max_length, device_name)
+
+        def open_drafter(drafter: Any) -> Session:
+            session, own_size = opened(drafter)
+            if own_size != vocab_size:
+                raise ValueError(
+                    f"the drafter, a {type(drafter).__name__}, has {own_size} target ids: expected "
+                    f"{vocab_size}, as the model that it drafts for"
+                )
+            return session
+
+        context = DraftContext(guess) if own is None else replace(own.context, guess=guess)
+        context = replace(context, open_module=open_drafter)
+        spec = search_spec(strategy, context, max_length, device_name)
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, strategy.batch_size)
         tickets = [scheduler.add(SourceRequest(source, spec)) for source in sources]
         answers = dict(scheduler.finish())
@@ -332,7 +341,7 @@ def _guess_model(
     """
     special_ids.check_vocab_size(vocab_size)
     if own is not None and tokens is None and tuple(vars(special_ids).values()) == _ids(own):
-        return own.guess
+        return own.context.guess
     if tokens is not None and len(tokens) != vocab_size:
         raise ValueError(
             f"tokens has {len(tokens)} strings: expected {vocab_size}, one for each target id"

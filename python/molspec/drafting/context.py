@@ -1,0 +1,116 @@
+"""The model that is drafted for, as drafters are built for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from molspec import checkpoints
+from molspec._native import GuessModel
+from molspec.decoding import Drafter
+from molspec.drafting.configurations import (
+    AnyConfiguration,
+    DrafterMaker,
+    HeadsDraft,
+    LookAhead,
+    OwnDraft,
+    SpecDraft,
+)
+from molspec.drafting.merging import Merged
+from molspec.drafting.spec import SpecModel
+from molspec.engine.session import Session
+from molspec.model.heads import DraftHeads
+from molspec.models import locate
+
+
+@dataclass(frozen=True)
+class DraftContext:
+    """What building a drafter takes: `guess` knows the model's tokens and its n-gram model.
+
+    heads and spec are the model's own drafters, model is its fingerprint, dtype that of further
+    models that draft for it, width the beam's. open_module opens a session on a PyTorch module
+    that drafts for another one.
+    """
+
+    guess: GuessModel
+    heads: DraftHeads | None = None
+    spec: SpecModel | None = None
+    model: str = ""
+    dtype: str = "float32"
+    width: int = 1
+    open_module: Callable[[Any], Session] | None = None
+
+    def build(self, drafter: AnyConfiguration) -> Drafter:
+        """A drafter for the model. Raises ValueError as `check` does, and as its maker does."""
+        if isinstance(drafter, DrafterMaker):
+            return drafter.build(self)
+        assert isinstance(drafter, Drafter)
+        return drafter
+
+    def check(self, drafter: AnyConfiguration | None) -> None:
+        """Raise ValueError for a drafter that the model does not carry, or another model's."""
+        if isinstance(drafter, Merged):
+            for part in drafter.parts:
+                self.check(part)
+        elif isinstance(drafter, LookAhead):
+            self.check(drafter.drafter)
+        elif isinstance(drafter, HeadsDraft):
+            self.own_heads(drafter)
+        elif isinstance(drafter, SpecDraft):
+            self.own_spec(drafter)
+
+    def own_heads(self, draft: HeadsDraft) -> DraftHeads:
+        """The model's draft heads. Raises ValueError where it has none."""
+        return self.heads or _missing(draft)
+
+    def own_spec(self, draft: SpecDraft) -> SpecModel:
+        """The model's Spec-Drafter, or the one in a folder of the same model.
+
+        Raises ValueError where there is none, and for that of another model.
+        """
+        if draft.model is None:
+            return self.spec or _missing(draft)
+        other = read_drafter(draft.model)
+        check_vocabulary(str(draft.model), list(other.vocabulary.tokens), self.guess.tokens)
+        if (its := other.fingerprint(with_drafters=False)) != self.model:
+            raise ValueError(
+                f"drafter {str(draft.model)!r} is of the model {its}: expected one of {self.model}"
+            )
+        found = other.spec_drafter or _missing(draft)
+        return SpecModel(found, other.vocabulary, self.dtype)
+
+
+def _missing(draft: OwnDraft) -> Any:
+    raise ValueError(
+        f"drafter is {draft.name!r}: the model has no {draft.needs}; "
+        f"`molspec {draft.command}` trains one"
+    )
+
+
+def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
+    """Read a model that drafts. Raises CheckpointError where there is none."""
+    try:
+        return checkpoints.read(locate(model))
+    except ValueError as error:
+        raise checkpoints.CheckpointError(str(error)) from error
+
+
+def check_vocabulary(name: str, own: list[str], other: list[str]) -> None:
+    """Raise ValueError, naming both models' tokens, where a drafter's are others."""
+    if own == other:
+        return
+    place = next(
+        (at for at, (mine, its) in enumerate(zip(own, other, strict=False)) if mine != its),
+        min(len(own), len(other)),
+    )
+    raise ValueError(
+        f"drafter {name!r} has another vocabulary than the model that it drafts for: token {place} "
+        f"is {_named(own, place)} of {len(own)} there and {_named(other, place)} of {len(other)} "
+        "here; expected the same tokens in the same order"
+    )
+
+
+def _named(tokens: list[str], place: int) -> str:
+    return repr(tokens[place]) if place < len(tokens) else "none"
