@@ -27,7 +27,7 @@ def table(
     cells: list[Sequence[str]] = [_HEAD]
     for name, checkpoint in checkpoints.items():
         asked = Asked(Model(checkpoint), queries)
-        drafter, weights = asked.model.drafters.spec, checkpoint.spec_drafter
+        drafter, weights = asked.model.context.spec, checkpoint.spec_drafter
         if drafter is None or weights is None:
             continue
         alone, merged = SpecDraft(nodes), SpecDraft(nodes, tree=True)

@@ -28,10 +28,10 @@ def table(asked: Asked, made: Mapping[str, AnyDrafter], batches: Sequence[int]) 
 def weight_megabytes(model: Model, name: str) -> float:
     """In float32, of the model and of what drafts for it."""
     found = 4 * model.parameter_count / 1e6
-    if "spec" in name and model.drafters.spec is not None:
-        found += model.drafters.spec.megabytes
-    if "heads" in name and model.drafters.heads is not None:
-        found += 4 * sum(weight.numel() for weight in model.drafters.heads.parameters()) / 1e6
+    if "spec" in name and model.context.spec is not None:
+        found += model.context.spec.megabytes
+    if "heads" in name and model.context.heads is not None:
+        found += 4 * sum(weight.numel() for weight in model.context.heads.parameters()) / 1e6
     return found
 
 
@@ -40,7 +40,7 @@ def cache_megabytes(asked: Asked, drafter: AnyDrafter, batch: int) -> float:
 
     They grow to what the largest batch needs, at most to twice that, and are kept at the end.
     """
-    spec = asked.model.drafters.spec
+    spec = asked.model.context.spec
     engines: list[NativeEngine] = []
     for engine in (asked.model.engine, *([] if spec is None else [spec.engine])):
         assert isinstance(engine, NativeEngine)  # a device's caches are not counted
