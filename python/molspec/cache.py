@@ -103,7 +103,7 @@ class AnswerCache:
             yield
         except sqlite3.OperationalError as error:
             raise OSError(f"{self._path}: {error}") from error
-        except (sqlite3.DatabaseError, OverflowError) as error:
+        except (sqlite3.DatabaseError, OverflowError, UnicodeDecodeError) as error:
             raise damaged(
                 f"path is {str(self._path)!r}: expected a file of answers, {error}"
             ) from error
@@ -171,7 +171,7 @@ class AnswerCache:
                 ).fetchone()
                 if row is None:
                     continue
-                if row[1] == _checksum(key, row[0]):
+                if row[0] is not None and row[1] == _checksum(key, row[0]):
                     found[key] = _read(row[0])
                 else:
                     self._report_damage()

@@ -15,7 +15,7 @@ from importlib import import_module
 
 from tests.fuzz.draw import Draw
 
-#: Name -> module. Imported when asked for: a target's process needs its own alone.
+#: Name -> module. Imported when used: a target's process needs its own alone.
 TARGETS = {
     "tokenizer": "text",
     "smiles": "text",
@@ -28,6 +28,10 @@ TARGETS = {
     "engine": "operators",
     "queries": "queries",
     "requests": "decoder",
+    "bodies": "server",
+    "caches": "stores",
+    "outputs": "stores",
+    "stocks": "stores",
 }
 
 

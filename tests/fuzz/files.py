@@ -23,6 +23,7 @@ from tests.checkpoints.opennmt_model import store as store_opennmt
 from tests.checkpoints.paper_model import PaperModel
 from tests.checkpoints.paper_model import store as store_paper
 from tests.checkpoints.test_chemformer import VOCABULARIES
+from tests.drafting.test_heads import with_heads
 from tests.fuzz.draw import Draw
 
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -62,7 +63,9 @@ def checkpoints(draw: Draw) -> None:
     except ValueError as error:  # of the n-gram model, or what the engine has not
         assert str(error)
         return
-    model.predict(["CO"], max_length=2)
+    drafters = {"heads": checkpoint.heads, "spec": checkpoint.spec_drafter}
+    for drafter in ("tree", *(name for name, own in drafters.items() if own is not None)):
+        model.predict(["CO"], max_length=2, drafter=drafter)
 
 
 def _write(files: _Files) -> Path:
@@ -70,6 +73,7 @@ def _write(files: _Files) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else _saved(content))
     return folder
 
@@ -80,10 +84,12 @@ def _saved(content: Any) -> bytes:
     return stream.getvalue()
 
 
-def _own() -> _Files:
+def _own(checkpoint: Checkpoint | None = None) -> _Files:
     with TemporaryDirectory() as folder:
-        write(tiny.checkpoint(), Path(folder) / "own")
-        return {file.name: file.read_bytes() for file in (Path(folder) / "own").iterdir()}
+        write(checkpoint or tiny.checkpoint(), Path(folder) / "own")
+        own = Path(folder) / "own"
+        found = (file for file in own.rglob("*") if file.is_file())
+        return {str(file.relative_to(own)): file.read_bytes() for file in found}
 
 
 def _own_without_hash() -> _Files:
@@ -132,6 +138,8 @@ def _hugging_face(kind: str, vocabulary: str) -> _Files:
 _FORMATS: dict[str, Callable[[], _Files]] = {
     "own": _own,
     "own, no hash": _own_without_hash,
+    "draft heads": lambda: _own(with_heads()),
+    "Spec-Drafter": lambda: _own(tiny.with_spec()),
     "Lightning": _lightning,
     "Chemformer": _chemformer,
     "OpenNMT 0.4.1": lambda: _opennmt("0.4.1"),

@@ -1,0 +1,99 @@
+"""Files that jobs and planners keep: answer caches, begun outputs, stocks."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from molspec.cache import AnswerCache
+from molspec.planners.stock import read_stock
+from tests import tiny
+from tests.files.test_results import QUERIES, answers, content, open_file, run
+from tests.fuzz.draw import Draw
+
+_FOLDER = TemporaryDirectory()
+_PATH = Path(_FOLDER.name)
+_MODEL = tiny.model()
+_QUERIES = ["CO", "CC", "CCN", "C1CC1"]
+
+
+def _plain() -> tuple[list[object], bytes]:
+    path = _PATH / "plain.cache"
+    cache = AnswerCache(path=path)
+    found = [result.predictions for result in cache.predict(_MODEL, _QUERIES)]
+    cache.close()  # folds the write-ahead log in
+    return [*found], path.read_bytes()
+
+
+_ANSWERS, _CACHE = _plain()
+
+
+def _begun(count: int) -> dict[str, bytes]:
+    """Files of a job that is stopped after so many answers."""
+    with TemporaryDirectory() as folder:
+        job = open_file(Path(folder))
+        for answer in job.write(answers(job.rest(iter(QUERIES)))):
+            if answer.number == count:
+                break
+        return content(Path(folder))
+
+
+_BEGUN = [_begun(count) for count in range(1, len(QUERIES) + 1)]
+_WHOLE = _begun(len(QUERIES) + 1)["out.csv"]
+
+
+def outputs(draw: Draw) -> None:
+    """A job with a damaged file ends with the same bytes, or with an error that names a file."""
+    files = dict(draw.choice(_BEGUN))
+    name = draw.choice(list(files))
+    files[name] = draw.damaged(files[name])
+    with TemporaryDirectory() as folder:
+        for file, written in files.items():
+            (Path(folder) / file).write_bytes(written)
+        try:
+            run(open_file(Path(folder)))
+        except (ValueError, OSError) as error:
+            assert folder in str(error)
+        else:
+            assert (Path(folder) / "out.csv").read_bytes() == _WHOLE
+
+
+def caches(draw: Draw) -> None:
+    """A damaged cache gives the model's answers, or an error that names it."""
+    path = _PATH / "damaged.cache"
+    for file in AnswerCache.files(path):
+        file.unlink(missing_ok=True)
+    path.write_bytes(draw.damaged(_CACHE))
+    cache = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the damage
+            cache = AnswerCache(path=path)
+            found = [result.predictions for result in cache.predict(_MODEL, _QUERIES)]
+    except (ValueError, OSError) as error:
+        assert str(path) in str(error)
+    else:
+        assert found == _ANSWERS
+    finally:
+        if cache is not None:
+            cache.close()
+
+
+def stocks(draw: Draw) -> None:
+    """A stock of any bytes: molecules, or an error that names the file."""
+    path = _PATH / f"stock{draw.choice(('.smi', '.csv', '.tsv', '.sdf', '.smi.gz', '.csv.xz'))}"
+    if draw.below(2):
+        lines = draw.some(6, lambda: draw.text(30))
+        path.write_bytes(
+            "\n".join(["SMILES,Name", "CCO,ethanol", *lines]).encode("utf-8", "replace")
+        )
+    else:
+        path.write_bytes(draw.rest())
+    try:
+        stock = read_stock(path)
+    except (ValueError, OSError) as error:
+        assert str(path) in str(error)
+    else:
+        assert stock
+        assert stock.entries >= len(stock) + stock.bad_entries
