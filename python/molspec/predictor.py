@@ -114,7 +114,7 @@ class Model:
             decoder.plan(how)
             return answers(decoder, queries, partial(decoder.submit, options=how))
 
-        count = self._process_count(processes)
+        count = self.check_processes(processes)
         if count == 1:
             return work(queries, statistics or Statistics())
         how = self.resolved(how)
@@ -179,14 +179,15 @@ class Model:
 
             return answers(decoder, pairs, submit)
 
-        count = self._process_count(processes)
+        count = self.check_processes(processes)
         if count == 1:
             return work(pairs, statistics or Statistics())
         self.resolved(options)
         query_of = lambda pair: _two(pair)[0]  # noqa: E731
         return answers_of_processes(work, pairs, query_of, count, statistics or Statistics())
 
-    def _process_count(self, processes: Processes) -> int:
+    def check_processes(self, processes: Processes) -> int:
+        """The number of processes. Raises ValueError where the model cannot be shared by them."""
         count = process_count(processes)
         if count > 1 and self.device != "cpu":
             raise ValueError(

@@ -31,6 +31,8 @@ Work = Callable[[Iterator[ItemT]], Iterable[ResultT]]
 #: A number of processes, or "all": one for each core that may be used.
 Processes = int | Literal["all"]
 
+#: Error of an item whose workers died.
+DIED = "the worker process died three times: it was killed, or memory was short"
 #: Times that an item is given to a worker which dies, and that workers die before their first item.
 _ATTEMPTS = 3
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/cpu.max")

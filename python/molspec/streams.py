@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from molspec.decoder import Decoder
 from molspec.decoding import Statistics
-from molspec.processes import in_processes
+from molspec.processes import DIED, in_processes
 from molspec.results import Result
 
 ItemT = TypeVar("ItemT")
@@ -82,8 +82,7 @@ def answers_of_processes(
             vars(part).update(vars(Statistics()))
 
     def failed(item: ItemT) -> tuple[Result, Statistics]:
-        error = "the worker process died three times: it was killed, or memory was short"
-        return Result(query_of(item), error=error), Statistics()
+        return Result(query_of(item), error=DIED), Statistics()
 
     for result, part in in_processes(counted, items, count, failed):
         statistics.include(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ class TestWithSyntheseus:
     def test_routes_are_shown(self, run: Run, capfd: pytest.CaptureFixture[str]) -> None:
         assert run("plan", TARGETS[3], "CCO", "CC(", *SEARCH, *LIMITS) == 1
         shown = capfd.readouterr().out
-        for expected in ("1 route", "to buy", "CC(\n   error: not a molecule"):
+        for expected in ("1 route of at least 1 %", "to buy", "CC(\n   error: not a molecule"):
             assert expected in shown
 
     def test_a_job_goes_on_where_it_was(self, run: Run, tmp_path: Path) -> None:
@@ -64,6 +65,26 @@ class TestWithSyntheseus:
         assert [(each["id"], len(each["routes"])) for each in found] == [("one", 1), ("two", 1)]
         assert run(*job) == 0
         assert run(*job, "--algorithm", "mcts") == 2  # another search
+
+    def test_a_library_is_screened_by_processes(
+        self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        """A row a target, in their order: as one process has them, and after a worker's death."""
+        targets = tmp_path / "targets.smi"
+        targets.write_text(
+            "".join(f"{each} t{n}\n" for n, each in enumerate([*TARGETS, "CC(", "CN"]))
+        )
+        tables = []
+        for count in ("1", "2"):
+            table = tmp_path / f"screened-{count}.csv"
+            given = ("-i", str(targets), "-o", str(table), "--processes", count, "--first")
+            assert run("plan", *given, *SEARCH, "--expansions", str(EXPANSIONS)) == 1
+            rows = csv.reader(table.read_text().splitlines())
+            tables.append([[*row[:4], *row[5:]] for row in rows])
+        assert tables[0] == tables[1]
+        assert [row[0] for row in tables[0]] == ["id", "t0", "t1", "t2", "t3", "t4", "t5"]
+        assert [row[2] for row in tables[0][4:]] == ["true", "false", "false"]
+        assert "5 of 6 targets answered, 1 refused, 0 failed" in capsys.readouterr().err
 
     def test_a_job_writes_over_nothing_that_it_reads(
         self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path

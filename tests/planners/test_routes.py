@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+from io import StringIO
 
 import pytest
 
@@ -20,10 +22,10 @@ STEPS = {
 ROUTE = Route.of("CC(=O)Nc1ccccc1", STEPS)
 CONTEXT = OutputContext("retro", "retro", about="Found & drawn.")
 PLANS = (
-    Plan(1, Query("CC(=O)Nc1ccccc1", "<amide>"), (ROUTE,), 7, 1.25, 0.5),
+    Plan(1, Query("CC(=O)Nc1ccccc1", "<amide>"), (ROUTE,), 7, 1.25, 0.5, min_share=0.01),
     Plan(2, Query("CC("), error="not a molecule to RDKit"),
     Plan(3, Query("CCO"), (Route(()),)),
-    Plan(4, Query("CCN"), expansions=3, seconds=2),
+    Plan(4, Query("CCN"), expansions=1, seconds=2),
 )
 
 
@@ -32,23 +34,25 @@ def written(form: str) -> str:
     return FORMATS[form].head(CONTEXT) + rendered + FORMATS[form].foot(CONTEXT)
 
 
-def test_a_route_is_read_from_its_target_on() -> None:
-    assert [step.product for step in ROUTE.steps] == ["CC(=O)Nc1ccccc1", "Nc1ccccc1"]
-    assert ROUTE.leaves == ("CC(=O)Cl", "O=[N+]([O-])c1ccccc1")
+def test_a_route_is_read_from_the_bench_to_its_target() -> None:
+    assert [step.product for step in ROUTE.steps] == ["Nc1ccccc1", "CC(=O)Nc1ccccc1"]
+    assert set(ROUTE.leaves) == {"CC(=O)Cl", "O=[N+]([O-])c1ccccc1"}
     assert ROUTE.log_prob == pytest.approx(math.log(0.2))
-    assert ROUTE.steps[0].reaction == "CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1"
+    assert ROUTE.steps[1].reaction == "CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1"
 
 
 def test_text() -> None:
     text = written("text")
     for expected in (
-        "1 route, the first after 0.50 s, 7 molecules asked in 1.25 s",
+        "1 route of at least 1 % of the likeliest one's probability, the first after 0.50 s, "
+        "7 molecules expanded in 1.25 s",
         "route 1: 2 steps, 20 %",
-        "40.0 %  O=[N+]([O-])c1ccccc1>>Nc1ccccc1",
-        "to buy  CC(=O)Cl  O=[N+]([O-])c1ccccc1",
+        " 1.   40.0 %  O=[N+]([O-])c1ccccc1>>Nc1ccccc1\n",
+        " 2.   50.0 %  CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1\n",
+        "to buy  O=[N+]([O-])c1ccccc1  CC(=O)Cl",
         "error: not a molecule to RDKit",
         "in stock",
-        "no route found, 3 molecules asked in 2.00 s",
+        "no route found, 1 molecule expanded in 2.00 s",
     ):
         assert expected in text
 
@@ -61,11 +65,24 @@ def test_json() -> None:
     assert values[2]["routes"] == [{"log_prob": 0, "leaves": [], "steps": []}]
 
 
+def test_a_table_has_a_row_a_target() -> None:
+    header, amide, refused, in_stock, unsolved = csv.reader(StringIO(written("csv")))
+    assert header == ["id", "target", "solved", "steps", "seconds", "score", "route", "error"]
+    reactions = " ".join(step.reaction for step in ROUTE.steps)
+    assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), reactions, ""]
+    assert refused == ["2", "CC(", "false", "", "0.000", "", "", "not a molecule to RDKit"]
+    assert in_stock[2:4] == ["true", "0"]
+    assert unsolved[2:] == ["false", "", "2.000", "", "", ""]
+
+
 def test_a_page_of_drawings() -> None:
     page = written("html")
     tags = _Tags()
     tags.feed(page)
     assert tags.open == []
-    assert page.count("<svg") == 3 + 3 + 2  # targets that are molecules, and those of two steps
-    for shown in ("<amide>", "Routes: retro", "Found & drawn.", "to buy", "to make", "step 2"):
+    assert page.count("<svg") == 3 + 4  # targets that are molecules, and a tree
+    for shown in ("<amide>", "Routes: retro", "Found & drawn.", "to buy", "step 2", "\u2192"):
         assert shown in tags.text
+    tree = page[page.index('<div class="tree">') :]
+    in_order = [tree.index(part) for part in ("O=[N+]", "step 1", ">Nc1ccccc1<", "step 2")]
+    assert in_order == sorted(in_order)

@@ -19,6 +19,7 @@ from molspec.commands.flags import (
     ModelFlags,
     OutputName,
     Overwrite,
+    Processes,
     with_flags,
 )
 from molspec.console.usage import (
@@ -49,6 +50,7 @@ class PlanForm(str, Enum):
 
     text = "text"
     jsonl = "jsonl"
+    csv = "csv"
     html = "html"
 
 
@@ -73,8 +75,15 @@ def plan_command(
     ] = None,
     seconds: Annotated[float, typer.Option(help="Of a search, at most.")] = 10.0,
     routes: Annotated[int, typer.Option(help="Routes a target; a search ends with them.")] = 3,
+    first: Annotated[
+        bool, typer.Option("--first", help="End a search at its first route, as --routes 1 does.")
+    ] = False,
+    min_share: Annotated[
+        float,
+        typer.Option(help="Drop routes below this share of the likeliest one's probability."),
+    ] = 0.01,
     expansions: Annotated[
-        int | None, typer.Option(help="Molecules that a search asks the model for, at most.")
+        int | None, typer.Option(help="Molecules that a search expands by the model, at most.")
     ] = None,
     n_best: Annotated[int, typer.Option("--n-best", "-n", help="Reactions a molecule.")] = 10,
     algorithm: Annotated[Algorithm, typer.Option(help="Which search.")] = Algorithm.retro_star,
@@ -87,6 +96,7 @@ def plan_command(
         typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
     ] = None,
     overwrite: Overwrite = False,
+    processes: Processes = "1",
     *,
     source: InputFlags,
     model: RetroFlags,
@@ -102,6 +112,7 @@ def plan_command(
             from molspec.planners import formats
 
             form = jobs.chosen_format(output_name, output_form, formats.FORMATS)
+            count = loading.process_count(processes)
         with files.open_source(source.input_name, source.form, targets or ()) as opened:
             with value_errors_are_usage_errors():
                 from molspec.cache import AnswerCache
@@ -109,7 +120,7 @@ def plan_command(
                 from molspec.planners.stock import read_stock
                 from molspec.provenance import model_settings
 
-                limits = Limits(routes, seconds, expansions)
+                limits = Limits(1 if first else routes, seconds, expansions, min_share)
                 for_sale = read_stock(stock)
                 if for_sale.bad_entries:
                     print_err(
@@ -117,6 +128,7 @@ def plan_command(
                         f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
                     )
                 loaded = loading.load_model(model)
+                loaded.check_processes(count)
                 queries = opened.queries(source.column, source.id_column, "retro")
                 reads = jobs.files_read(model, source, stock=stock)
                 files.check_apart(reads, AnswerCache.files(cache))
@@ -144,13 +156,23 @@ def plan_command(
 
             def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
                 from molspec.planners.expander import Expander
+                from molspec.planners.routes import Plan
                 from molspec.planners.syntheseus import BackwardModel
+                from molspec.processes import DIED, in_processes
 
-                expander = Expander(loaded, cache=AnswerCache(path=cache))
-                backward = BackwardModel(
-                    expander=expander, default_num_results=n_best, use_cache=True
-                )
-                return Planner(backward, for_sale, limits, algorithm.value).plans(rest, done)
+                def work(targets: Iterator[tuple[int, Query]]) -> Iterator[Plan]:
+                    expander = Expander(loaded, cache=AnswerCache(path=cache))
+                    backward = BackwardModel(
+                        expander=expander, default_num_results=n_best, use_cache=True
+                    )
+                    planner = Planner(backward, for_sale, limits, algorithm.value)
+                    return (planner.plan(query, number) for number, query in targets)
+
+                targets = enumerate(rest, start=done + 1)
+                if count == 1:
+                    return work(targets)
+                failed = lambda target: Plan(target[0], target[1], error=DIED)  # noqa: E731
+                return in_processes(work, targets, count, failed, piece=1)
 
             status = jobs.run(
                 *(results, queries, plan),

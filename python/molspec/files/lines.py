@@ -71,12 +71,12 @@ def copied(answer: Answer, context: OutputContext) -> dict[str, str]:
 
 def comma_separated_header(context: OutputContext) -> str:
     """The names of the columns."""
-    return _comma_separated([_names(context)], context)
+    return in_commas([_names(context)], context)
 
 
 def comma_separated(answer: Answer, context: OutputContext) -> str:
     """Quoted where csv asks for it."""
-    return _comma_separated(_rows(answer, context), context)
+    return in_commas(_rows(answer, context), context)
 
 
 def tab_separated_header(context: OutputContext) -> str:
@@ -93,7 +93,8 @@ def _names(context: OutputContext) -> tuple[str, ...]:
     return (*COLUMNS, *context.further_columns, *context.copied_columns)
 
 
-def _comma_separated(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
+def in_commas(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
+    """Rows of a table, quoted where csv asks for it."""
     stream = StringIO()
     csv.writer(stream, lineterminator="\n").writerows(
         [_cell(cell, context) for cell in row] for row in rows

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from molspec.files.answer import Answer
 from molspec.files.context import OutputContext
@@ -16,9 +16,9 @@ from molspec.files.lines import fault, one_line
 if TYPE_CHECKING:
     from molspec.results import Prediction
 
-#: Pixels of a drawing; the page scales it.
-_QUERY_SIZE = (320, 220)
-_ANSWER_SIZE = (280, 190)
+#: Pixels of an angstrom: bonds are as long in every drawing, which is as large as it must be.
+_SCALE = 19.0
+_AS_LARGE_AS_NEEDED = (-1, -1)
 #: Titles, and what queries and answers are to a model.
 _WORDS = {
     "retro": ("Predicted reactants", "product", "reactants"),
@@ -66,7 +66,7 @@ def section(answer: Answer, context: OutputContext) -> str:
         '<section><div class="query">',
         f"<h2>{escape(one_line(answer.identifier))}</h2>",
         f'<span class="label">{query}</span>',
-        *drawn(result.query, _QUERY_SIZE),
+        *drawn(result.query),
     ]
     if answer.note:
         parts.append(f'<p class="note">{escape(answer.note)}</p>')
@@ -91,19 +91,19 @@ def _item(
     if prediction.canonical is None:
         yield f'<p class="error">{fault(prediction)}</p><code>{escape(prediction.smiles)}</code>'
     else:
-        yield from drawn(context.shown(prediction) or "", _ANSWER_SIZE)
+        yield from drawn(context.shown(prediction) or "")
     yield "</li>"
 
 
-def drawn(smiles: str, size: tuple[int, int]) -> Iterator[str]:
+def drawn(smiles: str) -> Iterator[str]:
     """A drawing, where there is a molecule, over the text."""
-    drawing = _drawing(smiles, size)
+    drawing = _drawing(smiles)
     if drawing is not None:
         yield drawing
     yield f"<code>{escape(one_line(smiles))}</code>"
 
 
-def _drawing(smiles: str, size: tuple[int, int]) -> str | None:
+def _drawing(smiles: str) -> str | None:
     """An SVG element; None where RDKit has no molecule of it, as of `reactants>reagents`."""
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
@@ -114,7 +114,8 @@ def _drawing(smiles: str, size: tuple[int, int]) -> str | None:
         molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
         if molecule is None or molecule.GetNumAtoms() == 0:
             return None
-        drawer = rdMolDraw2D.MolDraw2DSVG(*size)
+        drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
+        drawer.drawOptions().scalingFactor = _SCALE
         rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule)
     drawer.FinishDrawing()
     text = str(drawer.GetDrawingText())

@@ -1,18 +1,18 @@
-"""Plans as text for people, as JSON, and as a page of drawings."""
+"""Plans as text for people, as JSON, as a table, and as a page of drawings."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from molspec.files import Format, OutputContext, report
-from molspec.files.lines import one_line
-from molspec.planners.routes import Plan, Route
+from molspec.files.lines import in_commas, one_line
+from molspec.planners.routes import Plan, Route, Step
 
-#: Pixels of a drawing; the page scales it.
-_TARGET_SIZE, _MOLECULE_SIZE = (320, 220), (220, 150)
+#: Columns of a table: a row a target, with its likeliest route.
+_COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "error")
 
 
 def text(plan: Plan, context: OutputContext) -> str:
@@ -22,9 +22,9 @@ def text(plan: Plan, context: OutputContext) -> str:
     for rank, route in enumerate(plan.routes, start=1):
         if route.steps:
             lines.append(f"   route {rank}: {_title(route)}")
-        for step in route.steps:
+        for number, step in enumerate(route.steps, start=1):
             percent = 100 * math.exp(step.log_prob)
-            lines.append(f"      {percent:5.1f} %  {step.reaction}")
+            lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}")
         if route.steps:
             bought = (_named(leaf, plan) for leaf in route.leaves)
             lines.append(f"      to buy  {'  '.join(bought)}")
@@ -39,6 +39,23 @@ def _named(smiles: str, plan: Plan) -> str:
 def jsonl(plan: Plan, context: OutputContext) -> str:
     """One object a line."""
     return json.dumps(plan.to_json()) + "\n"
+
+
+def table_header(context: OutputContext) -> str:
+    """The names of the columns."""
+    return in_commas([_COLUMNS], context)
+
+
+def table_row(plan: Plan, context: OutputContext) -> str:
+    """A target and its likeliest route; score is the log_prob of the route."""
+    cells = ["", "", ""]
+    if plan.routes:
+        best = plan.routes[0]
+        reactions = " ".join(step.reaction for step in best.steps)
+        cells = [str(len(best.steps)), repr(best.log_prob), reactions]
+    steps, score, route = cells
+    first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
+    return in_commas([(*first, f"{plan.seconds:.3f}", score, route, plan.error or "")], context)
 
 
 def head(context: OutputContext) -> str:
@@ -56,53 +73,62 @@ def section(plan: Plan, context: OutputContext) -> str:
         '<section><div class="query">',
         f"<h2>{escape(one_line(plan.identifier))}</h2>",
         '<span class="label">target</span>',
-        *report.drawn(plan.query.smiles, _TARGET_SIZE),
+        *report.drawn(plan.query.smiles),
         f'<p class="{"error" if plan.error else "note"}">{escape(_summary(plan))}</p></div>',
         '<div class="routes">',
     ]
     for rank, route in enumerate(plan.routes, start=1):
         if route.steps:
             parts.append(f"<h3>Route {rank}: {_title(route)}</h3>")
-            parts += _drawn_steps(route, plan)
+            numbered = enumerate(route.steps, start=1)
+            steps = {step.product: (number, step) for number, step in numbered}
+            parts += _tree(route.steps[-1].product, steps, plan)
     return "\n".join([*parts, "</div></section>\n"])
 
 
-def _drawn_steps(route: Route, plan: Plan) -> Iterator[str]:
-    leaves = set(route.leaves)
-    for number, step in enumerate(route.steps, start=1):
+def _tree(molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan) -> Iterator[str]:
+    """A molecule, with an arrow from the trees of what it is made of."""
+    yield '<div class="tree">'
+    made = molecule in steps
+    if made:
+        number, step = steps[molecule]
+        yield '<div class="reactants">'
+        for reactant in step.reactants:
+            yield from _tree(reactant, steps, plan)
         percent = 100 * math.exp(step.log_prob)
-        yield f'<div class="step"><span class="label">step {number}, {percent:.1f} %</span>'
-        yield '<ol class="answers">'
-        for molecule in (step.product, *step.reactants):
-            kind = "product" if molecule == step.product else "to buy" if molecule in leaves else ""
-            name = one_line(plan.names.get(molecule, "")) if kind == "to buy" else ""
-            label = escape(f"{kind or 'to make'}{name and ': '}{name}")
-            yield f'<li><span class="label">{label}</span>'
-            yield from report.drawn(molecule, _MOLECULE_SIZE)
-            yield "</li>"
-        yield "</ol></div>"
+        yield f'</div><div class="arrow"><span class="label">step {number}</span>'
+        yield f'<b>&rarr;</b><span class="label">{percent:.1f} %</span></div>'
+    name = one_line(plan.names.get(molecule, ""))
+    label = "" if made else escape(f"to buy{name and ': '}{name}")
+    yield f'<div class="molecule"><span class="label">{label}</span>'
+    yield from report.drawn(molecule)
+    yield "</div></div>"
 
 
 def _summary(plan: Plan) -> str:
     if plan.error is not None:
         return f"error: {plan.error}"
-    asked = f"{plan.expansions} molecules asked in {plan.seconds:.2f} s"
+    work = f"{_count(plan.expansions, 'molecule')} expanded in {plan.seconds:.2f} s"
     if plan.is_in_stock:
         return "in stock" + "".join(f" as {one_line(name)}" for name in plan.names.values())
-    if plan.first_seconds is None:
-        return f"no route found, {asked}"
-    count = len(plan.routes)
-    return f"{count} route{'s' * (count > 1)}, the first after {plan.first_seconds:.2f} s, {asked}"
+    if not plan.routes:
+        return f"no route found, {work}"
+    least = f" of at least {100 * plan.min_share:g} % of the likeliest one's probability"
+    first = "" if plan.first_seconds is None else f", the first after {plan.first_seconds:.2f} s"
+    return f"{_count(len(plan.routes), 'route')}{least if plan.min_share else ''}{first}, {work}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _title(route: Route) -> str:
-    count = len(route.steps)
-    percent = 100 * math.exp(route.log_prob)
-    return f"{count} step{'s' * (count > 1)}, {percent:.2g} %"
+    return f"{_count(len(route.steps), 'step')}, {100 * math.exp(route.log_prob):.2g} %"
 
 
 FORMATS: dict[str, Format[Plan]] = {
     "text": Format(text, (".txt",)),
     "jsonl": Format(jsonl, (".jsonl", ".ndjson")),
+    "csv": Format(table_row, (".csv",), table_header),
     "html": Format(section, (".html", ".htm"), head, report.foot, report.check),
 }

@@ -25,23 +25,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Route:
-    """Steps from the target back to what is in stock; none where the target itself is."""
+    """Steps in the order of the work, the target's last; none where the target is in stock."""
 
     steps: tuple[Step, ...]
 
     @classmethod
     def of(cls, target: str, by_product: Mapping[str, Step]) -> Route:
-        """The steps in the order in which a chemist reads them: each behind what it is for."""
-        steps: list[Step] = []
-        waiting = [target]
+        """The steps that the target needs, each after those that make its reactants."""
+        steps: dict[Step, None] = {}
         seen = set()
-        while waiting:
-            product = waiting.pop(0)
+
+        def add(product: str) -> None:
             step = by_product.get(product)
             if step is not None and product not in seen:
                 seen.add(product)
-                steps.append(step)
-                waiting += step.reactants
+                for reactant in step.reactants:
+                    add(reactant)
+                steps[step] = None
+
+        add(target)
         return cls(tuple(steps))
 
     @property
@@ -71,8 +73,9 @@ class Route:
 class Plan:
     """What a search found for a target, the likeliest route first.
 
-    expansions: molecules that the model was asked for. seconds: of the search, and until its first
-    route, where there is one. names: of molecules to be bought, where the stock has them.
+    expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
+    first route, where there is one. names: of molecules to be bought, where the stock has them.
+    min_share: of the likeliest route's probability, that the others have at least.
     """
 
     number: int
@@ -83,6 +86,7 @@ class Plan:
     first_seconds: float | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
+    min_share: float = 0.0
 
     @property
     def identifier(self) -> str:
@@ -109,5 +113,6 @@ class Plan:
             "seconds": round(self.seconds, 3),
             "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
             "names": dict(self.names),
+            "min_share": self.min_share,
             "error": self.error,
         }

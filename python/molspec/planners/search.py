@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count
+from math import log
+from random import Random
 from time import perf_counter
 from typing import Any
 
@@ -17,8 +19,8 @@ from syntheseus.cli.search import (
 )
 from syntheseus.search.algorithms.best_first.retro_star import RetroStarSearch
 from syntheseus.search.algorithms.mcts.molset import MolSetMCTS
-from syntheseus.search.analysis.route_extraction import iter_routes_cost_order
-from syntheseus.search.mol_inventory import SmilesListInventory
+from syntheseus.search.graph.and_or import AndNode
+from syntheseus.search.mol_inventory import BaseMolInventory
 
 from molspec.files import Query
 from molspec.planners.routes import Plan, Route, Step
@@ -28,58 +30,117 @@ from molspec.text import canonical_query
 
 #: Nodes of a search's graph before its routes are counted again, as a multiple.
 _GROWTH = 1.25
-#: Seconds that counting, and taking routes out at the end, may take.
-_COUNTING, _TAKING = 0.05, 2.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a search ends: with so many routes, after so long, or after so many expansions."""
+    """When a search ends: with so many routes, after so long, or after so many expansions.
+
+    min_share: of the likeliest route's probability; less probable routes are not searched for.
+
+    Raises ValueError, naming the limit.
+    """
 
     routes: int = 3
     seconds: float = 10.0
     expansions: int | None = None
+    min_share: float = 0.01
 
     def __post_init__(self) -> None:
         for name, least in (("routes", 1), ("seconds", 0), ("expansions", 1)):
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise ValueError(f"{name} is {value}: expected at least {least}")
+        if not 0 <= self.min_share <= 1:
+            raise ValueError(f"min_share is {self.min_share}: expected 0 to 1")
+
+    @property
+    def nats(self) -> float:
+        """How far below the likeliest route's log_prob another may be."""
+        return -log(self.min_share) if self.min_share else float("inf")
 
 
-class _Stopping:
-    """A search that ends when it has enough routes, and remembers when it had the first."""
+class _Search:
+    """A search that ends when it has enough routes, and is a function of its inputs.
 
-    wanted = 1
+    Syntheseus puts nodes, which hash by their address, and molecules, which hash by a seed of the
+    process, into sets, and reads them in the order of those: here they are put into the order in
+    which they were made.
+    """
+
+    limits: Limits
+    first: float | None
+    is_exhausted: bool
+    _next_count: float
+
+    def begin(self, limits: Limits) -> None:
+        """Forget the search before."""
+        self.limits, self.first, self._next_count = limits, None, 0.0
+        self.is_exhausted = False
+        self._numbers = count()
+        self.random_state = Random(0)
+        self.reset()  # type: ignore[attr-defined]
+
+    def set_node_values(self, nodes: Iterable[Any], graph: Any) -> list[Any]:
+        """Syntheseus' values; the nodes that changed, in the order in which they were made."""
+        nodes = list(nodes)
+        for node in nodes:
+            if "number" not in node.data:
+                node.data["number"] = next(self._numbers)
+        changed = super().set_node_values(nodes, graph)  # type: ignore[misc]
+        return sorted(changed, key=lambda node: node.data["number"])
 
     def should_stop_search(self, graph: Any) -> bool:
         """Whether it is time, or there are enough routes."""
-        if super().should_stop_search(graph):  # type: ignore[misc]
+        if self.is_exhausted or super().should_stop_search(graph):  # type: ignore[misc]
             return True
         if not graph.root_node.has_solution:
             return False
         if self.first is None:
             self.first = perf_counter()
-        if self.wanted > 1 and len(graph) < self._next_count:
+        if len(graph) < self._next_count:
             return False
         self._next_count = _GROWTH * len(graph)
-        return sum(1 for _ in _routes(graph, self.wanted, _COUNTING)) >= self.wanted
+        return len(self.routes(graph)) == self.limits.routes
 
-    def begin(self, wanted: int) -> None:
-        """Forget the search before."""
-        self.wanted, self.first, self._next_count = wanted, None, 0.0
-        self.reset()  # type: ignore[attr-defined]
-
-    first: float | None
-    _next_count: float
-
-
-class _RetroStar(_Stopping, RetroStarSearch):
-    pass
+    def routes(self, graph: Any) -> list[Route]:
+        """The likeliest routes of a graph, each once."""
+        ways = _ways(graph.root_node, graph, 2 * self.limits.routes)
+        every = {
+            Route.of(graph.root_mol.smiles, {step.product: step for step in reversed(way)}): None
+            for _, way in ways
+        }
+        found = sorted(every, key=lambda route: -route.log_prob)[: self.limits.routes]
+        return [each for each in found if found[0].log_prob - each.log_prob <= self.limits.nats]
 
 
-class _Mcts(_Stopping, MolSetMCTS):
-    pass
+class _RetroStar(_Search, RetroStarSearch):
+    def visit_node(self, node: Any, graph: Any) -> Any:
+        """Expand the node, unless no route through any node that is left is probable enough.
+
+        A node's value is a lower bound of a route's cost, and this one's is the lowest.
+        """
+        best = graph.root_node.data["retro_star_min_cost"]
+        if node.data["retro_star_value"] > best + self.limits.nats:
+            self.is_exhausted = True
+            return []
+        return super().visit_node(node, graph)
+
+
+class _Mcts(_Search, MolSetMCTS):
+    def _get_mols_to_expand(self, node: Any, graph: Any) -> list[Molecule]:
+        return sorted(super()._get_mols_to_expand(node, graph))
+
+
+class _Inventory(BaseMolInventory):
+    """The stock as Syntheseus asks for it; it is not copied, so that processes share it."""
+
+    def __init__(self, stock: dict[str, str]) -> None:
+        self._stock = stock
+
+    def is_purchasable(self, mol: Molecule) -> bool:
+        """Whether the stock has the molecule."""
+        return mol.smiles in self._stock
 
 
 #: Retro* (Chen et al. 2020) and Monte Carlo tree search over sets of molecules, as Syntheseus has
@@ -119,14 +180,9 @@ class Planner:
         self._stock = stock
         self._search: Any = kind(
             reaction_model=model,
-            mol_inventory=SmilesListInventory(list(stock), canonicalize=False),
+            mol_inventory=_Inventory(stock),
             **search_algorithm_config_to_kwargs(OmegaConf.structured(config)),
         )
-
-    def plans(self, queries: Iterable[Query], done: int = 0) -> Iterator[Plan]:
-        """Plan for every target in their order; `done` came before."""
-        for number, query in enumerate(queries, start=done + 1):
-            yield self.plan(query, number)
 
     def plan(self, query: Query, number: int = 1) -> Plan:
         """Search for routes; a target that is no molecule gets a plan with `error`."""
@@ -137,12 +193,11 @@ class Planner:
         except ValueError as error:
             return Plan(number, query, error=str(error))
         search = self._search
-        search.begin(self.limits.routes)
+        search.begin(self.limits)
         began = perf_counter()
         graph, _ = search.run_from_mol(Molecule(target))
         seconds = perf_counter() - began
-        first = search.first
-        routes = tuple(_taken(graph, target, self.limits.routes))
+        routes = tuple(search.routes(graph))
         bought = (leaf for route in routes for leaf in route.leaves or (target,))
         return Plan(
             number,
@@ -150,30 +205,53 @@ class Planner:
             routes,
             self._model.num_calls(),
             seconds,
-            None if first is None else first - began,
+            None if search.first is None else search.first - began,
             {leaf: name for leaf in bought if (name := self._stock.get(leaf))},
+            min_share=self.limits.min_share,
         )
 
 
-def _taken(graph: Any, target: str, count: int) -> Iterator[Route]:
-    """The likeliest routes of a graph, each once."""
-    found: dict[frozenset[str], Route] = {}
-    for nodes in _routes(graph, 4 * count, _TAKING):
-        reactions = graph.to_synthesis_graph(nodes).nodes() if len(nodes) > 1 else ()
-        steps = {
-            reaction.product.smiles: Step(
-                reaction.product.smiles,
-                tuple(molecule.smiles for molecule in reaction.reactants),
-                reaction.metadata["log_probability"],
+#: Log-prob of steps, and the steps; of a molecule with two steps the first one counts.
+_Way = tuple[float, tuple[Step, ...]]
+
+
+def _ways(node: Any, graph: Any, most: int) -> list[_Way]:
+    """The likeliest ways to have what a node stands for, at most so many, each once.
+
+    The graph is a tree of molecules and reactions (`AndNode`), or of sets of molecules.
+    """
+    if not node.has_solution:
+        return []
+    children = list(graph.successors(node))
+    if isinstance(node, AndNode):
+        step = _step(node.reaction)
+        ways: list[_Way] = [(step.log_prob, (step,))]
+        for child in children:
+            parts = _ways(child, graph, most)
+            ways = _likeliest(
+                [(p + q, (*way, *part)) for p, way in ways for q, part in parts], most
             )
-            for reaction in reactions
-        }
-        route = Route.of(target, steps)
-        found.setdefault(frozenset(step.reaction for step in route.steps), route)
-    yield from islice(sorted(found.values(), key=lambda route: -route.log_prob), count)
+        return ways
+    if not children:
+        return [(0.0, ())]
+    ways = []
+    for child in children:
+        found = _ways(child, graph, most)
+        if not isinstance(child, AndNode):
+            step = _step(graph._graph.edges[node, child]["reaction"])
+            found = [(step.log_prob + p, (*way, step)) for p, way in found]
+        ways += found
+    return _likeliest(ways, most)
 
 
-def _routes(graph: Any, count: int, seconds: float) -> Iterator[Any]:
-    for node in graph.nodes():
-        node.data.setdefault("route_cost", node.data.get("retro_star_rxn_cost", 1.0))
-    return iter_routes_cost_order(graph, max_routes=count, max_time_s=seconds)  # type: ignore[no-any-return]
+def _likeliest(ways: list[_Way], most: int) -> list[_Way]:
+    """The likeliest of ways, those of the same steps once."""
+    different: dict[frozenset[Step], _Way] = {}
+    for way in sorted(ways, key=lambda way: -way[0]):
+        different.setdefault(frozenset(way[1]), way)
+    return list(different.values())[:most]
+
+
+def _step(reaction: Any) -> Step:
+    reactants = tuple(molecule.smiles for molecule in reaction.reactants)
+    return Step(reaction.product.smiles, reactants, reaction.metadata["log_probability"])

@@ -66,6 +66,15 @@ class _Asking:
         return [torch.empty(self.expander.model.parameter_count, device="meta")]
 
 
+class _Reaction(SingleProductReaction):
+    """A reaction whose molecules come in one order, and not in that of a set of strings."""
+
+    @property
+    def unique_reactants(self) -> Any:
+        """Each reactant once, as a view that can be used as a set."""
+        return dict.fromkeys(self.reactants).keys()
+
+
 class BackwardModel(_Asking, BackwardReactionModel):
     """Reactants of a product, the likeliest first.
 
@@ -85,7 +94,7 @@ class BackwardModel(_Asking, BackwardReactionModel):
         results = self.expander.ask([each.smiles for each in inputs], num_results)
         return [
             [
-                SingleProductReaction(product=product, reactants=found, metadata=metadata)
+                _Reaction(product=product, reactants=found, metadata=metadata)
                 for found, metadata in _answers(result)
             ]
             for product, result in zip(inputs, results, strict=True)
