@@ -268,6 +268,18 @@ class PredictOptions:
         width = min(factor * self.width, WIDEST_BEAM)
         return replace(self, n_best=width, beam_size=None, max_beam_factor=1)
 
+    def distinct(self, widest: int = WIDEST_BEAM) -> PredictOptions:
+        """These options for a list of different molecules, n_best of them where there are as many.
+
+        Beams alone: one greedy answer, samples, and beams with a length penalty stay as they are.
+
+        widest: hypotheses of a beam at most.
+        """
+        if self.is_greedy or self.samples is not None or self.length_penalty:
+            return self
+        factor = min(self.max_beam_factor, max(1, widest // self.width))
+        return replace(self, merge_duplicates=True, drop_invalid=True, max_beam_factor=factor)
+
     def _check_sampling(self) -> None:
         if self.samples is None:
             for other in differing(self, SAMPLES):

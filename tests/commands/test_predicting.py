@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
+from molspec.commands import predicting
 from molspec.commands.flags import InputForm, OutputForm
 from molspec.files import FORMATS, INPUT_FORMATS
 from tests.conftest import Run
@@ -199,21 +200,56 @@ def test_a_row_that_is_no_csv_ends_the_command_and_keeps_what_is_done(
     assert [row["query"] for row in table(output)] == ["CO", "CN"]
 
 
-def test_retro_says_what_is_known_of_a_salt(run: Run, capfd: Captured) -> None:
-    salt = "CC(=O)Oc1ccccc1C(=O)[O-].[Na+]"
-    acid = "CC(=O)Oc1ccccc1C(=O)O"
-    asked = ("predict", salt, acid, "-m", "retro", "-f", "jsonl")
-    assert run(*asked) == 1
-    refused, answered = map(json.loads, capfd.readouterr().out.splitlines())
-    assert refused["error"] == (
-        f"not in the model's vocabulary: '[Na+]'; --strip-salts would ask {acid}, without [Na+]"
-    )
-    assert run(*asked, "--strip-salts") == 0
-    stripped, plain = map(json.loads, capfd.readouterr().out.splitlines())
-    assert stripped["query"] == salt
-    assert stripped["note"] == f"decoded without [Na+], as {acid}"
-    assert stripped["predictions"] == plain["predictions"] == answered["predictions"]
+def test_retro_decodes_the_main_component_of_a_salt_and_says_so(run: Run, capfd: Captured) -> None:
+    hydrochloride, amide = "CC(=O)Nc1ccc(O)cc1.Cl", "CC(=O)Nc1ccc(O)cc1"
+    command = ("predict", hydrochloride, amide, "CCO.[Na+]", "-m", "retro", "-f", "jsonl")
+    assert run(*command) == 0
+    salt, plain, sodium = map(json.loads, capfd.readouterr().out.splitlines())
+    assert salt["query"] == hydrochloride
+    assert salt["note"] == f"decoded as {amide}, without Cl"
+    assert salt["predictions"] == plain["predictions"]
     assert plain["note"] is None
+    assert sodium["note"] == "decoded as CCO, without [Na+]"
+    assert run(*command, "--keep-salts") == 1
+    kept, _, sodium = map(json.loads, capfd.readouterr().out.splitlines())
+    assert kept["note"] is None
+    assert "Cl" in kept["predictions"][0]["canonical"]
+    assert sodium["error"] == "not in the model's vocabulary: '[Na+]'"
+
+
+def test_a_list_is_of_different_molecules_unless_it_is_raw(run: Run, capfd: Captured) -> None:
+    command = ("predict", "CCN(CC)CCOC(=O)c1ccc(N)cc1", "-m", "retro", "-n", "5", "-f", "jsonl")
+    lists = []
+    for more in ((), ("--raw",)):
+        assert run(*command, *more) == 0
+        found = json.loads(capfd.readouterr().out)["predictions"]
+        lists.append([each["canonical"] for each in found])
+    assert [len(found) for found in lists] == [5, 5]
+    assert [len(set(found)) for found in lists] == [5, 3]
+
+
+def test_of_many_rows_a_hint_names_processes_once(
+    run: Run,
+    loaded: dict[str, Any],
+    tmp_path: Path,
+    capfd: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(predicting, "_MANY_ROWS", 3)
+    monkeypatch.setattr(predicting, "usable_cores", lambda: 8)
+    queries = tmp_path / "queries.smi"
+    for count, processes, hints in ((2, "1", 0), (7, "1", 1), (7, "2", 0)):
+        queries.write_text("CO.CN\n" * count)
+        assert run("predict", "-i", str(queries), "--processes", processes) == 0
+        hint = "hint: --processes all decodes on 8 cores at once"
+        assert capfd.readouterr().err.count(hint) == hints
+
+
+def test_names_are_not_looked_up(run: Run, capfd: Captured) -> None:
+    for name in ("aspirin", "Aspirin", "acetic acid", "1,2-dichloroethane"):
+        assert run("predict", name, "-m", "retro") == 1
+        expected = f"error: not SMILES: '{name}'; names are not looked up"
+        assert expected in capfd.readouterr().out
 
 
 def test_a_model_that_does_not_say_its_task_writes_no_reactions(

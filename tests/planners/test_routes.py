@@ -67,12 +67,22 @@ def test_json() -> None:
 
 def test_a_table_has_a_row_a_target() -> None:
     header, amide, refused, in_stock, unsolved = csv.reader(StringIO(written("csv")))
-    assert header == ["id", "target", "solved", "steps", "seconds", "score", "route", "error"]
+    assert header == [
+        "id",
+        "target",
+        "solved",
+        "steps",
+        "seconds",
+        "score",
+        "route",
+        "note",
+        "error",
+    ]
     reactions = " ".join(step.reaction for step in ROUTE.steps)
-    assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), reactions, ""]
-    assert refused == ["2", "CC(", "false", "", "0.000", "", "", "not a molecule to RDKit"]
+    assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), reactions, "", ""]
+    assert refused == ["2", "CC(", "false", "", "0.000", "", "", "", "not a molecule to RDKit"]
     assert in_stock[2:4] == ["true", "0"]
-    assert unsolved[2:] == ["false", "", "2.000", "", "", ""]
+    assert unsolved[2:] == ["false", "", "2.000", "", "", "", ""]
 
 
 def test_a_page_of_drawings() -> None:

@@ -24,7 +24,10 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
     """What `molspec predict -f jsonl` writes."""
     model = served.workers[name].model
     stream = StringIO()
-    for answer in ask(model, map(Query, queries), PredictOptions(**options)):
+    raw = options.pop("raw", False)
+    given = PredictOptions(**options)
+    given = given if raw else given.distinct(served.limits.beam_size)
+    for answer in ask(model, map(Query, queries), given):
         stream.write(FORMATS["jsonl"].render(answer, OutputContext(name, model.task)))
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
@@ -34,6 +37,7 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
     [
         {},
         {"n_best": 3},
+        {"n_best": 3, "raw": True},
         {"n_best": 2, "beam_size": 4, "finished": "separate", "length_penalty": 0.5},
         {"drafter": "windows", "draft_length": 4, "draft_count": 3},
         {"n_best": 2, "beam": "sbs"},
@@ -69,11 +73,15 @@ def test_lines_come_as_they_are_done_and_say_of_which_query(
     assert found[0]["error"] is not None  # refused before the first step
 
 
-def test_salts_are_taken_off_where_asked(client: httpx.Client, served: Service) -> None:
-    body = {"model": "retro", "queries": ["CCO.[Na+]"], "strip_salts": True, **SHORT}
+def test_the_main_component_of_a_salt_is_decoded(client: httpx.Client, served: Service) -> None:
+    body = {"model": "retro", "queries": ["CCO.[Na+]"], **SHORT}
     (result,) = client.post("/v1/predict", json=body).json()["results"]
-    assert (result["note"], result["error"]) == ("decoded without [Na+], as CCO", None)
+    assert (result["note"], result["error"]) == ("decoded as CCO, without [Na+]", None)
     assert result["predictions"] == lines(served, "retro", ["CCO"], **SHORT)[0]["predictions"]
+    for others in ({"keep_salts": True}, {"model": "other"}):  # other says no task
+        (kept,) = client.post("/v1/predict", json={**body, **others}).json()["results"]
+        assert kept["note"] is None
+        assert "[Na+]" in kept["error"]
 
 
 def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
@@ -145,18 +153,6 @@ def test_wrong_use_names_the_field(
     (detail,) = response.json()["detail"]
     assert detail["loc"][:2] == ["body", field]
     assert message in detail["msg"]
-
-
-def test_salts_of_a_model_of_products_are_no_salts(client: httpx.Client, served: Service) -> None:
-    other = served.workers["other"].model
-    other.task = "product"
-    try:
-        body = {"model": "other", "queries": ["CCO"], "strip_salts": True}
-        response = client.post("/v1/predict", json=body)
-    finally:
-        other.task = None
-    assert response.status_code == 422
-    assert response.json()["detail"][0]["loc"] == ["body", "strip_salts"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"C"', b"[" * 5000, b"\xff\xfe"])
@@ -247,13 +243,13 @@ def test_what_rdkit_does_keeps_nobody_waiting(
     """Salts are taken off, and results are written, beside the event loop; their time counts."""
     begun, go = Event(), Event()
 
-    def waiting(query: Query, strip_salts: bool) -> PreparedQuery:
+    def waiting(query: Query, main: bool) -> PreparedQuery:
         begun.set()
         assert go.wait(60)
-        return prepare_query(query, strip_salts)
+        return prepare_query(query, main)
 
     monkeypatch.setattr(v1, "prepare_query", waiting)
-    body = {"model": "retro", "queries": ["C.Cl"], "strip_salts": True, "seconds": 0.2}
+    body = {"model": "retro", "queries": ["C.Cl"], "seconds": 0.2}
     with ThreadPoolExecutor(1) as pool:
         long = pool.submit(client.post, "/v1/predict", json=body)
         assert begun.wait(60)

@@ -125,8 +125,11 @@ class InputFlags:
     id_column: Annotated[
         str | None, typer.Option(help="Column, or field of an SDF, of identifiers; id or name.")
     ] = None
-    strip_salts: Annotated[
-        bool, typer.Option("--strip-salts", help="Ask without counter-ions and solvents.")
+    keep_salts: Annotated[
+        bool,
+        typer.Option(
+            "--keep-salts", help="Decode salts as they stand; retro takes their main component."
+        ),
     ] = False
 
     @property

@@ -147,6 +147,7 @@ def plan_command(
                         "n_best": n_best,
                         "algorithm": algorithm.value,
                         **asdict(limits),
+                        "keep_salts": source.keep_salts,
                         "stock": _digest(for_sale),
                         "format": form,
                     },
@@ -165,7 +166,9 @@ def plan_command(
                     backward = BackwardModel(
                         expander=expander, default_num_results=n_best, use_cache=True
                     )
-                    planner = Planner(backward, for_sale, limits, algorithm.value)
+                    planner = Planner(
+                        *(backward, for_sale, limits, algorithm.value), source.keep_salts
+                    )
                     return (planner.plan(query, number) for number, query in targets)
 
                 targets = enumerate(rest, start=done + 1)

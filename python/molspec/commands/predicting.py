@@ -36,11 +36,15 @@ from molspec.console.usage import (
 )
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.options import PredictOptions
+from molspec.processes import usable_cores
 
 if TYPE_CHECKING:
     from molspec.predictor import Model
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+#: Rows from which on processes are worth their start.
+_MANY_ROWS = 3000
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +61,10 @@ def predict_command(
     output: OutputFlags,
     model: ModelFlags,
     options: PredictOptions,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="List the beam as it is: duplicates and invalid answers too."),
+    ] = False,
     processes: Processes = "1",
     copy_column: CopyColumn = None,
     raw_cells: RawCells = False,
@@ -65,6 +73,7 @@ def predict_command(
     with one_line_errors():
         with value_errors_are_usage_errors():
             count = loading.process_count(processes)
+            options = options if raw else options.distinct()
             _check(smiles, source)
             form = jobs.chosen_format(output.output_name, output.output_form, FORMATS)
         with files.open_source(source.input_name, source.form, smiles or ()) as opened:
@@ -72,7 +81,8 @@ def predict_command(
                 loaded = loading.load_model(model)
                 copied = tuple(copy_column or ())
                 queries = _Counted(
-                    opened.queries(source.column, source.id_column, loaded.task, copied)
+                    opened.queries(source.column, source.id_column, loaded.task, copied),
+                    could_share=count == 1 and model.device == "cpu",
                 )
                 results = _results(
                     *(form, source, output, loaded, model, options), copied, raw_cells
@@ -82,7 +92,7 @@ def predict_command(
                 return files.ask(
                     *(loaded, rest, options),
                     done=done,
-                    strip_salts=source.strip_salts,
+                    keep_salts=source.keep_salts,
                     processes=count,
                 )
 
@@ -104,15 +114,20 @@ def predict_command(
 
 
 class _Counted:
-    """Queries, and how many of them are a single molecule."""
+    """Queries, and how many of them are a single molecule; of many, a hint at --processes."""
 
-    def __init__(self, queries: Iterator[Query]) -> None:
-        self._queries = queries
+    def __init__(self, queries: Iterator[Query], could_share: bool) -> None:
+        self._queries, self._could_share = queries, could_share
         self.count = self.single = 0
 
     def __iter__(self) -> Iterator[Query]:
         for query in self._queries:
             self.count += 1
+            if self.count == _MANY_ROWS and self._could_share and (cores := usable_cores()) > 1:
+                print_err(
+                    f"hint: --processes all decodes on {cores} cores at once; the answers are the "
+                    "same"
+                )
             self.single += not {".", ">"} & set(query.smiles)
             yield query
 
@@ -213,7 +228,7 @@ def _results(
         **run_settings(*(model.model_name, loaded.fingerprint, model.device, model.dtype, options)),
         "format": form,
         "as_written": output.as_written,
-        "strip_salts": source.strip_salts,
+        "keep_salts": source.keep_salts,
         "part_size": output.part_size,
         "copy_column": list(copied),
         "raw_cells": raw_cells,

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from molspec.predictor import Model
     from molspec.processes import Processes
     from molspec.results import Result
-    from molspec.task import Task
 
 
 @dataclass(frozen=True)
@@ -32,29 +31,28 @@ def ask(
     options: PredictOptions,
     *,
     done: int = 0,
-    strip_salts: bool = False,
+    keep_salts: bool = False,
     processes: Processes = 1,
 ) -> Iterator[Answer]:
     """Answer every query, in their order, read as they are needed.
 
     done: queries that come before these.
-    strip_salts: ask without counter-ions and solvents, and say so.
+    keep_salts: decode salts and mixtures as they stand; a model of reactants decodes their main
+        component otherwise, and the answer says so.
     processes: as of `Model.predict_stream`.
 
-    Raises ValueError where the model cannot be used with the options, or salts are no salts to it.
+    Raises ValueError where the model cannot be used with the options.
     """
-    check_salts(strip_salts, model.task)
     from molspec.streams import beside
-
-    hinted = is_hinted(strip_salts, model.task)
 
     def results(prepared: Iterator[PreparedQuery]) -> Iterator[Result]:
         smiles = (each.smiles for each in prepared)
         return model.predict_stream(smiles, options, processes=processes)
 
-    answered = beside((prepare_query(query, strip_salts) for query in queries), results)
+    main = model.task == "retro" and not keep_salts
+    answered = beside((prepare_query(query, main) for query in queries), results)
     return (
-        answer_to(number, prepared, result, hinted)
+        answer_to(number, prepared, result)
         for number, (prepared, result) in enumerate(answered, start=done + 1)
     )
 
@@ -83,43 +81,19 @@ def score(
     )
 
 
-def check_salts(strip_salts: bool, task: Task | None) -> None:
-    """Raise ValueError where salts are to be taken off that are no salts to the model."""
-    if strip_salts and task == "product":
-        raise ValueError("strip_salts is set: expected not, salts among reactants are reagents")
+def prepare_query(query: Query, main: bool) -> PreparedQuery:
+    """The query; of a salt or a mixture its main component, where `main` is set."""
+    if main and "." in query.smiles:
+        from molspec.text.salts import main_component
 
-
-def is_hinted(strip_salts: bool, task: Task | None) -> bool:
-    """Whether an error names the query without its salts."""
-    return task == "retro" and not strip_salts
-
-
-def prepare_query(query: Query, strip_salts: bool) -> PreparedQuery:
-    """The query, without counter-ions and solvents where that is wanted."""
-    if strip_salts:
-        from molspec.text.salts import without_salts
-
-        smiles, removed = without_salts(query.smiles)
+        smiles, removed = main_component(query.smiles)
         if removed:
-            return PreparedQuery(query, smiles, f"decoded without {'.'.join(removed)}, as {smiles}")
+            return PreparedQuery(query, smiles, f"decoded as {smiles}, without {'.'.join(removed)}")
     return PreparedQuery(query, query.smiles)
 
 
-def answer_to(number: int, prepared: PreparedQuery, result: Result, hinted: bool) -> Answer:
-    """The answer to a query from the result of its prepared query.
-
-    hinted: an error names the query without its salts.
-    """
+def answer_to(number: int, prepared: PreparedQuery, result: Result) -> Answer:
+    """The answer to a query from the result of its prepared query."""
     error = prepared.query.error or result.error
-    if error and hinted:
-        error += _hint(prepared.smiles)
     result = replace(result, query=prepared.query.smiles, error=error)
     return Answer(number, prepared.query, result, prepared.note)
-
-
-def _hint(smiles: str) -> str:
-    """The query that could replace a salt that was refused."""
-    from molspec.text.salts import without_salts
-
-    parent, removed = without_salts(smiles)
-    return f"; --strip-salts would ask {parent}, without {'.'.join(removed)}" if removed else ""

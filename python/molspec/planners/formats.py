@@ -12,7 +12,7 @@ from molspec.files.lines import in_commas, one_line
 from molspec.planners.routes import Plan, Route, Step
 
 #: Columns of a table: a row a target, with its likeliest route.
-_COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "error")
+_COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "note", "error")
 
 
 def text(plan: Plan, context: OutputContext) -> str:
@@ -55,7 +55,8 @@ def table_row(plan: Plan, context: OutputContext) -> str:
         cells = [str(len(best.steps)), repr(best.log_prob), reactions]
     steps, score, route = cells
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
-    return in_commas([(*first, f"{plan.seconds:.3f}", score, route, plan.error or "")], context)
+    last = (f"{plan.seconds:.3f}", score, route, plan.note, plan.error or "")
+    return in_commas([(*first, *last)], context)
 
 
 def head(context: OutputContext) -> str:
@@ -106,6 +107,10 @@ def _tree(molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan) -> I
 
 
 def _summary(plan: Plan) -> str:
+    return f"{plan.note}: {_found(plan)}" if plan.note else _found(plan)
+
+
+def _found(plan: Plan) -> str:
     if plan.error is not None:
         return f"error: {plan.error}"
     work = f"{_count(plan.expansions, 'molecule')} expanded in {plan.seconds:.2f} s"

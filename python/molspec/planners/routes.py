@@ -75,7 +75,8 @@ class Plan:
 
     expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
     first route, where there is one. names: of molecules to be bought, where the stock has them.
-    min_share: of the likeliest route's probability, that the others have at least.
+    min_share: of the likeliest route's probability, that the others have at least. note: the SMILES
+    that was searched for in place of the query, and why.
     """
 
     number: int
@@ -87,6 +88,7 @@ class Plan:
     names: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     min_share: float = 0.0
+    note: str = ""
 
     @property
     def identifier(self) -> str:
@@ -114,5 +116,6 @@ class Plan:
             "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
             "names": dict(self.names),
             "min_share": self.min_share,
+            "note": self.note or None,
             "error": self.error,
         }

@@ -22,7 +22,7 @@ from syntheseus.search.algorithms.mcts.molset import MolSetMCTS
 from syntheseus.search.graph.and_or import AndNode
 from syntheseus.search.mol_inventory import BaseMolInventory
 
-from molspec.files import Query
+from molspec.files import Query, prepare_query
 from molspec.planners.routes import Plan, Route, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
@@ -156,7 +156,7 @@ class Planner:
     """Finds routes from a stock.
 
     stock: canonical SMILES; plans have the names of a `Stock`.
-    n_best: reactions that a molecule is given.
+    keep_salts: search for salts and mixtures as they stand, not for their main component.
 
     Raises ValueError for an unknown algorithm.
     """
@@ -167,6 +167,7 @@ class Planner:
         stock: Iterable[str],
         limits: Limits,
         algorithm: str = "retro-star",
+        keep_salts: bool = False,
     ) -> None:
         if algorithm not in _ALGORITHMS:
             raise ValueError(f"algorithm is {algorithm!r}: expected one of {', '.join(ALGORITHMS)}")
@@ -176,6 +177,7 @@ class Planner:
             config.limit_reaction_model_calls = limits.expansions
         stock = stock if isinstance(stock, Stock) else Stock.fromkeys(stock, "")
         self.limits = limits
+        self._keep_salts = keep_salts
         self._model = model
         self._stock = stock
         self._search: Any = kind(
@@ -186,10 +188,11 @@ class Planner:
 
     def plan(self, query: Query, number: int = 1) -> Plan:
         """Search for routes; a target that is no molecule gets a plan with `error`."""
+        prepared = prepare_query(query, not self._keep_salts)
         try:
             if query.error is not None:
                 raise ValueError(query.error)
-            target = canonical_query(query.smiles)
+            target = canonical_query(prepared.smiles)
         except ValueError as error:
             return Plan(number, query, error=str(error))
         search = self._search
@@ -208,6 +211,7 @@ class Planner:
             None if search.first is None else search.first - began,
             {leaf: name for leaf in bought if (name := self._stock.get(leaf))},
             min_share=self.limits.min_share,
+            note=prepared.note,
         )
 
 

@@ -50,7 +50,13 @@ class PredictBody(_Options):
 
     model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
     queries: Queries
-    strip_salts: Annotated[bool, Field(description="Ask without counter-ions.")] = False
+    keep_salts: Annotated[
+        bool,
+        Field(description="Decode salts as they stand; retro decodes their main component."),
+    ] = False
+    raw: Annotated[
+        bool, Field(description="The beam as it is: duplicates and invalid answers too.")
+    ] = False
     stream: Annotated[
         bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
     ] = False

@@ -17,8 +17,6 @@ from molspec.files import (
     PreparedQuery,
     Query,
     answer_to,
-    check_salts,
-    is_hinted,
     prepare_query,
 )
 from molspec.results import Result
@@ -28,7 +26,7 @@ from molspec.server.service import Service, UnknownModelError, arrival, wrong_us
 from molspec.server.worker import EngineError, Worker
 
 #: Of a body: what is no option of decoding.
-_NOT_OPTIONS = {"model", "queries", "strip_salts", "stream", "seconds"}
+_NOT_OPTIONS = {"model", "queries", "keep_salts", "raw", "stream", "seconds"}
 _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
 _PIECE = 4
@@ -51,25 +49,26 @@ def make_router(service: Service) -> APIRouter:
     async def predict(body: PredictBody, request: Request) -> Response:
         """Ask a model. A query that cannot be answered has an `error`; the others are answered."""
         worker = _named(service, body.model)
-        task = worker.model.task
         try:
-            check_salts(body.strip_salts, task)
             options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
         except ValueError as error:
             raise wrong_use(error, "body") from error
+        if not body.raw:
+            options = options.distinct(service.limits.beam_size)
         limit = min(body.seconds or service.limits.seconds, service.limits.seconds)
+        main = worker.model.task == "retro" and not body.keep_salts
 
         def prepared(query: str) -> PreparedQuery:
-            """Without salts, unless time is up: then nothing of it is answered."""
+            """The main component, unless time is up: then nothing of it is answered."""
             in_time = perf_counter() - arrival(request) < limit
-            return prepare_query(Query(query), body.strip_salts and in_time)
+            return prepare_query(Query(query), main and in_time)
 
-        if body.strip_salts:
+        if main and any("." in query for query in body.queries):
             prepared_queries = await service.in_pieces(prepared, body.queries)
         else:
             prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
         pending = service.submit(worker, [each.smiles for each in prepared_queries], options)
-        line = partial(_line, worker, prepared_queries, is_hinted(body.strip_salts, task))
+        line = partial(_line, worker, prepared_queries)
         return await _answer(service, request, worker, pending, line, body)
 
     @router.post("/score", responses=_ANSWERS, response_model=Results)
@@ -89,7 +88,7 @@ def make_router(service: Service) -> APIRouter:
             raise wrong_use(error, "body") from error
         prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
         pending = service.submit(worker, body.queries, options, body.targets)
-        line = partial(_line, worker, prepared_queries, False)
+        line = partial(_line, worker, prepared_queries)
         return await _answer(service, request, worker, pending, line, body)
 
     @router.get("/models")
@@ -126,11 +125,9 @@ def _described(worker: Worker) -> ModelItem:
     )
 
 
-def _line(
-    worker: Worker, prepared_queries: list[PreparedQuery], hinted: bool, index: int, result: Result
-) -> str:
+def _line(worker: Worker, prepared_queries: list[PreparedQuery], index: int, result: Result) -> str:
     """A result as a line of the command line's jsonl."""
-    answer = answer_to(index + 1, prepared_queries[index], result, hinted)
+    answer = answer_to(index + 1, prepared_queries[index], result)
     return FORMATS["jsonl"].render(answer, OutputContext(worker.name, worker.model.task))
 
 

@@ -1,4 +1,4 @@
-"""Molecules without their counter-ions, by RDKit's list of those and of solvents."""
+"""The main component of a salt or a mixture, by RDKit's list of counter-ions and solvents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from molspec.text.smiles import quiet
 LONGEST = 1000
 
 
-def without_salts(smiles: str) -> tuple[str, tuple[str, ...]]:
-    """Take salts and solvents off and neutralise what is left; with what was taken off.
+def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
+    """Take salts, solvents and smaller molecules off and neutralise what is left.
 
-    What is no molecule, has none of them, would be nothing without them, or is longer than LONGEST
-    is given back as it is.
+    Gives it with what was taken off, each once. Of several molecules that are neither salt nor
+    solvent, the one with the most heavy atoms is left. A single molecule, and what is none or
+    longer than LONGEST, is given back as it is.
     """
     if "." not in smiles or len(smiles) > LONGEST:
         return smiles, ()
@@ -25,13 +26,19 @@ def without_salts(smiles: str) -> tuple[str, tuple[str, ...]]:
         whole = Chem.MolFromSmiles(smiles)
         if whole is None:
             return smiles, ()
-        rest = rdMolStandardize.FragmentRemover().remove(whole)
-        removed = _fragments(whole) - _fragments(rest)
-        if not removed:
+        parts = _fragments(whole)
+        if sum(parts.values()) < 2:
             return smiles, ()
-        rest = rdMolStandardize.Uncharger().uncharge(rest)
-    return str(Chem.MolToSmiles(rest)), tuple(sorted(removed.elements()))
+        rest = _fragments(rdMolStandardize.FragmentRemover().remove(whole))
+        main = min(rest, key=lambda part: (-_heavy_atoms(part), part))
+        charged = Chem.MolFromSmiles(main)
+        parent = str(Chem.MolToSmiles(rdMolStandardize.Uncharger().uncharge(charged)))
+    return parent, tuple(sorted(parts.keys() - {main}))
 
 
 def _fragments(molecule: Chem.Mol) -> Counter[str]:
     return Counter(str(Chem.MolToSmiles(part)) for part in Chem.GetMolFrags(molecule, asMols=True))
+
+
+def _heavy_atoms(smiles: str) -> int:
+    return int(Chem.MolFromSmiles(smiles).GetNumHeavyAtoms())

@@ -23,6 +23,9 @@ _GOLDEN = (5**0.5 - 1) / 2
 #: their molecules, and a planner asks the next query for one of them.
 _KEPT = 4096
 
+#: Words, the first of which has a letter that no SMILES has outside of brackets.
+_NAME = re.compile(r"(?=[^ ]*[adefghijkmqtuvwxyz])[A-Za-z\d][A-Za-z\d ,'()-]{3,}")
+
 #: RDKit has one log for the process, and so one thread at a time may keep it for itself.
 _log_lock = RLock()
 
@@ -76,6 +79,8 @@ def check_text(smiles: object) -> str:
         raise InvalidSmilesError("no text: holds half a surrogate pair")
     if not (text := smiles.strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
+    if _NAME.fullmatch(text):
+        raise InvalidSmilesError(f"not SMILES: {text!r}; names are not looked up")
     return text
 
 

@@ -54,9 +54,10 @@ async function ask(smiles, model, count) {
   const step = { id: `step-${++steps}`, smiles, model, answers: null, chosen: 0, open: true, error: "" };
   const done = (async () => {
     try {
-      const { results } = await call("/v1/predict", { model, queries: [smiles], n_best: count, merge_duplicates: true });
+      const { results } = await call("/v1/predict", { model, queries: [smiles], n_best: count, keep_salts: $("salts").checked });
       const [result] = results;
       step.error = result.error ?? "";
+      step.note = result.note ?? "";
       step.answers = result.predictions.map((prediction) => ({
         ...prediction,
         probability: Math.exp(prediction.log_prob),
@@ -144,6 +145,7 @@ function stepView(step) {
   const parts = [
     h("h3", { id: step.id, tabindex: -1 }, `${isForward(step) ? "What comes of this" : "What this can be made of"}, by ${step.model}`),
     step.error ? h("p", { class: "error", role: "alert" }, step.error) : null,
+    step.note ? h("p", { class: "faint" }, step.note) : null,
     queried,
     step.answers || step.error
       ? h("ol", { class: "answers" }, ...shown.map((answer) => answerView(step, answer, point)))
