@@ -1,7 +1,7 @@
 """What each drafter takes: decoder calls, nodes, acceptance and time, as Markdown.
 
     python bench/drafters.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
-        --output docs/drafters.md
+        --output docs/benchmarks/drafters.md
 
 Counts are means over all queries read; they do not depend on the machine. Times are of the first
 --timed queries, one thread, batch 1: in each round every drafter answers all of them, and the

@@ -2,7 +2,7 @@
 
     pip install ".[bench]"
     python bench/peers.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
-        --json peers.json --markdown docs/peers.md --svg docs/peers.svg
+        --json peers.json --markdown docs/benchmarks/peers.md --svg docs/benchmarks/peers.svg
 
 Every peer runs in a process of its own, SMILES in and SMILES out, with the models converted once
 (peering/convert.py says how). All answer the same queries in rounds, in turns; the median round

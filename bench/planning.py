@@ -2,8 +2,8 @@
 
     pip install ".[bench,planning]"
     python bench/planning.py n1=n1-targets.txt,n1-stock.txt hard=uspto-190.txt,n1-stock.txt \
-        --targets 40 --seconds 1 --journal planning.jsonl --markdown docs/planning.md \
-        --svg docs/planning.svg
+        --targets 40 --seconds 1 --journal planning.jsonl --markdown docs/benchmarks/planning.md \
+        --svg docs/benchmarks/planning.svg
 
 The planner is Syntheseus' Retro* with its own settings; a search ends with its first route. Every
 engine runs in a process of its own, with one thread and the model of peers.py, and all take each

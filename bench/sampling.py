@@ -1,4 +1,4 @@
-"""Small models as drafters, and how diverse samples are: the tables of docs/sampling.md.
+"""Small models as drafters, and how diverse samples are: the tables of docs/benchmarks/sampling.md.
 
     python bench/sampling.py uspto50k/test.tsv.xz --model retro --small SMALL --smallest SMALLEST
 

@@ -22,13 +22,13 @@ from molspec.options import PredictOptions
 #: together (Andronov et al. 2025).
 _NUCLEUS = 0.9975
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
-#: saves is no more than what it costs (docs/beams.md).
+#: saves is no more than what it costs (docs/benchmarks/beams.md).
 _WIDEST_DRAFTED = 5
 #: Where these kernels run: Intel's processors, which wait longer for a pass's weights.
 _WIDEST_DRAFTED_BY = {"avx512": 10, "avx512_vnni": 10}
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
 #: free while they are few, and the time of looking ahead, which grows with the beam: counted, not
-#: yet measured (docs/performance.md).
+#: yet measured (docs/benchmarks/engine.md).
 _WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
 #: Where passes are dear and rows are not: with the last token a whole tile of sixteen rows, two for
@@ -170,7 +170,7 @@ def paying_tree(batch_size: int) -> TreeDraft:
 
     In rows of a wide pass, an accepted node saves the row that would have come instead, about one
     more for the query's part in a pass, and its share of the two that a pass costs whatever its
-    rows; so it must be likely enough (docs/performance.md).
+    rows; so it must be likely enough (docs/benchmarks/engine.md).
     """
     return TreeDraft(node_budget=16, min_probability=1 / (2 + 2 / batch_size))
 
@@ -179,7 +179,7 @@ def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:
     """How exact beam search drafts by default.
 
     A wrong node costs a row of a pass, a right one saves a part of a pass, which is worth more
-    where passes are narrow. docs/beams.md has the figures.
+    where passes are narrow. docs/benchmarks/beams.md has the figures.
     """
     return LookAhead(node_budget or 5 * beam_size)
 

@@ -135,7 +135,7 @@ class DeviceGuess:
 class DeviceTree(DeviceDrafts):
     """The likeliest continuations by a guess: a round makes the tree."""
 
-    #: In which it grows: by count (docs/performance.md) later ones cost more than they save.
+    #: In which it grows: by count (docs/benchmarks/engine.md) later ones cost more than they save.
     MAX_TURNS: ClassVar = 3
 
     def __init__(self, session: CudaSession, options: TreeOptions, model: GuessModel) -> None:

@@ -1,0 +1,173 @@
+"""The code of README and docs: every block runs, or is marked with the reason why it does not.
+
+A mark is a comment in front of the block: `<!-- not run: why -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+import molspec
+from molspec.server.app import make_app
+from molspec.server.limits import Limits
+from molspec.server.service import Service
+from molspec.server.worker import Worker
+from tests.conftest import Run
+from tests.server.serving import running
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/benchmarks").glob("*.md")),
+    *sorted((ROOT / "python/molspec/models").glob("*/README.md")),
+]
+#: Blocks that only show something.
+_SHOWN = {"text", "ini"}
+_BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.M | re.S
+)
+#: A path of the repository, in a sentence: `decoding/round.py`.
+_PATH = re.compile(r"`((?:[\w.]+/)+[\w.]*|[\w]+\.(?:py|h|cpp|inl))`")
+_PLACES = ("", "python/molspec", "csrc", "docs", "tests")
+_SERVER = "http://127.0.0.1:8000"
+
+REACTIONS = [
+    ("CC(=O)Cl.Nc1ccccc1", "CC(=O)Nc1ccccc1"),
+    ("CC(=O)Cl.CCO", "CCOC(C)=O"),
+    ("O=C(Cl)c1ccccc1.CN", "CNC(=O)c1ccccc1"),
+]
+TABLE = "".join(f"{reactants},{product}\n" for reactants, product in REACTIONS)
+PAIRS = "".join(f"{reactants}>>{product}\n" for reactants, product in REACTIONS)
+#: What the commands read.
+FILES = {
+    "products.smi": "CC(=O)Nc1ccccc1 acetanilide\nCCOC(C)=O ester\n",
+    "reactions.csv": "id,mixture,yield\n1,CC(=O)Cl.Nc1ccccc1,93\n2,CC(=O)Cl.CCO,80\n",
+    "targets.smi": "CC(=O)Nc1ccccc1\n",
+    "stock.smi": "CC(=O)Cl\nNc1ccccc1\nCC(=O)OC(C)=O\nCC(=O)O\n",
+    "test.csv": f"reactants,product\n{TABLE}",
+    "train.tsv": f"reaction\n{PAIRS}",
+    "validation.tsv": "reaction\nCC(=O)Cl.NC>>CNC(C)=O\n",
+    "test.tsv": "reaction\nCCC(=O)Cl.NC>>CCC(=O)NC\n",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page."""
+
+    kind: str
+    code: str
+    line: int
+    reason: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(each["kind"], each["code"], text[: each.start("code")].count("\n"), each["reason"])
+        for each in _BLOCK.finditer(text)
+    ]
+
+
+def commands(code: str) -> Iterator[list[str]]:
+    """The commands of a shell block."""
+    for line in code.replace("\\\n", " ").splitlines():
+        if words := shlex.split(line, comments=True):
+            yield words
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The bundled models, served."""
+    models = {name: molspec.load(name) for name in ("product", "retro")}
+    workers = {name: Worker(name, model, 8, 100) for name, model in models.items()}
+    with running(make_app(Service(workers, Limits()))) as url:
+        yield url
+
+
+def curl(words: list[str], url: str) -> None:
+    (address,) = (word for word in words if word.startswith(_SERVER))
+    body = words[words.index("-d") + 1].encode() if "-d" in words else None
+    response = httpx.request(
+        "POST" if body else "GET",
+        address.replace(_SERVER, url),
+        content=body,
+        headers={"Content-Type": "application/json"},
+        timeout=60,
+    )
+    assert response.status_code == 200, response.text
+
+
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+WITH_CODE = [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page)]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_code(
+    name: str,
+    run: Run,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks of a page run one after the other, in one folder and with one another's names."""
+    monkeypatch.chdir(tmp_path)
+    for file, text in FILES.items():
+        Path(file).write_text(text)
+    torch.manual_seed(0)
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(ROOT / name):
+        if block.reason is not None or block.kind in _SHOWN:
+            continue
+        if block.kind == "python":
+            code = block.code
+            if _SERVER in code:
+                code = code.replace(_SERVER, request.getfixturevalue("url"))
+            exec(compile("\n" * block.line + code, name, "exec"), names)
+        elif block.kind == "json":
+            json.loads(block.code)
+        elif block.kind == "yaml":
+            pytest.importorskip("yaml").safe_load(block.code)
+        else:
+            assert block.kind == "sh", f"{name}, line {block.line}: of no kind that runs: mark it"
+            for words in commands(block.code):
+                shell(words, run, lambda: request.getfixturevalue("url"))
+
+
+def shell(words: list[str], run: Run, url: Callable[[], str]) -> None:
+    if words[0] == "curl":
+        return curl(words, url())
+    assert words[0] == "molspec", f"{words}: no command that runs here: mark its block"
+    if words[1] == "plan" and find_spec("syntheseus") is None:
+        return None
+    assert run(*words[1:]) == 0, words
+    return None
+
+
+@pytest.mark.parametrize("name", ["docs/tour.md", "docs/architecture.md", "CONTRIBUTING.md"])
+def test_named_files_exist(name: str) -> None:
+    named = set(_PATH.findall((ROOT / name).read_text(encoding="utf-8")))
+    assert len(named) > 5
+    missing = [
+        each for each in sorted(named) if not any((ROOT / p / each).exists() for p in _PLACES)
+    ]
+    assert not missing
+
+
+def test_a_mark_gives_a_reason() -> None:
+    text = "<!-- not run: it is yours -->\n```python\nyours()\n```\n\n```sh\nmolspec info\n```\n"
+    found = [(each["reason"], each["kind"], each["code"]) for each in _BLOCK.finditer(text)]
+    assert found == [("it is yours", "python", "yours()\n"), (None, "sh", "molspec info\n")]
