@@ -1,4 +1,4 @@
-"""Two T5 models of transformers, a small one drafting for a large one: a table of docs/benchmarks/sampling.md.
+"""Two T5 models of transformers, one drafting for the other: a table of benchmarks/sampling.md.
 
     molspec distil retro --data PREPARED --output DISTILLED
     python bench/t5.py DISTILLED --folder T5 --steps 1500

@@ -167,6 +167,30 @@ def test_named_files_exist(name: str) -> None:
     assert not missing
 
 
+def test_errors_are_as_their_page_says() -> None:
+    """Messages drift: each of these has a row that quotes it, up to dots."""
+    page = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
+    quoted = [each.split("...")[0].strip() for each in re.findall(r"^\| `(.+?)` \|", page, re.M)]
+    model = molspec.load("retro")
+    queries = ["aspirin", "C1CC", "[Na+].[Cl-]", "C" * 600, "", "[Na+][O-]CC"]
+    found = [result.error or "" for result in model.predict(queries)]
+    for call in (
+        lambda: model.predict("CCO"),
+        lambda: model.predict(["C"], temperature=0.8),
+        lambda: model.predict(["C"], drafter="heads"),
+        lambda: model.predict(["C"], views=3),
+        lambda: model.predict(["C"], n_best=5, beam_size=3),
+        lambda: model.predict(["C"], n_best=5, verification="relaxed"),
+        lambda: molspec.load("retroo"),
+        lambda: molspec.load(str(ROOT / "docs")),
+        lambda: molspec.load("retro", dtype="fp16"),
+    ):
+        with pytest.raises((ValueError, TypeError)) as raised:
+            call()
+        found.append(str(raised.value))
+    assert [message for message in found if not any(each in message for each in quoted)] == []
+
+
 def test_a_mark_gives_a_reason() -> None:
     text = "<!-- not run: it is yours -->\n```python\nyours()\n```\n\n```sh\nmolspec info\n```\n"
     found = [(each["reason"], each["kind"], each["code"]) for each in _BLOCK.finditer(text)]
