@@ -12,6 +12,7 @@ import pytest
 from molspec.files import OutputContext, Query
 from molspec.planners.formats import FORMATS
 from molspec.planners.routes import Plan, Route, Step
+from molspec.processes import DIED
 from tests.files.test_report import _Tags
 
 STEPS = {
@@ -55,6 +56,11 @@ def test_text() -> None:
         "no route found, 1 molecule expanded in 2.00 s",
     ):
         assert expected in text
+
+
+def test_a_target_whose_workers_died_is_not_refused() -> None:
+    assert PLANS[1].is_refused
+    assert not Plan(1, Query("CC"), error=DIED).is_refused
 
 
 def test_json() -> None:

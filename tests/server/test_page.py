@@ -67,6 +67,16 @@ def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any
     assert hosts == {url.removeprefix("http://")}
 
 
+def test_of_a_salt_the_page_says_what_is_decoded(page: Any) -> None:
+    page.fill("#smiles", "CC(=O)Nc1ccc(O)cc1.Cl")
+    page.click("button.main")
+    note = page.get_by_text("decoded as CC(=O)Nc1ccc(O)cc1, without Cl")
+    note.wait_for()
+    page.check("#salts")
+    page.click("button.main")
+    note.wait_for(state="detached")
+
+
 def test_a_route_grows_by_clicks_and_is_exported(page: Any, tmp_path: Path) -> None:
     page.fill("#smiles", _AMIDE)
     page.press("#smiles", "Control+Enter")

@@ -1,4 +1,4 @@
-"""Planning tools' own interfaces, answered by molspec; each module needs its tool.
+"""The model interfaces of planning tools, implemented by molspec; each module needs its tool.
 
 `syntheseus`: models, and its command lines. `aizynthfinder`: an expansion strategy and a filter.
 """

@@ -30,7 +30,7 @@ from molspec.text import canonicalise
 
 
 class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
-    """Reactants by a model of molspec; siblings that a search will ask for in the same batch.
+    """Reactants by a model of molspec; siblings that a search expands next share its batch.
 
     model: a bundled model, or a checkpoint of any format that molspec reads. n_best: reactions a
     molecule. Others are those of `Expander.load`: device, dtype, options, mass, cache_file and
@@ -101,8 +101,8 @@ class FilterStrategy(filter_strategies.FilterStrategy):
         """Raise RejectionException where the product is none of the answers."""
         product = canonicalise(reaction.mol.smiles)
         for reactants in reaction.reactants:
-            asked = ".".join(molecule.smiles for molecule in reactants)
-            (result,) = self.expander.ask([asked], self._n_best)
+            query = ".".join(molecule.smiles for molecule in reactants)
+            (result,) = self.expander.ask([query], self._n_best)
             found = [prediction.canonical for prediction in result.predictions]
             if any(product in (text or "").split(".") for text in found):
                 return

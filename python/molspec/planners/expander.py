@@ -1,4 +1,4 @@
-"""What planners ask of a model: reactions of one molecule or several, again and again."""
+"""A model for planners: reactions of one molecule or several, with a cache of predictions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from molspec.options import OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model, load
 from molspec.results import Result
 
-#: What a planner can go on with: molecules, other ones, each once. It would rather ask the next
-#: molecule than have more answers to this one.
+#: Predictions that a planner can use: other molecules, each once. One more molecule expanded is
+#: worth more to it than more predictions for this one.
 _USABLE = {
     "merge_duplicates": True,
     "drop_invalid": True,
@@ -23,12 +23,11 @@ _USABLE = {
 
 
 class Expander:
-    """A model, with the answers that it has given.
+    """A model, with a cache of its predictions.
 
-    options: of `PredictOptions`, by name; where not given, answers are what a planner can go on
-        with, and a query is asked once.
-    mass: answers are given until they have this share of the list's probability; the others would
-        be reactions for the planner to look after.
+    options: of `PredictOptions`, by name; by default invalid, unchanged and duplicate predictions
+        are dropped, and a query is decoded once.
+    mass: predictions beyond this share of the list's probability are dropped.
 
     Raises ValueError, naming the argument.
     """
@@ -68,7 +67,7 @@ class Expander:
     def ask(
         self, queries: Sequence[str], n_best: int | None = None, along: Iterable[str] = ()
     ) -> list[Result]:
-        """At most n_best answers to every query; `along` is asked in the same batch, for later."""
+        """At most n_best predictions for every query; `along` shares the batch, for later calls."""
         options = self._options
         if n_best is not None:
             width = None if options.beam_size is None else max(options.beam_size, n_best)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from molspec.files import Query
+from molspec.processes import DIED
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Plan:
     @property
     def is_refused(self) -> bool:
         """Whether the target is no molecule."""
-        return self.error is not None
+        return self.error not in (None, DIED)
 
     @property
     def is_in_stock(self) -> bool:

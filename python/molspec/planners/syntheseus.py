@@ -109,8 +109,8 @@ class ForwardModel(_Asking, ForwardReactionModel):
     def _get_reactions(
         self, inputs: list[Bag[Molecule]], num_results: int
     ) -> list[Sequence[Reaction]]:
-        asked = [".".join(molecule.smiles for molecule in bag) for bag in inputs]
-        results = self.expander.ask(asked, num_results)
+        queries = [".".join(molecule.smiles for molecule in bag) for bag in inputs]
+        results = self.expander.ask(queries, num_results)
         return [
             [
                 Reaction(reactants=reactants, products=found, metadata=metadata)

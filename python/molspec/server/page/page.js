@@ -243,6 +243,7 @@ function plain(step) {
     smiles: step.smiles,
     model: step.model,
     error: step.error || null,
+    note: step.note || null,
     answers: (step.answers ?? []).map((answer, rank) => ({
       smiles: answer.smiles,
       canonical: answer.canonical,
@@ -261,9 +262,8 @@ const SIZE = { width: 200, height: 138, across: 290, down: 176 };
 
 /** The route as one drawing: products at the left, reactants at the right. */
 function routeDrawing() {
-  const parts = [];
-  let leaves = 0;
-  let deepest = 0;
+  let parts, leaves, deepest;
+  let scale = 1; // of all molecules alike, so that the largest fits
   const text = (value) => value.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 
   function place(svg, smiles, answer, depth) {
@@ -275,7 +275,8 @@ function routeDrawing() {
     });
     const row = below.length ? (below[0] + below.at(-1)) / 2 : leaves++;
     const [x, y] = [20 + depth * SIZE.across, 20 + row * SIZE.down];
-    parts.push(`<g>${nested(svg, x, y)}<text x="${x + SIZE.width / 2}" y="${y + SIZE.height + 14}">${text(short(smiles))}</text></g>`);
+    scale = Math.min(scale, fitting(svg));
+    parts.push(`<g>${nested(svg, x, y, scale)}<text x="${x + SIZE.width / 2}" y="${y + SIZE.height + 14}">${text(short(smiles))}</text></g>`);
     const [from, middle] = [x + SIZE.width, y + SIZE.height / 2];
     for (const each of below) {
       const to = 20 + each * SIZE.down + SIZE.height / 2;
@@ -286,7 +287,10 @@ function routeDrawing() {
   }
 
   const answer = root.answers?.[root.chosen];
-  place(answer?.queried?.[0]?.svg ?? "", root.smiles, answer, 0);
+  for (const _ of ["find the scale", "draw"]) {
+    [parts, leaves, deepest] = [[], 0, 0];
+    place(answer?.queried?.[0]?.svg ?? "", root.smiles, answer, 0);
+  }
   const [width, height] = [deepest * SIZE.across + SIZE.width + 40, leaves * SIZE.down + 30];
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" color="#1c2530" font-family="sans-serif" font-size="10" text-anchor="middle">
 <rect width="100%" height="100%" fill="#fff"/>
@@ -298,14 +302,20 @@ ${parts.join("\n")}
 
 const short = (smiles) => (smiles.length > 38 ? `${smiles.slice(0, 36)}…` : smiles);
 
-function nested(svg, x, y) {
-  const size = /width='([\d.]+)px' height='([\d.]+)px'/;
-  const [, width, height] = size.exec(svg) ?? [];
+const DRAWN = /width='([\d.]+)px' height='([\d.]+)px'/;
+
+/** The scale at which a drawing fits into its place. */
+function fitting(svg) {
+  const [, width, height] = DRAWN.exec(svg) ?? [];
+  return width ? Math.min(1, SIZE.width / width, SIZE.height / height) : 1;
+}
+
+function nested(svg, x, y, scale) {
+  const [, width, height] = DRAWN.exec(svg) ?? [];
   if (!width) return "";
-  const scale = Math.min(1, SIZE.width / width, SIZE.height / height);
   const [wide, high] = [scale * width, scale * height];
   const at = `x="${x + (SIZE.width - wide) / 2}" y="${y + (SIZE.height - high) / 2}"`;
-  return svg.replace(size, `${at} width="${wide}" height="${high}"`);
+  return svg.replace(DRAWN, `${at} width="${wide}" height="${high}"`);
 }
 
 const EXPORTS = {
