@@ -67,11 +67,15 @@ class PredictOptions:
     """How to decode. Raises ValueError, naming the option, for a bad value or combination."""
 
     n_best: int = setting(
-        1, "Answers for each query.", group=ANSWERS, most=WIDEST_BEAM, flags=("--n-best", "-n")
+        1,
+        "Number of answers for each query.",
+        group=ANSWERS,
+        most=WIDEST_BEAM,
+        flags=("--n-best", "-n"),
     )
     beam_size: int | None = setting(
         None,
-        "Hypotheses in the beam; n_best by default.",
+        "Number of hypotheses in the beam; n_best by default.",
         more="Greedy decoding where both are 1.",
         group=BEAMS,
         most=WIDEST_BEAM,
@@ -115,7 +119,7 @@ class PredictOptions:
     )
     finished: FinishedPlace = setting(
         "beam",
-        "Finished hypotheses compete in the beam, or are kept separate and free their place.",
+        "Whether finished hypotheses stay in the beam or are kept separate.",
         more='"separate" is what `generate` of Hugging Face does: likelier answers at the lower '
         "ranks for more nodes; the search ends when no better answer can come.",
         group=BEAMS,
@@ -125,13 +129,13 @@ class PredictOptions:
     )
     max_length: int | None = setting(
         None,
-        "Tokens of an answer at most, EOS counted; 200 or the model's limit by default.",
+        "Maximum tokens of an answer, with EOS; by default 200 or the model's limit.",
         group=ANSWERS,
         most=1_000_000,
     )
     merge_duplicates: bool = setting(
         False,
-        "Merge answers that are one molecule; their probabilities are added.",
+        "Merge answers that are the same molecule and add their probabilities.",
         group=ANSWERS,
     )
     canonical_queries: bool | None = setting(
@@ -144,7 +148,7 @@ class PredictOptions:
     )
     augmentations: int = setting(
         1,
-        "Spellings of each query whose answers are combined: more accurate, more work.",
+        "Number of spellings of each query; their answers are merged.",
         more="The canonical spelling and others that begin at other atoms, for models that were "
         "trained on such (root-aligned SMILES, as the bundled ones were). Answers that are one "
         "molecule are merged, with the mean of their probabilities (Zhong et al. 2022, test-time "
@@ -153,7 +157,7 @@ class PredictOptions:
         most=1000,
     )
     drop_invalid: bool = setting(
-        False, "Drop answers that are no molecule or have no end.", group=ANSWERS
+        False, "Drop answers that are not a molecule or are unfinished.", group=ANSWERS
     )
     drop_unchanged: bool = setting(
         False,
@@ -164,14 +168,14 @@ class PredictOptions:
     )
     max_beam_factor: int = setting(
         4,
-        "How many times as wide the beam may become where dropping leaves fewer than n_best.",
+        "Maximum factor by which the beam widens if answers were dropped.",
         more="The query is decoded again with a beam twice as wide each time; 1 decodes it once.",
         group=ANSWERS,
         most=1000,
     )
     samples: int | None = setting(
         None,
-        "Draw this many answers at random in place of the best ones.",
+        "Draw this many random answers instead of the best ones.",
         more="In the order drawn. Given the seed, the samples of a query are one list, whatever "
         "the drafts, batch, order or threads. With merge_duplicates equal ones become one with "
         "their `count`, the most frequent first.",
@@ -180,7 +184,7 @@ class PredictOptions:
     )
     temperature: float = setting(
         1.0,
-        "Log-probabilities are divided by it: below 1 likely tokens become likelier.",
+        "Divides log-probabilities: below 1, likely tokens become likelier.",
         more="From 0.001 to 1000. Predictions have the model's own log_prob, at temperature 1.",
         group=SAMPLES,
         least=0.001,
@@ -191,7 +195,7 @@ class PredictOptions:
     )
     top_p: float | None = setting(
         None,
-        "Draw among the fewest tokens that have this probability together.",
+        "Draw among the fewest tokens whose probabilities reach this sum.",
         more="After top_k where both are given.",
         group=SAMPLES,
         above=0,
@@ -230,7 +234,7 @@ class PredictOptions:
     )
     judge: Judge = setting(
         "model",
-        "Whose probability of a relaxed draft token counts: model or drafter.",
+        "Whose probability decides about a relaxed draft token: model or drafter.",
         more='"drafter" is the rule of the earlier paper.',
         group=RELAXED,
     )

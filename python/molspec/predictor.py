@@ -70,15 +70,15 @@ class Model:
         self.context = self._draft_context()
 
     def free_caches(self) -> None:
-        """Give memory back that calls keep for those to come: on the CPU at most 256 MiB."""
+        """Free the caches that calls keep for the next call: on the CPU at most 256 MiB."""
         self.engine.free_caches()
 
     def predict(self, queries: Iterable[str], n_best: int = 1, **options: Any) -> Results:
-        """Answer every query; a bad one gets a Result with `error`, the others are answered.
+        """Answer every query. A bad query gets a Result with `error`; the others are answered.
 
         queries are SMILES. The options, all by name, are the fields of `PredictOptions`.
 
-        Raises ValueError, naming the option, where one makes no sense.
+        Raises ValueError, naming the option, for a bad value or combination.
         """
         check_names("predict", options, OPTION_NAMES)
         statistics = Statistics()
@@ -93,7 +93,7 @@ class Model:
         *,
         processes: Processes = 1,
     ) -> Iterator[Result]:
-        """Answer queries read as they are needed, in their order, each as soon as it can be.
+        """Yield the answers in the order of the queries, which are read as needed.
 
         As many as `options.batch_size` are read ahead. `statistics`, where given, is kept up to
         date.
@@ -121,7 +121,7 @@ class Model:
         return answers_of_processes(work, queries, str, count, statistics or Statistics())
 
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
-        """Say how probable the model finds each query's target, spelt as it is.
+        """Compute the log-probability of each query's target, as it is spelt.
 
         The result's only prediction is the target; its log_prob is, to the bit, the one that
         `predict` gives the target where it finds it, and comes of one decoder pass. A target of

@@ -1,4 +1,4 @@
-"""Answers in text, and what becomes of those that are one molecule."""
+"""Answers in text; merging of answers that are the same molecule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from molspec.text import canonicalise
 
 @dataclass(frozen=True)
 class Prediction:
-    """One answer."""
+    """One answer to a query."""
 
     #: As the model wrote it.
     smiles: str

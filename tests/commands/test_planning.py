@@ -28,7 +28,7 @@ def test_without_syntheseus_it_says_what_to_install(
     ("arguments", "message"),
     [
         ((), "give targets either as SMILES or by --input"),
-        ((TARGETS[0],), "give --stock, the file of what is for sale"),
+        ((TARGETS[0],), "give --stock, the file of purchasable molecules"),
     ],
 )
 def test_wrong_use_is_refused(

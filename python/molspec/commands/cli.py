@@ -105,9 +105,9 @@ def evaluate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="File for a line a query; where it was begun, it is gone on with."),
+        typer.Option(help="Output file, one line a query; an interrupted run resumes."),
     ] = None,
-    offset: Annotated[int, typer.Option(help="Rows to leave out at the beginning.")] = 0,
+    offset: Annotated[int, typer.Option(help="Rows to skip at the beginning.")] = 0,
     limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,
     summary_format: Annotated[
         SummaryFormat, typer.Option("--format", help="Form of the summary.")

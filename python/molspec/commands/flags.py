@@ -33,10 +33,10 @@ Processes = Annotated[
     ),
 ]
 QueryColumn = Annotated[
-    str | None, typer.Option(help="Name of a column; the task's, src or query if not given.")
+    str | None, typer.Option(help="Query column; by default the task's, src or query.")
 ]
 TargetColumn = Annotated[
-    str | None, typer.Option(help="Name of a column; the task's, tgt or target if not given.")
+    str | None, typer.Option(help="Target column; by default the task's, tgt or target.")
 ]
 
 
@@ -83,7 +83,9 @@ class OutputForm(str, Enum):
 
 Form = Annotated[
     OutputForm | None,
-    typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
+    typer.Option(
+        "--format", "-f", help="Output format; by default from the output's name, else text."
+    ),
 ]
 
 OutputName = Annotated[
@@ -93,12 +95,14 @@ OutputName = Annotated[
     ),
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Begin anew where the output is there already.")
+    bool, typer.Option("--overwrite", help="Start again and replace an output that exists.")
 ]
 
 RawCells = Annotated[
     bool,
-    typer.Option("--raw-cells", help="Write cells of tables that spreadsheets run as they are."),
+    typer.Option(
+        "--raw-cells", help="Write cells unchanged, also those that a spreadsheet would run."
+    ),
 ]
 CopyColumn = Annotated[
     list[str] | None,
@@ -117,13 +121,16 @@ class InputFlags:
         ),
     ] = None
     input_form: Annotated[
-        InputForm | None, typer.Option("--input-format", help="As its name says if not given.")
+        InputForm | None,
+        typer.Option("--input-format", help="Input format; by default from the input's name."),
     ] = None
     column: Annotated[
-        str | None, typer.Option(help="Column of SMILES; smiles, query, src or the task's.")
+        str | None,
+        typer.Option(help="Column of SMILES; by default smiles, query, src or the task's."),
     ] = None
     id_column: Annotated[
-        str | None, typer.Option(help="Column, or field of an SDF, of identifiers; id or name.")
+        str | None,
+        typer.Option(help="Column, or SDF field, of identifiers; by default id or name."),
     ] = None
     keep_salts: Annotated[
         bool,
@@ -146,10 +153,10 @@ class OutputFlags:
     output_form: Form = None
     overwrite: Overwrite = False
     part_size: Annotated[
-        int | None, typer.Option(help="Results a file: NAME-00001, NAME-00002 and so on.")
+        int | None, typer.Option(help="Results in each file: NAME-00001, NAME-00002 and so on.")
     ] = None
     as_written: Annotated[
-        bool, typer.Option("--as-written", help="Spell answers as the model does.")
+        bool, typer.Option("--as-written", help="Write answers in the model's own spelling.")
     ] = False
 
 

@@ -71,10 +71,12 @@ def plan_command(
     targets: Annotated[list[str] | None, typer.Argument(help="Targets.", metavar="TARGET")] = None,
     stock: Annotated[
         Path | None,
-        typer.Option(help="Molecules for sale: a file of SMILES and names, or a table."),
+        typer.Option(help="Purchasable molecules: a file of SMILES and names, or a table."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Of a search, at most.")] = 10.0,
-    routes: Annotated[int, typer.Option(help="Routes a target; a search ends with them.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Seconds of a search, at most.")] = 10.0,
+    routes: Annotated[
+        int, typer.Option(help="Routes for each target; a search ends with them.")
+    ] = 3,
     first: Annotated[
         bool, typer.Option("--first", help="End a search at its first route, as --routes 1 does.")
     ] = False,
@@ -85,10 +87,12 @@ def plan_command(
     expansions: Annotated[
         int | None, typer.Option(help="Molecules that a search expands by the model, at most.")
     ] = None,
-    n_best: Annotated[int, typer.Option("--n-best", "-n", help="Reactions a molecule.")] = 10,
+    n_best: Annotated[
+        int, typer.Option("--n-best", "-n", help="Reactions for each molecule.")
+    ] = 10,
     algorithm: Annotated[Algorithm, typer.Option(help="Which search.")] = Algorithm.retro_star,
     cache: Annotated[
-        Path | None, typer.Option(help="File of answers of the model, for searches to come.")
+        Path | None, typer.Option(help="Prediction cache (SQLite file), reused by later searches.")
     ] = None,
     output_name: OutputName = STANDARD,
     output_form: Annotated[
@@ -101,13 +105,13 @@ def plan_command(
     source: InputFlags,
     model: RetroFlags,
 ) -> None:
-    """Find routes to targets from what is for sale, by Syntheseus."""
+    """Find routes from purchasable molecules to targets, by Syntheseus."""
     with one_line_errors():
         with value_errors_are_usage_errors():
             if bool(targets) == (source.input_name is not None):
                 raise UsageError("give targets either as SMILES or by --input, FILE or -")
             if stock is None:
-                raise UsageError("give --stock, the file of what is for sale")
+                raise UsageError("give --stock, the file of purchasable molecules")
             _check_installed()
             from molspec.planners import formats
 

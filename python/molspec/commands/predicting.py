@@ -69,7 +69,7 @@ def predict_command(
     copy_column: CopyColumn = None,
     raw_cells: RawCells = False,
 ) -> None:
-    """Predict for every query, in the order given; the same command goes on after a kill."""
+    """Predict for every query, in order; the same command resumes an interrupted run."""
     with one_line_errors():
         with value_errors_are_usage_errors():
             count = loading.process_count(processes)

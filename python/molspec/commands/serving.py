@@ -50,7 +50,9 @@ def serve_command(
             help="A bundled model, or a checkpoint and what to call it; all bundled ones if none.",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines ask.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="0.0.0.0 accepts connections from other machines.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
     processes: Annotated[
         int, typer.Option(min=1, help="Processes with the models, on one port.")

@@ -1,1 +1,1 @@
-"""Models that somebody has already: decode with them as they are, or compile them."""
+"""Your own PyTorch models: decode with them unchanged, or compile them."""

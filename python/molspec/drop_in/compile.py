@@ -1,4 +1,4 @@
-"""`molspec.compile`: somebody's module as a model of the native engine, with the same outputs."""
+"""`molspec.compile`: a PyTorch module as a model of the native engine, with the same outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`molspec.decode`: the decode loop for a model that somebody already has."""
+"""`molspec.decode`: the decode loop for any PyTorch encoder-decoder."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class PrepareOptions:
     max_tokens: int = setting(400, "Longest source or target.")
     min_token_count: int = setting(
         1,
-        "Leave out pairs with rarer tokens.",
+        "Drop pairs with rarer tokens.",
         more="Only where the vocabulary is made of the pairs.",
     )
     seed: int = setting(0, "Seed of the random variants.", least=0)
@@ -56,7 +56,7 @@ class PrepareOptions:
         1, "Processes, and threads of the judge.", more="They do not change what is written."
     )
     max_nats: float | None = setting(
-        None, "Leave out what the judge finds rarer than exp(-this).", above=0
+        None, "Drop reactions that the judge finds less probable than exp(-this).", above=0
     )
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ class TrainConfig(StepConfig):
     )
     save_minutes: float = setting(
         5.0,
-        "Minutes between saved states: what a kill costs at most.",
+        "Minutes between saved states.",
         more="A state is also saved at each validation and before SIGTERM or Ctrl-C end it.",
         group=_BUDGET,
     )
