@@ -63,6 +63,12 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def notebooks(session: nox.Session) -> None:
+    """Run the notebooks, and the code of README and docs."""
+    session.run("pytest", "tests/test_notebooks.py", "tests/test_docs.py", *session.posargs)
+
+
+@nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
     """The suite; arguments go to pytest: `nox -s tests -- tests/text`."""
     session.run("pytest", *session.posargs)

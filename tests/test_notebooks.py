@@ -27,5 +27,6 @@ def test_notebook(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert capsys.readouterr().out == shown(cell)
 
 
-def test_there_is_one() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["first_steps.ipynb"]
+def test_there_are_three() -> None:
+    names = ["drafter.ipynb", "first_steps.ipynb", "planner.ipynb"]
+    assert [path.name for path in NOTEBOOKS] == names
