@@ -38,6 +38,7 @@ _SHOWN = {"text", "ini"}
 _BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.M | re.S
 )
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 #: A path of the repository, in a sentence: `decoding/round.py`.
 _PATH = re.compile(r"`((?:[\w.]+/)+[\w.]*|[\w]+\.(?:py|h|cpp|inl))`")
 _PLACES = ("", "python/molspec", "csrc", "docs", "tests")
@@ -165,6 +166,21 @@ def test_named_files_exist(name: str) -> None:
         each for each in sorted(named) if not any((ROOT / p / each).exists() for p in _PLACES)
     ]
     assert not missing
+
+
+def test_links_lead_to_files() -> None:
+    """As they are read in the repository; the site checks its own, with their anchors."""
+    pages = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs/decisions").glob("*.md"))]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))
+        if "://" not in target
+        and not (page.parent / target).exists()
+        # Pages that only the site has.
+        and not target.startswith("reference/")
+    ]
+    assert broken == []
 
 
 def test_errors_are_as_their_page_says() -> None:

@@ -1,4 +1,4 @@
-"""Queries that come at any moment, in text: read, scheduled, and answered as soon as can be."""
+"""Queries in text that come at any moment: read, scheduled and answered."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ class Result:
     query: str
     predictions: tuple[Prediction, ...] = ()
     error: str | None = None
-    #: What it took. Two results are equal where their answers are.
+    #: Counts and seconds of the query. Results with equal answers are equal.
     statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
-    #: The task of its model, where the model says so.
+    #: The task of its model, if the model has one.
     task: Task | None = field(default=None, compare=False)
 
     @property
@@ -116,7 +116,7 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
 
 
 def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Prediction, ...]:
-    """Answers that are a reaction: a route through the others leads back to where it began.
+    """Answers that are a reaction; a route through the others would lead back to its target.
 
     Unchanged is an answer that is among the query's molecules, as a product that was there before,
     or that has them all among its own, as reactants of which one is the product.

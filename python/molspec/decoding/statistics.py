@@ -1,4 +1,4 @@
-"""What decoding took."""
+"""Counts and times of decoding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from molspec._native import Decoded
 
 @dataclass(frozen=True)
 class QueryStatistics:
-    """What decoding one query took."""
+    """Counts and seconds of one query."""
 
     #: Passes of the decoder that the query took part in, counted once for each view that did.
     decoder_calls: int = 0
@@ -40,7 +40,7 @@ class QueryStatistics:
 
 @dataclass
 class Statistics:
-    """What decoding took, summed over queries. Each view of a query counts as a query here."""
+    """Counts and seconds, summed over queries. Each view of a query counts as a query here."""
 
     queries: int = 0
     #: Passes of the decoder, and passes counted once for each query that took part.

@@ -92,10 +92,10 @@ class WindowDrafts(_NativeDraft):
 class TreeDraft(_NativeDraft):
     """One token tree of the likeliest continuations: copies of the source, and likely edits.
 
-    node_budget: nodes a decoder pass. Five and the last token are one tile of the CPU's matrix
-        kernels; a device whose passes are dear wants 16 to 32.
+    node_budget: draft tokens in each decoder pass. Five and the last token fill one tile of the
+        CPU's matrix kernels; use 16 to 32 on a device whose passes are expensive.
     max_depth: tokens of the longest path.
-    min_probability: what is less likely to be accepted is not drafted.
+    min_probability: tokens that are less likely to be accepted are not drafted.
 
     Raises ValueError, naming the option.
     """
@@ -122,7 +122,7 @@ class TreeDraft(_NativeDraft):
 
 @dataclass(frozen=True)
 class _OwnDraft:
-    """What a drafter that the model's checkpoint carries finds likeliest, as a token tree."""
+    """A tree of the likeliest tokens of a drafter that the model's checkpoint carries."""
 
     node_budget: int = 16
     min_probability: float = 0.01
@@ -162,10 +162,10 @@ class _OwnDraft:
 
 @dataclass(frozen=True)
 class HeadsDraft(_OwnDraft):
-    """What the model's draft heads find likeliest, as a token tree; the model must have heads.
+    """A tree of the tokens that the model's draft heads find likeliest; the model must have heads.
 
-    node_budget: nodes a decoder pass.
-    min_probability: what is less likely to be accepted is not drafted.
+    node_budget: draft tokens in each decoder pass.
+    min_probability: tokens that are less likely to be accepted are not drafted.
     tree: merged with the copying tree, see `merged`.
 
     Raises ValueError, naming the option.
@@ -187,14 +187,14 @@ class HeadsDraft(_OwnDraft):
 
 @dataclass(frozen=True)
 class SpecDraft(_OwnDraft):
-    """What a Spec-Drafter (Xia et al. 2023) guesses of the next k tokens at once, as a token tree.
+    """A tree of the next k tokens that a Spec-Drafter (Xia et al. 2023) guesses at once.
 
-    node_budget: nodes a decoder pass of the model.
-    min_probability: what is less likely to be accepted is not drafted.
+    node_budget: draft tokens in each decoder pass of the model.
+    min_probability: tokens that are less likely to be accepted are not drafted.
     tree: merged with the copying tree, see `merged`.
     model: the folder of the model with its drafter, as `molspec train-drafter` writes it; where not
         given, the target model carries it.
-    k: tokens guessed at once; as many as it was trained for where not given.
+    k: tokens guessed at once; by default as many as it was trained for.
 
     Raises ValueError, naming the option.
     """
@@ -224,13 +224,13 @@ class SpecDraft(_OwnDraft):
 
 @dataclass(frozen=True)
 class LookAhead:
-    """What exact beams may need next: beam search itself, run ahead on guesses.
+    """How exact beams draft: beam search runs ahead on guesses of what it may need next.
 
-    node_budget: nodes a query and pass.
-    steps: of beam search, at most.
-    min_confidence: what standard beam search is less likely to come by is not drafted.
-    drafter: whose trees are the guesses where there are such; the n-gram guess is the guess
-        elsewhere, and everywhere without one.
+    node_budget: draft tokens of a query in each decoder pass.
+    steps: steps of beam search to run ahead, at most.
+    min_confidence: nodes that standard beam search is less likely to reach are not drafted.
+    drafter: its trees are the guesses; where they end, and without a drafter, the n-gram model
+        guesses.
 
     Raises ValueError, naming the option.
     """

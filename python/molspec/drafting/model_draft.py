@@ -28,7 +28,7 @@ class ModelDraft:
         `molspec.decode` a module as it takes them.
     gamma: tokens drafted before each verification; "adaptive" follows how many are accepted and
         what they cost.
-    drafter: who drafts for the small model in its turn: "none", "tree", or a ModelDraft of a model
+    drafter: what drafts for the small model itself: "none", "tree", or a ModelDraft of a model
         that is smaller still.
     width: likeliest tokens that are proposed at each place. More than one is for exact beams, where
         it is the width of the beam if it is not given.

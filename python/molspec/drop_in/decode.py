@@ -36,7 +36,7 @@ _DEVICE_DRAFTS = TreeDraft(node_budget=32)
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """What `decode` found, best first.
+    """The answers of `decode`, best first.
 
     sequences int64 [batch, n_best, length] without BOS, with EOS where it was reached, padded on
     the right with pad_id; log_probs float64 [batch, n_best], the sum over a sequence's tokens;
@@ -103,12 +103,12 @@ def decode(
     model: a module with the paper's `encode_src` and `decode_tgt`; a Hugging Face encoder-decoder;
         a pair of callables `encode(source_ids) -> memory` and `decode(target_ids, memory,
         memory_padding_mask, position_offset) -> logits`, see `engine.torch.module.EncoderDecoder`
-        (a decode without its last argument gets its padding on the right); or what `compile` or
-        `load` gave. It is used as it is, on its device and in its dtype, without gradients, in
-        evaluation mode; its own mode comes back.
-    source_ids: whole numbers [batch, length], padded on the right with pad_id, or a list of lists,
-        with whatever the model wants around them.
-    bos_id: what the decoder starts with. Hugging Face: config.decoder_start_token_id.
+        (a decode without its last argument gets its padding on the right); or a result of `compile`
+        or `load`. It is used unchanged, on its device and in its dtype, without gradients, in
+        evaluation mode; its own mode is restored.
+    source_ids: integers [batch, length], padded on the right with pad_id, or a list of lists, with
+        the special tokens that the model expects.
+    bos_id: the token that the decoder starts with. Hugging Face: config.decoder_start_token_id.
     max_length: tokens of an answer at most, EOS counted.
     tokens: the target's token strings by id: drafts then follow ring-closure digits. A model of
         `compile` or `load` knows its own.
@@ -123,7 +123,7 @@ def decode(
     Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
     differ by less than that, a batch of another shape may prefer the other one.
 
-    A model that is not molspec's own is measured first, in a few calls, once for the same lengths.
+    A PyTorch model is tested first, in a few calls, once for the same lengths.
 
     Raises ValueError, naming the argument, where one makes no sense, where the model has no row for
     an id or a length, where its decoder is not causal, or gives probabilities, tensors of another
