@@ -27,6 +27,8 @@ PAGES = {
 #: Folders whose page is made here.
 FOLDERS = {"docs/decisions": "decisions/index.md"}
 _LINK = re.compile(r"\[([^\[\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+#: What the theme would load to search where there are no workers.
+_WORKER = "https://unpkg.com/iframe-worker/shim"
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -65,6 +67,16 @@ def on_page_markdown(markdown: str, *, page: object, config: MkDocsConfig, files
         return f"[{found[1]}]({up}{inside}{found[3] or ''})"
 
     return _LINK.sub(led, markdown)
+
+
+def on_post_page(output: str, *, page: object, config: MkDocsConfig) -> str:
+    """Let the page ask nobody else: what starts its search from a folder lies beside it."""
+    del config
+    up = "../" * page.file.src_uri.count("/")  # type: ignore[attr-defined]
+    output = output.replace(_WORKER, f"{up}assets/worker.js")
+    if foreign := re.findall(r'<script[^>]+src="(https?:[^"]+)"', output):
+        raise ValueError(f"{page.file.src_uri}: loads {foreign}: expected none of another host")  # type: ignore[attr-defined]
+    return output
 
 
 def _resolved(path: Path) -> Path:
