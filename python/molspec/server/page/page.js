@@ -43,7 +43,7 @@ async function loadModels() {
 }
 
 function called(model) {
-  const does = { retro: "what it is made of", product: "what comes of it" }[model.task];
+  const does = { retro: "reactants", product: "products" }[model.task];
   return does ? `${model.name}: ${does}` : model.name;
 }
 
@@ -143,7 +143,7 @@ function stepView(step) {
   const shown = (step.answers ?? []).filter((answer) => step.open || answer === chosen);
   const hidden = (step.answers?.length ?? 0) - shown.length;
   const parts = [
-    h("h3", { id: step.id, tabindex: -1 }, `${isForward(step) ? "What comes of this" : "What this can be made of"}, by ${step.model}`),
+    h("h3", { id: step.id, tabindex: -1 }, `${isForward(step) ? "Products" : "Reactants"}, by ${step.model}`),
     step.error ? h("p", { class: "error", role: "alert" }, step.error) : null,
     step.note ? h("p", { class: "faint" }, step.note) : null,
     queried,
@@ -198,8 +198,8 @@ function moleculeView(step, answer, molecule, name) {
       type: "button",
       class: molecule.step ? "molecule expanded" : "molecule",
       "data-name": `${name} ${answer.molecules.indexOf(molecule)}`,
-      "aria-label": `Ask about ${molecule.smiles}`,
-      title: `Ask about ${molecule.smiles}`,
+      "aria-label": `Predict from ${molecule.smiles}`,
+      title: `Predict from ${molecule.smiles}`,
       click: () => askOn(step, answer, molecule),
     },
     drawing(molecule.svg) ?? h("code", {}, molecule.smiles),
