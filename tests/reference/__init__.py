@@ -8,7 +8,6 @@ twins compute in the dtype of the caches they are given, so float64 caches make 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from molspec.engine.packing import BLOCK_POSITIONS
@@ -19,7 +18,7 @@ def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, T
     """Align ragged sequences at their ends; see `ops.left_pad`."""
     rows = token_ids.split(lengths.tolist())
     width = max(map(len, rows), default=0)
-    padded = [F.pad(row, (width - len(row), 0), value=pad_id) for row in rows]
+    padded = [torch.cat([row.new_full((width - len(row),), pad_id), row]) for row in rows]
     ids = torch.stack(padded) if padded else token_ids.new_empty((0, 0))
     return ids, width - lengths
 
@@ -27,7 +26,7 @@ def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, T
 def expand_drafts(
     token_ids: Tensor, position_offsets: Tensor, query_indices: Tensor, draft_ids: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Put every draft of a query behind every hypothesis of it; see `ops.expand_drafts`."""
+    """Put every draft of a query after every hypothesis of it; see `ops.expand_drafts`."""
     drafts = draft_ids.shape[1]
     sequences = token_ids.repeat_interleave(drafts, dim=0)
     behind = draft_ids[query_indices].flatten(0, 1)
