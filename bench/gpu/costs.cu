@@ -100,7 +100,7 @@ float while_turn(cudaStream_t stream, int blocks) {
          kTurns;
 }
 
-// One replay of a graph of kTurnNodes empty kernels, of many queued behind one another.
+// One replay of a graph of kTurnNodes empty kernels, of many queued after one another.
 float queued_replay(cudaStream_t stream, int blocks) {
   constexpr int kReplays = 100;
   cudaGraph_t graph;

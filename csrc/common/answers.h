@@ -61,7 +61,7 @@ struct BeamNode {
     kGuessed = 2,    // they are a guess's
     kFollowed = 4,   // its guess state is there
     kDrafted = 8,    // staged by looking ahead, or as a window
-    kAccepted = 16,  // a window's, accepted behind its parent
+    kAccepted = 16,  // a window's, accepted after its parent
   };
 
   int32_t token_id;

@@ -196,7 +196,7 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
   TileWeights tile;
   tile.weights = problem.scratch;
   tile.stride = scored;
-  // A single row's with lanes: its scores by block lie behind its weights.
+  // A single row's with lanes: its scores by block lie after its weights.
   float* scores = keys.lanes ? problem.scratch + problem.head_count * scored : tile.weights;
   const int64_t row_stride = problem.head_count * scored;
   for (int head = 0; head < problem.head_count; ++head)

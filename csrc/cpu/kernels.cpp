@@ -35,9 +35,9 @@ bool has_avx_vnni() {
 
 // Best first; the portable table is last and always runs.
 const Kernels* choose(const char* wanted) {
-  const bool asked = wanted && *wanted;
+  const bool requested = wanted && *wanted;
   const auto fits = [&](const Kernels& table, bool supported) {
-    return supported && (!asked || std::string(wanted) == table.instruction_set);
+    return supported && (!requested || std::string(wanted) == table.instruction_set);
   };
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -49,7 +49,7 @@ const Kernels* choose(const char* wanted) {
   const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
   // Intel's bfloat16 instruction takes longer than the two multiply-adds that it stands for.
   const bool slow_bf16 = __builtin_cpu_is("intel");
-  if (fits(kernels_avx512_bf16, bf16 && (asked || !slow_bf16))) return &kernels_avx512_bf16;
+  if (fits(kernels_avx512_bf16, bf16 && (requested || !slow_bf16))) return &kernels_avx512_bf16;
   if (fits(kernels_avx512_vnni, vnni)) return &kernels_avx512_vnni;
   if (fits(kernels_avx512, avx512)) return &kernels_avx512;
   if (fits(kernels_avx2_vnni, avx2 && has_avx_vnni())) return &kernels_avx2_vnni;

@@ -30,7 +30,7 @@ struct AttentionProblem {
   int64_t out_stride;
 };
 
-// A row's node by one load: of four, some would wait behind the branch that the first decides.
+// A row's node by one load: of four, some would wait after the branch that the first decides.
 inline __device__ Node row_node(const Row* rows, int64_t row) {
   const int4 node = *reinterpret_cast<const int4*>(&rows[row].node);
   return {node.x, node.y, node.z, node.w};
@@ -40,7 +40,7 @@ inline __device__ int key_count(const AttentionProblem& problem, const Node& nod
   return problem.path_slots ? node.position + 1 : problem.memories.length(node.memory);
 }
 
-// Position t's slot; of a memory also of positions behind its end, where the slot may be anything,
+// Position t's slot; of a memory also of positions after its end, where the slot may be anything,
 // so that nobody waits for the length first.
 inline __device__ int32_t key_slot(const AttentionProblem& problem, const Node& node, int t) {
   if (problem.path_slots) return problem.path_slots[node.path_begin + min(t, node.position)];
@@ -113,7 +113,7 @@ struct KeyColumns {
     }
   }
 
-  // No branch: behind one, half of the loads would wait for the other half.
+  // No branch: after one, half of the loads would wait for the other half.
   __device__ float add(const AttentionProblem& problem, int first, float sum) const {
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {

@@ -25,7 +25,7 @@ struct PlannedWindows {
                        int32_t max_length) {
     open_before[0] = drafts_before[0] = 0;
     for (int32_t rank = 0; rank < count; ++rank) {
-      const bool open = beam[rank].goes_on(max_length);
+      const bool open = beam[rank].continues(max_length);
       open_before[rank + 1] = open_before[rank] + open;
       drafts_before[rank + 1] = drafts_before[rank] + (open ? places[rank].draft_count : 0);
     }

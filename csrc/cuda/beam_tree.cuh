@@ -140,7 +140,7 @@ struct BeamTree {
     node(mine.parent).first_child = mine.node;
   }
 
-  // Gives back the nodes that no hypothesis has before it or behind it. Those that go on are all
+  // Gives back the nodes that no hypothesis has before it or after it. Those that go on are all
   // `length` tokens long. entry(i) for i < count. All threads of the block call; used_count is
   // shared.
   template <typename Entry>

@@ -50,7 +50,7 @@ struct BeamChooser {
   __device__ bool evaluated(int32_t rank) const {
     return (shared.known[rank] & BeamNode::kEvaluated) != 0;
   }
-  __device__ bool numberless(int32_t rank) const {
+  __device__ bool is_non_finite(int32_t rank) const {
     return evaluated(rank) && shared.candidate_counts[rank] == 0;
   }
   __device__ bool drafted(int32_t rank) const {

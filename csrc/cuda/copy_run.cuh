@@ -14,9 +14,9 @@ struct CopyRun {
   const GuessRules& rules;
   const WarpTeam& team;
 
-  // Makes `to`, which has another place, the state `count` tokens behind `from`, a lane each, every
+  // Makes `to`, which has another place, the state `count` tokens after `from`, a lane each, every
   // one of them that at the copy point, which moves on with it. Returns the last token; kNoToken,
-  // and `to` is no state, where copying ends before, or needs more than symbols and rings: behind a
+  // and `to` is no state, where copying ends before, or needs more than symbols and rings: after a
   // "." it goes on elsewhere.
   __device__ int32_t follow(const GuessStateView& from, int32_t count,
                             const GuessStateView& to) const {
@@ -25,7 +25,7 @@ struct CopyRun {
     const bool is = lane < count && begin + lane < text.size;
     const int32_t symbol = is ? text.symbols[begin + lane] : rules.symbols.special.pad;
     const TokenKind kind = is ? rules.text_kind(begin + lane) : TokenKind::kOther;
-    if (__any_sync(~0U, lane < count && !goes_on(symbol, kind))) return SymbolTable::kNoToken;
+    if (__any_sync(~0U, lane < count && !continues(symbol, kind))) return SymbolTable::kNoToken;
     team.copy(from.copied, to.copied, text.source_length + 1);
     extend_matches(from.match_lengths, text.code_of_symbol[symbol], count, to.match_lengths);
     if (team.leads()) to.place->rings = from.place->rings;
@@ -56,8 +56,8 @@ struct CopyRun {
   }
 
  private:
-  // Whether a symbol is a token that copying goes on behind, or a ring's.
-  __device__ bool goes_on(int32_t symbol, TokenKind kind) const {
+  // Whether a symbol is a token that copying goes on after, or a ring's.
+  __device__ bool continues(int32_t symbol, TokenKind kind) const {
     if (symbol >= rules.symbols.vocab_size) return true;
     const bool digit = rules.symbols.ring_numbers[symbol] != SymbolTable::kNotRing;
     return !digit && kind != TokenKind::kDot && !rules.symbols.special.holds(symbol);

@@ -1,4 +1,4 @@
-// The likeliest tokens behind a path by a guess, by a warp. All lanes must call.
+// The likeliest tokens after a path by a guess, by a warp. All lanes must call.
 
 #pragma once
 
@@ -81,7 +81,7 @@ struct Guesser {
     stage.keep(text.atoms, text.size);
   }
 
-  // The state behind BOS.
+  // The state after BOS.
   __device__ void start(const GuessStateView& root) const {
     for (int32_t i = lane_index(); i < rules.text.size; i += kWarp) root.match_lengths[i] = i == 0;
     for (int32_t i = lane_index(); i <= rules.text.source_length; i += kWarp) root.copied[i] = 0;

@@ -44,7 +44,7 @@ class Layers {
   void launch_linear(const LinearProblem& problem) const;
   void attend(const LayerCache& cache, const Keys& keys, int64_t query_stride, const float* bias);
   void norm(const LayerNorm& norm, float* rows) const;
-  // The residual stream as a sublayer reads it, and behind a sublayer: next = residual +
+  // The residual stream as a sublayer reads it, and after a sublayer: next = residual +
   // linear(in).
   NormInput sublayer_input(const LayerNorm& norm) const;
   void sublayer_end(const Linear& linear, const float* in, int64_t in_stride,

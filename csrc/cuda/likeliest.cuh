@@ -10,7 +10,7 @@ struct LikelyToken {
   static constexpr int32_t kNone = INT32_MAX;
 
   float log_prob;
-  int32_t token_id;  // kNone, behind all others, where no token is left
+  int32_t token_id;  // kNone, after all others, where no token is left
 
   // The host's order: the lower id first among equals.
   __device__ bool before(const LikelyToken& other) const {
@@ -18,7 +18,7 @@ struct LikelyToken {
   }
 };
 
-// The first token of a row behind another one. NaN is passed over. A lane loads eight tokens before
+// The first token of a row after another one. NaN is passed over. A lane loads eight tokens before
 // it looks at one.
 inline __device__ LikelyToken likeliest_behind(const LikelyToken& previous, const float* row,
                                                int64_t size) {

@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kLinearThreads, 2) linear_narrow(LinearProblem
   ending.load(problem, first_row + row, first_column + column);
   const int row_count = problem.status->row_count;
   block_moments<kTileRows>(problem, first_row, moments);
-  // Not sooner: what is loaded only behind a branch waits for what decides it.
+  // Not sooner: what is loaded only after a branch waits for what decides it.
   const int rows = min(kTileRows, row_count - first_row);
   if (rows <= 0) return;
 

@@ -18,7 +18,7 @@ struct LookAheadShared {
 
   ChoiceShared choice;
   alignas(16) uint8_t arena[kArena];
-  int32_t planned_count, budget, goes_on;
+  int32_t planned_count, budget, continues;
 };
 
 // What the threads of a block do for a query.
@@ -64,16 +64,16 @@ struct BeamPredictor {
   __device__ int32_t on_path(int32_t rank, int32_t position) const {
     return tree().on_path(shared.choice.beam[rank].node, position);
   }
-  __device__ bool goes_on(int32_t rank) const { return !shared.choice.beam[rank].finished; }
+  __device__ bool continues(int32_t rank) const { return !shared.choice.beam[rank].finished; }
 
   // The node that a hypothesis is the first to have at a position, unless it is followed already.
   // Lanes stride over the hypotheses before it; when they meet, all have read what one will write.
   __device__ int32_t follower_of(int32_t rank, int32_t position) const {
-    if (!goes_on(rank)) return BeamNode::kNone;
+    if (!continues(rank)) return BeamNode::kNone;
     const int32_t index = on_path(rank, position);
     bool taken = (node(index).known & BeamNode::kFollowed) != 0;
     for (int32_t other = lane_index(); other < rank; other += kWarp)
-      taken |= goes_on(other) && on_path(other, position) == index;
+      taken |= continues(other) && on_path(other, position) == index;
     return __ballot_sync(~0U, taken) ? BeamNode::kNone : index;
   }
 
@@ -84,7 +84,7 @@ struct BeamPredictor {
       const int32_t known = node(entry.node).known;
       __syncwarp();  // all have read what one lane will write
       const bool expands =
-          entry.goes_on(chooser.max_length()) && entry.confidence >= problem.min_confidence;
+          entry.continues(chooser.max_length()) && entry.confidence >= problem.min_confidence;
       if (!expands || (known & (BeamNode::kEvaluated | BeamNode::kGuessed)) != 0) return;
       write_guesses(entry.node);
       if (guesser.team.leads()) node(entry.node).known |= BeamNode::kGuessed;
@@ -121,7 +121,7 @@ struct BeamPredictor {
     bool live = false;
     for (int32_t rank = 0; rank < shared.choice.count; ++rank) {
       const BeamEntry& entry = shared.choice.beam[rank];
-      if (!entry.goes_on(chooser.max_length()) || entry.confidence < problem.min_confidence)
+      if (!entry.continues(chooser.max_length()) || entry.confidence < problem.min_confidence)
         continue;
       live = true;
       const int32_t known = shared.choice.known[rank];
@@ -134,7 +134,7 @@ struct BeamPredictor {
     return live;
   }
 
-  // Whether there may be another step behind it. A hypothesis that does not go on may keep its
+  // Whether there may be another step after it. A hypothesis that does not go on may keep its
   // place in the beam: what it keeps out is unlikely too.
   __device__ bool step() const {
     guess();
@@ -145,9 +145,9 @@ struct BeamPredictor {
     follow_new();
     chooser.read_known();
     __syncthreads();
-    if (threadIdx.x == 0) shared.goes_on = plan() && shared.budget > 0;
+    if (threadIdx.x == 0) shared.continues = plan() && shared.budget > 0;
     __syncthreads();
-    return shared.goes_on;
+    return shared.continues;
   }
 
   __device__ bool has_room() const {

@@ -61,7 +61,7 @@ struct Columns {
 };
 
 // Mean, 0 of an RMS norm, and 1 / deviation; lane l gets those of row l % kRows: rows that are
-// divided one behind the other take as long again.
+// divided one after the other take as long again.
 template <int kRows>
 __device__ Moments row_moments(const float* const (&rows)[kRows], int size, float eps, bool rms) {
   const Columns<kRows> columns(rows, size);

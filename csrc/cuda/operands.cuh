@@ -1,5 +1,5 @@
 // A linear, and what a warp of it multiplies: rows and weights of one tile, a batch at a time,
-// which is loaded before the first of it is used. A load that stands behind a branch, or behind the
+// which is loaded before the first of it is used. A load that stands after a branch, or after the
 // use of another one, waits for it: 270 cycles on an H200 whatever the size.
 
 #pragma once
@@ -42,7 +42,7 @@ struct Tile {
   int first_row, panel, column;
 
   // Input columns k and k + 1 as they lie in memory. Rows that do not exist are others, columns
-  // behind the last may be anything.
+  // after the last may be anything.
   __device__ float2 input(int row, int k) const {
     const int64_t at = min(first_row + row, problem.row_limit - 1);
     return *reinterpret_cast<const float2*>(problem.in.rows + at * problem.in.stride + k);
@@ -75,7 +75,7 @@ struct PairedWeights {
     NormPair norms[kSteps][2];
     unsigned weights[kSteps][kTiles][2];
 
-    // From inner position `first` on. What lies behind `end` is loaded from before it.
+    // From inner position `first` on. What lies after `end` is loaded from before it.
     __device__ void load(const Tile& tile, int first, int end) {
       const int g = lane_index() / 4, q = lane_index() % 4;
       const int last = static_cast<int>(tile.problem.linear.in_size) - 2;
@@ -100,7 +100,7 @@ struct PairedWeights {
     __device__ void multiply_add(const Tile& tile, const Moments* moments, int count, int first,
                                  int end, float (&sums)[kTiles][4]) const {
       const int g = lane_index() / 4, q = lane_index() % 4;
-      const int behind = min(static_cast<int>(tile.problem.linear.in_size), end);
+      const int after = min(static_cast<int>(tile.problem.linear.in_size), end);
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
         const int k = first + s * kStep + 2 * q;
@@ -110,14 +110,14 @@ struct PairedWeights {
           const int row = g + 8 * (i / 2), half = i % 2;
           float2 value = rows[s][i / 2][half];
           if (kNormed) value = norms[s][half].apply(moments[row], value);
-          const bool counts = row < count && k + 8 * half < behind;
+          const bool counts = row < count && k + 8 * half < after;
           words[i / 2][half] = counts ? Type::pair(value.x, value.y) : 0;
         }
         const RowFragment a{words[0][0], words[1][0], words[0][1], words[1][1]};
 #pragma unroll
         for (int j = 0; j < kTiles; ++j) {
-          const ColumnFragment b{k < behind ? weights[s][j][0] : 0,
-                                 k + 8 < behind ? weights[s][j][1] : 0};
+          const ColumnFragment b{k < after ? weights[s][j][0] : 0,
+                                 k + 8 < after ? weights[s][j][1] : 0};
           Type::multiply_add(a, b, sums[j]);
         }
       }
@@ -160,7 +160,7 @@ struct Float32Weights {
     __device__ void multiply_add(const Tile& tile, const Moments* moments, int count, int first,
                                  int end, float (&sums)[kTiles][4]) const {
       const int g = lane_index() / 4;
-      const int behind = min(static_cast<int>(tile.problem.linear.in_size), end);
+      const int after = min(static_cast<int>(tile.problem.linear.in_size), end);
 #pragma unroll
       for (int p = 0; p < kPairs; ++p) {
         float2 in[2];
@@ -168,7 +168,7 @@ struct Float32Weights {
         for (int half = 0; half < 2; ++half) {
           const int row = g + 8 * half;
           in[half] = kNormed ? norms[p].apply(moments[row], rows[p][half]) : rows[p][half];
-          if (row >= count || first + 2 * p >= behind) in[half] = make_float2(0.0f, 0.0f);
+          if (row >= count || first + 2 * p >= after) in[half] = make_float2(0.0f, 0.0f);
         }
 #pragma unroll
         for (int j = 0; j < kTiles; ++j) {

@@ -1,4 +1,4 @@
-// Where the nodes of a query go in the next step: behind those of the queries before it.
+// Where the nodes of a query go in the next step: after those of the queries before it.
 
 #pragma once
 

@@ -29,8 +29,8 @@ struct WindowPlanner {
   const BeamTree tree;
   PlanShared& shared;
 
-  __device__ bool goes_on(int32_t rank) const {
-    return shared.beam[rank].goes_on(problem.rows.answers.max_length(query));
+  __device__ bool continues(int32_t rank) const {
+    return shared.beam[rank].continues(problem.rows.answers.max_length(query));
   }
   __device__ int32_t* plan() const { return problem.rows.trees.plan(query); }
   __device__ int32_t open_count() const { return shared.planned.open_before[count]; }
@@ -39,7 +39,7 @@ struct WindowPlanner {
   __device__ void find_windows() const {
     for (int32_t rank = warp_index(); rank < count; rank += kPlanWarps) {
       WindowTree found{nullptr, 0};
-      if (goes_on(rank))
+      if (continues(rank))
         found = window_tree(problem.windows, query, tree.node(shared.beam[rank].node).token_id,
                             problem.draft_limit);
       if (lane_index() == 0) {
@@ -137,7 +137,7 @@ struct WindowPlanner {
       }
     }
     for (int32_t rank = threadIdx.x; rank < count; rank += blockDim.x)
-      if (goes_on(rank)) plan()[shared.planned.open_before[rank]] = shared.beam[rank].node;
+      if (continues(rank)) plan()[shared.planned.open_before[rank]] = shared.beam[rank].node;
   }
 };
 

@@ -2,9 +2,9 @@
 //
 // A tree grows best first, and a node is known only when its parent has been expanded: one warp
 // after another, a tree of 15 would be 15 expansions that wait for each other. So the warps expand
-// at once what is asked for next, what follows it if the target goes on copying, and the likeliest
+// at once what is requested next, what follows it if the target goes on copying, and the likeliest
 // of all else. Then one warp lets nodes join the tree, in the order that best first has, until one
-// is asked for that nobody has expanded. What is expanded for nothing changes no tree. After the
+// is requested that is not yet expanded. What is expanded for nothing changes no tree. After the
 // last turn that is allowed, what nobody has expanded stays a leaf.
 
 #pragma once
@@ -22,13 +22,13 @@ static_assert(kTreeWarps <= kWarp, "a copy's tokens, fewer than there are warps,
 // Of expansions, the root's among them.
 constexpr int kMostExpansions = kMostTreeNodes + kTreeSpares;
 
-// A token that may become a node, and its log-prob behind its parent.
+// A token that may become a node, and its log-prob after its parent.
 struct DraftEntry {
   float log_prob;
   int32_t token;  // kNoToken: none
 };
 
-// What a warp is to expand: the state of an expansion, behind a token, if there is one here, and
+// What a warp is to expand: the state of an expansion, after a token, if there is one here, and
 // so many copied ones.
 struct DraftJob {
   static constexpr int32_t kNone = -1;
@@ -47,14 +47,14 @@ struct TreeShared {
   alignas(16) uint8_t arena[kArena];
   GuessPlace places[kTreeWarps][2];
   DraftJob jobs[kTreeWarps];
-  bool bends[kTreeWarps];  // whether copying goes on elsewhere behind the job's tokens
+  bool bends[kTreeWarps];  // whether copying goes on elsewhere after the job's tokens
   // Of every expansion: the one it extends (kNone: nothing stands here), by which token, and its
   // entries.
   int32_t parents[kMostExpansions], tokens[kMostExpansions], counts[kMostExpansions];
   int32_t grown;  // whether the tree is whole
 };
 
-// The expansion behind another one by a token, or kNone. A warp.
+// The expansion after another one by a token, or kNone. A warp.
 inline __device__ int32_t expanded(const TreeShared& shared, int32_t count, int32_t from,
                                    int32_t by) {
   for (int32_t begin = 0; begin < count; begin += kWarp) {
@@ -96,7 +96,7 @@ struct TreeGuesser {
     guesser.team.sync();
   }
 
-  // Makes state 0 that behind all that has been emitted: as far as that was in the last tree, it
+  // Makes state 0 that after all that has been emitted: as far as that was in the last tree, it
   // was expanded for it.
   __device__ void follow_answer(GuessTextRow::Head& head) const {
     const int32_t count = problem.answers.head(query).token_count;
@@ -188,7 +188,7 @@ struct TreeGrower {
   float base = 0, log_prob = 0;  // of the path up to here, and with the next entry
   uint32_t rank = 0;             // by log_prob; 0: no entry is left
   // The same in all lanes.
-  int32_t nodes = 0, open = 0;  // nodes of the tree; the lane whose expansion is asked for
+  int32_t nodes = 0, open = 0;  // nodes of the tree; the lane whose expansion is requested
   uint64_t kept = 1;            // expansions of nodes
   int32_t newest = 0;           // expansion
   int32_t turns = 0;            // that are done
@@ -251,7 +251,7 @@ struct TreeGrower {
     __syncwarp();
   }
 
-  // The jobs of the first turn: the root, and what is copied behind it.
+  // The jobs of the first turn: the root, and what is copied after it.
   __device__ void begin() {
     for (int32_t i = lane_index(); i < expansion_count(); i += kWarp)
       shared.parents[i] = DraftJob::kNone;
@@ -298,32 +298,32 @@ struct TreeGrower {
         problem.drafts.parents(query)[nodes] = parent - 1;
       }
       if (++nodes == budget()) return true;
-      const bool goes_on = deep < problem.max_depth;
-      const int32_t behind = goes_on ? expanded(from, by) : DraftJob::kNone;
-      const bool asks = may_ask && goes_on && behind == DraftJob::kNone;
-      if (behind != DraftJob::kNone) kept |= uint64_t{1} << behind;
+      const bool continues = deep < problem.max_depth;
+      const int32_t after = continues ? expanded(from, by) : DraftJob::kNone;
+      const bool asks = may_ask && continues && after == DraftJob::kNone;
+      if (after != DraftJob::kNone) kept |= uint64_t{1} << after;
       // The parent's next entry, and the node's own first one.
       if (lane_index() == parent) ++next;
-      if (lane_index() == nodes) join(behind, deep, path);
+      if (lane_index() == nodes) join(after, deep, path);
       if (lane_index() == parent || lane_index() == nodes) look();
       if (asks) break;
     }
     open = nodes;
     take();
-    const int32_t behind = __shfl_sync(~0U, room, 0);
-    kept |= uint64_t{1} << behind;
-    if (lane_index() == open) expansion = behind;
+    const int32_t after = __shfl_sync(~0U, room, 0);
+    kept |= uint64_t{1} << after;
+    if (lane_index() == open) expansion = after;
     ask(from, by);
     return false;
   }
 
-  __device__ void join(int32_t behind, int32_t deep, float path) {
-    expansion = behind;
+  __device__ void join(int32_t after, int32_t deep, float path) {
+    expansion = after;
     depth = deep;
     base = path;
   }
 
-  // The jobs of a turn: what is asked for, what is copied behind it, and the likeliest other
+  // The jobs of a turn: what is requested, what is copied after it, and the likeliest other
   // entries.
   __device__ void ask(int32_t from, int32_t by) {
     const int lane = lane_index();

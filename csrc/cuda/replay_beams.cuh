@@ -11,7 +11,7 @@ struct ReplayShared {
   ChoiceShared choice;
   double scores[kMostScores];
   BeamAnswer answer;
-  int32_t goes_on;
+  int32_t continues;
 };
 
 // What the threads of a block do for a query.
@@ -44,14 +44,14 @@ struct BeamReplayer {
 
   // Whether a step of beam search could be taken.
   __device__ bool step() const {
-    if (threadIdx.x == 0) shared.goes_on = is_live();
+    if (threadIdx.x == 0) shared.continues = is_live();
     __syncthreads();
-    const bool live = shared.goes_on;
+    const bool live = shared.continues;
     if (!live) return false;
     const int32_t choice_count = chooser.choose();
-    if (threadIdx.x == 0) shared.goes_on = advance(choice_count);
+    if (threadIdx.x == 0) shared.continues = advance(choice_count);
     __syncthreads();
-    const bool advanced = shared.goes_on;
+    const bool advanced = shared.continues;
     if (!advanced) return false;
     chooser.settle();
     return true;

@@ -23,7 +23,7 @@ struct LeafList {
   double top;       // score of the likeliest
 };
 
-// rules/nucleus.h: the likeliest tokens behind a node.
+// rules/nucleus.h: the likeliest tokens after a node.
 struct NodeTokens {
   const BestTokens& best;
   const int64_t begin;
@@ -40,7 +40,7 @@ struct LeafShared {
   int32_t longest[kWidestBeam];  // of a rank: tokens accepted of a draft, and which draft
   LeafList lists[kWidestBeam * kMostLeafLists];
   Leaf chosen[kWidestBeam];  // best first
-  int32_t chosen_count, emitted, accepted, used_count, numbers, goes_on;
+  int32_t chosen_count, emitted, accepted, used_count, numbers, continues;
   BlockMask masks[kMostBeamBlocks];
 };
 
@@ -56,23 +56,23 @@ struct LeafSelector {
     return static_cast<int32_t>(problem.rows.answers.beam_size);
   }
   __device__ int32_t max_length() const { return problem.rows.answers.max_length(query); }
-  __device__ bool goes_on(const BeamEntry& entry) const { return entry.goes_on(max_length()); }
+  __device__ bool continues(const BeamEntry& entry) const { return entry.continues(max_length()); }
   __device__ int64_t best_of(int32_t node) const {
     return problem.rows.trees.slot(query, node) * problem.best.count;
   }
   __device__ int32_t planned(int32_t i) const { return problem.rows.trees.plan(query)[i]; }
 
-  // Whether the model's log-probs behind the last tokens are numbers. Ranks.
+  // Whether the model's log-probs after the last tokens are numbers. Ranks.
   __device__ void check_numbers() const {
     for (int32_t rank = threadIdx.x; rank < count; rank += blockDim.x) {
       const BeamEntry& entry = shared.beam[rank];
-      if (goes_on(entry) && !isfinite(problem.best.log_probs[best_of(entry.node)]))
+      if (continues(entry) && !isfinite(problem.best.log_probs[best_of(entry.node)]))
         atomicMin(&shared.numbers, 0);
       shared.longest[rank] = 0;
     }
   }
 
-  // Marks drafts that are accepted if their parents are. One behind which the model has no numbers
+  // Marks drafts that are accepted if their parents are. One after which the model has no numbers
   // is not: no leaf's score may be NaN. Drafts.
   __device__ void accept() const {
     const int32_t begin = shared.planned.open_before[count];
@@ -120,7 +120,7 @@ struct LeafSelector {
       const BeamEntry& entry = shared.beam[rank];
       LeafList* lists = shared.lists + rank * kMostLeafLists;
       for (int32_t i = 0; i < kMostLeafLists; ++i) lists[i].count = 0;
-      if (!goes_on(entry)) {
+      if (!continues(entry)) {
         lists[0] = {entry.log_prob, entry.node, kNoToken, entry.length, 1, 0.0};
         lists[0].top = leaf(rank * kMostLeafLists, 0).score;
         continue;
@@ -163,7 +163,7 @@ struct LeafSelector {
   __device__ Leaf leaf(int32_t list, int32_t i) const {
     const LeafList& from = shared.lists[list];
     const int32_t rank = list / kMostLeafLists;
-    if (!goes_on(shared.beam[rank]))
+    if (!continues(shared.beam[rank]))
       return {{score(from.log_prob, from.length), rank, Leaf::kCarried},
               from.log_prob,
               from.node,
@@ -221,17 +221,17 @@ struct LeafSelector {
                  BeamNode::kNone};
       }
       shared.next[i] = entry;
-      if (goes_on(entry)) atomicMax(&shared.goes_on, 1);
+      if (continues(entry)) atomicMax(&shared.continues, 1);
     }
   }
 
   __device__ void close(BeamAnswer& answer) const {
     const auto entry = [&](int32_t i) -> BeamEntry& { return shared.next[i]; };
     const BeamAnswers& answers = problem.rows.answers;
-    const bool live = shared.goes_on;
+    const bool live = shared.continues;
     tree.settle(shared.chosen_count, entry, shared.used_count);
     if (live) {
-      // Nothing stands behind that: what a hypothesis has before it stays, and nothing else.
+      // Nothing stands after that: what a hypothesis has before it stays, and nothing else.
       const auto length = static_cast<int32_t>(problem.rows.trees.capacity) - 1;
       tree.collect(shared.chosen_count, entry, length, shared.used_count);
       tree.write_masks();
@@ -261,7 +261,7 @@ inline __global__ void select_leaves_kernel(SelectLeavesProblem problem) {
   selector.tree.read_masks();
   if (threadIdx.x == 0) {
     shared.numbers = 1;
-    shared.chosen_count = shared.emitted = shared.accepted = shared.goes_on = 0;
+    shared.chosen_count = shared.emitted = shared.accepted = shared.continues = 0;
     shared.used_count = answer.used_count;
   }
   __syncthreads();

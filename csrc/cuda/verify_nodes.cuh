@@ -11,7 +11,7 @@
 namespace molspec::cuda {
 
 constexpr int kVerifyThreads = 512;
-// Of a query; those behind are looked at when the path comes to them.
+// Of a query; those after are looked at when the path comes to them.
 constexpr int kMostVerified = 256;
 
 struct Draft {
@@ -24,7 +24,7 @@ struct VerifyTeam {
   const int query;
   const int64_t first_node;
   int32_t* token_ids;
-  int32_t* slots;     // behind the path
+  int32_t* slots;     // after the path
   LikelyToken* best;  // [kMostVerified], shared
   const int32_t count = problem.drafts.count(query);
   const Draft own = draft(lane_index());

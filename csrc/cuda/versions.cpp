@@ -1,4 +1,4 @@
-// Which CUDA the operators were built with, and which the driver can run. Plain C: it is asked
+// Which CUDA the operators were built with, and which the driver can run. Plain C: it is called
 // before anything is on a device.
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// The tree of windows behind a last token, found by a warp.
+// The tree of windows after a last token, found by a warp.
 
 #pragma once
 

@@ -24,7 +24,7 @@ struct alignas(8) ContextEntry {
   uint32_t tag, context;  // context 0, which has no symbols, is nowhere: nothing stands here
 };
 
-// A context stands in the first bucket behind its place that had room. No two whose searches meet
+// A context stands in the first bucket after its place that had room. No two whose searches meet
 // have the same tag.
 struct ContextIndex {
   static constexpr uint32_t kBucket = 4;

@@ -19,7 +19,7 @@ namespace molspec {
 struct CopyText {
   std::vector<int32_t> symbols;
   // The source position of the atom that a symbol writes or, where it writes none, leads to;
-  // behind the last atom the source's length.
+  // after the last atom the source's length.
   std::vector<int32_t> atoms;
   int source_length = 0;  // without EOS
 

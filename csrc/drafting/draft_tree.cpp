@@ -23,7 +23,7 @@ int32_t DraftTree::add(int32_t token, int32_t parent, float log_prob) {
 }
 
 int32_t DraftTree::child(int32_t node, int32_t token) const {
-  for (int32_t i = node + 1; i < size(); ++i) {  // children lie behind their parent
+  for (int32_t i = node + 1; i < size(); ++i) {  // children lie after their parent
     const auto at = static_cast<size_t>(i);
     if (parents[at] == node && token_ids[at] == token) return i;
   }

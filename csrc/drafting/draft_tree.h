@@ -10,8 +10,8 @@
 
 namespace molspec {
 
-// Nodes behind the last generated token. Parents precede children; siblings have distinct tokens;
-// EOS is never a node: once the model emits it behind a node, nothing follows.
+// Nodes after the last generated token. Parents precede children; siblings have distinct tokens;
+// EOS is never a node: once the model emits it after a node, nothing follows.
 struct DraftTree {
   static constexpr int32_t kRoot = -1;  // the parent of the first tokens: the last generated token
   static constexpr int32_t kNone = -2;  // no node
@@ -32,15 +32,15 @@ struct DraftTree {
   const double* distribution(int32_t node, int32_t vocab_size) const {
     return drawn_from.empty() ? nullptr : drawn_from.data() + int64_t{node} * vocab_size;
   }
-  // The node of a token behind a node or kRoot, or kNone.
+  // The node of a token after a node or kRoot, or kNone.
   int32_t child(int32_t node, int32_t token) const;
   void clear();
   // Returns the new node's index.
   int32_t add(int32_t token, int32_t parent, float log_prob);
 };
 
-// A tree that comes from outside, as searches take it: what stands behind BOS, EOS, PAD or UNK is
-// left out with it, and a token that stands twice behind a node stands there once, with the greater
+// A tree that comes from outside, as searches take it: what stands after BOS, EOS, PAD or UNK is
+// left out with it, and a token that stands twice after a node stands there once, with the greater
 // of its probabilities. Throws std::invalid_argument, naming the entry, for arrays of different
 // sizes, an id outside of the vocabulary, a parent that does not stand before its child, a log-prob
 // that is positive, no number or greater than its parent's; and for drawn_from of another size, of
@@ -65,7 +65,7 @@ class TreeDrafter {
   // Throws std::invalid_argument, naming the option, where one makes no sense.
   explicit TreeDrafter(const TreeOptions& options);
 
-  // Replaces `out` with nodes behind `state`. Depends on nothing else.
+  // Replaces `out` with nodes after `state`. Depends on nothing else.
   void propose(const Guess& guess, const GuessState& state, DraftTree& out);
 
  private:

@@ -24,7 +24,7 @@ class WindowDrafter final : public Drafter {
     windows_.start(source_ids, source_length);
   }
   void propose(const int32_t* token_ids, int count, DraftTree& out) override {
-    out = windows_.behind(count > 0 ? token_ids[count - 1] : model_->roles().special().bos);
+    out = windows_.after(count > 0 ? token_ids[count - 1] : model_->roles().special().bos);
   }
 
  private:
@@ -52,9 +52,9 @@ class GuessDrafter final : public Drafter {
     guess_.start(state_);
   }
   void follow(const int32_t* token_ids, int count) {
-    const bool goes_on = path_.size() <= static_cast<size_t>(count) &&
-                         std::equal(path_.begin(), path_.end(), token_ids);
-    if (!goes_on) restart();
+    const bool continues = path_.size() <= static_cast<size_t>(count) &&
+                           std::equal(path_.begin(), path_.end(), token_ids);
+    if (!continues) restart();
     for (auto i = static_cast<int>(path_.size()); i < count; ++i) {
       guess_.advance(state_, token_ids[i], next_);
       std::swap(state_, next_);
@@ -65,7 +65,7 @@ class GuessDrafter final : public Drafter {
   std::shared_ptr<const GuessModel> model_;
   Guess guess_;
   TreeDrafter drafter_;
-  std::vector<int32_t> path_;  // what state_ is behind
+  std::vector<int32_t> path_;  // what state_ is after
   GuessState state_;
   GuessState next_;
 };

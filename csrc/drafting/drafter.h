@@ -1,4 +1,4 @@
-// Proposes what the model may say next: for one query, behind any path of it.
+// Proposes what the model may say next: for one query, after any path of it.
 
 #pragma once
 
@@ -19,13 +19,13 @@ class Drafter {
   // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called
   // again. Throws std::invalid_argument for ids outside of the vocabulary.
   virtual void start(const int32_t* source_ids, int source_length) = 0;
-  // Replaces `out` with the drafts behind a path, given without BOS. Quick where it goes on from
+  // Replaces `out` with the drafts after a path, given without BOS. Quick where it goes on from
   // the path before.
   virtual void propose(const int32_t* token_ids, int count, DraftTree& out) = 0;
 };
 
 struct NoDraftOptions {};
-// Drafts come from outside of the search: it says behind which paths.
+// Drafts come from outside of the search: it says after which paths.
 struct OutsideOptions {};
 using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions, OutsideOptions>;
 

@@ -64,7 +64,7 @@ using GuessContext = std::array<int32_t, kGuessContext>;
 // The guess for one query. Its methods share scratch memory: one thread at a time.
 class Guess {
  public:
-  // Contexts and the symbol behind them.
+  // Contexts and the symbol after them.
   static constexpr int kNgramOrder = kGuessContext + 1;
 
   // source_ids without BOS and EOS, in the target's vocabulary. The model must outlive the guess.
@@ -75,7 +75,7 @@ class Guess {
   // Another query with the same model, reusing this one's memory.
   void restart(const int32_t* source_ids, int source_length);
 
-  // The state behind BOS.
+  // The state after BOS.
   void start(GuessState& state) const;
   // `child` must not be `parent`. Throws std::invalid_argument for ids outside of the vocabulary.
   void advance(const GuessState& parent, int32_t token, GuessState& child) const;
@@ -84,7 +84,7 @@ class Guess {
   // never are. Tokens too unlikely to matter (together below 1e-3) may be missing.
   void candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const;
 
-  // For training: the context of a state, and the symbol that a token is behind it.
+  // For training: the context of a state, and the symbol that a token is after it.
   GuessContext context(const GuessState& state) const;
   int32_t observed_symbol(const GuessState& state, int32_t token) const;
 

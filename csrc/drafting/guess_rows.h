@@ -15,7 +15,7 @@ struct IndexedNgram {
   ContextIndex index;
 };
 
-// Takes arrays one behind the other, each where it may begin. With a null base only sizes count.
+// Takes arrays one after the other, each where it may begin. With a null base only sizes count.
 class RowCarver {
  public:
   MOLSPEC_ANYWHERE explicit RowCarver(const uint8_t* base) : base_(base) {}

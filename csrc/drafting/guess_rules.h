@@ -3,11 +3,11 @@
 // run the same. What is written here is done by all members, who agree on all values; where only
 // one may write, it `leads`. A team offers
 //
-//   leads(), sync()          sync: what any member wrote before, all see behind
+//   leads(), sync()          sync: what any member wrote before, all see after
 //   extend_matches, copy     loops over bytes
 //   best_copy                the first position of the best score above one, or -1
-//   look_up, found           what an n-gram model lists behind a context (host_team.h), and where
-//   find                     the index of a symbol there, or -1; behind these, all have read
+//   look_up, found           what an n-gram model lists after a context (host_team.h), and where
+//   find                     the index of a symbol there, or -1; after these, all have read
 
 #pragma once
 
@@ -93,13 +93,13 @@ struct GuessRules {
 
   MOLSPEC_ANYWHERE int32_t copy_symbol() const { return symbols.alphabet_size(); }
 
-  // kOther behind the end of the source and of every rewriting; ring symbols are digits.
+  // kOther after the end of the source and of every rewriting; ring symbols are digits.
   MOLSPEC_ANYWHERE TokenKind text_kind(int32_t position) const {
     const int32_t symbol = text.symbols[position];
     return symbol < symbols.vocab_size ? symbols.kinds[symbol] : TokenKind::kRing;
   }
 
-  // The state behind BOS, but for the match lengths and copied atoms.
+  // The state after BOS, but for the match lengths and copied atoms.
   MOLSPEC_ANYWHERE void start(GuessPlace& place) const {
     place = {};
     place.uncopied_count = text.atom_count;
@@ -112,10 +112,10 @@ struct GuessRules {
     const GuessPlace before = parent;  // one load for all: what is written may be what is read
     GuessPlace& place = *child.place;
     const bool ended = before.copy_point == text.source_length || symbol == symbols.special.pad;
-    const bool goes_on = text.symbols[before.copy_point] == symbol && !ended;
+    const bool continues = text.symbols[before.copy_point] == symbol && !ended;
     const TokenKind kind = symbols.kinds[token];
-    place.uncopied_count = before.uncopied_count - (goes_on ? mark_copied(before, child) : 0);
-    place.copy_point = before.copy_point + goes_on;
+    place.uncopied_count = before.uncopied_count - (continues ? mark_copied(before, child) : 0);
+    place.copy_point = before.copy_point + continues;
     place.open_parentheses =
         before.open_parentheses + (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
     place.history[0] = symbol;
@@ -135,8 +135,8 @@ struct GuessRules {
     return fresh;
   }
 
-  // Two places to go on copying that no matching symbols tell: behind ".", the first atom that is
-  // not yet copied; behind a branch closed earlier than its original, the end of the original.
+  // Two places to go on copying that no matching symbols tell: after ".", the first atom that is
+  // not yet copied; after a branch closed earlier than its original, the end of the original.
   MOLSPEC_ANYWHERE void expect_jump(const GuessPlace& parent, TokenKind kind,
                                     const GuessStateView& child) const {
     if (kind == TokenKind::kDot) {
@@ -187,7 +187,7 @@ struct GuessRules {
     for (int i = 0; i < kGuessContext; ++i) context[i] = entries[i];
   }
 
-  // The token of a symbol behind a state, where there is one that may be drafted.
+  // The token of a symbol after a state, where there is one that may be drafted.
   MOLSPEC_ANYWHERE int32_t possible_token(int32_t symbol, const OpenRings& rings) const {
     const int32_t token = symbols.token(symbol, rings);
     if (token == SymbolTable::kNoToken) return token;

@@ -13,7 +13,7 @@ namespace molspec {
 struct NgramLookup {
   std::vector<SymbolProbability> found;  // [alphabet]
 
-  // Writes to `found` the symbols behind a context, each once, those that the longest known context
+  // Writes to `found` the symbols after a context, each once, those that the longest known context
   // lists first; returns how many. Stops where all that are left have less than `floor` together,
   // so that the sum may be less than 1, but never more. At most the last order - 1 symbols of the
   // context are read.

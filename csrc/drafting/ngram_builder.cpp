@@ -27,7 +27,7 @@ struct Node {
   std::vector<std::unique_ptr<Node>> children;
 };
 
-// A model's probability of every symbol behind one context, as a reader will compute it.
+// A model's probability of every symbol after one context, as a reader will compute it.
 using Distribution = std::vector<float>;
 
 // The code of the largest value that is not above `value`, in units of `scale`.

@@ -25,7 +25,7 @@ class NgramBuilder {
   // Throws std::invalid_argument, naming the argument, where one makes no sense.
   NgramBuilder(int order, int alphabet_size);
 
-  // One observation: `symbol` behind `context`. Of a context, the last order - 1 symbols count.
+  // One observation: `symbol` after `context`. Of a context, the last order - 1 symbols count.
   void add(const int32_t* context, int context_length, int32_t symbol);
 
   // The bytes of an ngram.bin. Throws std::invalid_argument without observations.

@@ -31,10 +31,10 @@ std::vector<int32_t> window_trees(const int32_t* source_ids, int source_length,
     std::set<int32_t> last_tokens(source_ids, source_ids + source_length);
     last_tokens.insert(bos);
     for (const int32_t last_token : last_tokens)
-      if (const DraftTree& tree = trees.behind(last_token); tree.size() > 0)
+      if (const DraftTree& tree = trees.after(last_token); tree.size() > 0)
         row.add(last_token, tree);
   } else {
-    row.add(kAnyToken, trees.behind(bos));
+    row.add(kAnyToken, trees.after(bos));
   }
   std::vector<int32_t> numbers = {static_cast<int32_t>(row.heads.size() / 3)};
   numbers.insert(numbers.end(), row.heads.begin(), row.heads.end());

@@ -94,10 +94,10 @@ Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t
 
 namespace {
 
-// Windows know of no probabilities: those behind a node share its own.
+// Windows know of no probabilities: those after a node share its own.
 void share_evenly(DraftTree& tree) {
   std::vector<int> siblings(static_cast<size_t>(tree.size()) +
-                            1);  // behind each node, the root first
+                            1);  // after each node, the root first
   for (const int32_t parent : tree.parents) ++siblings[static_cast<size_t>(parent + 1)];
   for (int32_t i = 0; i < tree.size(); ++i) {
     const int32_t parent = tree.parents[static_cast<size_t>(i)];
@@ -133,7 +133,7 @@ void SourceWindows::start(const int32_t* source_ids, int source_length) {
     merge_drafts(window_drafts(source_ids, source_length, *roles_, options_), *roles_, tree_);
 }
 
-const DraftTree& SourceWindows::behind(int32_t last_token) {
+const DraftTree& SourceWindows::after(int32_t last_token) {
   if (options_.smart)
     merge_drafts(smart_window_drafts(source_ids_.data(), static_cast<int>(source_ids_.size()),
                                      last_token, *roles_, options_),

@@ -30,7 +30,7 @@ using Drafts = std::vector<std::vector<int32_t>>;
 Drafts window_drafts(const int32_t* source_ids, int source_length, const TokenRoles& roles,
                      const WindowOptions& options);
 
-// The "smart" drafts behind `last_token`: BOS at the start.
+// The "smart" drafts after `last_token`: BOS at the start.
 Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t last_token,
                            const TokenRoles& roles, const WindowOptions& options);
 
@@ -46,8 +46,8 @@ class SourceWindows {
 
   // Begins a query. Throws std::invalid_argument for ids outside of the vocabulary.
   void start(const int32_t* source_ids, int source_length);
-  // The drafts behind a last token, BOS at the start. Valid until the next call.
-  const DraftTree& behind(int32_t last_token);
+  // The drafts after a last token, BOS at the start. Valid until the next call.
+  const DraftTree& after(int32_t last_token);
 
  private:
   WindowOptions options_;

@@ -36,7 +36,7 @@ std::vector<uint32_t> context_parents(const NgramTable& ngram) {
   return parents;
 }
 
-// Nothing where two contexts cannot be told apart by this seed's hashes.
+// Nothing where two contexts cannot be distinguished by this seed's hashes.
 std::optional<std::vector<ContextEntry>> context_entries(const NgramTable& ngram,
                                                          const std::vector<uint32_t>& parents,
                                                          const ContextIndex& index) {

@@ -11,7 +11,7 @@ namespace molspec {
 struct AcceptanceLengthProblem {
   int64_t row_count, draft_length;
   const int64_t* draft_ids;      // [row, draft_length]
-  const int64_t* draft_lengths;  // [row]; what lies behind is padding
+  const int64_t* draft_lengths;  // [row]; what lies after is padding
   const int64_t* predicted_ids;  // [row, draft_length]: the model's token at each draft position
   int64_t* accepted;             // [row]: longest prefix where both agree
 };

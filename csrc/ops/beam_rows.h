@@ -5,7 +5,7 @@
 //   stage_beams   the last token of every live hypothesis, and the drafts, as nodes of the next
 //                 decoder_step
 //   decoder_step
-//   rank_tokens   the likeliest tokens behind every node
+//   rank_tokens   the likeliest tokens after every node
 //   replay_beams  standard beam search, for as many steps as distributions are known
 //
 // or that of search/speculative_beam.h, with plan_windows in place of look_ahead and select_leaves
@@ -51,8 +51,8 @@ struct BeamAnswers {
   }
   MOLSPEC_ANYWHERE bool finished_apart() const { return place_count > beam_size; }
   MOLSPEC_ANYWHERE int32_t max_length(int64_t query) const {
-    const int32_t asked = head(query).max_length;
-    return asked < capacity ? asked : static_cast<int32_t>(capacity) - 1;
+    const int32_t requested = head(query).max_length;
+    return requested < capacity ? requested : static_cast<int32_t>(capacity) - 1;
   }
   // Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no
   // place.
@@ -61,7 +61,7 @@ struct BeamAnswers {
   }
 };
 
-// The links of a node are good while it stands at the end of a live hypothesis or behind one: there
+// The links of a node are good while it stands at the end of a live hypothesis or after one: there
 // its children are looked for, and there it goes with all of them.
 struct BeamTrees {
   BeamNode* trees;      // [query, node_count]
@@ -95,7 +95,7 @@ struct BeamRows {
   }
 };
 
-// The likeliest tokens behind every node, of rank_tokens or of a guess.
+// The likeliest tokens after every node, of rank_tokens or of a guess.
 struct BestTokens {
   int32_t* ids;      // [query, node, count]
   float* log_probs;  // [query, node, count]

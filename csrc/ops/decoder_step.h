@@ -1,6 +1,6 @@
 // decoder_step: one pass of the decoder over new nodes of the token tree -> log-probabilities.
 //
-// A node is a token behind a path of earlier nodes. Its keys and values are stored in the slot of
+// A node is a token after a path of earlier nodes. Its keys and values are stored in the slot of
 // the cache that ends its path; it attends to the slots of its path, in that order, and to the
 // memory of its query. Parents stand before their children. Where drafters ask for it, the last
 // hidden state of a node, of which its log-probabilities are made, is kept by its slot too.

@@ -11,7 +11,7 @@ struct EncodeProblem {
   const Model* model;
   int64_t query_count;
   int64_t id_count;
-  const int32_t* source_ids;      // all sources, one behind the other, BOS and EOS included
+  const int32_t* source_ids;      // all sources, one after the other, BOS and EOS included
   const int32_t* source_offsets;  // [query_count + 1] into source_ids
   Memories memories;              // row i belongs to source i
   float* memory_cache;            // [block, decoder layer, block_size]

@@ -1,4 +1,4 @@
-// expand_drafts: every hypothesis with every draft of its query behind it.
+// expand_drafts: every hypothesis with every draft of its query after it.
 //
 // Row h * draft_count + d is hypothesis h followed by draft d. Hypotheses are padded on the left,
 // so drafts start in one column; a draft shorter than the longest is padded on the right.

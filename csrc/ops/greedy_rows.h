@@ -2,7 +2,7 @@
 // of search/greedy.h, cut into the operators of a round:
 //
 //   propose_windows or propose_tree
-//                    drafts behind the last token   (or none: `drafts` stays as it is)
+//                    drafts after the last token   (or none: `drafts` stays as it is)
 //   stage_nodes      the last token and its drafts as nodes of the next decoder_step
 //   decoder_step
 //   verify_nodes     emits what the model confirms, and its own next token
@@ -27,8 +27,8 @@ struct GreedyAnswers {
     return reinterpret_cast<int32_t*>(data + query * stride + sizeof(GreedyAnswer));
   }
   MOLSPEC_ANYWHERE int32_t max_length(int64_t query) const {
-    const int32_t asked = head(query).max_length;
-    return asked < capacity ? asked : static_cast<int32_t>(capacity);
+    const int32_t requested = head(query).max_length;
+    return requested < capacity ? requested : static_cast<int32_t>(capacity);
   }
   // Of the node whose drafts are looked for: the last token, or BOS.
   MOLSPEC_ANYWHERE int32_t last_token(int64_t query, int32_t bos_id) const {

@@ -14,7 +14,7 @@ namespace molspec {
 struct LeftPadProblem {
   int64_t row_count;
   int64_t width;             // the longest row
-  const int64_t* token_ids;  // all rows, one behind the other
+  const int64_t* token_ids;  // all rows, one after the other
   int64_t token_count;
   const int64_t* lengths;  // [row], each at most token_count: no sum of them wraps
   int64_t pad_id;

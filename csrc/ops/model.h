@@ -55,7 +55,7 @@ struct Stack {
   const float* embedding;  // [vocab, d_stride]
   const float* positions;  // [max_positions, d_stride]; null where positions are relative
   // [head, relative_stride], or null: column max_positions - 1 + d is what self-attention adds to
-  // the score of a key d positions behind the query.
+  // the score of a key d positions after the query.
   const float* relative_bias;
   LayerNorm embedding_norm;
   LayerNorm norm;
@@ -100,7 +100,7 @@ struct PackedModel {
 };
 PackedModel packed_check(const Tensor& weights, const Tensor& table);
 
-// The model behind them. Every offset is checked against the buffer, so a damaged table cannot make
+// The model after them. Every offset is checked against the buffer, so a damaged table cannot make
 // a kernel read outside it. The result is the calling thread's own and lasts until its next call:
 // reading allocates nothing once warm, and the same buffer and table as last time are not read
 // again.

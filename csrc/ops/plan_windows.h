@@ -1,4 +1,4 @@
-// plan_windows: behind the last token of every hypothesis that goes on, the tree that the windows
+// plan_windows: after the last token of every hypothesis that goes on, the tree that the windows
 // of its query make there -> planned nodes: first the last tokens by rank, then all drafts, tree by
 // tree. A draft that is as long as a hypothesis may be is none: its place in the plan is a gap.
 

@@ -1,7 +1,7 @@
 // propose_tree: best-first expansion of a guess, as drafting/draft_tree.h says. A query has a guess
 // state for its emitted tokens, then those that the device keeps of nodes and of what may become
 // one. A device expands several paths in a turn: what nobody has expanded after the last turn gets
-// no nodes behind it. With a turn a node a tree is the host's.
+// no nodes after it. With a turn a node a tree is the host's.
 
 #pragma once
 

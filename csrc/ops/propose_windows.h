@@ -1,4 +1,4 @@
-// propose_windows: of the trees that a query's windows make, the one behind its last token.
+// propose_windows: of the trees that a query's windows make, the one after its last token.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// rank_tokens: log-probs behind every node -> its likeliest tokens, best first, the lower id first
+// rank_tokens: log-probs after every node -> its likeliest tokens, best first, the lower id first
 // among equals, as the row of the node's slot. NaN is passed over; a row that begins with it, or
 // whose greatest is infinite, has no token, as the host's searches find it. Where tokens run out
 // the id is kNoToken.

@@ -1,5 +1,5 @@
 // stage_beams: the planned nodes of every query -> nodes of the next decoder_step, query by query.
-// What follows is gaps. A query that finds no room, and those behind it, wait for a later round.
+// What follows is gaps. A query that finds no room, and those after it, wait for a later round.
 // The tree of a query that begins is made: BOS, planned.
 
 #pragma once

@@ -1,8 +1,8 @@
-// stage_nodes: the last token of every live query and the drafts behind it -> nodes of the next
+// stage_nodes: the last token of every live query and the drafts after it -> nodes of the next
 // decoder_step, query by query, and their paths. What follows is gaps.
 //
 // A draft at whose place no token may follow any more is a gap too. A query that finds no room, and
-// those behind it, wait for a later round.
+// those after it, wait for a later round.
 
 #pragma once
 

@@ -5,11 +5,11 @@
 // A *team* (drafting/guess_rules.h) follows the path; all its members agree on every value. It
 // offers
 //
-//   likeliest(node)       the first of the greatest log-probs behind a staged node, as an object
+//   likeliest(node)       the first of the greatest log-probs after a staged node, as an object
 //                         with token_id and log_prob
-//   drafted(node, token)  the staged draft of a token behind a node, or kLastToken where there is
+//   drafted(node, token)  the staged draft of a token after a node, or kLastToken where there is
 //                         none
-//   keep(node, count)     the node is on the path, behind `count` accepted drafts
+//   keep(node, count)     the node is on the path, after `count` accepted drafts
 //   write(place, token)   puts down an emitted token
 
 #pragma once

@@ -12,8 +12,8 @@
 //
 //   beam_size(), max_length(), eos_id(), apart()    apart: finished hypotheses leave the beam
 //   score(log_prob, length)          log_prob / length^length_penalty
-//   evaluated(rank)                  whether the model's log-probs behind a hypothesis are known
-//   numberless(rank)                 they are, and are no numbers
+//   evaluated(rank)                  whether the model's log-probs after a hypothesis are known
+//   is_non_finite(rank)                 they are, and are no numbers
 //   drafted(rank)                    its node was staged by looking ahead
 
 #pragma once
@@ -40,7 +40,7 @@ struct BeamEntry {
   int32_t token;     // whose node is not looked up yet, or kNoToken
   int32_t parent;    // scratch of who looks it up
 
-  MOLSPEC_ANYWHERE bool goes_on(int32_t max_length) const {
+  MOLSPEC_ANYWHERE bool continues(int32_t max_length) const {
     return !finished && length < max_length;
   }
 };
@@ -69,7 +69,7 @@ MOLSPEC_ANYWHERE inline int32_t most_choices(int32_t beam_size, bool apart) {
 // come by. That one keeps its place all the same: what it keeps out is unlikely too.
 MOLSPEC_ANYWHERE inline bool stays(const BeamEntry& entry, int32_t max_length, bool evaluated,
                                    bool guessing, float min_confidence) {
-  return !entry.goes_on(max_length) ||
+  return !entry.continues(max_length) ||
          (guessing && !evaluated && entry.confidence < min_confidence);
 }
 
@@ -104,7 +104,7 @@ MOLSPEC_ANYWHERE bool is_live(const Stepper& stepper, const Lists& lists) {
     return stepper.score(best.log_prob, best.length) > stepper.score(last.log_prob, last.length);
   }
   for (int32_t rank = 0; rank < lists.count; ++rank)
-    if (lists.beam[rank].goes_on(stepper.max_length())) return true;
+    if (lists.beam[rank].continues(stepper.max_length())) return true;
   return false;
 }
 
@@ -120,7 +120,7 @@ MOLSPEC_ANYWHERE Verdict replay(const Stepper& stepper, const Lists& lists, int3
   for (int32_t rank = 0; rank < lists.count; ++rank)
     if (missing(rank) && may_matter(stepper, lists, rank, choice_count)) return Verdict::kDone;
   for (int32_t rank = 0; rank < lists.count; ++rank) {
-    if (!lists.beam[rank].goes_on(stepper.max_length()) || !stepper.numberless(rank)) continue;
+    if (!lists.beam[rank].continues(stepper.max_length()) || !stepper.is_non_finite(rank)) continue;
     if (may_matter(stepper, lists, rank, choice_count)) return Verdict::kNoNumbers;
   }
   for (int32_t rank = 0; rank < lists.count; ++rank) {
@@ -168,7 +168,7 @@ MOLSPEC_ANYWHERE void extend(const Stepper& stepper, Lists& lists, int32_t choic
   for (int32_t i = 0; i < choice_count; ++i) {
     const BeamChoice& choice = lists.choices[i];
     const BeamEntry entry = extended(lists.beam[choice.parent_rank], choice, stepper.eos_id());
-    if (stepper.apart() && !entry.goes_on(stepper.max_length())) {
+    if (stepper.apart() && !entry.continues(stepper.max_length())) {
       if (!guessing && i < stepper.beam_size()) keep_finished(stepper, lists, entry);
     } else if (lists.next_count < stepper.beam_size()) {
       lists.next[lists.next_count++] = entry;

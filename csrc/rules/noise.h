@@ -87,17 +87,17 @@ class Noise {
 
   // Of (seed, query), neither of which tells anything of the other.
   MOLSPEC_ANYWHERE static Noise of(uint64_t seed, uint64_t query) {
-    return Noise(seed).behind(static_cast<uint32_t>(query), static_cast<uint32_t>(query >> 32));
+    return Noise(seed).after(static_cast<uint32_t>(query), static_cast<uint32_t>(query >> 32));
   }
   // Another one, for each pair of numbers.
-  MOLSPEC_ANYWHERE Noise behind(uint32_t a, uint32_t b = 0) const {
+  MOLSPEC_ANYWHERE Noise after(uint32_t a, uint32_t b = 0) const {
     const PhiloxBits bits = philox({{a, b, 0, kKeys}}, key_);
     return Noise(uint64_t{bits.word[1]} << 32 | bits.word[0]);
   }
   // Of rejection sampling: what decides on drafts, and what a drafter draws by. Neither tells
   // anything of the other, or of what this draws.
-  MOLSPEC_ANYWHERE Noise of_verification() const { return behind(0, 1); }
-  MOLSPEC_ANYWHERE Noise of_drafter() const { return behind(0, 2); }
+  MOLSPEC_ANYWHERE Noise of_verification() const { return after(0, 1); }
+  MOLSPEC_ANYWHERE Noise of_drafter() const { return after(0, 2); }
   // Evenly between 0 and 1, neither of which it is: the odd multiples of 2^-53.
   MOLSPEC_ANYWHERE double even(uint32_t position, uint32_t token) const {
     const PhiloxBits bits = philox({{token >> 1, position, 0, kDraws}}, key_);

@@ -25,7 +25,7 @@ MOLSPEC_ANYWHERE bool accept_nucleus(int32_t token_id, const Best& best, double 
   return false;
 }
 
-// What may be in the next beam: a likeliest token behind an accepted position, but not the draft's
+// What may be in the next beam: a likeliest token after an accepted position, but not the draft's
 // own where the draft goes on; or a hypothesis that goes no further, as it is.
 struct Leaf : RankedCandidate {
   static constexpr int32_t kCarried = -1;  // its token_id

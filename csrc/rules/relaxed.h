@@ -4,8 +4,8 @@
 //
 // A *team* as rules/argmax.h wants it offers besides
 //
-//   nth_log_prob(node, n)     the n-th greatest log-prob behind a staged node, from 1
-//   drafts(node, take)        calls take(draft, token, log_prob, own) for each draft behind a node:
+//   nth_log_prob(node, n)     the n-th greatest log-prob after a staged node, from 1
+//   drafts(node, take)        calls take(draft, token, log_prob, own) for each draft after a node:
 //                             the model's log-prob of its token, and the drafter's
 
 #pragma once

@@ -6,7 +6,7 @@
 
 namespace molspec {
 
-// rules/beam.h: what is asked for, and what is known of the hypotheses of some lists.
+// rules/beam.h: what is requested, and what is known of the hypotheses of some lists.
 class BeamSearch::Stepper {
  public:
   Stepper(const BeamSearch& search, const BeamLists& lists) : search_(search), lists_(lists) {}
@@ -17,7 +17,7 @@ class BeamSearch::Stepper {
   bool apart() const { return search_.spec_.finished_apart; }
   double score(double log_prob, int32_t length) const { return search_.score(log_prob, length); }
   bool evaluated(int32_t rank) const { return note(rank).evaluated; }
-  bool numberless(int32_t rank) const { return note(rank).evaluated && note(rank).best.empty(); }
+  bool is_non_finite(int32_t rank) const { return note(rank).evaluated && note(rank).best.empty(); }
   bool drafted(int32_t rank) const { return note(rank).drafted; }
 
  private:
@@ -61,7 +61,7 @@ void BeamSearch::paths(std::vector<Path>& out) const {
   if (!spec_.proposed) return;
   for (int32_t rank = 0; rank < lists_.count; ++rank) {
     const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
-    if (entry.goes_on(spec_.max_length)) out.push_back(path(entry.node, own_log_prob(entry)));
+    if (entry.continues(spec_.max_length)) out.push_back(path(entry.node, own_log_prob(entry)));
   }
 }
 
@@ -74,7 +74,7 @@ void BeamSearch::plan(const DraftTree* proposed) {
     if (entry.finished) continue;
     Note& last = note(entry.node);
     if (!last.evaluated) planned.push_back(entry.node);
-    if (!spec_.proposed || !entry.goes_on(spec_.max_length)) continue;
+    if (!spec_.proposed || !entry.continues(spec_.max_length)) continue;
     last.proposed = round_;
     last.drafts = proposed++;
     last.draft = DraftTree::kRoot;
@@ -124,7 +124,7 @@ void BeamSearch::look_ahead() {
     live = false;
     for (int32_t rank = 0; rank < ahead.count; ++rank) {
       const BeamEntry& entry = ahead.beam[static_cast<size_t>(rank)];
-      if (!entry.goes_on(spec_.max_length) || entry.confidence < options.min_confidence) continue;
+      if (!entry.continues(spec_.max_length) || entry.confidence < options.min_confidence) continue;
       live = true;
       Note& node = note(entry.node);
       if (node.evaluated || node.drafted || budget == 0) continue;

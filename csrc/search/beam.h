@@ -45,7 +45,7 @@ struct PathLogProbs {
   double drawn = 0, own = 0;
 };
 
-// The same of a token behind a path, and with its noise.
+// The same of a token after a path, and with its noise.
 struct NoisyToken {
   int32_t token_id;
   double drawn_log_prob, noisy;
@@ -108,7 +108,7 @@ class BeamSearch : public Search {
   int32_t width() const { return candidate_count(spec_.beam_size, spec_.finished_apart); }
   const std::vector<Candidate>& guesses(int32_t slot);
 
-  // The model's log-probs behind a node have come; those behind its parent had before.
+  // The model's log-probs after a node have come; those after its parent had before.
   virtual void remember(int32_t slot, const float* log_probs, int32_t vocab_size);
   virtual void add_choices(BeamLists& lists, int32_t rank, bool guessed);
   // Of a live hypothesis, to the model.

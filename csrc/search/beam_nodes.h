@@ -28,9 +28,9 @@ class BeamNodes {
   void add(Iterator begin, Iterator end) {
     slots_.insert(slots_.end(), begin, end);
   }
-  // Gives back one node: those behind it must go too, before the next one is added.
+  // Gives back one node: those after it must go too, before the next one is added.
   void remove(TokenTree& tree, int32_t slot);
-  // Gives back the nodes that no hypothesis of the beam has before it or behind it.
+  // Gives back the nodes that no hypothesis of the beam has before it or after it.
   void collect(TokenTree& tree, const Beam& beam);
 
  private:

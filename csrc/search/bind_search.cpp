@@ -1,4 +1,4 @@
-// Binds what is asked of searches, and the batch that runs them.
+// Binds the specifications of searches, and the batch that runs them.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -115,7 +115,7 @@ Spec lists(int32_t beam_size, int32_t n_best, int32_t max_length, double length_
 }
 
 void bind_decoded(py::module_& module) {
-  module.attr("NO_NUMBERS") = kNoNumbers;
+  module.attr("NON_FINITE") = kNoNumbers;
   py::class_<Hypothesis>(module, "Hypothesis")
       .def(py::init([](std::vector<int32_t> token_ids, double log_prob, bool finished) {
              return Hypothesis{std::move(token_ids), log_prob, finished};
@@ -287,7 +287,7 @@ void bind_specs(py::module_& module) {
       .def(py::init([] { return checked(ForcedSpec{}); }));
 }
 
-// What a step of the decoder is asked for.
+// Arguments of a step of the decoder.
 template <typename Searches>
 void bind_step(py::class_<Searches>& bound) {
   bound

@@ -44,29 +44,29 @@ void CachedPaths::ask(const std::vector<Path>& paths, const std::vector<int32_t>
   if (paths.size() != counts.size())
     refuse("counts has " + std::to_string(counts.size()) + " items: expected one a path");
   tree_.clear_staged();
-  asked_.clear();
+  states_.clear();
   trees_.assign(paths.size(), {});
   std::vector<std::vector<int32_t>> kept(rows_.size());
   for (size_t i = 0; i < paths.size(); ++i) {
     Query& query = live_row(paths[i].row);
     const std::vector<int32_t>& token_ids = paths[i].token_ids;
     model_->roles().check_tokens(token_ids.data(), static_cast<int>(token_ids.size()));
-    Asked asked;
-    asked.row = paths[i].row;
-    asked.count = counts[i];
-    asked.begin = token_ids.size();
-    asked.sampler = paths[i].sampler;
-    asked.lane.live = counts[i] > 0;
-    asked.lane.token_ids = token_ids;
-    asked.lane.node = known(query, token_ids);
-    if (asked.lane.node != TokenTree::kNone)
-      kept[static_cast<size_t>(asked.row)].push_back(asked.lane.node);
-    asked_.push_back(std::move(asked));
+    PathState state;
+    state.row = paths[i].row;
+    state.count = counts[i];
+    state.begin = token_ids.size();
+    state.sampler = paths[i].sampler;
+    state.lane.live = counts[i] > 0;
+    state.lane.token_ids = token_ids;
+    state.lane.node = known(query, token_ids);
+    if (state.lane.node != TokenTree::kNone)
+      kept[static_cast<size_t>(state.row)].push_back(state.lane.node);
+    states_.push_back(std::move(state));
   }
   for (size_t row = 0; row < rows_.size(); ++row)
     if (!kept[row].empty()) rows_[row].nodes->keep(kept[row]);
-  for (Asked& asked : asked_)
-    if (asked.lane.live) add_rest(query(asked), asked, asked.lane.node);
+  for (PathState& state : states_)
+    if (state.lane.live) add_rest(query(state), state, state.lane.node);
 }
 
 int32_t CachedPaths::known(const Query& query, const std::vector<int32_t>& token_ids) const {
@@ -80,30 +80,30 @@ int32_t CachedPaths::known(const Query& query, const std::vector<int32_t>& token
   return node;
 }
 
-void CachedPaths::add_rest(Query& query, Asked& asked, int32_t node) {
+void CachedPaths::add_rest(Query& query, PathState& state, int32_t node) {
   if (node == TokenTree::kNone) {
     if (query.root == TokenTree::kNone) query.root = query.nodes->begin();
     node = query.root;
-    asked.pending.push_back(node);
+    state.pending.push_back(node);
   }
-  const auto& token_ids = asked.lane.token_ids;
+  const auto& token_ids = state.lane.token_ids;
   for (auto at = static_cast<size_t>(tree_.position(node)); at < token_ids.size(); ++at) {
     node = query.nodes->child_or_new(node, token_ids[at]);
-    asked.pending.push_back(node);
+    state.pending.push_back(node);
   }
-  asked.lane.node = node;
+  state.lane.node = node;
 }
 
 void CachedPaths::stage() {
   tree_.clear_staged();
   for (Query& query : rows_)
     if (query.live && query.nodes) query.nodes->unstage();
-  for (Asked& asked : asked_) {
-    if (!asked.lane.live) continue;
-    Lanes& nodes = *query(asked).nodes;
-    for (const int32_t node : asked.pending) nodes.stage(node);
-    asked.pending.clear();
-    nodes.stage(asked.lane.node);
+  for (PathState& state : states_) {
+    if (!state.lane.live) continue;
+    Lanes& nodes = *query(state).nodes;
+    for (const int32_t node : state.pending) nodes.stage(node);
+    state.pending.clear();
+    nodes.stage(state.lane.node);
   }
 }
 
@@ -115,10 +115,10 @@ void CachedPaths::submit() {
   }
 }
 
-CachedPaths::Chooser::Chooser(const Asked& asked, const SpecialIds& special, DraftTree& tree)
-    : asked_(asked), tree_(tree) {
-  if (asked.sampler && asked.sampler->rejects())
-    rejection_.emplace(*asked.sampler, asked.drafts, &special);
+CachedPaths::Chooser::Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree)
+    : state_(state), tree_(tree) {
+  if (state.sampler && state.sampler->rejects())
+    rejection_.emplace(*state.sampler, state.drafts, &special);
 }
 
 Drawn CachedPaths::Chooser::operator()(const float* log_probs, int32_t vocab_size,
@@ -130,7 +130,7 @@ Drawn CachedPaths::Chooser::operator()(const float* log_probs, int32_t vocab_siz
                               rejection_->drawn_from().end());
     return drawn;
   }
-  if (asked_.sampler) return asked_.sampler->at(log_probs, vocab_size, position);
+  if (state_.sampler) return state_.sampler->at(log_probs, vocab_size, position);
   const float* best = std::max_element(log_probs, log_probs + vocab_size);
   return {static_cast<int32_t>(best - log_probs), *best};
 }

@@ -23,11 +23,11 @@ class CachedPaths {
   void start(int32_t row, const std::vector<int32_t>& source_ids);
   void release(int32_t row);
 
-  // Asks for at most `counts` tokens behind each path, which a sampler chooses where a path has
+  // Asks for at most `counts` tokens after each path, which a sampler chooses where a path has
   // one. Throws std::invalid_argument for a row that is free, an id outside of the vocabulary, and
   // for other than one count a path.
   void ask(const std::vector<Path>& paths, const std::vector<int32_t>& counts);
-  // A tree behind each path that was asked.
+  // A tree after each requested path.
   const std::vector<DraftTree>& trees() const { return trees_; }
 
   const TokenTree& tree() const { return tree_; }
@@ -44,45 +44,45 @@ class CachedPaths {
     int32_t begin = 0;  // of what is staged of it
     bool live = false;
   };
-  struct Asked {
+  struct PathState {
     Lane lane;
     int32_t row = 0, count = 0;
     size_t begin = 0;              // tokens that were given
     std::vector<int32_t> pending;  // of them: nodes to evaluate
     std::optional<Sampler> sampler;
-    DraftTree drafts;                 // what stands behind the path in this round
+    DraftTree drafts;                 // what stands after the path in this round
     int32_t last = DraftTree::kRoot;  // of the tree's chain
   };
-  // Chooses the tokens behind a path: what its sampler draws, or the likeliest. Notes in `tree`
+  // Chooses the tokens after a path: what its sampler draws, or the likeliest. Notes in `tree`
   // what was drawn to be refused by its probability.
   class Chooser {
    public:
-    Chooser(const Asked& asked, const SpecialIds& special, DraftTree& tree);
+    Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree);
     Drawn operator()(const float* log_probs, int32_t vocab_size, uint32_t position);
 
    private:
-    const Asked& asked_;
+    const PathState& state_;
     DraftTree& tree_;
     std::optional<Rejection> rejection_;
   };
 
-  Query& query(const Asked& asked) { return rows_[static_cast<size_t>(asked.row)]; }
+  Query& query(const PathState& state) { return rows_[static_cast<size_t>(state.row)]; }
   // What every round begins with: stages the nodes of paths that are not evaluated yet, and the
-  // last one of each. Then what stands behind, then submit().
+  // last one of each. Then what stands after, then submit().
   void stage();
   void submit();
 
   std::shared_ptr<const GuessModel> model_;
   TokenTree tree_;
   std::vector<Query> rows_;
-  std::vector<Asked> asked_;
-  std::vector<DraftTree> trees_;  // by path that was asked
+  std::vector<PathState> states_;
+  std::vector<DraftTree> trees_;  // by requested path
 
  private:
   Query& live_row(int32_t row);
   // The deepest node that is known of a path.
   int32_t known(const Query& query, const std::vector<int32_t>& token_ids) const;
-  void add_rest(Query& query, Asked& asked, int32_t node);
+  void add_rest(Query& query, PathState& state, int32_t node);
 };
 
 }  // namespace molspec

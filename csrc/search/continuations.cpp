@@ -27,11 +27,11 @@ void Continuations::start(int32_t row, const std::vector<int32_t>& source_ids) {
 
 std::vector<Path> Continuations::paths() const {
   std::vector<Path> out;
-  for (const Asked& asked : asked_) {
-    if (!asked.lane.live || drafters_[static_cast<size_t>(asked.row)]) continue;
+  for (const PathState& state : states_) {
+    if (!state.lane.live || drafters_[static_cast<size_t>(state.row)]) continue;
     out.push_back(
-        {asked.row, asked.lane.token_ids, asked.lane.log_prob, tree_.parent(asked.lane.node)});
-    if (asked.sampler) out.back().sampler = asked.sampler->of_drafter();
+        {state.row, state.lane.token_ids, state.lane.log_prob, tree_.parent(state.lane.node)});
+    if (state.sampler) out.back().sampler = state.sampler->of_drafter();
   }
   return out;
 }
@@ -44,52 +44,52 @@ void Continuations::plan(const std::vector<DraftTree>& proposed) {
                                 ", one a path");
   stage();
   size_t next = 0;
-  for (Asked& asked : asked_) {
-    if (!asked.lane.live) continue;
-    const auto& token_ids = asked.lane.token_ids;
-    if (Drafter* drafter = drafters_[static_cast<size_t>(asked.row)].get()) {
-      drafter->propose(token_ids.data(), static_cast<int>(token_ids.size()), asked.drafts);
+  for (PathState& state : states_) {
+    if (!state.lane.live) continue;
+    const auto& token_ids = state.lane.token_ids;
+    if (Drafter* drafter = drafters_[static_cast<size_t>(state.row)].get()) {
+      drafter->propose(token_ids.data(), static_cast<int>(token_ids.size()), state.drafts);
     } else {
-      asked.drafts = admitted(proposed[next++], model_->roles());
+      state.drafts = admitted(proposed[next++], model_->roles());
     }
-    const auto end = static_cast<int32_t>(asked.begin) + asked.count;
-    query(asked).nodes->stage(asked.lane.node, asked.drafts, end);
+    const auto end = static_cast<int32_t>(state.begin) + state.count;
+    query(state).nodes->stage(state.lane.node, state.drafts, end);
   }
   submit();
 }
 
 bool Continuations::advance(const float* log_probs, int32_t vocab_size) {
   bool done = true;
-  for (size_t i = 0; i < asked_.size(); ++i) {
-    Asked& asked = asked_[i];
-    if (!asked.lane.live) continue;
-    const float* rows = log_probs + int64_t{query(asked).begin} * vocab_size;
-    Chooser chooser(asked, model_->roles().special(), trees_[i]);
+  for (size_t i = 0; i < states_.size(); ++i) {
+    PathState& state = states_[i];
+    if (!state.lane.live) continue;
+    const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
+    Chooser chooser(state, model_->roles().special(), trees_[i]);
     const auto choose = [&](const Lane& lane, const float* row) {
       return chooser(row, vocab_size, static_cast<uint32_t>(lane.token_ids.size()));
     };
-    query(asked).nodes->advance(asked.lane, rows, vocab_size, asked.count, choose);
-    note(asked, trees_[i], rows, vocab_size);
-    done &= !asked.lane.live;
+    query(state).nodes->advance(state.lane, rows, vocab_size, state.count, choose);
+    note(state, trees_[i], rows, vocab_size);
+    done &= !state.lane.live;
   }
   return done;
 }
 
 // What a round has added to a lane.
-void Continuations::note(Asked& asked, DraftTree& tree, const float* log_probs,
+void Continuations::note(PathState& state, DraftTree& tree, const float* log_probs,
                          int32_t vocab_size) {
   const int32_t eos = model_->roles().special().eos;
-  const Lane& lane = asked.lane;
+  const Lane& lane = state.lane;
   size_t at = lane.token_ids.size() - (lane.rows.size() - static_cast<size_t>(lane.finished));
   for (const int32_t index : lane.rows) {
     const float* row = log_probs + int64_t{index} * vocab_size;
-    const int32_t parent = asked.last;
+    const int32_t parent = state.last;
     const float before = tree.log_prob(parent);
     const int32_t chosen = at < lane.token_ids.size() ? lane.token_ids[at++] : eos;
     const auto add = [&](int32_t token_id) {
       return tree.add(token_id, parent, before + std::min(row[token_id], 0.0F));
     };
-    if (chosen != eos) asked.last = add(chosen);
+    if (chosen != eos) state.last = add(chosen);
     if (width_ == 1 || !tree.drawn_from.empty()) continue;
     best_tokens(row, vocab_size, width_, likeliest_);
     for (const Candidate& other : likeliest_)

@@ -30,7 +30,7 @@ class Continuations : public CachedPaths {
   bool advance(const float* log_probs, int32_t vocab_size);
 
  private:
-  void note(Asked& asked, DraftTree& tree, const float* log_probs, int32_t vocab_size);
+  void note(PathState& state, DraftTree& tree, const float* log_probs, int32_t vocab_size);
 
   DrafterOptions drafts_;
   int32_t width_;

@@ -10,7 +10,7 @@
 namespace molspec {
 
 struct Hypothesis {
-  std::vector<int32_t> token_ids;  // behind BOS; EOS, where there is one, is not among them
+  std::vector<int32_t> token_ids;  // after BOS; EOS, where there is one, is not among them
   double log_prob = 0.0;           // natural log, sum over the tokens and EOS
   bool finished = false;           // EOS was reached
   // Of samples that all differ: how probably it is among so many of them.

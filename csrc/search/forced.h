@@ -1,4 +1,4 @@
-// Forced decoding: the target is given, and only how probable the model finds it is asked. All of
+// Forced decoding: the target is given, and only its probability is computed. All of
 // it goes through the decoder in one pass, as a draft that is known to be wanted. The sum is that
 // of greedy and beam search, to the bit: float64, in the order of the tokens.
 

@@ -1,9 +1,9 @@
 // Greedy decoding, speculative or not: Andronov et al., J. Cheminform. 2025, "Speculative greedy
 // decoding", with drafts merged into one tree.
 //
-// Lossless (rules/argmax.h) but where relaxed verification is asked for (rules/relaxed.h).
+// Lossless (rules/argmax.h) but where relaxed verification is requested (rules/relaxed.h).
 //
-// Each round verifies the drafts behind the last emitted token; the accepted ones and the model's
+// Each round verifies the drafts after the last emitted token; the accepted ones and the model's
 // next token are emitted.
 
 #pragma once
@@ -35,16 +35,16 @@ class GreedySearch final : public Search {
   };
   void note_drafts(const DraftTree& drafts);
   void finish(bool numbers);
-  // Gives back the drafts that are not on path_ and puts the last emitted token behind it.
+  // Gives back the drafts that are not on path_ and puts the last emitted token after it.
   void keep_path();
 
   GreedySpec spec_;
   std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
   Answer answer_;
   std::vector<int32_t> token_ids_;  // emitted
-  // Staged: the last emitted token, then the drafts behind it; parents as indices in slots_.
+  // Staged: the last emitted token, then the drafts after it; parents as indices in slots_.
   std::vector<int32_t> slots_, parents_;
-  std::vector<float> own_;     // by staged draft: its log-prob behind its parent, to its drafter
+  std::vector<float> own_;     // by staged draft: its log-prob after its parent, to its drafter
   std::vector<int32_t> path_;  // evaluated nodes that the model confirmed, as indices in slots_
   DraftTree drafts_;
 };

@@ -28,8 +28,8 @@ int32_t Lanes::stage(int32_t node, const DraftTree& drafts, int32_t max_position
   int32_t count = 0;
   placed_.assign(static_cast<size_t>(drafts.size()), TokenTree::kNone);
   for (size_t i = 0; i < placed_.size(); ++i) {
-    const int32_t behind = drafts.parents[i];
-    const int32_t parent = behind == DraftTree::kRoot ? node : placed_[static_cast<size_t>(behind)];
+    const int32_t after = drafts.parents[i];
+    const int32_t parent = after == DraftTree::kRoot ? node : placed_[static_cast<size_t>(after)];
     if (parent == TokenTree::kNone || row_.tree->position(parent) + 1 >= max_position) continue;
     placed_[i] = child_or_new(parent, drafts.token_ids[i]);
     stage(placed_[i]);
@@ -48,7 +48,7 @@ void Lanes::keep(const std::vector<int32_t>& nodes) {
   nodes_.collect(*row_.tree, kept_);
 }
 
-void Lanes::cut_behind(int32_t node, int32_t token_id) {
+void Lanes::cut_after(int32_t node, int32_t token_id) {
   node = row_.tree->child(node, token_id);
   while (node != TokenTree::kNone) {
     const int32_t next = row_.tree->child(node, token_id);

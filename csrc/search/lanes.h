@@ -1,5 +1,5 @@
 // Sequences of one query that grow at once, each by a choice of its own, on shared nodes: where two
-// say the same they are one path of the tree, and a draft behind one serves the other. Each round
+// say the same they are one path of the tree, and a draft after one serves the other. Each round
 // verifies drafts as greedy decoding does (rules/argmax.h).
 
 #pragma once
@@ -15,7 +15,7 @@
 namespace molspec {
 
 struct Lane {
-  std::vector<int32_t> token_ids;   // behind BOS
+  std::vector<int32_t> token_ids;   // after BOS
   int32_t node = TokenTree::kNone;  // of the last token
   bool live = true;
   std::vector<int32_t> rows;  // of this round: the staged nodes that the lane went over
@@ -31,11 +31,11 @@ class Lanes {
 
   // Forgets everything; gives the node of BOS. The tree's row is empty.
   int32_t begin();
-  // The node of a token behind another.
+  // The node of a token after another.
   int32_t child_or_new(int32_t parent, int32_t token_id);
 
-  // The next step: a node whose parent is evaluated or staged, once however often it is asked for.
-  // Then drafts behind it, but none behind which no token may follow; gives how many.
+  // The next step: a node whose parent is evaluated or staged, once however often it is requested.
+  // Then drafts after it, but none after which no token may follow; gives how many.
   void unstage();
   void stage(int32_t node);
   int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position);
@@ -51,8 +51,8 @@ class Lanes {
                   const Choose& choose);
   // Gives back the nodes that none of these has before it.
   void keep(const std::vector<int32_t>& nodes);
-  // Gives back the chain of one token behind a node.
-  void cut_behind(int32_t node, int32_t token_id);
+  // Gives back the chain of one token after a node.
+  void cut_after(int32_t node, int32_t token_id);
 
  private:
   template <typename Choose>

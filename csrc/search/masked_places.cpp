@@ -18,44 +18,44 @@ MaskedPlaces::MaskedPlaces(int32_t row_count, std::shared_ptr<const GuessModel> 
 void MaskedPlaces::plan() {
   stage();
   const int32_t mask = model_->roles().special().pad;
-  for (Asked& asked : asked_) {
-    if (!asked.lane.live) continue;
+  for (PathState& state : states_) {
+    if (!state.lane.live) continue;
     DraftTree masks;
-    for (int32_t i = 0; i + 1 < asked.count; ++i) masks.add(mask, i - 1, 0);
-    const auto end = static_cast<int32_t>(asked.begin) + asked.count;
-    query(asked).nodes->stage(asked.lane.node, masks, end);
+    for (int32_t i = 0; i + 1 < state.count; ++i) masks.add(mask, i - 1, 0);
+    const auto end = static_cast<int32_t>(state.begin) + state.count;
+    query(state).nodes->stage(state.lane.node, masks, end);
   }
   submit();
 }
 
 void MaskedPlaces::advance(const float* log_probs, int32_t vocab_size) {
   const SpecialIds& special = model_->roles().special();
-  for (size_t i = 0; i < asked_.size(); ++i) {
-    const Asked& asked = asked_[i];
-    if (!asked.lane.live) continue;
-    const float* rows = log_probs + int64_t{query(asked).begin} * vocab_size;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const PathState& state = states_[i];
+    if (!state.lane.live) continue;
+    const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
     places_.clear();
-    int32_t node = asked.lane.node;
-    for (int32_t place = 0; place < asked.count; ++place) {
-      places_.push_back(rows + int64_t{query(asked).nodes->row_of(node)} * vocab_size);
+    int32_t node = state.lane.node;
+    for (int32_t place = 0; place < state.count; ++place) {
+      places_.push_back(rows + int64_t{query(state).nodes->row_of(node)} * vocab_size);
       node = tree_.child(node, special.pad);
     }
-    if (asked.sampler) {
-      draw(asked, vocab_size, trees_[i]);
+    if (state.sampler) {
+      draw(state, vocab_size, trees_[i]);
     } else {
       place_trees_.draft(places_, vocab_size, special, trees_[i]);
     }
   }
-  // The MASKs are given back: what goes on behind a path are its tokens.
-  for (Asked& asked : asked_)
-    if (asked.lane.live) query(asked).nodes->cut_behind(asked.lane.node, special.pad);
+  // The MASKs are given back: what goes on after a path are its tokens.
+  for (PathState& state : states_)
+    if (state.lane.live) query(state).nodes->cut_after(state.lane.node, special.pad);
 }
 
-void MaskedPlaces::draw(const Asked& asked, int32_t vocab_size, DraftTree& tree) const {
+void MaskedPlaces::draw(const PathState& state, int32_t vocab_size, DraftTree& tree) const {
   const SpecialIds& special = model_->roles().special();
-  Chooser chooser(asked, special, tree);
+  Chooser chooser(state, special, tree);
   int32_t last = DraftTree::kRoot;
-  auto position = static_cast<uint32_t>(asked.begin);
+  auto position = static_cast<uint32_t>(state.begin);
   for (const float* row : places_) {
     const Drawn drawn = chooser(row, vocab_size, position++);
     if (!(drawn.log_prob == drawn.log_prob) || special.holds(drawn.token_id)) return;

@@ -1,7 +1,7 @@
 // Guesses the next tokens of paths of many queries all at once: a Spec-Drafter (Xia et al., EMNLP
 // Findings 2023). Behind each path stand MASKs, nodes of the token PAD, which a decoder never reads
-// otherwise: behind the path's last node the next token is guessed, behind each MASK the one that
-// follows. No node sees those behind it, so what is evaluated of a path stays.
+// otherwise: after the path's last node the next token is guessed, after each MASK the one that
+// follows. No node sees those after it, so what is evaluated of a path stays.
 //
 // A call is ask(), plan(), one step of the decoder, advance(), and then trees().
 
@@ -28,7 +28,7 @@ class MaskedPlaces : public CachedPaths {
   void advance(const float* log_probs, int32_t vocab_size);
 
  private:
-  void draw(const Asked& asked, int32_t vocab_size, DraftTree& tree) const;
+  void draw(const PathState& state, int32_t vocab_size, DraftTree& tree) const;
 
   PlaceTrees place_trees_;
   std::vector<const float*> places_;  // of one path: its log-probs

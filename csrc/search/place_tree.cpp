@@ -7,7 +7,7 @@
 namespace molspec {
 namespace {
 
-// Tokens of a place that may become nodes behind one node: the special ones are left out of these.
+// Tokens of a place that may become nodes after one node: the special ones are left out of these.
 constexpr int32_t kMostSiblings = 8;
 
 }  // namespace

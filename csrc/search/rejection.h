@@ -1,7 +1,7 @@
 // Rejection sampling: a draft is kept with the probability that makes what is kept, and what is
 // drawn where nothing is, distributed as the model says. Leviathan, Kalman and Matias, ICML 2023,
 // "Fast inference from transformers via speculative decoding", algorithm 1; of several drafts
-// behind one token Miao et al., ASPLOS 2024, "SpecInfer", algorithm 2.
+// after one token Miao et al., ASPLOS 2024, "SpecInfer", algorithm 2.
 //
 // Unlike the argmax of noisy log-probs (rules/noise.h) the sample depends on what was drafted; its
 // distribution does not.
@@ -16,14 +16,14 @@
 
 namespace molspec {
 
-// Chooses the tokens of one sample behind the drafts of a round.
+// Chooses the tokens of one sample after the drafts of a round.
 class Rejection {
  public:
   // left_out: tokens that are never drawn, where what is drawn is drafted for another model.
   Rejection(const Sampler& sampler, const DraftTree& drafts, const SpecialIds* left_out = nullptr)
       : sampler_(sampler), drafts_(drafts), left_out_(left_out) {}
 
-  // The token behind a path of `position` tokens, which ends with what the last call gave. Its
+  // The token after a path of `position` tokens, which ends with what the last call gave. Its
   // log-prob is the model's own: NaN where the model's are no numbers, and where most of the
   // probability is that of tokens that are left out.
   Drawn at(const float* log_probs, int32_t vocab_size, uint32_t position);

@@ -34,7 +34,7 @@ class SampleSearch final : public Search {
   std::vector<Sampler> samplers_;                   // of the lanes
   std::vector<int32_t> live_;                       // scratch
   std::vector<const DraftTree*> drafts_;            // of the lanes, in this round
-  std::unordered_map<int32_t, DraftTree> drafted_;  // own drafts behind a node
+  std::unordered_map<int32_t, DraftTree> drafted_;  // own drafts after a node
 };
 
 }  // namespace molspec

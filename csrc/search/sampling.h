@@ -34,7 +34,7 @@ struct Drawn {
   float log_prob;  // the model's own; NaN where its log-probs are no numbers
 };
 
-// The tokens that may be drawn behind a row of log-probs, likeliest first where there is a filter,
+// The tokens that may be drawn after a row of log-probs, likeliest first where there is a filter,
 // else by id; none where the row's greatest is no finite number. NaN is passed over.
 void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampling,
               std::vector<Tempered>& out);
@@ -45,10 +45,10 @@ class Sampler {
   // rejects: drafts are kept or refused by their probability (rejection.h).
   Sampler(const Sampling& sampling, uint64_t query, uint32_t sample, bool rejects = false)
       : sampling_(sampling),
-        noise_(Noise::of(sampling.seed, query).behind(sample)),
+        noise_(Noise::of(sampling.seed, query).after(sample)),
         rejects_(rejects) {}
 
-  // The token behind a path of `position` tokens.
+  // The token after a path of `position` tokens.
   Drawn at(const float* log_probs, int32_t vocab_size, uint32_t position) const;
 
   // What draws for a model that drafts: with the same noise it agrees most often; drafts that may

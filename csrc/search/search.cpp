@@ -11,8 +11,8 @@ void Search::place(const DraftTree& drafts, int32_t max_length, std::vector<int3
   const auto last = static_cast<int32_t>(slots.size()) - 1;
   placed_.assign(static_cast<size_t>(drafts.size()), kLeftOut);
   for (size_t i = 0; i < placed_.size(); ++i) {
-    const int32_t behind = drafts.parents[i];
-    const int32_t parent = behind == DraftTree::kRoot ? last : placed_[static_cast<size_t>(behind)];
+    const int32_t after = drafts.parents[i];
+    const int32_t parent = after == DraftTree::kRoot ? last : placed_[static_cast<size_t>(after)];
     if (parent == kLeftOut) continue;
     const int32_t slot = slots[static_cast<size_t>(parent)];
     if (row_.tree->position(slot) + 1 >= max_length) continue;

@@ -1,7 +1,7 @@
 // A search: how one query is decoded. Batch (batch.h) runs the searches of many together.
 //
 // A round is plan() -> one decoder_step over what was staged -> advance(). Drafts that a search
-// does not make itself come from outside: paths() says behind which hypotheses, plan() takes them.
+// does not make itself come from outside: paths() says after which hypotheses, plan() takes them.
 
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace molspec {
 
-// A live hypothesis behind which something may be drafted.
+// A live hypothesis after which something may be drafted.
 struct Path {
   int32_t row;
-  std::vector<int32_t> token_ids;  // behind BOS
+  std::vector<int32_t> token_ids;  // after BOS
   double log_prob;                 // of them, natural log
   // Behind which the last of them was chosen: its hidden state is the newest there is. kNone at
   // BOS.
@@ -76,9 +76,9 @@ class Search {
   }
   // The path to a node.
   Path path(int32_t node, double log_prob) const;
-  // Puts drafts behind `last` into the tree, in their order: slots and parents (as indices in
+  // Puts drafts after `last` into the tree, in their order: slots and parents (as indices in
   // `slots`) are appended. A draft is worth a row only where a token may still follow it; what is
-  // behind one that is left out is left out too.
+  // after one that is left out is left out too.
   void place(const DraftTree& drafts, int32_t max_length, std::vector<int32_t>& slots,
              std::vector<int32_t>& parents);
   // By draft: where the last place() put it in `slots`, or kLeftOut.

@@ -1,5 +1,5 @@
-// What is asked of the search of one query: plain values. The host makes a search of them, a device
-// its rounds.
+// The specification of the search of one query: plain values. The host makes a search of them, a
+// device its rounds.
 
 #pragma once
 
@@ -32,7 +32,7 @@ struct GreedySpec : SearchSpec {
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
-// What every beam search is asked for.
+// Options of every beam search.
 struct ListSpec : SearchSpec {
   int32_t beam_size;
   int32_t n_best;
@@ -90,7 +90,7 @@ struct SampleSpec : SearchSpec {
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
-// The target is given, and only its log-prob is asked for.
+// The target is given, and only its log-prob is computed.
 struct ForcedSpec : SearchSpec {
   void check() const override {}
   std::unique_ptr<Search> search(const Row& row) const override;

@@ -35,13 +35,13 @@ void SpeculativeBeamSearch::start(const std::vector<int32_t>& source_ids) {
 void SpeculativeBeamSearch::paths(std::vector<Path>& out) const {
   if (drafter_) return;
   for (const BeamEntry& entry : beam_)
-    if (goes_on(entry)) out.push_back(path(entry.node, entry.log_prob));
+    if (continues(entry)) out.push_back(path(entry.node, entry.log_prob));
 }
 
 void SpeculativeBeamSearch::plan(const DraftTree* proposed) {
   staged_.clear();
   for (const BeamEntry& entry : beam_) {
-    if (!goes_on(entry)) continue;
+    if (!continues(entry)) continue;
     if (drafter_) {
       const std::vector<int32_t> token_ids = row_.tree->path(entry.node);
       drafter_->propose(token_ids.data(), static_cast<int>(token_ids.size()), drafts_);
@@ -73,7 +73,7 @@ bool SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size) 
   auto staged = staged_.begin();
   for (size_t i = 0; i < beam_.size() && numbers; ++i) {
     const auto rank = static_cast<int32_t>(i);
-    if (!goes_on(beam_[i])) {
+    if (!continues(beam_[i])) {
       carry(rank);
       continue;
     }
@@ -85,7 +85,7 @@ bool SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size) 
     ++staged;
   }
   select();
-  if (std::any_of(beam_.begin(), beam_.end(), [&](const BeamEntry& e) { return goes_on(e); })) {
+  if (std::any_of(beam_.begin(), beam_.end(), [&](const BeamEntry& e) { return continues(e); })) {
     nodes_.collect(*row_.tree, beam_);
     return false;
   }

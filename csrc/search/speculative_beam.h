@@ -5,7 +5,7 @@
 // Behind every hypothesis that goes on all drafts are scored. A draft token is accepted by
 // rules/nucleus.h where the model has numbers for what follows it; the draft with most accepted
 // tokens is kept, the first of equals. Its leaves: at each accepted position the likeliest tokens
-// but the draft's own, behind the last accepted token all of them. The best leaves of all
+// but the draft's own, after the last accepted token all of them. The best leaves of all
 // hypotheses, of unequal lengths, are the next beam.
 //
 // Unlike the published code, a query's drafts and lists never depend on what else is in the batch,
@@ -38,11 +38,11 @@ class SpeculativeBeamSearch final : public Search {
     std::vector<int32_t> parents;  // indices in slots
   };
 
-  bool goes_on(const BeamEntry& entry) const { return entry.goes_on(spec_.max_length); }
+  bool continues(const BeamEntry& entry) const { return entry.continues(spec_.max_length); }
   double score(double log_prob, int32_t length) const {
     return beam_score(log_prob, length, spec_.length_penalty);
   }
-  // Whether the model's log-probs behind a node, and behind all last tokens, are numbers.
+  // Whether the model's log-probs after a node, and after all last tokens, are numbers.
   static bool has_numbers(const float* row, int32_t vocab_size);
   bool has_numbers(const float* log_probs, int32_t vocab_size, const std::vector<Staged>& staged);
   void plan_hypothesis(const BeamEntry& entry, const DraftTree& drafts);

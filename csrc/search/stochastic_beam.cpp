@@ -35,7 +35,7 @@ bool noisier(const NoisyToken& left, const NoisyToken& right) {
 
 void StochasticBeamSearch::start(const std::vector<int32_t>& source_ids) {
   BeamSearch::start(source_ids);
-  lists_.beam.front().log_prob = of_query().behind(0, 1).gumbel(0, 0);
+  lists_.beam.front().log_prob = of_query().after(0, 1).gumbel(0, 0);
 }
 
 // Of the path alone: whoever reaches it, in whatever round, draws the same.
@@ -43,7 +43,7 @@ Noise StochasticBeamSearch::noise(int32_t slot) const {
   const int32_t parent = row_.tree->parent(slot);
   if (parent == TokenTree::kNone) return of_query();
   const Noise before = note(parent).evaluated ? note(parent).noise : noise(parent);
-  return before.behind(static_cast<uint32_t>(row_.tree->token_id(slot)));
+  return before.after(static_cast<uint32_t>(row_.tree->token_id(slot)));
 }
 
 void StochasticBeamSearch::remember(int32_t slot, const float* log_probs, int32_t vocab_size) {
@@ -51,7 +51,7 @@ void StochasticBeamSearch::remember(int32_t slot, const float* log_probs, int32_
   node.noise = noise(slot);
   const int32_t parent = row_.tree->parent(slot);
   node.log_probs =
-      parent == TokenTree::kNone ? PathLogProbs{} : behind(parent, row_.tree->token_id(slot));
+      parent == TokenTree::kNone ? PathLogProbs{} : after(parent, row_.tree->token_id(slot));
   tempered(log_probs, vocab_size, sampling_, tempered_);
   node.noisy.clear();
   for (const Tempered& token : tempered_) {
@@ -65,7 +65,7 @@ void StochasticBeamSearch::remember(int32_t slot, const float* log_probs, int32_
     node.best.push_back({token.token_id, log_probs[token.token_id]});
 }
 
-PathLogProbs StochasticBeamSearch::behind(int32_t slot, int32_t token_id) const {
+PathLogProbs StochasticBeamSearch::after(int32_t slot, int32_t token_id) const {
   const Note& node = note(slot);
   for (size_t i = 0; i < node.noisy.size(); ++i)
     if (node.noisy[i].token_id == token_id)
@@ -79,7 +79,7 @@ double StochasticBeamSearch::drawn_log_prob(int32_t slot) {
   const int32_t parent = row_.tree->parent(slot);
   if (parent == TokenTree::kNone) return 0;
   const int32_t token_id = row_.tree->token_id(slot);
-  if (note(parent).evaluated) return behind(parent, token_id).drawn;
+  if (note(parent).evaluated) return after(parent, token_id).drawn;
   guess(parent);
   for (const NoisyToken& token : note(parent).noisy)
     if (token.token_id == token_id) return drawn_log_prob(parent) + token.drawn_log_prob;
@@ -123,7 +123,7 @@ double StochasticBeamSearch::own_log_prob(const BeamEntry& entry) const {
   const int32_t parent = row_.tree->parent(entry.node);
   if (note(entry.node).evaluated || parent == TokenTree::kNone)
     return note(entry.node).evaluated ? note(entry.node).log_probs.own : 0;
-  return behind(parent, row_.tree->token_id(entry.node)).own;
+  return after(parent, row_.tree->token_id(entry.node)).own;
 }
 
 void StochasticBeamSearch::finish() {
@@ -134,8 +134,8 @@ void StochasticBeamSearch::finish() {
     const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
     const int32_t last = entry.node;
     const PathLogProbs path = entry.finished
-                                  ? behind(last, row_.eos())
-                                  : behind(row_.tree->parent(last), row_.tree->token_id(last));
+                                  ? after(last, row_.eos())
+                                  : after(row_.tree->parent(last), row_.tree->token_id(last));
     decoded_.hypotheses.push_back(
         {row_.tree->path(last), path.own, entry.finished != 0, inclusion(path.drawn, threshold)});
   }

@@ -29,10 +29,10 @@ class StochasticBeamSearch final : public BeamSearch {
   double own_log_prob(const BeamEntry& entry) const override;
   void finish() override;
 
-  Noise of_query() const { return Noise::of(sampling_.seed, query_key_).behind(0, 1); }
+  Noise of_query() const { return Noise::of(sampling_.seed, query_key_).after(0, 1); }
   Noise noise(int32_t slot) const;
-  // Of the path with a token behind an evaluated node, one of its best.
-  PathLogProbs behind(int32_t slot, int32_t token_id) const;
+  // Of the path with a token after an evaluated node, one of its best.
+  PathLogProbs after(int32_t slot, int32_t token_id) const;
   // Of the path to a node; guessed where it, and nodes before it, are not evaluated.
   double drawn_log_prob(int32_t slot);
   void guess(int32_t slot);

@@ -26,9 +26,9 @@ class TokenTree {
 
   explicit TokenTree(int32_t query_count) : queries_(static_cast<size_t>(query_count)) {}
 
-  // A new node behind `parent`, or BOS of a query where parent is kNone.
+  // A new node after `parent`, or BOS of a query where parent is kNone.
   int32_t add(int32_t query, int32_t parent, int32_t token_id);
-  // Gives back one slot. The nodes behind it must go too, before the next `add`.
+  // Gives back one slot. The nodes after it must go too, before the next `add`.
   void remove(int32_t slot);
   // Gives back all slots of a query.
   void clear(int32_t query);
@@ -38,10 +38,10 @@ class TokenTree {
   int32_t position(int32_t slot) const { return node(slot).position; }
   // The tokens of the path to a node, without BOS.
   std::vector<int32_t> path(int32_t slot) const;
-  // The nodes behind `slot`, or kNone: the first, and the next one of the same parent.
+  // The nodes after `slot`, or kNone: the first, and the next one of the same parent.
   int32_t first_child(int32_t slot) const { return node(slot).first_child; }
   int32_t next_sibling(int32_t slot) const { return node(slot).next_sibling; }
-  // The node of a token behind `slot`, or kNone.
+  // The node of a token after `slot`, or kNone.
   int32_t child(int32_t slot, int32_t token_id) const;
   // Blocks that the cache must have for all slots in use.
   int32_t block_count() const { return static_cast<int32_t>(nodes_.size()) / kBlockPositions; }

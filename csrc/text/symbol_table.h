@@ -41,7 +41,7 @@ struct SymbolTable {
   int32_t vocab_size;
   SpecialIds special;
 
-  // Tokens keep their ids; behind them come "open" and "close the r-th youngest", r = 0, 1, ...
+  // Tokens keep their ids; after them come "open" and "close the r-th youngest", r = 0, 1, ...
   MOLSPEC_ANYWHERE int32_t alphabet_size() const {
     return open_symbol() + 1 + OpenRings::kCapacity;
   }

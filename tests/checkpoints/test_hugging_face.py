@@ -34,7 +34,7 @@ QUERIES = ["CCO", "c1cc[nH]c1", "C(Cl)(Br)=O"]
 
 
 def template(*ids: int) -> dict[str, Any]:
-    """A post-processor that puts ids around a text, the last one behind it."""
+    """A post-processor that puts ids around a text, the last one after it."""
     around = [{"SpecialToken": {"id": str(index)}} for index in ids]
     return {
         "type": "TemplateProcessing",
@@ -195,9 +195,9 @@ def test_sources_are_wrapped_as_the_tokenizer_does_it(tmp_path: Path, kind: str)
 
 
 MISFIT: dict[str, tuple[Any, str]] = {
-    "other ids": (template(4, 17), r"puts the ids \[4\] before and \[17\] behind a text: expected"),
-    "too many": (template(0, 0, 2), r"puts the ids \[0, 0\] before and \[2\] behind a text"),
-    "BERT's": ({**ROBERTA, "cls": ["[CLS]", 3]}, r"puts the ids \[3\] before and \[2\] behind"),
+    "other ids": (template(4, 17), r"puts the ids \[4\] before and \[17\] after a text: expected"),
+    "too many": (template(0, 0, 2), r"puts the ids \[0, 0\] before and \[2\] after a text"),
+    "BERT's": ({**ROBERTA, "cls": ["[CLS]", 3]}, r"puts the ids \[3\] before and \[2\] after"),
     "another kind": ({"type": "ByteLevel"}, "tokenizer.json has a post_processor 'ByteLevel'"),
     "damage": ({"type": "BertProcessing"}, "tokenizer.json has a damaged post_processor"),
 }

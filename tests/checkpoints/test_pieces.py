@@ -43,7 +43,7 @@ def bpe() -> Tokenizer:
 
 
 def unigram() -> Tokenizer:
-    """As T5's: SentencePiece, EOS behind a text."""
+    """As T5's: SentencePiece, EOS after a text."""
     tokenizer = Tokenizer(kinds.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
@@ -188,7 +188,7 @@ def unfit(folder: Path, change: Any) -> None:
 
 UNFIT = {
     "tokenizer is none of the tokenizers library": lambda v: v["model"].update(type="Other"),
-    r"puts the ids \[1\] before and \[\] behind a text: expected bos_token_id": lambda v: v[
+    r"puts the ids \[1\] before and \[\] after a text: expected bos_token_id": lambda v: v[
         "post_processor"
     ].update(single=v["post_processor"]["single"][::-1]),
     "tokenizer has 101 tokens: expected at most 100": lambda v: v["model"]["vocab"].extend(

@@ -43,7 +43,7 @@ class FakeModel(Session):
     """Log-probs that depend on source and path alone: mostly copies, with ties."""
 
     #: Of all paths: behind so many the model has no numbers.
-    numberless = 0.0
+    is_non_finite = 0.0
 
     def __init__(self, rows: int) -> None:
         self._indices = [0] * rows
@@ -73,7 +73,7 @@ class FakeModel(Session):
     def _has_numbers(self, index: int, path: tuple[int, ...]) -> bool:
         if index == NAMELESS and len(path) > 2:
             return False
-        return random.Random(str(path)).random() >= self.numberless
+        return random.Random(str(path)).random() >= self.is_non_finite
 
     def _log_probs(self, index: int, path: tuple[int, ...]) -> Tensor:
         draw = random.Random(str((index, path)))

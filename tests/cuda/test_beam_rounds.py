@@ -88,7 +88,7 @@ def test_drafts_save_steps_and_change_no_list(cuda: Emulator, case: Case) -> Non
 def test_only_hypotheses_that_matter_must_have_numbers(cuda: Emulator, case: Case) -> None:
     plain = replace(case, steps=0, node_budget=0)
     host, device, standard = HostSession(4), DeviceSession(cuda, 4, BeamRounds, 1), HostSession(4)
-    host.numberless = device.numberless = standard.numberless = 0.2 / case.beam_size
+    host.is_non_finite = device.is_non_finite = standard.is_non_finite = 0.2 / case.beam_size
     expected, _ = run(host, case.spec(), 4)
     found, _ = run(device, case.spec(), 4)
     assert found == expected

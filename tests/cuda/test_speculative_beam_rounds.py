@@ -70,7 +70,7 @@ def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None
 @pytest.mark.parametrize("case", [CASES[2], CASES[3], CASES[5]], ids=str)
 def test_behind_no_numbers_nothing_is_accepted(cuda: Emulator, case: Case) -> None:
     host, device = HostSession(4), DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
-    host.numberless = device.numberless = 0.1
+    host.is_non_finite = device.is_non_finite = 0.1
     expected, _ = run(host, case.spec(), 4)
     found, _ = run(device, case.spec(), 4)
     assert found == expected

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import (
-    NO_NUMBERS,
+    NON_FINITE,
     STATES,
     Decoded,
     GuessModel,
@@ -177,7 +177,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
         head = answer["head"]
         statistics = SearchStatistics(**{name: int(head[name]) for name in _COUNTS})
         if head["state"] == NO_NUMBERS_STATE:
-            return Decoded(query=row, hypotheses=[], statistics=statistics, error=NO_NUMBERS)
+            return Decoded(query=row, hypotheses=[], statistics=statistics, error=NON_FINITE)
         return Decoded(query=row, hypotheses=self._hypotheses(answer), statistics=statistics)
 
     @abstractmethod
