@@ -22,6 +22,7 @@ from molspec.predictor import Model
 from molspec.results import Results
 from tests import tiny
 from tests.cuda.emulator import Emulator
+from tests.cuda.streams import Streams
 from tests.drafting.test_heads import with_heads
 
 
@@ -151,6 +152,42 @@ def test_heads_draft_from_states_on_the_device(cuda: Emulator, options: dict[str
     on_host, drafted, plain = found
     assert drafted == plain
     assert drafted.statistics.drafted_tokens == on_host.statistics.drafted_tokens > 0
+
+
+def test_a_drafter_s_stream_waits_for_hidden_states(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = Streams(monkeypatch)
+    engine = EmulatedEngine(cuda, torch.float32)
+    make = engine._make
+
+    def joined(query_count: int) -> Searches:
+        searches = make(query_count)
+        streams.join(searches.session)
+        return searches
+
+    monkeypatch.setattr(engine, "_make", joined)
+    model = Model(with_heads())
+    model.engine = engine
+    with streams:
+        model.predict(tiny.QUERIES[:2], drafter="heads", max_length=5)
+    assert streams.reads > 0
+    assert streams.faults == []
+
+
+def test_free_memory_decides_what_stays_on_a_device(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 1, cuda.ops, Recorder())
+    assert session.has_room(1 << 40)
+    size = 4 * session.cache(1).numel()
+    monkeypatch.setattr(session, "device", torch.device("cuda"))
+    free, pooled = 4 * size, 2 * size
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, 1 << 60))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 5 * pooled)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 4 * pooled)
+    assert session.has_room(3)
+    assert not session.has_room(3, 1)
 
 
 @pytest.mark.parametrize("options", ON_HOST, ids=str)

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import gc
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 
 import torch
+
+#: One capture at a time in the process: torch has one list of those under way.
+_CAPTURE = Lock()
+
+
+@contextmanager
+def _capturing() -> Iterator[None]:
+    """The process's only capture, in which no garbage is collected: it may own graphs."""
+    with _CAPTURE:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
 
 
 class Graphs:
@@ -21,16 +40,25 @@ class Graphs:
             if (graph := self._graphs.get(key)) is not None:
                 graph.replay()
                 return
-            work()  # loads the kernels: a capture must not
-            torch.cuda.current_stream().synchronize()
-            graph = torch.cuda.CUDAGraph()
-            # By default all captures of a process share a stream, which is of the device that
-            # captured first; and what another thread allocates meanwhile would break this one.
-            if self._stream is None:
-                self._stream = torch.cuda.Stream(self._device)
-            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+            with _capturing():
+                work()  # loads the kernels: a capture must not
+                torch.cuda.current_stream().synchronize()
+                self._graphs[key] = self._capture(work)
+
+    def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        # Not torch.cuda.graph, which waits for the device, which no thread may while another one
+        # captures, and empties torch's caches.
+        graph = torch.cuda.CUDAGraph()
+        if self._stream is None:
+            self._stream = torch.cuda.Stream(self._device)
+        with torch.cuda.stream(self._stream):
+            # What another thread allocates meanwhile would break a capture of another mode.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
                 work()
-            self._graphs[key] = graph
+            finally:
+                graph.capture_end()
+        return graph
 
     def mark(self) -> Callable[[], None]:
         """A function that waits until all that has been queued so far is done."""

@@ -86,11 +86,13 @@ class CudaSession:
         return torch.zeros(shape, dtype=torch.float32, device=self.device)
 
     def has_room(self, blocks: int, more: int = 0) -> bool:
-        """Whether a cache of so many blocks, and more bytes, leave three quarters of the memory."""
+        """Whether a cache of so many blocks, and more bytes, leave half of the free memory."""
         if self.device.type == "cpu":
             return True
         size = 4 * blocks * self.spec.decoder_layers * self._packed.block_size + more
-        return 4 * size <= torch.cuda.get_device_properties(self.device).total_memory
+        free, _ = torch.cuda.mem_get_info(self.device)
+        pooled = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return 2 * size <= free + pooled
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
@@ -167,9 +169,17 @@ class CudaSession:
         self._keeps_hidden_states = True
 
     def hidden_states(self, slots: Sequence[int]) -> Tensor:
-        """Last hidden states float32 [slot, d_model] of nodes that were kept, on the device."""
+        """Last hidden states float32 [slot, d_model] of nodes that were kept, on the device.
+
+        The caller's stream waits for them, and their memory lasts until that stream is done.
+        """
         with self.on_stream():
-            return self._hidden_states[self.send(host.integers(slots)).long()]
+            states = self._hidden_states[self.send(host.integers(slots)).long()]
+        if self._stream is not None:
+            current = torch.cuda.current_stream(self.device)
+            current.wait_stream(self._stream)
+            states.record_stream(current)
+        return states
 
     def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
         """Log-probabilities [at least node, vocab] after nodes int32 [node, 4].
