@@ -214,8 +214,8 @@ def head(flags: argparse.Namespace, runners: Sequence[Runner]) -> Iterator[str]:
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
     yield f"Ours: {machine.described(weights=weights)}; one thread,"
     yield f"{flags.device}, {flags.dtype}, batch 1 where no other is named, {flags.limit} queries"
-    yield "at most, other splits, other models. Speed-ups compare; milliseconds and accuracies do"
-    yield "not."
+    yield "at most (product: another split), other models. Speed-ups compare; milliseconds and"
+    yield "accuracies do not."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
