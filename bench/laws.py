@@ -34,6 +34,7 @@ import torch
 from torch import Tensor
 
 from molspec import checkpoints
+from molspec._native import Decoded
 from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import (
     AnyDrafter,
@@ -116,7 +117,9 @@ class Subject:
         model = self.models[dtype]
         max_length = options.length_limit(model.spec.max_positions)
         spec = search_spec(options, self._context, max_length)
-        scheduler = Scheduler(model.engine.session(batch_size), self._context.guess, batch_size)
+        scheduler: Scheduler[Decoded] = Scheduler(
+            model.engine.session(batch_size), self._context.guess, batch_size
+        )
         indices = {
             scheduler.add(SourceRequest(query.source, spec)): query.index for query in queries
         }
