@@ -1,8 +1,12 @@
-// What each part of molspec binds into the module `molspec._native`.
+// What each part of molspec binds into the module `molspec._native`, and structs by tables of their
+// fields.
 
 #pragma once
 
 #include <pybind11/pybind11.h>
+
+#include <type_traits>
+#include <utility>
 
 namespace molspec {
 
@@ -10,5 +14,46 @@ void bind_layouts(pybind11::module_& module);
 void bind_text(pybind11::module_& module);
 void bind_drafting(pybind11::module_& module);
 void bind_search(pybind11::module_& module);
+
+// A field that Python gives by its name, and one that it may leave as the struct has it.
+template <typename Struct, typename Value>
+struct Required {
+  using Type = Value;
+  const char* name;
+  Value Struct::* at;
+
+  pybind11::arg argument(const Struct& /*made*/) const { return pybind11::arg(name); }
+};
+template <typename Struct, typename Value>
+struct Optional {
+  using Type = Value;
+  const char* name;
+  Value Struct::* at;
+
+  pybind11::arg_v argument(const Struct& made) const { return pybind11::arg(name) = made.*at; }
+};
+template <typename Struct, typename Value>
+Required(const char*, Value Struct::*) -> Required<Struct, Value>;
+template <typename Struct, typename Value>
+Optional(const char*, Value Struct::*) -> Optional<Struct, Value>;
+
+template <typename Struct, typename = void>
+constexpr bool is_checked = false;
+template <typename Struct>
+constexpr bool is_checked<Struct, std::void_t<decltype(&Struct::check)>> = true;
+
+// Lets Python make a struct of its fields, which check() then may refuse, and read them.
+template <typename Struct, typename... Options, typename... Fields>
+auto bind_fields(pybind11::class_<Struct, Options...> bound, Fields... fields) {
+  bound.def(pybind11::init([fields...](typename Fields::Type... values) {
+              Struct made{};
+              ((made.*(fields.at) = std::move(values)), ...);
+              if constexpr (is_checked<Struct>) made.check();
+              return made;
+            }),
+            pybind11::kw_only(), fields.argument(Struct{})...);
+  (bound.def_readonly(fields.name, fields.at), ...);
+  return bound;
+}
 
 }  // namespace molspec

@@ -66,27 +66,22 @@ auto copy_text(const GuessModel& model, const Ids& source_ids) {
 void bind_options(py::module_& module) {
   py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>());
   py::class_<OutsideOptions>(module, "OutsideOptions").def(py::init<>());
-  py::class_<WindowOptions>(module, "WindowOptions")
-      .def(py::init([](int draft_length, int draft_count, bool even, bool dilution, bool smart) {
-             return WindowOptions{draft_length, draft_count, even, dilution, smart};
-           }),
-           py::kw_only(), py::arg("draft_length"), py::arg("draft_count"), py::arg("even"),
-           py::arg("dilution"), py::arg("smart"))
-      .def_readonly("draft_length", &WindowOptions::draft_length)
+  using Windows = WindowOptions;
+  bind_fields(py::class_<Windows>(module, "WindowOptions"),
+              Required{"draft_length", &Windows::draft_length},
+              Required{"draft_count", &Windows::draft_count}, Required{"even", &Windows::even},
+              Required{"dilution", &Windows::dilution}, Required{"smart", &Windows::smart})
       .def(
           "tree_limits",
-          [](const WindowOptions& options, int longest) {
+          [](const Windows& options, int longest) {
             const WindowTreeLimits limits = window_tree_limits(options, longest);
             return std::make_pair(limits.nodes, limits.entries);
           },
           py::arg("longest"));
-  py::class_<TreeOptions>(module, "TreeOptions")
-      .def(py::init([](int node_budget, int max_depth, float min_probability) {
-             return TreeOptions{node_budget, max_depth, min_probability};
-           }),
-           py::kw_only(), py::arg("node_budget"), py::arg("max_depth"), py::arg("min_probability"))
-      .def_readonly("node_budget", &TreeOptions::node_budget)
-      .def_readonly("max_depth", &TreeOptions::max_depth)
+  bind_fields(py::class_<TreeOptions>(module, "TreeOptions"),
+              Required{"node_budget", &TreeOptions::node_budget},
+              Required{"max_depth", &TreeOptions::max_depth},
+              Required{"min_probability", &TreeOptions::min_probability})
       .def_property_readonly("min_log_prob", &TreeOptions::min_log_prob);
   // The variant, as Python writes it.
   const py::object either = py::module_::import("operator").attr("or_");
@@ -185,10 +180,8 @@ void bind_drafting(py::module_& module) {
           py::kw_only(), py::arg("discount"), py::arg("min_gain"));
   py::class_<Drafter>(module, "NativeDrafter")
       .def(py::init([](const DrafterOptions& options, std::shared_ptr<GuessModel> model) {
-             check(options);
              if (std::holds_alternative<OutsideOptions>(options))
-               throw std::invalid_argument(
-                   "options are OutsideOptions: expected a native drafter's");
+               throw_invalid("options are OutsideOptions: expected a native drafter's");
              return make_drafter(options, std::move(model));
            }),
            py::arg("options"), py::arg("model").none(false))

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
-#include <stdexcept>
-#include <string>
 
 namespace molspec {
 
@@ -32,33 +29,31 @@ int32_t DraftTree::child(int32_t node, int32_t token) const {
 
 namespace {
 
-void require(bool holds, const char* array, size_t at, double value, const std::string& expected) {
-  if (holds) return;
-  std::ostringstream text;
-  text << "a proposed tree's " << array << "[" << at << "] is " << value << ": expected "
-       << expected;
-  throw std::invalid_argument(text.str());
+template <typename Value, typename... Expected>
+void check_entry(bool holds, const char* array, size_t at, Value value,
+                 const Expected&... expected) {
+  if (!holds)
+    throw_invalid("a proposed tree's ", array, "[", at, "] is ", value, ": expected ", expected...);
 }
 
 void check_drawn_from(const DraftTree& tree, const TokenRoles& roles) {
   const auto vocab_size = static_cast<size_t>(roles.vocab_size());
   const auto count = tree.token_ids.size();
   if (tree.drawn_from.size() != count * vocab_size)
-    throw std::invalid_argument("a proposed tree's drawn_from: expected [" + std::to_string(count) +
-                                ", " + std::to_string(vocab_size) + "]");
+    throw_invalid("a proposed tree's drawn_from: expected [", count, ", ", vocab_size, "]");
   for (size_t i = 0; i < count; ++i) {
     const auto before = static_cast<int64_t>(i) - 1;
-    require(tree.parents[i] == before, "parents", i, tree.parents[i],
-            std::to_string(before) + ", a chain, as it has drawn_from");
+    check_entry(tree.parents[i] == before, "parents", i, tree.parents[i], before,
+                ", a chain, as it has drawn_from");
     const double* row = tree.drawn_from.data() + i * vocab_size;
     double total = 0;
     for (size_t token = 0; token < vocab_size; ++token) {
       const bool may = !roles.special().holds(static_cast<int32_t>(token));
-      require(may ? row[token] >= 0 : row[token] == 0, "drawn_from", i, row[token],
-              "a probability, 0 of BOS, EOS, PAD and UNK");
+      check_entry(may ? row[token] >= 0 : row[token] == 0, "drawn_from", i, row[token],
+                  "a probability, 0 of BOS, EOS, PAD and UNK");
       total += row[token];
     }
-    require(std::abs(total - 1) < 1e-6, "drawn_from", i, total, "a sum of 1");
+    check_entry(std::abs(total - 1) < 1e-6, "drawn_from", i, total, "a sum of 1");
   }
 }
 
@@ -67,10 +62,9 @@ void check_drawn_from(const DraftTree& tree, const TokenRoles& roles) {
 DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
   const size_t count = proposed.token_ids.size();
   if (proposed.parents.size() != count || proposed.log_probs.size() != count)
-    throw std::invalid_argument("a proposed tree has " + std::to_string(count) + " token_ids, " +
-                                std::to_string(proposed.parents.size()) + " parents and " +
-                                std::to_string(proposed.log_probs.size()) +
-                                " log_probs: expected as many of each");
+    throw_invalid("a proposed tree has ", count, " token_ids, ", proposed.parents.size(),
+                  " parents and ", proposed.log_probs.size(),
+                  " log_probs: expected as many of each");
   constexpr float kSlack = 1e-4F;  // of rounding
   if (!proposed.drawn_from.empty()) check_drawn_from(proposed, roles);
   DraftTree tree;
@@ -78,12 +72,12 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
   for (size_t i = 0; i < count; ++i) {
     const int32_t token = proposed.token_ids[i], parent = proposed.parents[i];
     const float log_prob = proposed.log_probs[i];
-    require(token >= 0 && token < roles.vocab_size(), "token_ids", i, token,
-            "0 to " + std::to_string(roles.vocab_size() - 1));
-    require(parent >= DraftTree::kRoot && parent < static_cast<int32_t>(i), "parents", i, parent,
-            "-1 to " + std::to_string(static_cast<int64_t>(i) - 1));
-    require(log_prob <= proposed.log_prob(parent) + kSlack, "log_probs", i, log_prob,
-            "at most its parent's, " + std::to_string(proposed.log_prob(parent)));
+    check_entry(token >= 0 && token < roles.vocab_size(), "token_ids", i, token, "0 to ",
+                roles.vocab_size() - 1);
+    check_entry(parent >= DraftTree::kRoot && parent < static_cast<int32_t>(i), "parents", i,
+                parent, "-1 to ", static_cast<int64_t>(i) - 1);
+    check_entry(log_prob <= proposed.log_prob(parent) + kSlack, "log_probs", i, log_prob,
+                "at most its parent's, ", proposed.log_prob(parent));
     const int32_t before =
         parent == DraftTree::kRoot ? parent : places[static_cast<size_t>(parent)];
     if (before == DraftTree::kNone || roles.special().holds(token)) continue;
@@ -100,26 +94,6 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
   if (!proposed.drawn_from.empty())
     tree.drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
   return tree;
-}
-
-void check(const TreeOptions& options) {
-  if (options.node_budget < 1) {
-    throw std::invalid_argument("node_budget is " + std::to_string(options.node_budget) +
-                                ": expected at least 1");
-  }
-  if (options.max_depth < 1) {
-    throw std::invalid_argument("max_depth is " + std::to_string(options.max_depth) +
-                                ": expected at least 1");
-  }
-  if (!(options.min_probability >= 0 && options.min_probability < 1)) {
-    throw std::invalid_argument("min_probability is " + std::to_string(options.min_probability) +
-                                ": expected at least 0 and less than 1");
-  }
-}
-
-TreeDrafter::TreeDrafter(const TreeOptions& options)
-    : options_(options), min_log_prob_(options.min_log_prob()) {
-  check(options);
 }
 
 bool TreeDrafter::worse(const Entry& left, const Entry& right) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/require.h"
 #include "drafting/guess.h"
 
 namespace molspec {
@@ -54,16 +55,19 @@ struct TreeOptions {
   float min_probability;
 
   float min_log_prob() const { return std::log(min_probability); }
+  void check() const {
+    require(node_budget >= 1, "node_budget", node_budget, "at least 1");
+    require(max_depth >= 1, "max_depth", max_depth, "at least 1");
+    require(min_probability >= 0 && min_probability < 1, "min_probability", min_probability,
+            "at least 0 and less than 1");
+  }
 };
-
-// Throws std::invalid_argument, naming the option, where one makes no sense.
-void check(const TreeOptions& options);
 
 // Best-first expansion of a guess. One thread at a time; allocates nothing once it is warm.
 class TreeDrafter {
  public:
-  // Throws std::invalid_argument, naming the option, where one makes no sense.
-  explicit TreeDrafter(const TreeOptions& options);
+  explicit TreeDrafter(const TreeOptions& options)
+      : options_(options), min_log_prob_(options.min_log_prob()) {}
 
   // Replaces `out` with nodes after `state`. Depends on nothing else.
   void propose(const Guess& guess, const GuessState& state, DraftTree& out);

@@ -87,11 +87,6 @@ struct Maker {
 
 }  // namespace
 
-void check(const DrafterOptions& options) {
-  if (const auto* windows = std::get_if<WindowOptions>(&options)) check(*windows);
-  if (const auto* tree = std::get_if<TreeOptions>(&options)) check(*tree);
-}
-
 std::unique_ptr<Drafter> make_drafter(const DrafterOptions& options,
                                       std::shared_ptr<const GuessModel> model) {
   return std::visit(Maker{model}, options);

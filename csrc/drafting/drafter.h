@@ -29,9 +29,6 @@ struct NoDraftOptions {};
 struct OutsideOptions {};
 using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions, OutsideOptions>;
 
-// Throws std::invalid_argument, naming the option, where one makes no sense.
-void check(const DrafterOptions& options);
-
 // None for OutsideOptions.
 std::unique_ptr<Drafter> make_drafter(const DrafterOptions& options,
                                       std::shared_ptr<const GuessModel> model);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+
+#include "common/require.h"
 
 namespace molspec {
 namespace {
@@ -22,16 +23,11 @@ GuessModel::GuessModel(TokenRoles roles, std::shared_ptr<const NgramModel> ngram
       symbols_(roles_),
       ngram_(std::move(ngram)),
       rewrites_(ngram_->rewrites()) {
-  if (ngram_->alphabet_size() != alphabet_size(symbols_)) {
-    throw std::invalid_argument("n-gram model: its alphabet has " +
-                                std::to_string(ngram_->alphabet_size()) + " symbols: expected " +
-                                std::to_string(alphabet_size(symbols_)) + " for a vocabulary of " +
-                                std::to_string(roles_.vocab_size()) + " tokens");
-  }
-  if (ngram_->order() != Guess::kNgramOrder) {
-    throw std::invalid_argument("n-gram model: its order is " + std::to_string(ngram_->order()) +
-                                ": expected " + std::to_string(Guess::kNgramOrder));
-  }
+  if (ngram_->alphabet_size() != alphabet_size(symbols_))
+    throw_invalid("n-gram model: its alphabet has ", ngram_->alphabet_size(), " symbols: expected ",
+                  alphabet_size(symbols_), " for a vocabulary of ", roles_.vocab_size(), " tokens");
+  require(ngram_->order() == Guess::kNgramOrder, "n-gram model: its order", ngram_->order(),
+          Guess::kNgramOrder);
 }
 
 GuessModel::GuessModel(TokenRoles roles, bool rewrites)

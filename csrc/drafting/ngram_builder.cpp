@@ -4,8 +4,8 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
-#include <stdexcept>
 
+#include "common/require.h"
 #include "drafting/ngram.h"
 #include "drafting/ngram_file.h"
 
@@ -182,21 +182,14 @@ std::string write(const Node& root, int order, int alphabet_size, bool rewrites)
 
 NgramBuilder::NgramBuilder(int order, int alphabet_size)
     : order_(order), alphabet_size_(alphabet_size) {
-  if (order < 1 || order > NgramModel::kMaxOrder) {
-    throw std::invalid_argument("order is " + std::to_string(order) + ": expected 1 to " +
-                                std::to_string(NgramModel::kMaxOrder));
-  }
-  if (alphabet_size < 1 || alphabet_size > NgramModel::kMaxAlphabet) {
-    throw std::invalid_argument("alphabet_size is " + std::to_string(alphabet_size) +
-                                ": expected 1 to " + std::to_string(NgramModel::kMaxAlphabet));
-  }
+  require(order >= 1 && order <= NgramModel::kMaxOrder, "order", order, "1 to ",
+          NgramModel::kMaxOrder);
+  require(alphabet_size >= 1 && alphabet_size <= NgramModel::kMaxAlphabet, "alphabet_size",
+          alphabet_size, "1 to ", NgramModel::kMaxAlphabet);
 }
 
 uint16_t NgramBuilder::checked(int32_t symbol) const {
-  if (symbol < 0 || symbol >= alphabet_size_) {
-    throw std::invalid_argument("symbol is " + std::to_string(symbol) + ": expected 0 to " +
-                                std::to_string(alphabet_size_ - 1));
-  }
+  require(symbol >= 0 && symbol < alphabet_size_, "symbol", symbol, "0 to ", alphabet_size_ - 1);
   return static_cast<uint16_t>(symbol);
 }
 
@@ -209,11 +202,9 @@ void NgramBuilder::add(const int32_t* context, int context_length, int32_t symbo
 }
 
 std::string NgramBuilder::build(const NgramBuildOptions& options) const {
-  if (symbols_.empty()) throw std::invalid_argument("no observations to build a model from");
-  if (!(options.discount >= 0 && options.discount < 1)) {
-    throw std::invalid_argument("discount is " + std::to_string(options.discount) +
-                                ": expected at least 0 and less than 1");
-  }
+  if (symbols_.empty()) throw_invalid("no observations to build a model from");
+  require(options.discount >= 0 && options.discount < 1, "discount", options.discount,
+          "at least 0 and less than 1");
   const Observations observations{contexts_, symbols_, static_cast<size_t>(order_ - 1)};
   const Trainer trainer(options, static_cast<size_t>(alphabet_size_), observations);
   return write(*trainer.train(), order_, alphabet_size_, options.rewrites);

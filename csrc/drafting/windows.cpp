@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-#include <string>
 
 namespace molspec {
 namespace {
@@ -55,17 +53,6 @@ void add_windows(const std::vector<int32_t>& source, int start, int length, bool
 }
 
 }  // namespace
-
-void check(const WindowOptions& options) {
-  if (options.draft_length < 1) {
-    throw std::invalid_argument("draft_length is " + std::to_string(options.draft_length) +
-                                ": expected at least 1");
-  }
-  if (options.draft_count < 1) {
-    throw std::invalid_argument("draft_count is " + std::to_string(options.draft_count) +
-                                ": expected at least 1");
-  }
-}
 
 Drafts window_drafts(const int32_t* source_ids, int source_length, const TokenRoles& roles,
                      const WindowOptions& options) {
@@ -119,11 +106,6 @@ void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out)
     }
   }
   share_evenly(out);
-}
-
-SourceWindows::SourceWindows(const WindowOptions& options, const TokenRoles& roles)
-    : options_(options), roles_(&roles) {
-  check(options);
 }
 
 void SourceWindows::start(const int32_t* source_ids, int source_length) {

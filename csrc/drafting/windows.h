@@ -11,18 +11,20 @@
 namespace molspec {
 
 struct WindowOptions {
-  int draft_length = 10;
-  int draft_count = 23;
+  int draft_length;
+  int draft_count;
   // Spread the windows evenly over the source, as the published code does; else take the first.
-  bool even = true;
+  bool even;
   // Further drafts: every chosen window once more for each inner token, with that token left out.
-  bool dilution = false;
+  bool dilution;
   // Only windows that begin with the last generated token, which is then dropped.
-  bool smart = false;
-};
+  bool smart;
 
-// Throws std::invalid_argument, naming the option, where one makes no sense.
-void check(const WindowOptions& options);
+  void check() const {
+    require(draft_length >= 1, "draft_length", draft_length, "at least 1");
+    require(draft_count >= 1, "draft_count", draft_count, "at least 1");
+  }
+};
 
 using Drafts = std::vector<std::vector<int32_t>>;
 
@@ -41,8 +43,9 @@ void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out)
 // The trees that a query's windows make: one, or of "smart" windows one for every last token.
 class SourceWindows {
  public:
-  // The roles must outlive it. Throws std::invalid_argument where an option makes no sense.
-  SourceWindows(const WindowOptions& options, const TokenRoles& roles);
+  // The roles must outlive it.
+  SourceWindows(const WindowOptions& options, const TokenRoles& roles)
+      : options_(options), roles_(&roles) {}
 
   // Begins a query. Throws std::invalid_argument for ids outside of the vocabulary.
   void start(const int32_t* source_ids, int source_length);

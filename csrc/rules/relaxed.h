@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "common/require.h"
 #include "rules/argmax.h"
 
 namespace molspec {
@@ -22,6 +23,10 @@ struct Relaxed {
   double tau;              // and at most so many nats below the likeliest
   bool judged_by_drafter;  // by the probability that its drafter gave it (the paper's earlier form)
 
+  void check() const {
+    require(beta >= 1, "beta", beta, "at least 1");
+    require(std::isfinite(tau) && tau >= 0, "tau", tau, "at least 0");
+  }
   // `judged`: log-prob of a draft; of the model's tokens, the likeliest and the beta-th.
   bool tolerates(double judged, double best, double nth) const {
     return judged >= nth && best - judged <= tau;

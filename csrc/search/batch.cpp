@@ -1,33 +1,29 @@
 #include "search/batch.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 #include <utility>
+
+#include "common/require.h"
 
 namespace molspec {
 
 Batch::Batch(int32_t row_count, std::shared_ptr<const GuessModel> model)
     : model_(std::move(model)), tree_(std::max(row_count, 0)) {
-  if (row_count < 1)
-    throw std::invalid_argument("row_count is " + std::to_string(row_count) +
-                                ": expected at least 1");
+  require(row_count >= 1, "row_count", row_count, "at least 1");
   rows_.resize(static_cast<size_t>(row_count));
 }
 
 Batch::Query& Batch::row(int32_t index) {
-  if (index < 0 || static_cast<size_t>(index) >= rows_.size())
-    throw std::invalid_argument("row is " + std::to_string(index) + ": expected 0 to " +
-                                std::to_string(rows_.size() - 1));
+  require(index >= 0 && static_cast<size_t>(index) < rows_.size(), "row", index, "0 to ",
+          rows_.size() - 1);
   return rows_[static_cast<size_t>(index)];
 }
 
-void Batch::start(int32_t index, std::shared_ptr<const SearchSpec> spec,
+void Batch::start(int32_t index, std::shared_ptr<SearchSpec> spec,
                   const std::vector<int32_t>& source_ids, uint64_t query_key) {
   Query& query = row(index);
-  if (query.live) throw std::invalid_argument("row " + std::to_string(index) + " is taken");
+  if (query.live) throw_invalid("row ", index, " is taken");
   if (query.spec != spec) {
-    spec->check();
     query.search = spec->search({index, &tree_, &notes_, model_});
     query.spec = std::move(spec);
   }
@@ -39,7 +35,7 @@ void Batch::start(int32_t index, std::shared_ptr<const SearchSpec> spec,
 }
 
 void Batch::cancel(int32_t index) {
-  if (!row(index).live) throw std::invalid_argument("row " + std::to_string(index) + " is free");
+  if (!row(index).live) throw_invalid("row ", index, " is free");
   tree_.clear_staged();
   free(index);
 }
@@ -65,9 +61,8 @@ void Batch::plan(const std::vector<DraftTree>& proposed) {
     if (query.live) query.search->paths(paths);
   }
   if (paths.size() != proposed.size())
-    throw std::invalid_argument("proposed has " + std::to_string(proposed.size()) +
-                                " trees: expected " + std::to_string(paths.size()) +
-                                ", one a path");
+    throw_invalid("proposed has ", proposed.size(), " trees: expected ", paths.size(),
+                  ", one a path");
   proposed_.clear();
   for (const DraftTree& tree : proposed) proposed_.push_back(admitted(tree, model_->roles()));
   tree_.clear_staged();
@@ -81,7 +76,7 @@ void Batch::plan(const std::vector<DraftTree>& proposed) {
 
 std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) {
   if (tree_.staged().empty() && live_count_ > 0)
-    throw std::invalid_argument("nothing is staged: expected plan() after start() and advance()");
+    throw_invalid("nothing is staged: expected plan() after start() and advance()");
   std::vector<Decoded> done;
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (!rows_[i].live) continue;

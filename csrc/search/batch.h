@@ -21,8 +21,8 @@ class Batch {
   // Begins a query in a free row. source_ids in the target's vocabulary, without BOS and EOS; of a
   // ForcedSpec its target. query_key tells it from others where something is drawn. Throws
   // std::invalid_argument for a row that is taken and for ids outside of the vocabulary.
-  void start(int32_t row, std::shared_ptr<const SearchSpec> spec,
-             const std::vector<int32_t>& source_ids, uint64_t query_key = 0);
+  void start(int32_t row, std::shared_ptr<SearchSpec> spec, const std::vector<int32_t>& source_ids,
+             uint64_t query_key = 0);
   // Frees the row of a query that is not done. Throws std::invalid_argument where there is none.
   void cancel(int32_t row);
 
@@ -42,7 +42,7 @@ class Batch {
 
  private:
   struct Query {
-    std::shared_ptr<const SearchSpec> spec;
+    std::shared_ptr<SearchSpec> spec;
     std::unique_ptr<Search> search;  // kept for the next query of the same spec
     size_t staged_count = 0;
     bool live = false;

@@ -37,7 +37,7 @@ BeamSearch::BeamSearch(const BeamSpec& spec, Row row)
 void BeamSearch::start(const std::vector<int32_t>& source_ids) {
   const auto length = static_cast<int>(source_ids.size());
   row_.model->roles().check_tokens(source_ids.data(), length);
-  if (spec_.look_ahead.drafts()) guess_.restart(source_ids.data(), length);
+  if (spec_.drafts()) guess_.restart(source_ids.data(), length);
   begin();
   nodes_.clear();
   lists_.finished_count = 0;
@@ -80,7 +80,7 @@ void BeamSearch::plan(const DraftTree* proposed) {
     last.draft = DraftTree::kRoot;
   }
   const size_t needed = planned.size();
-  if (spec_.look_ahead.drafts()) look_ahead();
+  if (spec_.drafts()) look_ahead();
   count_staged(planned.size(), planned.size() - needed);
   stage_planned();
 }
@@ -109,7 +109,7 @@ void BeamSearch::stage(int32_t slot) {
 // The recurrence of beam search on what is known, and on guesses where it is not. A hypothesis
 // carries how likely beam search is to come by; an unlikely one is not drafted.
 void BeamSearch::look_ahead() {
-  const LookAhead& options = spec_.look_ahead;
+  const BeamSpec& options = spec_;
   BeamLists& ahead = row_.notes->ahead;
   ahead.fit(spec_.beam_size);
   std::copy_n(lists_.beam.begin(), lists_.count, ahead.beam.begin());
@@ -239,7 +239,7 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
   for (int32_t rank = 0; rank < lists.count; ++rank) {
     const BeamEntry& entry = lists.beam[static_cast<size_t>(rank)];
     const bool evaluated = note(entry.node).evaluated;
-    if (stays(entry, spec_.max_length, evaluated, guessing, spec_.look_ahead.min_confidence)) {
+    if (stays(entry, spec_.max_length, evaluated, guessing, spec_.min_confidence)) {
       lists.choices.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
                                entry.log_prob,
                                entry.confidence});
@@ -295,6 +295,10 @@ void BeamSearch::finish() {
   Beam& best = spec_.finished_apart ? lists_.finished : lists_.beam;
   const int32_t count = spec_.finished_apart ? lists_.finished_count : lists_.count;
   decoded_.hypotheses = ranked_hypotheses(*row_.tree, best, std::min(count, spec_.n_best));
+}
+
+std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
+  return std::make_unique<BeamSearch>(*this, row);
 }
 
 }  // namespace molspec

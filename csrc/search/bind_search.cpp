@@ -9,6 +9,7 @@
 
 #include "bindings.h"
 #include "common/prepared_step.h"
+#include "common/require.h"
 #include "search/batch.h"
 #include "search/continuations.h"
 #include "search/masked_places.h"
@@ -39,8 +40,7 @@ auto advance(Searches& batch, const LogProbs& log_probs) {
   const auto staged = static_cast<py::ssize_t>(batch.tree().staged().size());
   const int32_t vocab_size = batch.model().roles().vocab_size();
   if (log_probs.ndim() != 2 || log_probs.shape(0) < staged || log_probs.shape(1) != vocab_size)
-    throw std::invalid_argument("log_probs: expected [at least " + std::to_string(staged) + ", " +
-                                std::to_string(vocab_size) + "]");
+    throw_invalid("log_probs: expected [at least ", staged, ", ", vocab_size, "]");
   return batch.advance(log_probs.data(), vocab_size);
 }
 
@@ -97,144 +97,36 @@ Ran run(Batch& batch, const Step& step, bool until_done) {
   return ran;
 }
 
-// A spec of values, checked.
-template <typename Spec>
-std::shared_ptr<Spec> checked(Spec spec) {
-  spec.check();
-  return std::make_shared<Spec>(std::move(spec));
-}
-
-template <typename Spec>
-Spec lists(int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty) {
-  Spec spec;
-  spec.beam_size = beam_size;
-  spec.n_best = n_best;
-  spec.max_length = max_length;
-  spec.length_penalty = length_penalty;
-  return spec;
-}
-
 void bind_decoded(py::module_& module) {
   module.attr("NON_FINITE") = kNoNumbers;
-  py::class_<Hypothesis>(module, "Hypothesis")
-      .def(py::init([](std::vector<int32_t> token_ids, double log_prob, bool finished) {
-             return Hypothesis{std::move(token_ids), log_prob, finished};
-           }),
-           py::kw_only(), py::arg("token_ids"), py::arg("log_prob"), py::arg("finished"))
-      .def_readonly("inclusion", &Hypothesis::inclusion)
-      .def_readonly("tolerated", &Hypothesis::tolerated)
-      .def_readonly("token_ids", &Hypothesis::token_ids)
-      .def_readonly("log_prob", &Hypothesis::log_prob)
-      .def_readonly("finished", &Hypothesis::finished);
-  py::class_<SearchStatistics>(module, "SearchStatistics")
-      .def(py::init([](int64_t steps, int64_t nodes, int64_t drafted_tokens,
-                       int64_t accepted_tokens, int64_t emitted_tokens) {
-             return SearchStatistics{steps, nodes, drafted_tokens, accepted_tokens, emitted_tokens};
-           }),
-           py::kw_only(), py::arg("steps"), py::arg("nodes"), py::arg("drafted_tokens"),
-           py::arg("accepted_tokens"), py::arg("emitted_tokens"))
-      .def_readonly("steps", &SearchStatistics::steps)
-      .def_readonly("nodes", &SearchStatistics::nodes)
-      .def_readonly("drafted_tokens", &SearchStatistics::drafted_tokens)
-      .def_readonly("accepted_tokens", &SearchStatistics::accepted_tokens)
-      .def_readonly("emitted_tokens", &SearchStatistics::emitted_tokens);
-  py::class_<Decoded>(module, "Decoded")
-      .def(py::init([](int32_t query, std::vector<Hypothesis> hypotheses,
-                       const SearchStatistics& statistics, std::string error) {
-             return Decoded{query, std::move(hypotheses), statistics, std::move(error)};
-           }),
-           py::kw_only(), py::arg("query"), py::arg("hypotheses"), py::arg("statistics"),
-           py::arg("error") = "")
-      .def_readonly("query", &Decoded::query)
-      .def_readonly("hypotheses", &Decoded::hypotheses)
-      .def_readonly("statistics", &Decoded::statistics)
-      .def_readonly("error", &Decoded::error);
-}
-
-void bind_lists(py::module_& module) {
-  py::class_<ListSpec, SearchSpec, std::shared_ptr<ListSpec>>(module, "ListSpec")
-      .def_readonly("beam_size", &ListSpec::beam_size)
-      .def_readonly("n_best", &ListSpec::n_best)
-      .def_readonly("max_length", &ListSpec::max_length)
-      .def(
-          "length_norm",
-          [](const ListSpec& spec, int32_t length) {
-            return length_norm(length, spec.length_penalty);
-          },
-          py::arg("length"));
-  py::class_<BeamSpec, ListSpec, std::shared_ptr<BeamSpec>>(module, "BeamSpec")
-      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
-                       bool finished_apart, int32_t steps, int32_t node_budget,
-                       float min_confidence, bool proposed) {
-             auto spec = lists<BeamSpec>(beam_size, n_best, max_length, length_penalty);
-             spec.finished_apart = finished_apart;
-             spec.look_ahead = {steps, node_budget, min_confidence};
-             spec.proposed = proposed;
-             return checked(spec);
-           }),
-           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
-           py::arg("length_penalty") = 0.0, py::arg("finished_apart") = false, py::arg("steps") = 0,
-           py::arg("node_budget") = 0, py::arg("min_confidence") = 1.0F,
-           py::arg("proposed") = false)
-      .def_readonly("finished_apart", &BeamSpec::finished_apart)
-      .def_readonly("proposed", &BeamSpec::proposed)
-      .def_property_readonly("steps", [](const BeamSpec& spec) { return spec.look_ahead.steps; })
-      .def_property_readonly("node_budget",
-                             [](const BeamSpec& spec) { return spec.look_ahead.node_budget; })
-      .def_property_readonly("min_confidence",
-                             [](const BeamSpec& spec) { return spec.look_ahead.min_confidence; })
-      .def_property_readonly("drafts",
-                             [](const BeamSpec& spec) { return spec.look_ahead.drafts(); });
-  // No BeamSpec to Python: where a device has rounds for those, this one's are the host's.
-  py::class_<StochasticBeamSpec, ListSpec, std::shared_ptr<StochasticBeamSpec>>(
-      module, "StochasticBeamSpec")
-      .def(py::init([](int32_t samples, int32_t max_length, const Sampling& sampling, int32_t steps,
-                       int32_t node_budget, float min_confidence, bool proposed) {
-             auto spec = lists<StochasticBeamSpec>(samples + 1, samples, max_length, 0.0);
-             spec.finished_apart = false;
-             spec.look_ahead = {steps, node_budget, min_confidence};
-             spec.proposed = proposed;
-             spec.sampling = sampling;
-             return checked(spec);
-           }),
-           py::kw_only(), py::arg("samples"), py::arg("max_length"), py::arg("sampling"),
-           py::arg("steps") = 0, py::arg("node_budget") = 0, py::arg("min_confidence") = 1.0F,
-           py::arg("proposed") = false);
-  py::class_<SpeculativeBeamSpec, ListSpec, std::shared_ptr<SpeculativeBeamSpec>>(
-      module, "SpeculativeBeamSpec")
-      .def(py::init([](int32_t beam_size, int32_t n_best, int32_t max_length, double length_penalty,
-                       float nucleus, const DrafterOptions& drafter) {
-             auto spec = lists<SpeculativeBeamSpec>(beam_size, n_best, max_length, length_penalty);
-             spec.nucleus = nucleus;
-             spec.drafter = drafter;
-             return checked(spec);
-           }),
-           py::kw_only(), py::arg("beam_size"), py::arg("n_best"), py::arg("max_length"),
-           py::arg("length_penalty") = 0.0, py::arg("nucleus"), py::arg("drafter"))
-      .def_readonly("nucleus", &SpeculativeBeamSpec::nucleus)
-      .def_readonly("drafter", &SpeculativeBeamSpec::drafter);
+  bind_fields(
+      py::class_<Hypothesis>(module, "Hypothesis"), Required{"token_ids", &Hypothesis::token_ids},
+      Required{"log_prob", &Hypothesis::log_prob}, Required{"finished", &Hypothesis::finished},
+      Optional{"inclusion", &Hypothesis::inclusion}, Optional{"tolerated", &Hypothesis::tolerated});
+  using Counts = SearchStatistics;
+  bind_fields(py::class_<Counts>(module, "SearchStatistics"), Required{"steps", &Counts::steps},
+              Required{"nodes", &Counts::nodes},
+              Required{"drafted_tokens", &Counts::drafted_tokens},
+              Required{"accepted_tokens", &Counts::accepted_tokens},
+              Required{"emitted_tokens", &Counts::emitted_tokens});
+  bind_fields(py::class_<Decoded>(module, "Decoded"), Required{"query", &Decoded::query},
+              Required{"hypotheses", &Decoded::hypotheses},
+              Required{"statistics", &Decoded::statistics}, Optional{"error", &Decoded::error});
 }
 
 void bind_sampling(py::module_& module) {
-  py::class_<Sampling>(module, "Sampling")
-      .def(py::init([](double temperature, std::optional<int32_t> top_k,
-                       std::optional<double> top_p, uint64_t seed) {
-             Sampling sampling{temperature, top_k, top_p, seed};
-             sampling.check();
-             return sampling;
-           }),
-           py::kw_only(), py::arg("temperature") = 1.0, py::arg("top_k") = py::none(),
-           py::arg("top_p") = py::none(), py::arg("seed") = 0);
+  bind_fields(py::class_<Sampling>(module, "Sampling"),
+              Optional{"temperature", &Sampling::temperature}, Optional{"top_k", &Sampling::top_k},
+              Optional{"top_p", &Sampling::top_p}, Optional{"seed", &Sampling::seed});
   py::class_<Sampler>(module, "Sampler")
       .def(py::init<const Sampling&, uint64_t, uint32_t, bool>(), py::kw_only(),
            py::arg("sampling"), py::arg("query_key"), py::arg("sample"), py::arg("rejects") = false)
       .def_property_readonly("rejects", &Sampler::rejects)
       .def(
           "token",
-          [](const Sampler& self, const py::array_t<float, py::array::c_style>& log_probs,
-             uint32_t position) {
+          [](const Sampler& self, const LogProbs& log_probs, uint32_t position) {
             if (log_probs.ndim() != 1 || log_probs.size() == 0)
-              throw std::invalid_argument("log_probs: expected [vocab]");
+              throw_invalid("log_probs: expected [vocab]");
             return self.at(log_probs.data(), static_cast<int32_t>(log_probs.size()), position)
                 .token_id;
           },
@@ -247,44 +139,58 @@ void bind_sampling(py::module_& module) {
   module.def("fixed_exp", &fixed_exp);
 }
 
+template <typename Spec, typename Base>
+using SpecClass = py::class_<Spec, Base, std::shared_ptr<Spec>>;
+
 void bind_specs(py::module_& module) {
   py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
-  py::class_<Relaxed>(module, "Relaxed")
-      .def(py::init([](int32_t beta, double tau, bool judged_by_drafter) {
-             return Relaxed{beta, tau, judged_by_drafter};
-           }),
-           py::kw_only(), py::arg("beta"), py::arg("tau"), py::arg("judged_by_drafter"));
-  py::class_<GreedySpec, SearchSpec, std::shared_ptr<GreedySpec>>(module, "GreedySpec")
-      .def(py::init([](int32_t max_length, const DrafterOptions& drafter,
-                       const std::optional<Relaxed>& relaxed) {
-             GreedySpec spec;
-             spec.max_length = max_length;
-             spec.drafter = drafter;
-             spec.relaxed = relaxed;
-             return checked(spec);
-           }),
-           py::kw_only(), py::arg("max_length"), py::arg("drafter"),
-           py::arg("relaxed") = py::none())
-      .def_property_readonly("is_relaxed",
-                             [](const GreedySpec& spec) { return spec.relaxed.has_value(); })
-      .def_readonly("max_length", &GreedySpec::max_length)
-      .def_readonly("drafter", &GreedySpec::drafter);
-  bind_lists(module);
-  py::class_<SampleSpec, SearchSpec, std::shared_ptr<SampleSpec>>(module, "SampleSpec")
-      .def(py::init([](int32_t samples, int32_t max_length, const Sampling& sampling,
-                       const DrafterOptions& drafter, bool rejection) {
-             SampleSpec spec;
-             spec.samples = samples;
-             spec.max_length = max_length;
-             spec.sampling = sampling;
-             spec.rejection = rejection;
-             spec.drafter = drafter;
-             return checked(spec);
-           }),
-           py::kw_only(), py::arg("samples"), py::arg("max_length"), py::arg("sampling"),
-           py::arg("drafter"), py::arg("rejection") = false);
-  py::class_<ForcedSpec, SearchSpec, std::shared_ptr<ForcedSpec>>(module, "ForcedSpec")
-      .def(py::init([] { return checked(ForcedSpec{}); }));
+  bind_fields(py::class_<Relaxed>(module, "Relaxed"), Required{"beta", &Relaxed::beta},
+              Required{"tau", &Relaxed::tau},
+              Required{"judged_by_drafter", &Relaxed::judged_by_drafter});
+  bind_fields(SpecClass<GreedySpec, SearchSpec>(module, "GreedySpec"),
+              Required{"max_length", &GreedySpec::max_length},
+              Required{"drafter", &GreedySpec::drafter}, Optional{"relaxed", &GreedySpec::relaxed});
+  SpecClass<ListSpec, SearchSpec>(module, "ListSpec")
+      .def_readonly("beam_size", &ListSpec::beam_size)
+      .def_readonly("n_best", &ListSpec::n_best)
+      .def_readonly("max_length", &ListSpec::max_length)
+      .def(
+          "length_norm",
+          [](const ListSpec& spec, int32_t length) {
+            return length_norm(length, spec.length_penalty);
+          },
+          py::arg("length"));
+  bind_fields(SpecClass<BeamSpec, ListSpec>(module, "BeamSpec"),
+              Required{"beam_size", &BeamSpec::beam_size}, Required{"n_best", &BeamSpec::n_best},
+              Required{"max_length", &BeamSpec::max_length},
+              Optional{"length_penalty", &BeamSpec::length_penalty},
+              Optional{"finished_apart", &BeamSpec::finished_apart},
+              Optional{"steps", &BeamSpec::steps}, Optional{"node_budget", &BeamSpec::node_budget},
+              Optional{"min_confidence", &BeamSpec::min_confidence},
+              Optional{"proposed", &BeamSpec::proposed})
+      .def_property_readonly("drafts", &BeamSpec::drafts);
+  // No BeamSpec to Python: where a device has rounds for those, this one's are the host's.
+  using Stochastic = StochasticBeamSpec;
+  bind_fields(
+      SpecClass<Stochastic, ListSpec>(module, "StochasticBeamSpec"),
+      Required{"beam_size", &Stochastic::beam_size}, Required{"n_best", &Stochastic::n_best},
+      Required{"max_length", &Stochastic::max_length}, Required{"sampling", &Stochastic::sampling},
+      Optional{"steps", &Stochastic::steps}, Optional{"node_budget", &Stochastic::node_budget},
+      Optional{"min_confidence", &Stochastic::min_confidence},
+      Optional{"proposed", &Stochastic::proposed});
+  using Speculative = SpeculativeBeamSpec;
+  bind_fields(
+      SpecClass<Speculative, ListSpec>(module, "SpeculativeBeamSpec"),
+      Required{"beam_size", &Speculative::beam_size}, Required{"n_best", &Speculative::n_best},
+      Required{"max_length", &Speculative::max_length},
+      Optional{"length_penalty", &Speculative::length_penalty},
+      Required{"nucleus", &Speculative::nucleus}, Required{"drafter", &Speculative::drafter});
+  bind_fields(
+      SpecClass<SampleSpec, SearchSpec>(module, "SampleSpec"),
+      Required{"samples", &SampleSpec::samples}, Required{"max_length", &SampleSpec::max_length},
+      Required{"sampling", &SampleSpec::sampling}, Required{"drafter", &SampleSpec::drafter},
+      Optional{"rejection", &SampleSpec::rejection});
+  SpecClass<ForcedSpec, SearchSpec>(module, "ForcedSpec").def(py::init<>());
 }
 
 // Arguments of a step of the decoder.
@@ -313,10 +219,7 @@ void bind_paths(py::class_<Paths>& bound) {
 void bind_continuations(py::module_& module) {
   py::class_<Continuations> bound(module, "Continuations");
   bound
-      .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model,
-                       const DrafterOptions& drafts, int32_t width) {
-             return std::make_unique<Continuations>(row_count, std::move(model), drafts, width);
-           }),
+      .def(py::init<int32_t, std::shared_ptr<GuessModel>, const DrafterOptions&, int32_t>(),
            py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
            py::arg("drafts"), py::arg("width") = 1)
       .def("paths", &Continuations::paths)
@@ -329,8 +232,7 @@ std::vector<DraftTree> place_trees(const GuessModel& model, const LogProbs& log_
                                    int32_t node_budget, float min_log_prob) {
   const int32_t vocab_size = model.roles().vocab_size();
   if (log_probs.ndim() != 3 || log_probs.shape(2) != vocab_size)
-    throw std::invalid_argument("log_probs: expected [row, place, " + std::to_string(vocab_size) +
-                                "]");
+    throw_invalid("log_probs: expected [row, place, ", vocab_size, "]");
   PlaceTrees drafter({node_budget, min_log_prob});
   std::vector<DraftTree> trees(static_cast<size_t>(log_probs.shape(0)));
   std::vector<const float*> places(static_cast<size_t>(log_probs.shape(1)));
@@ -362,18 +264,9 @@ void bind_masked(py::module_& module) {
 }
 
 void bind_batch(py::module_& module) {
-  py::class_<Path>(module, "Path")
-      .def(py::init([](int32_t row, std::vector<int32_t> token_ids, double log_prob,
-                       std::optional<Sampler> sampler) {
-             return Path{row, std::move(token_ids), log_prob, TokenTree::kNone, sampler};
-           }),
-           py::arg("row"), py::arg("token_ids"), py::arg("log_prob"),
-           py::arg("sampler") = py::none())
-      .def_readonly("row", &Path::row)
-      .def_readonly("token_ids", &Path::token_ids)
-      .def_readonly("log_prob", &Path::log_prob)
-      .def_readonly("slot", &Path::slot)
-      .def_readonly("sampler", &Path::sampler);
+  bind_fields(py::class_<Path>(module, "Path"), Required{"row", &Path::row},
+              Required{"token_ids", &Path::token_ids}, Required{"log_prob", &Path::log_prob},
+              Optional{"slot", &Path::slot}, Optional{"sampler", &Path::sampler});
   py::class_<Step>(module, "Step")
       .def(py::init([](uintptr_t function, py::array_t<uint8_t> prepared, LogProbs log_probs,
                        int32_t block_count, py::object tensors) {
@@ -390,17 +283,10 @@ void bind_batch(py::module_& module) {
       .def_readonly("stepping", &Ran::stepping);
   py::class_<Batch> bound(module, "Batch");
   bound
-      .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model) {
-             return std::make_unique<Batch>(row_count, std::move(model));
-           }),
-           py::arg("row_count"), py::arg("guess_model").none(false))
-      .def(
-          "start",
-          [](Batch& batch, int32_t row, std::shared_ptr<SearchSpec> spec,
-             const std::vector<int32_t>& ids,
-             uint64_t query_key) { batch.start(row, std::move(spec), ids, query_key); },
-          py::arg("row"), py::arg("spec").none(false), py::arg("source_ids"),
-          py::arg("query_key") = 0)
+      .def(py::init<int32_t, std::shared_ptr<GuessModel>>(), py::arg("row_count"),
+           py::arg("guess_model").none(false))
+      .def("start", &Batch::start, py::arg("row"), py::arg("spec").none(false),
+           py::arg("source_ids"), py::arg("query_key") = 0)
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())

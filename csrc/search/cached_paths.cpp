@@ -1,26 +1,21 @@
 #include "search/cached_paths.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
+#include "common/require.h"
+
 namespace molspec {
-namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw std::invalid_argument(text); }
-
-}  // namespace
 
 CachedPaths::CachedPaths(int32_t row_count, std::shared_ptr<const GuessModel> model)
     : model_(std::move(model)), tree_(std::max(row_count, 0)) {
-  if (row_count < 1) refuse("row_count is " + std::to_string(row_count) + ": expected at least 1");
+  require(row_count >= 1, "row_count", row_count, "at least 1");
   rows_.resize(static_cast<size_t>(row_count));
 }
 
 void CachedPaths::start(int32_t row, const std::vector<int32_t>& source_ids) {
   if (row < 0 || static_cast<size_t>(row) >= rows_.size() || rows_[static_cast<size_t>(row)].live)
-    refuse("row " + std::to_string(row) + " is taken or none");
+    throw_invalid("row ", row, " is taken or none");
   Query& query = rows_[static_cast<size_t>(row)];
   const auto length = static_cast<int>(source_ids.size());
   model_->roles().check_tokens(source_ids.data(), length);
@@ -36,13 +31,13 @@ void CachedPaths::release(int32_t row) {
 
 CachedPaths::Query& CachedPaths::live_row(int32_t row) {
   if (row < 0 || static_cast<size_t>(row) >= rows_.size() || !rows_[static_cast<size_t>(row)].live)
-    refuse("row " + std::to_string(row) + " is free or none");
+    throw_invalid("row ", row, " is free or none");
   return rows_[static_cast<size_t>(row)];
 }
 
 void CachedPaths::ask(const std::vector<Path>& paths, const std::vector<int32_t>& counts) {
   if (paths.size() != counts.size())
-    refuse("counts has " + std::to_string(counts.size()) + " items: expected one a path");
+    throw_invalid("counts has ", counts.size(), " items: expected one a path");
   tree_.clear_staged();
   states_.clear();
   trees_.assign(paths.size(), {});

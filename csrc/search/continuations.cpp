@@ -1,8 +1,6 @@
 #include "search/continuations.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace molspec {
@@ -13,9 +11,7 @@ Continuations::Continuations(int32_t row_count, std::shared_ptr<const GuessModel
       drafts_(drafts),
       width_(width),
       drafters_(rows_.size()) {
-  if (width < 1)
-    throw std::invalid_argument("width is " + std::to_string(width) + ": expected at least 1");
-  check(drafts);
+  require(width >= 1, "width", width, "at least 1");
 }
 
 void Continuations::start(int32_t row, const std::vector<int32_t>& source_ids) {
@@ -39,9 +35,8 @@ std::vector<Path> Continuations::paths() const {
 void Continuations::plan(const std::vector<DraftTree>& proposed) {
   const std::vector<Path> waiting = paths();
   if (proposed.size() != waiting.size())
-    throw std::invalid_argument("proposed has " + std::to_string(proposed.size()) +
-                                " trees: expected " + std::to_string(waiting.size()) +
-                                ", one a path");
+    throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
+                  ", one a path");
   stage();
   size_t next = 0;
   for (PathState& state : states_) {

@@ -36,4 +36,8 @@ bool ForcedSearch::advance(const float* log_probs, int32_t vocab_size) {
   return true;
 }
 
+std::unique_ptr<Search> ForcedSpec::search(const Row& row) const {
+  return std::make_unique<ForcedSearch>(*this, row);
+}
+
 }  // namespace molspec

@@ -125,4 +125,8 @@ void GreedySearch::keep_path() {
   slots_.assign(1, row_.add(last, token_ids_.back()));
 }
 
+std::unique_ptr<Search> GreedySpec::search(const Row& row) const {
+  return std::make_unique<GreedySearch>(*this, row);
+}
+
 }  // namespace molspec

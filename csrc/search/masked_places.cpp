@@ -1,8 +1,6 @@
 #include "search/masked_places.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace molspec {
@@ -10,9 +8,7 @@ namespace molspec {
 MaskedPlaces::MaskedPlaces(int32_t row_count, std::shared_ptr<const GuessModel> model,
                            const PlaceTreeOptions& options)
     : CachedPaths(row_count, std::move(model)), place_trees_(options) {
-  if (options.node_budget < 1)
-    throw std::invalid_argument("node_budget is " + std::to_string(options.node_budget) +
-                                ": expected at least 1");
+  require(options.node_budget >= 1, "node_budget", options.node_budget, "at least 1");
 }
 
 void MaskedPlaces::plan() {

@@ -90,4 +90,8 @@ void SampleSearch::finish() {
   }
 }
 
+std::unique_ptr<Search> SampleSpec::search(const Row& row) const {
+  return std::make_unique<SampleSearch>(*this, row);
+}
+
 }  // namespace molspec

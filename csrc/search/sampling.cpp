@@ -3,19 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
-#include <stdexcept>
+
+#include "common/require.h"
 
 namespace molspec {
 namespace {
-
-template <typename Value>
-void require(bool holds, const char* name, Value value, const char* expected) {
-  if (holds) return;
-  std::ostringstream text;
-  text << name << " is " << value << ": expected " << expected;
-  throw std::invalid_argument(text.str());
-}
 
 // The greatest log-prob; -infinity where there is none.
 float greatest(const float* log_probs, int32_t vocab_size) {

@@ -13,10 +13,10 @@
 namespace molspec {
 
 struct Sampling {
-  double temperature;
+  double temperature = 1;
   std::optional<int32_t> top_k;  // the likeliest so many
   std::optional<double> top_p;   // the fewest likeliest that have so much probability together
-  uint64_t seed;
+  uint64_t seed = 0;
 
   // Throws std::invalid_argument, naming the option, where one makes no sense.
   void check() const;

@@ -24,7 +24,7 @@ struct Path {
   double log_prob;                 // of them, natural log
   // Behind which the last of them was chosen: its hidden state is the newest there is. kNone at
   // BOS.
-  int32_t slot;
+  int32_t slot = TokenTree::kNone;
   // Of a sample: what draws its next tokens.
   std::optional<Sampler> sampler = std::nullopt;
 };

@@ -3,10 +3,12 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
 
+#include "common/require.h"
 #include "drafting/drafter.h"
 #include "rules/relaxed.h"
 #include "search/sampling.h"
@@ -18,17 +20,17 @@ struct Row;
 
 struct SearchSpec {
   virtual ~SearchSpec() = default;
-  // Throws std::invalid_argument, naming the option, where one makes no sense.
-  virtual void check() const = 0;
   virtual std::unique_ptr<Search> search(const Row& row) const = 0;
 };
+// Each has a check(), which throws std::invalid_argument, naming the option, where one makes no
+// sense.
 
 struct GreedySpec : SearchSpec {
   int32_t max_length;  // tokens emitted, EOS counted
   DrafterOptions drafter;
   std::optional<Relaxed> relaxed;  // where not every token must be the argmax
 
-  void check() const override;
+  void check() const { require(max_length >= 1, "max_length", max_length, "at least 1"); }
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
@@ -37,36 +39,40 @@ struct ListSpec : SearchSpec {
   int32_t beam_size;
   int32_t n_best;
   int32_t max_length;  // tokens of a hypothesis, EOS counted
-  double length_penalty;
+  double length_penalty = 0;
 
-  void check() const override;
+  void check() const {
+    require(beam_size >= 1, "beam_size", beam_size, "at least 1");
+    require(n_best >= 1 && n_best <= beam_size, "n_best", n_best, "1 to beam_size");
+    require(max_length >= 1, "max_length", max_length, "at least 1");
+    require(std::isfinite(length_penalty) && length_penalty >= 0, "length_penalty", length_penalty,
+            "at least 0");
+  }
 };
 
-// Looking ahead: the steps of beam search that are taken on guesses; none make standard beam
-// search.
-struct LookAhead {
-  int32_t steps;
-  int32_t node_budget;  // drafted nodes a query and pass
+// Exact beam search. It looks ahead by taking `steps` on guesses; none make standard beam search.
+struct BeamSpec : ListSpec {
+  bool finished_apart = false;  // as `generate` of Hugging Face keeps them
+  int32_t steps = 0;
+  int32_t node_budget = 0;  // drafted nodes a query and pass
   // A node must pay for its row: what is less likely to be needed is not drafted.
-  float min_confidence;
+  float min_confidence = 1;
+  bool proposed = false;  // drafts from outside are guesses, where there are such
 
   bool drafts() const { return steps > 0 && node_budget > 0; }
-};
-
-struct BeamSpec : ListSpec {
-  bool finished_apart;  // as `generate` of Hugging Face keeps them
-  LookAhead look_ahead;
-  bool proposed;  // drafts from outside are guesses, where there are such
-
-  void check() const override;
+  void check() const {
+    ListSpec::check();
+    require(steps >= 0, "steps", steps, "at least 0");
+    require(node_budget >= 0, "node_budget", node_budget, "at least 0");
+    require(min_confidence >= 0 && min_confidence <= 1, "min_confidence", min_confidence, "0 to 1");
+  }
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
-// So many samples that all differ: a beam of noisy scores, one wider than they are many.
+// As many samples as n_best that all differ: a beam of noisy scores, one wider than they are many.
 struct StochasticBeamSpec : BeamSpec {
   Sampling sampling;
 
-  void check() const override;
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
@@ -74,7 +80,10 @@ struct SpeculativeBeamSpec : ListSpec {
   float nucleus;
   DrafterOptions drafter;
 
-  void check() const override;
+  void check() const {
+    ListSpec::check();
+    require(nucleus > 0 && nucleus <= 1, "nucleus", nucleus, "more than 0, at most 1");
+  }
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
@@ -83,16 +92,18 @@ struct SampleSpec : SearchSpec {
   int32_t samples;
   int32_t max_length;  // tokens of a sample, EOS counted
   Sampling sampling;
-  bool rejection;  // drafts are kept by chance (rejection.h), not where the noise says so
   DrafterOptions drafter;
+  bool rejection = false;  // drafts are kept by chance (rejection.h), not where the noise says so
 
-  void check() const override;
+  void check() const {
+    require(samples >= 1, "samples", samples, "at least 1");
+    require(max_length >= 1, "max_length", max_length, "at least 1");
+  }
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
 // The target is given, and only its log-prob is computed.
 struct ForcedSpec : SearchSpec {
-  void check() const override {}
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 

@@ -184,4 +184,8 @@ void SpeculativeBeamSearch::select() {
   beam_.swap(next_);
 }
 
+std::unique_ptr<Search> SpeculativeBeamSpec::search(const Row& row) const {
+  return std::make_unique<SpeculativeBeamSearch>(*this, row);
+}
+
 }  // namespace molspec

@@ -141,4 +141,8 @@ void StochasticBeamSearch::finish() {
   }
 }
 
+std::unique_ptr<Search> StochasticBeamSpec::search(const Row& row) const {
+  return std::make_unique<StochasticBeamSearch>(*this, row);
+}
+
 }  // namespace molspec

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <stdexcept>
+
+#include "common/require.h"
 
 namespace molspec {
 namespace {
@@ -99,10 +100,7 @@ std::optional<int32_t> TokenRoles::find(const std::string& text) const {
 }
 
 void TokenRoles::check_token(int32_t token) const {
-  if (token < 0 || token >= vocab_size()) {
-    throw std::invalid_argument("token id is " + std::to_string(token) + ": expected 0 to " +
-                                std::to_string(vocab_size() - 1));
-  }
+  require(token >= 0 && token < vocab_size(), "token id", token, "0 to ", vocab_size() - 1);
 }
 
 void TokenRoles::check_tokens(const int32_t* tokens, int count) const {

@@ -96,7 +96,6 @@ def _samples(
     samples: int,
 ) -> Strategy:
     settings: dict[str, Any] = {
-        "samples": samples,
         "max_length": max_length,
         "sampling": _native.Sampling(
             temperature=options.temperature,
@@ -109,10 +108,12 @@ def _samples(
         native, outside = _native_drafter(drafting, context)
         rejection = options.verification == "rejection"
         return Strategy(
-            _native.SampleSpec(**settings, drafter=native, rejection=rejection), outside
+            _native.SampleSpec(samples=samples, **settings, drafter=native, rejection=rejection),
+            outside,
         )
     ahead, outside = _ahead(drafting, context, samples + 1)
-    return Strategy(_native.StochasticBeamSpec(**settings, **ahead), outside)
+    spec = _native.StochasticBeamSpec(beam_size=samples + 1, n_best=samples, **settings, **ahead)
+    return Strategy(spec, outside)
 
 
 def _ahead(

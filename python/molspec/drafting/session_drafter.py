@@ -104,7 +104,14 @@ class SessionDrafter(ABC):
             if row is None:
                 continue
             room = count if self._longest is None else self._longest - len(path.token_ids)
-            native.append(_native.Path(row, path.token_ids, path.log_prob, path.sampler))
+            native.append(
+                _native.Path(
+                    row=row,
+                    token_ids=path.token_ids,
+                    log_prob=path.log_prob,
+                    sampler=path.sampler,
+                )
+            )
             counts.append(max(0, min(count, room)))
             places.append(at)
         self._paths.ask(native, counts)

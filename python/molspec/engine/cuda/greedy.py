@@ -27,7 +27,7 @@ class GreedyRounds(GraphExecutor[GreedySpec]):
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is greedy search whose drafts can be made on the device."""
         del session
-        if not isinstance(spec, GreedySpec) or spec.is_relaxed:
+        if not isinstance(spec, GreedySpec) or spec.relaxed is not None:
             return False
         return drafts.takes(spec.drafter, guess)
 

@@ -1,0 +1,24 @@
+// Refusing what makes no sense, with an error that names it, its value and what was expected.
+
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+
+namespace molspec {
+
+// Throws the parts as one text.
+template <typename... Parts>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_invalid(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw std::invalid_argument(text.str());
+}
+
+// "max_length is 0: expected at least 1", where it does not hold.
+template <typename Name, typename Value, typename... Expected>
+void require(bool holds, const Name& name, const Value& value, const Expected&... expected) {
+  if (!holds) throw_invalid(name, " is ", value, ": expected ", expected...);
+}
+
+}  // namespace molspec
