@@ -36,7 +36,7 @@ from molspec import checkpoints
 from molspec.evaluation import PairTable
 from molspec.models import locate
 from molspec.task import Task
-from shapes import widened
+from shapes import SHAPES, widened
 
 _WORKER = Path(__file__).with_name("build_worker.py")
 DTYPES = ("int8", "bfloat16", "float32")
@@ -183,7 +183,10 @@ def subjects(sets: Sequence[str], folder: Path) -> Iterator[Subject]:
     for text in sets:
         name, *model, table = text.split("=")
         checkpoint = checkpoints.read(locate(model[0] if model else name))
-        for shape, kept in (("bundled", checkpoint), ("papers'", widened(checkpoint))):
+        for shape, kept in (
+            ("bundled", checkpoint),
+            ("papers'", widened(checkpoint, SHAPES["Molecular Transformer"].feed_forward)),
+        ):
             path = folder / f"{name} {kept.spec.feed_forward}"
             checkpoints.write(kept, path)
             yield Subject(cast(Task, name), shape, path, Path(table))

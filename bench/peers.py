@@ -28,9 +28,9 @@ from peering.convert import convert
 from peering.engines import SETTINGS
 from peering.planner import molecules
 from peering.process import PeerProcess, Reply, first_answer
-from peering.report import Origin, Record, markdown, picture
+from peering.report import Origin, Record, markdown, picture, sizes
 from peering.text import Text
-from shapes import PAPERS_FEED_FORWARD
+from shapes import SHAPES
 
 FIRST_ANSWER = "first answer"
 
@@ -39,8 +39,8 @@ FIRST_ANSWER = "first answer"
 class Scenario:
     """What is asked: of targets of about `length` tokens where one is given.
 
-    Of a planner, molecules of routes; in the papers' shape, a model whose feed-forward layers are
-    as wide as theirs and that answers as it did.
+    Of a planner, molecules of routes; in a published shape, a model as large that answers as the
+    bundled one.
     """
 
     model: Task
@@ -49,12 +49,12 @@ class Scenario:
     n_best: int = 1
     length: int | None = None
     planner: bool = False
-    papers_shape: bool = False
+    shape: str | None = None
 
     @property
     def subject(self) -> str:
         """The model and its shape."""
-        return f"{self.model} {PAPERS_FEED_FORWARD}" if self.papers_shape else self.model
+        return self.model if self.shape is None else f"{self.model}, {self.shape}"
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,29 @@ MAIN = {
 TABLES = {
     **MAIN,
     **{
-        f"{name}, papers' shape": replace(scenario, papers_shape=True)
+        f"{name}, papers' shape": replace(scenario, shape="Molecular Transformer")
         for name, scenario in MAIN.items()
     },
     "retro n = 10, batch 16": Scenario("retro", 16, batch_size=16, n_best=10),
     "retro n = 10, a planner's molecules": Scenario("retro", 16, n_best=10, planner=True),
 }
+#: Of every published shape.
+SIZED = {
+    "product greedy, batch 1": Scenario("product", 8),
+    "product greedy, batch 16": Scenario("product", 16, batch_size=16),
+    "product greedy, batch 32": Scenario("product", 32, batch_size=32),
+    "retro n = 5": Scenario("retro", 4, n_best=5),
+    "retro n = 10": Scenario("retro", 4, n_best=10),
+    "retro n = 10, batch 16": Scenario("retro", 16, batch_size=16, n_best=10),
+}
+SIZES = {
+    f"{name}, {shape}": replace(scenario, shape=shape)
+    for shape in SHAPES
+    for name, scenario in SIZED.items()
+}
 SCENARIOS = {
     **TABLES,
+    **SIZES,
     FIRST_ANSWER: Scenario("product", 1),
     **{
         f"retro greedy, {length} tokens": Scenario("retro", 4, length=length)
@@ -203,7 +218,7 @@ def _records(
 def _chosen(flags: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for peer, settings in SETTINGS.items():
         if peer in flags.peers:
-            yield from ((peer, setting) for setting in settings)
+            yield from ((peer, each) for each in settings if each in (flags.settings or settings))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -211,12 +226,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("sets", metavar="NAME=[MODEL=]FILE", nargs="*", help="product and retro")
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=TABLES, metavar="NAME")
     parser.add_argument("--peers", nargs="+", choices=SETTINGS, default=tuple(SETTINGS))
+    parser.add_argument("--settings", nargs="+", help="of the peers; all where not given")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=Path("build/peers"), help="converted models")
     parser.add_argument("--json", type=Path, required=True, help="records, kept and added to")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--svg", type=Path)
+    parser.add_argument("--sizes", type=Path, help="Markdown tables of the published shapes")
     flags = parser.parse_args(arguments)
     if "molspec" not in flags.peers:
         parser.error("--peers: expected molspec among them, the others are compared with it")
@@ -249,6 +266,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         flags.markdown.write_text(markdown(records, (*TABLES, FIRST_ANSWER), CURVES))
     if flags.svg is not None:
         flags.svg.write_text(picture(records, tuple(MAIN)))
+    if flags.sizes is not None:
+        scenarios = {name: {shape: f"{name}, {shape}" for shape in SHAPES} for name in SIZED}
+        flags.sizes.write_text(sizes(records, scenarios))
 
 
 def _asking(
@@ -260,7 +280,7 @@ def _asking(
         if name != scenario.model or scenario.subject in known:
             continue
         folder = flags.folder / scenario.subject
-        weights = convert(model[0] if model else name, folder, papers_shape=scenario.papers_shape)
+        weights = convert(model[0] if model else name, folder, shape=scenario.shape)
         origin = Origin(scenario.subject, weights, Path(file).name, machine.describe())
         known[scenario.subject] = Asking(Path(file), folder, origin)
     return known.get(scenario.subject)

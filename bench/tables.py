@@ -119,10 +119,7 @@ class Runner:
         return [self._evaluation(run, self.limit).summary for run in runs]
 
     def _evaluation(self, run: Run, limit: int) -> Evaluation:
-        settings = Settings(
-            *(self.table, self.model_name, self.weights, self.dtype, run.options),
-            device=self.device,
-        )
+        settings = Settings(self.table, self.model_name, self.model.identity, run.options)
         file = f"{self.task}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
         return Evaluation(settings, self.folder / file, limit)
 

@@ -112,13 +112,23 @@ def test_what_drafts_otherwise_is_named(options: dict[str, object], message: str
         PredictOptions(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("kernels", "widest"), [("avx512_bf16", 5), ("avx512_vnni", 10)])
+@pytest.mark.parametrize(
+    ("kernels", "decoder_bytes", "widest"),
+    [
+        ("avx512_bf16", 0, 3),
+        ("avx512_bf16", 16 * 2**20 - 1, 3),
+        ("avx512_bf16", 16 * 2**20, 10),
+        ("avx512_vnni", 0, 10),
+    ],
+)
 def test_wide_exact_beams_do_not_draft_on_the_cpu(
-    kernels: str, widest: int, monkeypatch: pytest.MonkeyPatch
+    kernels: str, decoder_bytes: int, widest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("molspec.ops.instruction_set", lambda: kernels)
-    assert chosen("cpu", n_best=widest) == LookAhead(5 * widest)
-    assert chosen("cpu", n_best=widest + 1) == NoDraft()
+    at_most = chosen_drafter(PredictOptions(n_best=widest), "cpu", decoder_bytes)
+    assert at_most == LookAhead(5 * widest)
+    wider = PredictOptions(n_best=widest + 1)
+    assert chosen_drafter(wider, "cpu", decoder_bytes) == NoDraft()
     assert isinstance(chosen("cpu", n_best=widest + 1, beam="sbs"), WindowDrafts)
 
 

@@ -27,20 +27,19 @@ from molspec.model.positions import sinusoidal_positions
 from molspec.model.transformer import Transformer
 from molspec.models import locate
 from peering.cached import Encoder, Step
-from shapes import widened
+from shapes import SHAPES, reshaped
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def convert(model: str, folder: Path, papers_shape: bool = False) -> str:
+def convert(model: str, folder: Path, shape: str | None = None) -> str:
     """Write the model to `folder`, unless it is there: molspec/, ctranslate2/ and onnx/.
 
-    In the papers' shape its feed-forward layers are as wide as theirs. Gives the fingerprint of its
-    weights.
+    shape: of `SHAPES`, that the model gets before. Gives the fingerprint of its weights.
     """
     checkpoint = checkpoints.read(locate(model))
-    if papers_shape:
-        checkpoint = widened(checkpoint)
+    if shape is not None:
+        checkpoint = reshaped(checkpoint.to("float32"), SHAPES[shape])
     fingerprint, done = checkpoint.fingerprint(), folder / "done"
     if done.exists() and done.read_text() == fingerprint:
         return fingerprint
@@ -76,11 +75,12 @@ def _to_ctranslate2(checkpoint: Checkpoint, folder: Path) -> None:
     built = TransformerSpec.from_config(
         (spec.encoder_layers, spec.decoder_layers), spec.head_count, pre_norm=True
     )
-    table = sinusoidal_positions(spec.max_positions, spec.d_model).numpy()
+    sinusoids = sinusoidal_positions(spec.max_positions, spec.d_model).numpy()
     for name, stack in (("encoder", built.encoder), ("decoder", built.decoder)):
         stack.pre_norm = False
         stack.scale_embeddings = False
-        stack.position_encodings.encodings = table
+        side = "source" if name == "encoder" else "target"
+        stack.position_encodings.encodings = weights.get(f"{side}_positions", sinusoids)
         _norm(weights, f"{name}.norm", stack.layer_norm)
         for index, layer in enumerate(stack.layer):
             at = f"{name}.layers.{index}"

@@ -330,7 +330,11 @@ def _texts(scored: Scored) -> Answers:
 
 #: The peers, and of each the settings and the environment that a setting needs.
 SETTINGS: dict[str, dict[str, dict[str, str]]] = {
-    "molspec": {"float32": {}, "bfloat16": {}, "int8": {}, "float32 none": {}, "bfloat16 none": {}},
+    "molspec": {
+        setting: {}
+        for dtype in ("float32", "bfloat16", "int8")
+        for setting in (dtype, f"{dtype} none")
+    },
     "CTranslate2": {
         "float32": {},
         "int8": {},

@@ -48,7 +48,8 @@ def load(folder: Path) -> MarianMTModel:
         for name, stack in (("encoder", model.model.encoder), ("decoder", model.model.decoder)):
             stack.embed_tokens.weight.copy_(weights["source_embedding"])
             table = sinusoidal_positions(spec.max_positions, spec.d_model)
-            stack.embed_positions.weight.copy_(table)
+            side = "source" if name == "encoder" else "target"
+            stack.embed_positions.weight.copy_(weights.get(f"{side}_positions", table))
             for index, layer in enumerate(stack.layers):
                 _layer(weights, f"{name}.layers.{index}", layer)
             final = nn.LayerNorm(spec.d_model, spec.norm_eps)

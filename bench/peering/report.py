@@ -98,7 +98,7 @@ def _origins(records: Sequence[Record]) -> dict[str, Origin]:
 
 def _sets(origins: Iterable[Origin]) -> list[str]:
     """The arguments that say what is measured: a model has several shapes and is named once."""
-    return list(dict.fromkeys(f"{o.model.partition(' ')[0]}={o.table}" for o in origins))
+    return list(dict.fromkeys(f"{o.model.partition(',')[0]}={o.table}" for o in origins))
 
 
 def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> Iterator[str]:
@@ -124,6 +124,44 @@ def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> It
     for engine in engines:
         cells = (f"{found[curve[value], engine]:.1f}" for value in values)
         yield f"| {engine} | {' | '.join(cells)} |"
+
+
+def sizes(records: Sequence[Record], scenarios: Mapping[str, Mapping[str, str]]) -> str:
+    """A table a scenario: milliseconds a query of every engine in every shape, on one thread.
+
+    scenarios: by name and shape, the records' scenario. The last line of a table is the ratio of
+    the best peer's time and molspec's best.
+    """
+    found = {
+        (record.scenario, f"{record.peer} {record.setting}"): record
+        for record in records
+        if record.threads == 1
+    }
+    lines: list[str] = []
+    for name, by_shape in scenarios.items():
+        measured = {
+            shape: {engine: record for (at, engine), record in found.items() if at == scenario}
+            for shape, scenario in by_shape.items()
+        }
+        measured = {shape: group for shape, group in measured.items() if group}
+        if not measured:
+            continue
+        lines += ["", f"## {name}", "", f"| engine | {' | '.join(measured)} |"]
+        lines += ["|---|" + "---:|" * len(measured)]
+        engines = dict.fromkeys(engine for group in measured.values() for engine in group)
+        for engine in engines:
+            cells = (
+                f"{group[engine].milliseconds:.1f}" if engine in group else ""
+                for group in measured.values()
+            )
+            lines += [f"| {engine} | {' | '.join(cells)} |"]
+        ratios = (
+            min(r.milliseconds for r in group.values() if not r.is_ours)
+            / min(r.milliseconds for r in group.values() if r.is_ours)
+            for group in measured.values()
+        )
+        lines += [f"| **best peer / molspec** | {' | '.join(f'{x:.2f}x' for x in ratios)} |"]
+    return "\n".join(lines).strip() + "\n"
 
 
 def summary(records: Sequence[Record]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from threading import Lock
 
 from molspec.options import PredictOptions
 from molspec.predictor import Model
-from molspec.provenance import run_settings
+from molspec.provenance import Identity, run_settings
 from molspec.results import Prediction, Result
 from molspec.text import canonical_query
 
@@ -59,7 +59,7 @@ class AnswerCache:
         #: Queries that were answered from the cache, those that were decoded, and damaged rows.
         self.hits = self.misses = self.damaged = 0
         self._path = path
-        self._settings: dict[tuple[str, PredictOptions], bytes] = {}
+        self._settings: dict[tuple[Identity, PredictOptions], bytes] = {}
         self._lock = Lock()
         with self._naming_the_file(ValueError):
             self._database = sqlite3.connect(
@@ -146,10 +146,10 @@ class AnswerCache:
         ]
 
     def _key(self, model: Model, query: str, options: PredictOptions) -> bytes:
-        about = (model.fingerprint + model.dtype + model.device, options)
+        about = (model.identity, options)
         settings = self._settings.get(about)
         if settings is None:
-            values = run_settings("", model.fingerprint, model.device, model.dtype, options)
+            values = run_settings("", model.identity, options)
             kept = {name: value for name, value in values.items() if name not in _UNDECISIVE}
             written = json.dumps(kept, sort_keys=True).encode()
             settings = blake2b(written, digest_size=32).digest()

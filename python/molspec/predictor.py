@@ -18,6 +18,7 @@ from molspec.engine.devices import by_name, check_device, make_engine
 from molspec.models import locate
 from molspec.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
 from molspec.processes import Processes, process_count
+from molspec.provenance import Identity
 from molspec.queries import QueryReader
 from molspec.results import Result, Results
 from molspec.streams import answers, answers_of_processes
@@ -39,6 +40,9 @@ class Model:
         #: By which caches and jobs know the model again.
         self.fingerprint = checkpoint.fingerprint()
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
+        decoder_bytes = checkpoint.spec.decoder_size * self.engine.dtype.itemsize
+        #: What decides its answers, beside the options.
+        self.identity = Identity(self.fingerprint, device, dtype, decoder_bytes)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
         heads, spec = checkpoint.heads, checkpoint.spec_drafter
@@ -46,6 +50,7 @@ class Model:
         self._drafters: dict[str, Any] = {
             "model": checkpoint.fingerprint(with_drafters=False),
             "dtype": drafters_dtype,
+            "decoder_bytes": decoder_bytes,
             "heads": heads and heads.open(checkpoint.spec, checkpoint.weights).to(device),
             "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 import molspec
@@ -10,31 +10,42 @@ from molspec.options import PredictOptions
 from molspec.strategy import chosen_drafter
 
 
-def model_settings(model: str, weights: str, device: str, dtype: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Identity:
+    """What decides a loaded model's answers, beside the options, and how it drafts.
+
+    weights: the fingerprint of its checkpoint.
+    decoder_bytes: of the matrices that a pass of its decoder reads.
+    """
+
+    weights: str
+    device: str = "cpu"
+    dtype: str = "float32"
+    decoder_bytes: int = 0
+
+
+def model_settings(model: str, identity: Identity) -> dict[str, Any]:
     """What decides answers beside the options, as `run_settings` has it."""
     return {
         "molspec": molspec.__version__,
         "model": model,
-        "weights": weights,
-        "device": device,
-        "dtype": dtype,
+        "weights": identity.weights,
+        "device": identity.device,
+        "dtype": identity.dtype,
     }
 
 
-def run_settings(
-    model: str, weights: str, device: str, dtype: str, options: PredictOptions
-) -> dict[str, Any]:
+def run_settings(model: str, identity: Identity, options: PredictOptions) -> dict[str, Any]:
     """Settings as JSON values, defaults resolved: a job resumes where they are equal.
 
     model: what to call the model.
-    weights: the fingerprint of its checkpoint.
     """
     values = asdict(options)
     for name in ("draft_length", "draft_count", "node_budget"):
         del values[name]
-    drafter = chosen_drafter(options, device)
+    drafter = chosen_drafter(options, identity.device, identity.decoder_bytes)
     return {
-        **model_settings(model, weights, device, dtype),
+        **model_settings(model, identity),
         **values,
         "beam": _search(options),
         "beam_size": options.width,

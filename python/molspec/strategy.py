@@ -21,11 +21,12 @@ from molspec.options import PredictOptions
 #: Of SBS: a draft token is accepted while the likelier ones have less probability than this
 #: together (Andronov et al. 2025).
 _NUCLEUS = 0.9975
-#: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: what drafting
-#: saves is no more than what it costs (docs/benchmarks/beams.md).
-_WIDEST_DRAFTED = 5
-#: Where these kernels run: Intel's processors, which wait longer for a pass's weights.
-_WIDEST_DRAFTED_BY = {"avx512": 10, "avx512_vnni": 10}
+#: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: drafting saves
+#: passes, of which a pass's weights are the cost (docs/benchmarks/beams.md). A decoder of so many
+#: bytes waits for them, and so do Intel's processors, where these kernels run.
+_WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
+_WAITING_BYTES = 16 * 2**20
+_WAITING_KERNELS = ("avx512", "avx512_vnni")
 #: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
 #: free while they are few, and the time of looking ahead, which grows with the beam: counted, not
 #: yet measured (docs/benchmarks/engine.md).
@@ -48,7 +49,7 @@ def search_spec(
     device: where molspec's own engine runs, which decides what is left open; None for models of
     PyTorch.
     """
-    drafting = chosen_drafter(options, device)
+    drafting = chosen_drafter(options, device, context.decoder_bytes)
     if options.is_greedy:
         native, outside = _native_drafter(drafting, context)
         relaxed = None
@@ -135,8 +136,13 @@ def _ahead(
     }, outside
 
 
-def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyConfiguration:
-    """Choose the drafter: the requested one, or the cheapest for this device."""
+def chosen_drafter(
+    options: PredictOptions, device: str | None = None, decoder_bytes: int = 0
+) -> AnyConfiguration:
+    """Choose the drafter: the requested one, or the cheapest for this device and model.
+
+    decoder_bytes: of the weights that a pass of the decoder reads.
+    """
     open_choice = device is not None and options.node_budget is None
     if options.is_greedy:
         if open_choice and options.drafter in (None, "tree"):
@@ -151,16 +157,20 @@ def chosen_drafter(options: PredictOptions, device: str | None = None) -> AnyCon
     if options.beam in ("sbs", "standard"):
         return options.drafter_or({"sbs": "windows", "standard": "none"}[options.beam])
     width = options.width if options.samples is None else options.samples + 1
-    if open_choice and options.drafter is None and not _drafts_pay(options, width, device):
+    is_open = open_choice and options.drafter is None
+    if is_open and not _drafts_pay(options, width, device, decoder_bytes):
         return NoDraft()
     if options.drafter in (None, "tree"):
         return lookahead(width, options.node_budget)
     return options.drafter_or("tree")
 
 
-def _drafts_pay(options: PredictOptions, width: int, device: str | None) -> bool:
+def _drafts_pay(
+    options: PredictOptions, width: int, device: str | None, decoder_bytes: int
+) -> bool:
     if device == "cpu":
-        return width <= _WIDEST_DRAFTED_BY.get(ops.instruction_set(), _WIDEST_DRAFTED)
+        waits = decoder_bytes >= _WAITING_BYTES or ops.instruction_set() in _WAITING_KERNELS
+        return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
     few = width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
     return few and width <= _WIDEST_DRAFTED_ON_DEVICE
 

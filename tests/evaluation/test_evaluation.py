@@ -9,6 +9,7 @@ import pytest
 
 from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
 from molspec.options import PredictOptions
+from molspec.provenance import Identity
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [("CO", "OC"), ("CN", "CN"), ("X", "C"), ("CCO", "C("), ("CC", "CCC"), ("CCC", "CC")]
@@ -26,7 +27,7 @@ def settings(folder: Path, **options: Any) -> Settings:
     offset = options.pop("offset", 0)
     device, weights = options.pop("device", "cpu"), options.pop("weights", "f00d")
     asked = PredictOptions(n_best=2, **options)
-    return Settings(table, "fake", weights, "float32", asked, offset, device)
+    return Settings(table, "fake", Identity(weights, device), asked, offset)
 
 
 def run(evaluation: Evaluation) -> list[str]:
@@ -71,7 +72,7 @@ def test_the_settings_say_what_was_decoded_with(tmp_path: Path) -> None:
     assert values["drafter"]["kind"] == "LookAhead"
     assert values["drafter"]["node_budget"] == 7
     table = PairTable(tmp_path / "table.tsv")
-    greedy = Settings(table, "fake", "f00d", "float32", PredictOptions(drafter="none")).to_json()
+    greedy = Settings(table, "fake", Identity("f00d"), PredictOptions(drafter="none")).to_json()
     assert (greedy["beam"], greedy["drafter"]) == ("greedy", {"kind": "NoDraft"})
 
 

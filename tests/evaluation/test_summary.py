@@ -6,6 +6,7 @@ import pytest
 
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
 from molspec.options import PredictOptions
+from molspec.provenance import Identity
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [
@@ -28,7 +29,7 @@ MODEL = FakeModel(
 @pytest.fixture
 def evaluation(tmp_path: object) -> Evaluation:
     table = PairTable(write_table(tmp_path / "a.tsv", ROWS))  # type: ignore[operator]
-    settings = Settings(table, "fake", "f00d", "float32", PredictOptions(n_best=3))
+    settings = Settings(table, "fake", Identity("f00d"), PredictOptions(n_best=3))
     evaluation = Evaluation(settings)
     assert len(list(evaluation.run(MODEL))) == len(ROWS)  # type: ignore[arg-type]
     return evaluation

@@ -11,6 +11,7 @@ import pytest
 from molspec.decoding import QueryStatistics
 from molspec.evaluation import Evaluation, PairTable, Settings
 from molspec.options import PredictOptions
+from molspec.provenance import Identity
 from tests import tiny
 from tests.evaluation.fake import write_table
 
@@ -47,7 +48,7 @@ def test_the_batch_changes_nothing_but_times(tmp_path: Path) -> None:
     summaries = []
     for batch_size in (1, 4):
         options = PredictOptions(n_best=3, max_length=20, batch_size=batch_size)
-        evaluation = Evaluation(Settings(table, "tiny", "f00d", "float32", options))
+        evaluation = Evaluation(Settings(table, "tiny", Identity("f00d"), options))
         records = list(evaluation.run(tiny.model()))
         assert [record.found_at for record in records[:-1]] == [
             None

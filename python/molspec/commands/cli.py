@@ -120,21 +120,17 @@ def evaluate(
     """Measure accuracy and cost on a table of queries and targets."""
     with one_line_errors():
         check_standard_output()  # before hours of work
-        from molspec import checkpoints, models
         from molspec.evaluation import Evaluation, PairTable, Settings
 
         with value_errors_are_usage_errors():
             count = loading.process_count(processes)
-            checkpoint = checkpoints.read(models.locate(model.model_name))
+            loaded = loading.load_model(model)
             if options.canonical_queries is None:
-                options = replace(options, canonical_queries=checkpoint.canonical_queries)
-            table = PairTable(table_path, query_column, target_column, checkpoint.task, by)
-            settings = Settings(
-                *(table, model.model_name, checkpoint.fingerprint(), model.dtype),
-                *(options, offset, model.device),
-            )
+                options = replace(options, canonical_queries=loaded.canonical_queries)
+            table = PairTable(table_path, query_column, target_column, loaded.task, by)
+            settings = Settings(table, model.model_name, loaded.identity, options, offset)
             evaluation = Evaluation(settings, output, limit)
-            records = evaluation.run(loading.load_model(model), count)
+            records = evaluation.run(loaded, count)
         _work_off(records, evaluation.summary, limit)
         _show_summary(evaluation, summary_format)
     raise typer.Exit(1 if evaluation.summary.failed else 0)

@@ -145,9 +145,7 @@ def plan_command(
                         f"molspec {__version__}.",
                     ),
                     {
-                        **model_settings(
-                            *(model.model_name, loaded.fingerprint, model.device, model.dtype)
-                        ),
+                        **model_settings(model.model_name, loaded.identity),
                         "n_best": n_best,
                         "algorithm": algorithm.value,
                         **asdict(limits),

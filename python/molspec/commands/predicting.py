@@ -161,7 +161,7 @@ def score_command(
             table = PairTable(table_path, query_column, target_column, loaded.task)
             options.setdefault("canonical_queries", loaded.canonical_queries)
             settings = {
-                **model_settings(model.model_name, loaded.fingerprint, model.device, model.dtype),
+                **model_settings(model.model_name, loaded.identity),
                 "canonical_queries": options["canonical_queries"],
                 "aligned": aligned,
                 "format": form,
@@ -225,7 +225,7 @@ def _results(
     if options.canonical_queries is None:
         options = replace(options, canonical_queries=loaded.canonical_queries)
     settings = {
-        **run_settings(*(model.model_name, loaded.fingerprint, model.device, model.dtype, options)),
+        **run_settings(model.model_name, loaded.identity, options),
         "format": form,
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,

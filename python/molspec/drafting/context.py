@@ -30,7 +30,8 @@ class DraftContext:
     """What building a drafter takes: `guess` knows the model's tokens and its n-gram model.
 
     heads and spec are the model's own drafters, model is its fingerprint, dtype that of further
-    models that draft for it, width the beam's. open_module opens a session on a PyTorch module
+    models that draft for it, width the beam's, decoder_bytes what a pass of the model's
+    decoder reads. open_module opens a session on a PyTorch module
     that drafts for another one.
     """
 
@@ -39,6 +40,7 @@ class DraftContext:
     spec: SpecModel | None = None
     model: str = ""
     dtype: str = "float32"
+    decoder_bytes: int = 0
     width: int = 1
     open_module: Callable[[Any], Session] | None = None
 

@@ -135,8 +135,11 @@ def decode(
         model = own.engine
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
     strategy = _strategy(model, max_length, options)
-    device_name = model.packed.weights.device.type if isinstance(model, Engine) else None
-    drafts = not isinstance(chosen_drafter(strategy, device_name), NoDraft)
+    device_name, decoder_bytes = None, 0
+    if isinstance(model, Engine):
+        device_name = model.packed.weights.device.type
+        decoder_bytes = model.spec.decoder_size * model.dtype.itemsize
+    drafts = not isinstance(chosen_drafter(strategy, device_name, decoder_bytes), NoDraft)
     special_ids = _SpecialIds(pad_id, bos_id, eos_id)
     sequences = _sequences(source_ids, special_ids.pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
@@ -164,7 +167,7 @@ def decode(
             return session
 
         context = DraftContext(guess) if own is None else replace(own.context, guess=guess)
-        context = replace(context, open_module=open_drafter)
+        context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
         spec = search_spec(strategy, context, max_length, device_name)
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, strategy.batch_size)
         tickets = [scheduler.add(SourceRequest(source, spec)) for source in sources]

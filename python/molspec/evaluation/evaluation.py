@@ -14,7 +14,7 @@ from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
 from molspec.journal import Journal, Kind
 from molspec.options import PredictOptions
-from molspec.provenance import run_settings
+from molspec.provenance import Identity, run_settings
 from molspec.streams import beside
 
 if TYPE_CHECKING:
@@ -27,23 +27,20 @@ if TYPE_CHECKING:
 class Settings:
     """What decides the records of an evaluation.
 
-    model: what to call the model.
-    weights: the fingerprint of its checkpoint, by which an evaluation knows it again.
+    model: what to call the model, which an evaluation knows again by its identity.
     offset: rows left out at the table's beginning.
     """
 
     table: PairTable
     model: str
-    weights: str
-    dtype: str
+    identity: Identity
     options: PredictOptions
     offset: int = 0
-    device: str = "cpu"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values: what was decoded with, and how. Defaults are resolved."""
         return {
-            **run_settings(self.model, self.weights, self.device, self.dtype, self.options),
+            **run_settings(self.model, self.identity, self.options),
             "table": self.table.path.name,
             "query_column": self.table.query_column,
             "target_column": self.table.target_column,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from math import prod
 from typing import Any, Literal, get_args
 
 from molspec.fields import check_fields, setting
@@ -163,6 +164,12 @@ class ModelSpec:
     def head_dim(self) -> int:
         """Columns of one attention head."""
         return (self.attention_width or self.d_model) // self.head_count
+
+    @property
+    def decoder_size(self) -> int:
+        """Weights that every pass of the decoder reads."""
+        shapes = self.weight_shapes().items()
+        return sum(prod(shape) for name, shape in shapes if name.startswith(("decoder.", "output")))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ModelSpec:
