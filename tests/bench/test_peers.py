@@ -171,7 +171,7 @@ def test_shapes_are_measured_side_by_side(
     assert "## product greedy, batch 1, papers' shape, 1 thread" in text
     shapes = [
         checkpoints.read(tmp_path / "converted" / subject / "molspec").spec.feed_forward
-        for subject in ("product", "product 2048")
+        for subject in ("product", "product, Molecular Transformer")
     ]
     assert shapes == [tiny.SPEC.feed_forward, 2048]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from shapes import Shape, reshaped
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer
+from shapes import Shape, reshaped
 from tests import tiny
 
 

@@ -186,8 +186,7 @@ def test_groups_are_counted_by_themselves_and_read_again(tmp_path: Path) -> None
     rows = (f"{a}\t{b}\t{name}\n" for (a, b), name in zip(ROWS, classes, strict=True))
     path.write_text("query\ttarget\tclass\n" + "".join(rows))
     given = Settings(
-        *(PairTable(path, group_column="class"), "fake", "f00d", "float32"),
-        PredictOptions(n_best=2),
+        PairTable(path, group_column="class"), "fake", Identity("f00d"), PredictOptions(n_best=2)
     )
     first = Evaluation(given, tmp_path / "out.jsonl")
     run(first)
