@@ -203,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = islice(pairs, flags.offset, flags.offset + flags.limit)
     queries = [row.query for row in rows]
     print(
-        f"{flags.model} {model.fingerprint[:8]}, {flags.device}, {flags.dtype}; "
+        f"{flags.model} {model.identity.weights[:8]}, {flags.device}, {flags.dtype}; "
         f"{len(queries)} queries of {flags.table.name}, column {pairs.query_column}, "
         "one thread, batch 1, in turns.\n"
         f"{machine.described()}.\n"

@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = load(options.model)
     rows = list(islice(PairTable(options.pairs, None, None, model.task), options.limit))
     queries, targets = [row.query for row in rows], [row.target for row in rows]
-    print(f"{machine.described(weights=model.fingerprint[:8])}\n")
+    print(f"{machine.described(weights=model.identity.weights[:8])}\n")
     asked = [search for search in SEARCHES if search.name in options.searches]
     named = drafters(options.small, options.smallest)
     for line in speed(model, asked, named, queries, options.rounds, options.batch_size):

@@ -394,7 +394,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     server = Server.start()
     told: dict[str, Any] = {
         "machine": machine.describe(),
-        "weights": {name: model.fingerprint[:8] for name, model in models.items()},
+        "weights": {name: model.identity.weights[:8] for name, model in models.items()},
         "ready_s": round(server.seconds, 1),
     }
     try:

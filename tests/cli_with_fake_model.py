@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from molspec.commands import cli, loading
+from molspec.provenance import Identity
 from molspec.results import Prediction, Result
 
 
@@ -17,7 +18,7 @@ class FakeModel:
     seconds = float(os.environ.get("FAKE_SECONDS", "0"))
     task = "product"
     canonical_queries = True
-    fingerprint = "product"
+    identity = Identity("product")
 
     def __init__(self) -> None:
         self.options: Any = None

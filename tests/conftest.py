@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from molspec.commands import cli, loading
 from molspec.commands.flags import ModelFlags
+from molspec.provenance import Identity
 from tests.cli_with_fake_model import FakeModel
 
 Run = Callable[..., int]
@@ -32,7 +33,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def load(flags: ModelFlags) -> FakeModel:
         seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
-        seen["model"].fingerprint = flags.model_name  # another model has other weights
+        seen["model"].identity = Identity(
+            flags.model_name, flags.device, flags.dtype
+        )  # another model has other weights
         return seen["model"]
 
     monkeypatch.setattr(loading, "load_model", load)

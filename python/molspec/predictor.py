@@ -37,12 +37,10 @@ class Model:
         self.device = device
         #: Weights and biases, embeddings counted once.
         self.parameter_count = sum(weight.numel() for weight in checkpoint.weights.values())
-        #: By which caches and jobs know the model again.
-        self.fingerprint = checkpoint.fingerprint()
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         decoder_bytes = checkpoint.spec.decoder_size * self.engine.dtype.itemsize
-        #: What decides its answers, beside the options.
-        self.identity = Identity(self.fingerprint, device, dtype, decoder_bytes)
+        #: What decides its answers beside the options: caches and jobs know the model by it.
+        self.identity = Identity(checkpoint.fingerprint(), device, dtype, decoder_bytes)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
         heads, spec = checkpoint.heads, checkpoint.spec_drafter

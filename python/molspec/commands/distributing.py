@@ -62,7 +62,14 @@ def predict_parquet_command(
         table = distributed.read(source)
         distributed.check(table.schema().names, column, loaded.task)
         loaded.resolved(options)
-        settings = (str(source), loaded.fingerprint, model.device, model.dtype, column, options)
+        settings = (
+            str(source),
+            loaded.identity.weights,
+            model.device,
+            model.dtype,
+            column,
+            options,
+        )
         if not _is_written(output, unfinished, repr(settings)):
             distributed.predict(
                 table,
