@@ -10,7 +10,7 @@ order it is written here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -86,7 +86,8 @@ class _Packer:
         self._weights = weights
         self._dtype = dtype
         self._table: list[int] = []
-        self._parts: list[Tensor] = []
+        #: Where parts go and what makes them: all at once would take the packed size twice.
+        self._parts: list[tuple[list[int], Callable[[], Sequence[Tensor]]]] = []
         self._size = 0
 
     def pack(self) -> PackedModel:
@@ -97,7 +98,8 @@ class _Packer:
         self._stack("decoder", target_embedding, spec.decoder_layers)
         output = self._weights[target_embedding if spec.tied_output else "output.weight"]
         bias = self._weights.get("output.bias") if spec.output_bias else None
-        self._linear(output, output.new_zeros(len(output)) if bias is None else bias)
+        bias = output.new_zeros(len(output)) if bias is None else bias
+        self._linear(output.shape, lambda: (output, bias))
         table = torch.tensor(self._table, dtype=torch.int64, device="cpu")
         return PackedModel(self._buffer(), table, spec)
 
@@ -149,7 +151,7 @@ class _Packer:
         length = spec.max_positions
         if spec.positions == "relative":
             biases = relative_biases(self._weights[f"{stack}.relative_bias"], spec, stack, length)
-            self._append(F.pad(biases.float(), (0, relative_stride(length) - biases.shape[1])))
+            self._add(F.pad(biases.float(), (0, relative_stride(length) - biases.shape[1])))
         elif spec.positions == "learned":
             side = "source" if stack == "encoder" else "target"
             self._rows(self._weights[f"{side}_positions"])
@@ -157,59 +159,79 @@ class _Packer:
             self._rows(sinusoidal_positions(length, spec.d_model))
 
     def _self_attention(self, name: str) -> None:
-        self._linear(*self._heads(name, "query", "key", "value"))
+        self._heads(name, "query", "key", "value")
         self._attention_end(name)
 
     def _cross_attention(self, name: str) -> None:
-        self._linear(*self._heads(name, "query"))
-        self._linear(*self._heads(name, "key", "value"))
+        self._heads(name, "query")
+        self._heads(name, "key", "value")
         self._attention_end(name)
 
     def _attention_end(self, name: str) -> None:
         weight = self._weights[f"{name}.output.weight"]
-        by_head = weight.reshape(weight.shape[0], self._spec.head_count, self._spec.head_dim)
-        padded = F.pad(by_head, (0, self._head_padding)).flatten(1)
-        self._linear(padded, self._bias(f"{name}.output"))
+
+        def made() -> tuple[Tensor, Tensor]:
+            by_head = weight.reshape(weight.shape[0], self._spec.head_count, self._spec.head_dim)
+            padded = F.pad(by_head, (0, self._head_padding)).flatten(1)
+            return padded, self._bias(f"{name}.output")
+
+        inner = self._spec.head_count * (self._spec.head_dim + self._head_padding)
+        self._linear((weight.shape[0], inner), made)
         self._norm(f"{name}_norm")
 
     @property
     def _head_padding(self) -> int:
         return round_up(self._spec.head_dim, HEAD_MULTIPLE) - self._spec.head_dim
 
-    def _heads(self, name: str, *parts: str) -> tuple[Tensor, Tensor]:
+    def _heads(self, name: str, *parts: str) -> None:
         """Projections of `parts` side by side, every head padded."""
-        weights, biases = [], []
-        for part in parts:
-            weight = self._weights[f"{name}.{part}.weight"]
-            by_head = weight.reshape(self._spec.head_count, self._spec.head_dim, -1)
-            weights.append(F.pad(by_head, (0, 0, 0, self._head_padding)).flatten(0, 1))
-            bias = self._bias(f"{name}.{part}").reshape(self._spec.head_count, -1)
-            biases.append(F.pad(bias, (0, self._head_padding)).flatten())
-        return torch.cat(weights), torch.cat(biases)
+        spec, padding = self._spec, self._head_padding
+
+        def made() -> tuple[Tensor, Tensor]:
+            weights, biases = [], []
+            for part in parts:
+                weight = self._weights[f"{name}.{part}.weight"]
+                by_head = weight.reshape(spec.head_count, spec.head_dim, -1)
+                weights.append(F.pad(by_head, (0, 0, 0, padding)).flatten(0, 1))
+                bias = self._bias(f"{name}.{part}").reshape(spec.head_count, -1)
+                biases.append(F.pad(bias, (0, padding)).flatten())
+            return torch.cat(weights), torch.cat(biases)
+
+        in_size = self._weights[f"{name}.{parts[0]}.weight"].shape[1]
+        self._linear((len(parts) * spec.head_count * (spec.head_dim + padding), in_size), made)
 
     def _named_linear(self, name: str) -> None:
-        self._linear(self._weights[f"{name}.weight"], self._bias(name))
+        weight = self._weights[f"{name}.weight"]
+        self._linear(weight.shape, lambda: (weight, self._bias(name)))
 
     def _bias(self, name: str) -> Tensor:
         bias = self._weights.get(f"{name}.bias")
         weight = self._weights[f"{name}.weight"]
         return weight.new_zeros(len(weight)) if bias is None else bias
 
-    def _linear(self, weight: Tensor, bias: Tensor) -> None:
-        out_size, in_size = weight.shape
-        columns = round_up(out_size, PANEL_COLUMNS)
-        inner = round_up(in_size, inner_multiple(self._dtype))
-        if self._dtype == torch.int8:
-            scales = weight.float().abs().amax(dim=1) / 127
-            weight = (weight.float() / scales.where(scales != 0, 1)[:, None]).round()
-        padded = F.pad(weight.to(self._dtype), (0, inner - in_size, 0, columns - out_size))
-        panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
-        step = inner_step(self._dtype)
-        self._append(panels.reshape(-1, inner // step, step, PANEL_COLUMNS).transpose(2, 3))
-        self._append(F.pad(bias.float(), (0, columns - out_size)))
-        if self._dtype == torch.int8:
-            self._append(F.pad(scales, (0, columns - out_size)))
-            self._append(128 * padded.sum(dim=1, dtype=torch.int32))
+    def _linear(self, shape: Sequence[int], made: Callable[[], tuple[Tensor, Tensor]]) -> None:
+        """A layer whose weight [out, in] and bias [out] `made` gives."""
+        columns = round_up(shape[0], PANEL_COLUMNS)
+        inner = round_up(shape[1], inner_multiple(self._dtype))
+        vectors = 3 if self._dtype == torch.int8 else 1  # bias, scales and sums
+
+        def parts() -> Sequence[Tensor]:
+            weight, bias = made()
+            scales = None
+            if self._dtype == torch.int8:
+                scales = weight.float().abs().amax(dim=1) / 127
+                weight = (weight.float() / scales.where(scales != 0, 1)[:, None]).round()
+            to_columns = (0, columns - shape[0])
+            padded = F.pad(weight.to(self._dtype), (0, inner - shape[1], *to_columns))
+            panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
+            step = inner_step(self._dtype)
+            panels = panels.reshape(-1, inner // step, step, PANEL_COLUMNS).transpose(2, 3)
+            found = [panels, F.pad(bias.float(), to_columns)]
+            if scales is not None:
+                found += [F.pad(scales, to_columns), 128 * padded.sum(dim=1, dtype=torch.int32)]
+            return found
+
+        self._append([columns * inner * self._dtype.itemsize, *[4 * columns] * vectors], parts)
 
     def _norm(self, name: str) -> None:
         self._rows(self._weights[f"{name}.weight"])
@@ -218,20 +240,28 @@ class _Packer:
     def _rows(self, values: Tensor) -> None:
         """Rows of d_model floats, each padded to whole panels."""
         padding = round_up(values.shape[-1], PANEL_COLUMNS) - values.shape[-1]
-        self._append(F.pad(values.float(), (0, padding)))
+        self._add(F.pad(values.float(), (0, padding)))
 
-    def _append(self, part: Tensor) -> None:
-        self._table.append(self._size)
-        data = part.detach().cpu().contiguous().view(torch.uint8).flatten()
-        self._parts.append(F.pad(data, (0, round_up(data.numel(), 64) - data.numel())))
-        self._size += self._parts[-1].numel()
+    def _add(self, part: Tensor) -> None:
+        self._append([part.nbytes], lambda: [part])
+
+    def _append(self, sizes: Sequence[int], parts: Callable[[], Sequence[Tensor]]) -> None:
+        begins = []
+        for size in sizes:
+            begins.append(self._size)
+            self._size += round_up(size, 64)
+        self._table += begins
+        self._parts.append((begins, parts))
 
     def _buffer(self) -> Tensor:
         """The parts after one another, from an address that is a multiple of 64."""
-        buffer = torch.empty(self._size + 64, dtype=torch.uint8, device="cpu")
+        buffer = torch.zeros(self._size + 64, dtype=torch.uint8, device="cpu")
         begin = -buffer.data_ptr() % 64
         aligned = buffer[begin : begin + self._size]
-        torch.cat(self._parts, out=aligned)
+        for begins, parts in self._parts:
+            for start, part in zip(begins, parts(), strict=True):
+                data = part.detach().cpu().contiguous().view(torch.uint8).flatten()
+                aligned[start : start + len(data)] = data
         return aligned
 
 
