@@ -93,7 +93,7 @@ def section(name: str, path: Path, flags: argparse.Namespace) -> Iterator[str]:
     yield f"## {Path(name).name}"
     yield ""
     asked = f"{answered} queries of {path.parent.name}/{path.name}, times of the first {len(timed)}"
-    yield f"{asked}; weights {first.fingerprint[:8]}."
+    yield f"{asked}; weights {first.identity.weights[:8]}."
     yield ""
     yield from table(found, taken, len(timed))
     yield ""
