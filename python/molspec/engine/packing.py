@@ -219,8 +219,10 @@ class _Packer:
             weight, bias = made()
             scales = None
             if self._dtype == torch.int8:
-                scales = weight.float().abs().amax(dim=1) / 127
-                weight = (weight.float() / scales.where(scales != 0, 1)[:, None]).round()
+                weight = weight.float()
+                # Without copies: a matrix in float32 is four times as large as it will be.
+                scales = torch.maximum(weight.amax(dim=1), -weight.amin(dim=1)) / 127
+                weight = (weight / scales.where(scales != 0, 1)[:, None]).round_()
             to_columns = (0, columns - shape[0])
             padded = F.pad(weight.to(self._dtype), (0, inner - shape[1], *to_columns))
             panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
