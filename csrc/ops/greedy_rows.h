@@ -1,5 +1,5 @@
 // Greedy decoding that stays on a device: what is kept of every query, a row each. It is the search
-// of search/greedy.h, cut into the operators of a round:
+// of search/sequences.cpp, cut into the operators of a round:
 //
 //   propose_windows or propose_tree
 //                    drafts after the last token   (or none: `drafts` stays as it is)

@@ -1,5 +1,5 @@
 // select_leaves: the likeliest tokens after every node of plan_windows -> the next beam, as
-// search/speculative_beam.h says. A draft token is accepted if it is among the beam_size likeliest,
+// search/speculative_beam.cpp says. A draft token is accepted if it is among the beam_size likeliest,
 // the tokens likelier than it have less probability than `nucleus` and the model has numbers for
 // what follows it; of each hypothesis the draft with most accepted tokens is kept, the first of
 // equals. Its leaves are the likeliest tokens

@@ -7,9 +7,7 @@
 
 #include "drafting/guess.h"
 #include "rules/beam.h"
-#include "search/decoded.h"
-#include "search/spec.h"
-#include "search/token_tree.h"
+#include "search/search.h"
 
 namespace molspec {
 

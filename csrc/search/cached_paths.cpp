@@ -19,7 +19,8 @@ void CachedPaths::start(int32_t row, const std::vector<int32_t>& source_ids) {
   Query& query = rows_[static_cast<size_t>(row)];
   const auto length = static_cast<int>(source_ids.size());
   model_->roles().check_tokens(source_ids.data(), length);
-  if (!query.nodes) query.nodes = std::make_unique<Lanes>(Row{row, &tree_, nullptr, model_});
+  if (!query.nodes)
+    query.nodes = std::make_unique<SequenceGroup>(Row{row, &tree_, nullptr, model_});
   query.root = TokenTree::kNone;
   query.live = true;
 }
@@ -51,17 +52,17 @@ void CachedPaths::ask(const std::vector<Path>& paths, const std::vector<int32_t>
     state.count = counts[i];
     state.begin = token_ids.size();
     state.sampler = paths[i].sampler;
-    state.lane.live = counts[i] > 0;
-    state.lane.token_ids = token_ids;
-    state.lane.node = known(query, token_ids);
-    if (state.lane.node != TokenTree::kNone)
-      kept[static_cast<size_t>(state.row)].push_back(state.lane.node);
+    state.sequence.live = counts[i] > 0;
+    state.sequence.token_ids = token_ids;
+    state.sequence.node = known(query, token_ids);
+    if (state.sequence.node != TokenTree::kNone)
+      kept[static_cast<size_t>(state.row)].push_back(state.sequence.node);
     states_.push_back(std::move(state));
   }
   for (size_t row = 0; row < rows_.size(); ++row)
-    if (!kept[row].empty()) rows_[row].nodes->keep(kept[row]);
+    if (!kept[row].empty()) rows_[row].nodes->keep(kept[row], true);
   for (PathState& state : states_)
-    if (state.lane.live) add_rest(query(state), state, state.lane.node);
+    if (state.sequence.live) add_rest(query(state), state, state.sequence.node);
 }
 
 int32_t CachedPaths::known(const Query& query, const std::vector<int32_t>& token_ids) const {
@@ -81,12 +82,12 @@ void CachedPaths::add_rest(Query& query, PathState& state, int32_t node) {
     node = query.root;
     state.pending.push_back(node);
   }
-  const auto& token_ids = state.lane.token_ids;
+  const auto& token_ids = state.sequence.token_ids;
   for (auto at = static_cast<size_t>(tree_.position(node)); at < token_ids.size(); ++at) {
     node = query.nodes->child_or_new(node, token_ids[at]);
     state.pending.push_back(node);
   }
-  state.lane.node = node;
+  state.sequence.node = node;
 }
 
 void CachedPaths::stage() {
@@ -94,11 +95,11 @@ void CachedPaths::stage() {
   for (Query& query : rows_)
     if (query.live && query.nodes) query.nodes->unstage();
   for (PathState& state : states_) {
-    if (!state.lane.live) continue;
-    Lanes& nodes = *query(state).nodes;
+    if (!state.sequence.live) continue;
+    SequenceGroup& nodes = *query(state).nodes;
     for (const int32_t node : state.pending) nodes.stage(node);
     state.pending.clear();
-    nodes.stage(state.lane.node);
+    nodes.stage(state.sequence.node);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "search/lanes.h"
 #include "search/rejection.h"
+#include "search/sequence_group.h"
 
 namespace molspec {
 
@@ -39,13 +39,13 @@ class CachedPaths {
   ~CachedPaths() = default;
 
   struct Query {
-    std::unique_ptr<Lanes> nodes;
+    std::unique_ptr<SequenceGroup> nodes;
     int32_t root = TokenTree::kNone;
     int32_t begin = 0;  // of what is staged of it
     bool live = false;
   };
   struct PathState {
-    Lane lane;
+    Sequence sequence;
     int32_t row = 0, count = 0;
     size_t begin = 0;              // tokens that were given
     std::vector<int32_t> pending;  // of them: nodes to evaluate

@@ -24,9 +24,9 @@ void Continuations::start(int32_t row, const std::vector<int32_t>& source_ids) {
 std::vector<Path> Continuations::paths() const {
   std::vector<Path> out;
   for (const PathState& state : states_) {
-    if (!state.lane.live || drafters_[static_cast<size_t>(state.row)]) continue;
-    out.push_back(
-        {state.row, state.lane.token_ids, state.lane.log_prob, tree_.parent(state.lane.node)});
+    if (!state.sequence.live || drafters_[static_cast<size_t>(state.row)]) continue;
+    out.push_back({state.row, state.sequence.token_ids, state.sequence.log_prob,
+                   tree_.parent(state.sequence.node)});
     if (state.sampler) out.back().sampler = state.sampler->of_drafter();
   }
   return out;
@@ -40,15 +40,15 @@ void Continuations::plan(const std::vector<DraftTree>& proposed) {
   stage();
   size_t next = 0;
   for (PathState& state : states_) {
-    if (!state.lane.live) continue;
-    const auto& token_ids = state.lane.token_ids;
+    if (!state.sequence.live) continue;
+    const auto& token_ids = state.sequence.token_ids;
     if (Drafter* drafter = drafters_[static_cast<size_t>(state.row)].get()) {
       drafter->propose(token_ids.data(), static_cast<int>(token_ids.size()), state.drafts);
     } else {
       state.drafts = admitted(proposed[next++], model_->roles());
     }
     const auto end = static_cast<int32_t>(state.begin) + state.count;
-    query(state).nodes->stage(state.lane.node, state.drafts, end);
+    query(state).nodes->stage(state.sequence.node, state.drafts, end);
   }
   submit();
 }
@@ -57,30 +57,32 @@ bool Continuations::advance(const float* log_probs, int32_t vocab_size) {
   bool done = true;
   for (size_t i = 0; i < states_.size(); ++i) {
     PathState& state = states_[i];
-    if (!state.lane.live) continue;
+    if (!state.sequence.live) continue;
     const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
     Chooser chooser(state, model_->roles().special(), trees_[i]);
-    const auto choose = [&](const Lane& lane, const float* row) {
-      return chooser(row, vocab_size, static_cast<uint32_t>(lane.token_ids.size()));
+    const auto choose = [&](const Sequence& sequence, const float* row) {
+      return chooser(row, vocab_size, static_cast<uint32_t>(sequence.token_ids.size()));
     };
-    query(state).nodes->advance(state.lane, rows, vocab_size, state.count, choose);
+    query(state).nodes->advance(state.sequence, rows, vocab_size, state.count, choose);
+    if (state.sequence.live) query(state).nodes->grow(state.sequence);
     note(state, trees_[i], rows, vocab_size);
-    done &= !state.lane.live;
+    done &= !state.sequence.live;
   }
   return done;
 }
 
-// What a round has added to a lane.
+// What a round has added to a sequence.
 void Continuations::note(PathState& state, DraftTree& tree, const float* log_probs,
                          int32_t vocab_size) {
   const int32_t eos = model_->roles().special().eos;
-  const Lane& lane = state.lane;
-  size_t at = lane.token_ids.size() - (lane.rows.size() - static_cast<size_t>(lane.finished));
-  for (const int32_t index : lane.rows) {
+  const Sequence& sequence = state.sequence;
+  size_t at =
+      sequence.token_ids.size() - (sequence.rows.size() - static_cast<size_t>(sequence.finished));
+  for (const int32_t index : sequence.rows) {
     const float* row = log_probs + int64_t{index} * vocab_size;
     const int32_t parent = state.last;
     const float before = tree.log_prob(parent);
-    const int32_t chosen = at < lane.token_ids.size() ? lane.token_ids[at++] : eos;
+    const int32_t chosen = at < sequence.token_ids.size() ? sequence.token_ids[at++] : eos;
     const auto add = [&](int32_t token_id) {
       return tree.add(token_id, parent, before + std::min(row[token_id], 0.0F));
     };

@@ -15,11 +15,11 @@ void MaskedPlaces::plan() {
   stage();
   const int32_t mask = model_->roles().special().pad;
   for (PathState& state : states_) {
-    if (!state.lane.live) continue;
+    if (!state.sequence.live) continue;
     DraftTree masks;
     for (int32_t i = 0; i + 1 < state.count; ++i) masks.add(mask, i - 1, 0);
     const auto end = static_cast<int32_t>(state.begin) + state.count;
-    query(state).nodes->stage(state.lane.node, masks, end);
+    query(state).nodes->stage(state.sequence.node, masks, end);
   }
   submit();
 }
@@ -28,10 +28,10 @@ void MaskedPlaces::advance(const float* log_probs, int32_t vocab_size) {
   const SpecialIds& special = model_->roles().special();
   for (size_t i = 0; i < states_.size(); ++i) {
     const PathState& state = states_[i];
-    if (!state.lane.live) continue;
+    if (!state.sequence.live) continue;
     const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
     places_.clear();
-    int32_t node = state.lane.node;
+    int32_t node = state.sequence.node;
     for (int32_t place = 0; place < state.count; ++place) {
       places_.push_back(rows + int64_t{query(state).nodes->row_of(node)} * vocab_size);
       node = tree_.child(node, special.pad);
@@ -44,7 +44,7 @@ void MaskedPlaces::advance(const float* log_probs, int32_t vocab_size) {
   }
   // The MASKs are given back: what goes on after a path are its tokens.
   for (PathState& state : states_)
-    if (state.lane.live) query(state).nodes->cut_after(state.lane.node, special.pad);
+    if (state.sequence.live) query(state).nodes->cut_after(state.sequence.node, special.pad);
 }
 
 void MaskedPlaces::draw(const PathState& state, int32_t vocab_size, DraftTree& tree) const {

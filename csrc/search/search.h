@@ -8,14 +8,43 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "drafting/draft_tree.h"
-#include "search/decoded.h"
 #include "search/spec.h"
 #include "search/token_tree.h"
 
 namespace molspec {
+
+// What a search hands back for one query.
+struct Hypothesis {
+  std::vector<int32_t> token_ids;  // after BOS; EOS, where there is one, is not among them
+  double log_prob = 0.0;           // natural log, sum over the tokens and EOS
+  bool finished = false;           // EOS was reached
+  // Of samples that all differ: how probably it is among so many of them.
+  std::optional<double> inclusion = std::nullopt;
+  // Of relaxed verification: its tokens that are not the model's argmax.
+  std::optional<int32_t> tolerated = std::nullopt;
+};
+
+struct SearchStatistics {
+  int64_t steps = 0;            // decoder passes the query took part in
+  int64_t nodes = 0;            // rows of those passes
+  int64_t drafted_tokens = 0;   // nodes that were a guess
+  int64_t accepted_tokens = 0;  // guesses that the model confirmed
+  int64_t emitted_tokens = 0;   // steps of hypotheses, EOS counted; of greedy decoding its tokens
+};
+
+// The error of a query whose log-probs are NaN or infinite.
+constexpr char kNoNumbers[] = "the model's log-probabilities are not numbers";
+
+struct Decoded {
+  int32_t query = 0;                   // the row of the batch
+  std::vector<Hypothesis> hypotheses;  // best first
+  SearchStatistics statistics;
+  std::string error;  // why there are no hypotheses, where there are none
+};
 
 // A live hypothesis after which something may be drafted.
 struct Path {
@@ -75,22 +104,13 @@ class Search {
     decoded_.statistics.drafted_tokens += static_cast<int64_t>(drafted);
   }
   // The path to a node.
-  Path path(int32_t node, double log_prob) const;
-  // Puts drafts after `last` into the tree, in their order: slots and parents (as indices in
-  // `slots`) are appended. A draft is worth a row only where a token may still follow it; what is
-  // after one that is left out is left out too.
-  void place(const DraftTree& drafts, int32_t max_length, std::vector<int32_t>& slots,
-             std::vector<int32_t>& parents);
-  // By draft: where the last place() put it in `slots`, or kLeftOut.
-  static constexpr int32_t kLeftOut = -1;
-  const std::vector<int32_t>& placed() const { return placed_; }
+  Path path(int32_t node, double log_prob) const {
+    return {row_.index, row_.tree->path(node), log_prob, row_.tree->parent(node)};
+  }
 
   Row row_;
   Decoded decoded_;
   uint64_t query_key_ = 0;
-
- private:
-  std::vector<int32_t> placed_;  // by draft
 };
 
 }  // namespace molspec

@@ -1,8 +1,22 @@
-#include "search/speculative_beam.h"
+// Speculative beam search of Andronov et al., J. Cheminform. 2025, "Speculative beam search" (SBS).
+// Approximate: a long accepted draft can evict hypotheses that beam search keeps. Without drafts it
+// is standard beam search.
+//
+// Behind every hypothesis that goes on all drafts are scored. A draft token is accepted by
+// rules/nucleus.h where the model has numbers for what follows it; the draft with most accepted
+// tokens is kept, the first of equals. Its leaves: at each accepted position the likeliest tokens
+// but the draft's own, after the last accepted token all of them. The best leaves of all
+// hypotheses, of unequal lengths, are the next beam.
+//
+// Unlike the published code, a query's drafts and lists never depend on what else is in the batch,
+// draft lengths below 5 are what they say, and hypotheses that reach max_length are reported.
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "rules/nucleus.h"
+#include "search/beam_nodes.h"
 
 namespace molspec {
 namespace {
@@ -16,7 +30,48 @@ struct BestTokens {
   float log_prob(int32_t i) const { return candidates[static_cast<size_t>(i)].log_prob; }
 };
 
-}  // namespace
+class SpeculativeBeamSearch final : public Search {
+ public:
+  SpeculativeBeamSearch(const SpeculativeBeamSpec& spec, Row row);
+
+  void start(const std::vector<int32_t>& source_ids) override;
+  void paths(std::vector<Path>& out) const override;
+  void plan(const DraftTree* proposed) override;
+  bool advance(const float* log_probs, int32_t vocab_size) override;
+
+ private:
+  // The staged nodes of one hypothesis: its last token, then its drafts.
+  struct Staged {
+    std::vector<int32_t> slots;
+    std::vector<int32_t> parents;  // indices in slots
+  };
+
+  bool continues(const BeamEntry& entry) const { return entry.continues(spec_.max_length); }
+  double score(double log_prob, int32_t length) const {
+    return beam_score(log_prob, length, spec_.length_penalty);
+  }
+  // Whether the model's log-probs after a node, and after all last tokens, are numbers.
+  static bool has_numbers(const float* row, int32_t vocab_size);
+  bool has_numbers(const float* log_probs, int32_t vocab_size, const std::vector<Staged>& staged);
+  Staged placed(int32_t last, const DraftTree& drafts) const;
+  void plan_hypothesis(const BeamEntry& entry, const DraftTree& drafts);
+  // The accepted path as indices in staged.slots, from the last token on.
+  void accept(const Staged& staged, const float* log_probs, int32_t vocab_size);
+  void add_leaves(int32_t rank, const Staged& staged, const float* log_probs, int32_t vocab_size);
+  void carry(int32_t rank);
+  void select();
+
+  SpeculativeBeamSpec spec_;
+  std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
+  Beam beam_, next_;
+  BeamNodes nodes_;
+  std::vector<Staged> staged_;  // by hypothesis that goes on
+  // Scratch.
+  DraftTree drafts_;
+  std::vector<Leaf> leaves_;
+  std::vector<Candidate> best_;
+  std::vector<int32_t> path_, depths_;
+};
 
 SpeculativeBeamSearch::SpeculativeBeamSearch(const SpeculativeBeamSpec& spec, Row row)
     : Search(std::move(row)), spec_(spec), drafter_(make_drafter(spec.drafter, row_.model)) {}
@@ -58,9 +113,27 @@ void SpeculativeBeamSearch::plan(const DraftTree* proposed) {
   count_staged(nodes, nodes - staged_.size());
 }
 
+// The last token and the drafts after it, in their order. A draft is worth a row only where a token
+// may still follow it; what is after one that is left out is left out too.
+SpeculativeBeamSearch::Staged SpeculativeBeamSearch::placed(int32_t last,
+                                                            const DraftTree& drafts) const {
+  Staged staged{{last}, {TokenTree::kNone}};
+  std::vector<int32_t> places(drafts.parents.size(), TokenTree::kNone);  // in staged.slots
+  for (size_t i = 0; i < places.size(); ++i) {
+    const int32_t after = drafts.parents[i];
+    const int32_t parent = after == DraftTree::kRoot ? 0 : places[static_cast<size_t>(after)];
+    if (parent == TokenTree::kNone) continue;
+    const int32_t slot = staged.slots[static_cast<size_t>(parent)];
+    if (row_.tree->position(slot) + 1 >= spec_.max_length) continue;
+    places[i] = static_cast<int32_t>(staged.slots.size());
+    staged.slots.push_back(row_.add(slot, drafts.token_ids[i]));
+    staged.parents.push_back(parent);
+  }
+  return staged;
+}
+
 void SpeculativeBeamSearch::plan_hypothesis(const BeamEntry& entry, const DraftTree& drafts) {
-  Staged staged{{entry.node}, {TokenTree::kNone}};
-  place(drafts, spec_.max_length, staged.slots, staged.parents);
+  Staged staged = placed(entry.node, drafts);
   nodes_.add(staged.slots.begin() + 1, staged.slots.end());
   staged_.push_back(std::move(staged));
 }
@@ -183,6 +256,8 @@ void SpeculativeBeamSearch::select() {
   }
   beam_.swap(next_);
 }
+
+}  // namespace
 
 std::unique_ptr<Search> SpeculativeBeamSpec::search(const Row& row) const {
   return std::make_unique<SpeculativeBeamSearch>(*this, row);

@@ -1,0 +1,192 @@
+// Sequences of one query that grow at once, each by a choice of its own, on shared nodes: where two
+// say the same they are one path of the tree, and a draft after one serves the other. Each round
+// verifies drafts as greedy decoding does (rules/argmax.h, rules/relaxed.h).
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "rules/relaxed.h"
+#include "search/beam_nodes.h"
+
+namespace molspec {
+
+struct Sequence {
+  std::vector<int32_t> token_ids;   // after BOS
+  int32_t node = TokenTree::kNone;  // of the last token; after advance() the last evaluated one
+  bool live = true;
+  std::vector<int32_t> rows;  // of this round: the staged nodes that the sequence went over
+  // What acceptance continues with.
+  double log_prob = 0;
+  int32_t finished = 0, token_count = 0, tolerated_tokens = 0;
+  int64_t accepted_tokens = 0, emitted_tokens = 0;
+};
+
+class SequenceGroup {
+ public:
+  explicit SequenceGroup(Row row) : row_(std::move(row)) {}
+
+  // Forgets everything; gives the node of BOS. The tree's row is empty.
+  int32_t begin() {
+    nodes_.clear();
+    unstage();
+    return nodes_.add(*row_.tree, row_.index, TokenTree::kNone, row_.bos());
+  }
+  // The node of a token after another.
+  int32_t child_or_new(int32_t parent, int32_t token_id) {
+    const int32_t child = row_.tree->child(parent, token_id);
+    if (child != TokenTree::kNone) return child;
+    return nodes_.add(*row_.tree, row_.index, parent, token_id);
+  }
+  // The node of a live sequence's last token, after advance().
+  void grow(Sequence& sequence) {
+    sequence.node = child_or_new(sequence.node, sequence.token_ids.back());
+  }
+
+  // The next step: a node whose parent is evaluated or staged, once however often it is requested.
+  // Then drafts after it, but none after which no token may follow; gives how many.
+  void unstage() {
+    for (const int32_t slot : staged_) rows_[static_cast<size_t>(slot)] = kNotStaged;
+    staged_.clear();
+  }
+  void stage(int32_t node) {
+    if (rows_.size() <= static_cast<size_t>(node))
+      rows_.resize(static_cast<size_t>(node) + 1, kNotStaged);
+    int32_t& row = rows_[static_cast<size_t>(node)];
+    if (row != kNotStaged) return;
+    row = static_cast<int32_t>(staged_.size());
+    staged_.push_back(node);
+  }
+  int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position) {
+    int32_t count = 0;
+    drafts_ = &drafts;
+    placed_.assign(static_cast<size_t>(drafts.size()), TokenTree::kNone);
+    for (size_t i = 0; i < placed_.size(); ++i) {
+      const int32_t after = drafts.parents[i];
+      const int32_t parent = after == DraftTree::kRoot ? node : placed_[static_cast<size_t>(after)];
+      if (parent == TokenTree::kNone || row_.tree->position(parent) + 1 >= max_position) continue;
+      placed_[i] = child_or_new(parent, drafts.token_ids[i]);
+      stage(placed_[i]);
+      ++count;
+    }
+    return count;
+  }
+  // Of a staged node: its row of log-probs.
+  int32_t row_of(int32_t node) const { return rows_[static_cast<size_t>(node)]; }
+  size_t staged_count() const { return staged_.size(); }
+  // Puts what is staged before the decoder.
+  void submit() const {
+    for (const int32_t slot : staged_) row_.tree->stage(row_.index, slot);
+  }
+
+  // Lets a sequence take the tokens that `choose(sequence, row)` gives, a Drawn, as far as they are
+  // staged. With `relaxed`, of one sequence, drafts that are tolerated too.
+  template <typename Choose>
+  Verdict advance(Sequence& sequence, const float* log_probs, int32_t vocab_size,
+                  int32_t max_length, const Choose& choose, const Relaxed* relaxed = nullptr);
+  // Gives back the nodes that none of these has before it, and but with `and_after` those after.
+  void keep(const std::vector<int32_t>& nodes, bool and_after) {
+    kept_.clear();
+    for (const int32_t node : nodes) {
+      kept_.push_back(first_entry(node));
+      kept_.back().finished = !and_after;
+    }
+    nodes_.collect(*row_.tree, kept_);
+  }
+  // Gives back the chain of one token after a node.
+  void cut_after(int32_t node, int32_t token_id) {
+    node = row_.tree->child(node, token_id);
+    while (node != TokenTree::kNone) {
+      const int32_t next = row_.tree->child(node, token_id);
+      nodes_.remove(*row_.tree, node);
+      node = next;
+    }
+  }
+
+ private:
+  template <typename Choose>
+  class Team;
+  static constexpr int32_t kNotStaged = -1;
+
+  Row row_;
+  BeamNodes nodes_;
+  Beam kept_;                          // scratch
+  std::vector<int32_t> staged_;        // slots
+  std::vector<int32_t> rows_;          // by slot, in staged_
+  const DraftTree* drafts_ = nullptr;  // staged last
+  std::vector<int32_t> placed_;        // their slots
+};
+
+// rules/argmax.h and rules/relaxed.h: this thread. A node is the sequence's last one, or the row of
+// a staged one and 1.
+template <typename Choose>
+class SequenceGroup::Team {
+ public:
+  Team(const SequenceGroup& group, Sequence& sequence, const float* log_probs, int32_t vocab_size,
+       const Choose& choose)
+      : group_(group),
+        sequence_(sequence),
+        log_probs_(log_probs),
+        vocab_size_(vocab_size),
+        choose_(choose),
+        first_(group.row_of(sequence.node)) {}
+
+  Drawn likeliest(int32_t node) const { return choose_(sequence_, log_probs(node)); }
+  int32_t drafted(int32_t node, int32_t token_id) const {
+    const int32_t child = group_.row_.tree->child(slot(node), token_id);
+    if (child == TokenTree::kNone || static_cast<size_t>(child) >= group_.rows_.size())
+      return kLastToken;
+    return group_.row_of(child) + 1;  // kLastToken where it is not staged
+  }
+  double nth_log_prob(int32_t node, int32_t n) const {
+    std::vector<float> best(static_cast<size_t>(std::min(n, vocab_size_)));
+    const float* row = log_probs(node);
+    std::partial_sort_copy(row, row + vocab_size_, best.begin(), best.end(), std::greater<>());
+    return best.back();
+  }
+  template <typename Take>
+  void drafts(int32_t node, const Take& take) const {
+    const DraftTree& drafts = *group_.drafts_;
+    for (int32_t i = 0; i < drafts.size(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      const int32_t placed = group_.placed_[at], token_id = drafts.token_ids[at];
+      if (placed == TokenTree::kNone || group_.row_.tree->parent(placed) != slot(node)) continue;
+      const float own = drafts.log_prob(i) - drafts.log_prob(drafts.parents[at]);
+      take(group_.row_of(placed) + 1, token_id, log_probs(node)[token_id], own);
+    }
+  }
+  void keep(int32_t node, int32_t /*count*/) const { sequence_.rows.push_back(row(node)); }
+  void write(int32_t /*place*/, int32_t token_id) const { sequence_.token_ids.push_back(token_id); }
+
+ private:
+  int32_t row(int32_t node) const { return node == kLastToken ? first_ : node - 1; }
+  int32_t slot(int32_t node) const { return group_.staged_[static_cast<size_t>(row(node))]; }
+  const float* log_probs(int32_t node) const {
+    return log_probs_ + int64_t{row(node)} * vocab_size_;
+  }
+
+  const SequenceGroup& group_;
+  Sequence& sequence_;
+  const float* log_probs_;
+  int32_t vocab_size_;
+  const Choose& choose_;
+  int32_t first_;
+};
+
+template <typename Choose>
+Verdict SequenceGroup::advance(Sequence& sequence, const float* log_probs, int32_t vocab_size,
+                               int32_t max_length, const Choose& choose, const Relaxed* relaxed) {
+  sequence.rows.clear();
+  const Team<Choose> team(*this, sequence, log_probs, vocab_size, choose);
+  const Verdict verdict = relaxed ? accept_relaxed(team, *relaxed, row_.eos(), max_length, sequence)
+                                  : accept_argmax(team, row_.eos(), max_length, sequence);
+  sequence.live = verdict == Verdict::kGoesOn;
+  if (sequence.live) sequence.node = staged_[static_cast<size_t>(sequence.rows.back())];
+  return verdict;
+}
+
+}  // namespace molspec
