@@ -25,6 +25,8 @@ PACKING_VERSION = 2
 PANEL_COLUMNS = 64
 HEAD_MULTIPLE = 16
 BLOCK_POSITIONS = LIMITS["block_positions"]
+#: Of a matrix that is packed: whole panels, and copies of so few are small.
+_ROWS_AT_ONCE = 4 * PANEL_COLUMNS
 
 #: As the table numbers them; float16 is for CUDA alone, int8 for the CPU.
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
@@ -86,8 +88,9 @@ class _Packer:
         self._weights = weights
         self._dtype = dtype
         self._table: list[int] = []
-        #: Where parts go and what makes them: all at once would take the packed size twice.
-        self._parts: list[tuple[list[int], Callable[[], Sequence[Tensor]]]] = []
+        #: Where parts begin and end, and what writes them: parts in a list would take the packed
+        #: size once more.
+        self._parts: list[tuple[list[int], int, Callable[..., None]]] = []
         self._size = 0
 
     def pack(self) -> PackedModel:
@@ -215,25 +218,24 @@ class _Packer:
         inner = round_up(shape[1], inner_multiple(self._dtype))
         vectors = 3 if self._dtype == torch.int8 else 1  # bias, scales and sums
 
-        def parts() -> Sequence[Tensor]:
+        def write(panels: Tensor, biases: Tensor, *quantised: Tensor) -> None:
             weight, bias = made()
-            scales = None
-            if self._dtype == torch.int8:
-                weight = weight.float()
-                # Without copies: a matrix in float32 is four times as large as it will be.
-                scales = torch.maximum(weight.amax(dim=1), -weight.amin(dim=1)) / 127
-                weight = (weight / scales.where(scales != 0, 1)[:, None]).round_()
-            to_columns = (0, columns - shape[0])
-            padded = F.pad(weight.to(self._dtype), (0, inner - shape[1], *to_columns))
-            panels = padded.reshape(-1, PANEL_COLUMNS, inner).transpose(1, 2)
             step = inner_step(self._dtype)
-            panels = panels.reshape(-1, inner // step, step, PANEL_COLUMNS).transpose(2, 3)
-            found = [panels, F.pad(bias.float(), to_columns)]
-            if scales is not None:
-                found += [F.pad(scales, to_columns), 128 * padded.sum(dim=1, dtype=torch.int32)]
-            return found
+            panels = panels.view(self._dtype).view(-1, inner // step, PANEL_COLUMNS, step)
+            biases.view(torch.float32)[: shape[0]] = bias
+            for begin in range(0, columns, _ROWS_AT_ONCE):
+                rows = weight[begin : begin + _ROWS_AT_ONCE]
+                if self._dtype == torch.int8:
+                    rows, scales = _quantised(rows.float())
+                    _put(scales, quantised[0].view(torch.float32), begin)
+                    sums = 128 * rows.sum(dim=1, dtype=torch.int32)
+                    _put(sums, quantised[1].view(torch.int32), begin)
+                padding = (0, inner - shape[1], 0, -len(rows) % PANEL_COLUMNS)
+                padded = F.pad(rows.to(self._dtype), padding)
+                by_panel = padded.reshape(-1, PANEL_COLUMNS, inner // step, step).transpose(1, 2)
+                _put(by_panel, panels, begin // PANEL_COLUMNS)
 
-        self._append([columns * inner * self._dtype.itemsize, *[4 * columns] * vectors], parts)
+        self._append([columns * inner * self._dtype.itemsize, *[4 * columns] * vectors], write)
 
     def _norm(self, name: str) -> None:
         self._rows(self._weights[f"{name}.weight"])
@@ -245,26 +247,36 @@ class _Packer:
         self._add(F.pad(values.float(), (0, padding)))
 
     def _add(self, part: Tensor) -> None:
-        self._append([part.nbytes], lambda: [part])
+        flat = part.detach().contiguous().view(torch.uint8).flatten()
+        self._append([part.nbytes], lambda to: _put(flat, to, 0))
 
-    def _append(self, sizes: Sequence[int], parts: Callable[[], Sequence[Tensor]]) -> None:
+    def _append(self, sizes: Sequence[int], write: Callable[..., None]) -> None:
         begins = []
         for size in sizes:
             begins.append(self._size)
             self._size += round_up(size, 64)
         self._table += begins
-        self._parts.append((begins, parts))
+        self._parts.append((begins, self._size, write))
 
     def _buffer(self) -> Tensor:
         """The parts after one another, from an address that is a multiple of 64."""
         buffer = torch.zeros(self._size + 64, dtype=torch.uint8, device="cpu")
         begin = -buffer.data_ptr() % 64
         aligned = buffer[begin : begin + self._size]
-        for begins, parts in self._parts:
-            for start, part in zip(begins, parts(), strict=True):
-                data = part.detach().cpu().contiguous().view(torch.uint8).flatten()
-                aligned[start : start + len(data)] = data
+        for begins, end, write in self._parts:
+            ends = [*begins[1:], end]
+            write(*(aligned[a:b] for a, b in zip(begins, ends, strict=True)))
         return aligned
+
+
+def _quantised(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows in 255 steps of their own, and the steps."""
+    scales = rows.abs().amax(dim=1) / 127
+    return (rows / scales.where(scales != 0, 1)[:, None]).round().to(torch.int8), scales
+
+
+def _put(part: Tensor, to: Tensor, begin: int) -> None:
+    to[begin : begin + len(part)] = part
 
 
 def _bits(value: float) -> int:
