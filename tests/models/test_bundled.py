@@ -86,4 +86,4 @@ def test_wide_beams_draft_on_the_cpu_where_asked_to() -> None:
         for options in [(), (("drafter", "tree"),), (("node_budget", 30),)]
     }
     assert [count > 0 for count in drafted.values()] == [False, True, True]
-    assert model.predict(["CC(=O)OCC"], n_best=5).statistics.drafted_tokens > 0
+    assert model.predict(["CC(=O)OCC"], n_best=3).statistics.drafted_tokens > 0
