@@ -6,6 +6,7 @@ import csv
 import errno
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ LONGEST_LINE = 1 << 20
 #: What separates the cells of a file called .csv: what its first line has most of.
 _SEPARATORS = ",;\t"
 _BLANKS = str.maketrans("_-", "  ")
+#: How cells begin that a spreadsheet takes for formulas, full-width too; numbers are none.
+_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 @contextmanager
@@ -92,6 +96,11 @@ def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[i
             yield reader.line_num + before, cells
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num + before}: {error}") from error
+
+
+def inert_cell(text: str) -> str:
+    """The cell, with a quote before what a spreadsheet would run as a formula."""
+    return f"'{text}" if text.startswith(_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
 def find_column(header: Sequence[str], name: str) -> int | None:

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 import molspec
-from molspec.checkpoints import read
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint, read
 from molspec.options import PredictOptions
 from molspec.text import canonicalise
+from tests import tiny
 from tests.conftest import Run
 
 Captured = pytest.CaptureFixture[str]
@@ -226,6 +228,24 @@ def in_shell(arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True
     )
+
+
+@pytest.mark.parametrize("command", ["predict CO --max-length 3", "score t.tsv", "evaluate t.tsv"])
+def test_a_job_reads_its_checkpoint_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
+    (tmp_path / "t.tsv").write_text("src\ttgt\nCO\tC\n")
+    monkeypatch.chdir(tmp_path)
+    read: list[Path] = []
+
+    def once(path: Path) -> Checkpoint:
+        read.append(path)
+        return checkpoints.folder.read(path)
+
+    monkeypatch.setattr(checkpoints, "read", once)
+    assert run(*command.split(), "--model", "model") == 0
+    assert read == [Path("model")]
 
 
 def test_evaluate_refuses_other_settings(

@@ -132,6 +132,9 @@ def test_ngram_replaces_what_drafts_for_a_model(app: typer.Typer, tmp_path: Path
     assert before is not None
     assert after is not None
     assert len(after) > len(before)
+    status, said = run(app, "ngram", data, "--output", data / "prepared.json")
+    assert (status, "prepared.json, which it reads as DATA" in said) == (2, True)
+    assert read(data).train
 
 
 def test_sample(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_a_host_that_is_named_is_let_in(host: str, guarded: str) -> None:
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
     """A server that has names."""
-    with serving(Service({}, Limits()), hosts=("localhost", "[::1]")) as url:
+    with serving(Service({}, Limits()), hosts=("Localhost", "[::1]")) as url:
         yield url
 
 

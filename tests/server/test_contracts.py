@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
@@ -172,22 +173,25 @@ def test_more_spellings_than_ever_may_wait_are_refused() -> None:
     assert "n_augments is 20: expected at most 5 for 10 reactions" in response.text
 
 
-def test_spelling_keeps_nobody_waiting(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spelling_keeps_nobody_waiting_and_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go = Event(), Event()
+    counts: list[int] = []
 
     def waiting(target: str, count: int) -> list[str]:
+        counts.append(count)
         begun.set()
         assert go.wait(60)
         return [target]
 
     monkeypatch.setattr(chemformer, "_spellings", waiting)
-    path = "/chemformer-api/compound_log_likelihood"
-    body = {"reactants": ["C"], "products": ["C"]}
-    with ThreadPoolExecutor(1) as pool:
-        long = pool.submit(client.post, f"{path}?n_augments=2", json=body)
+    body = {"reactants": ["C", "N"], "products": ["C", "N"]}
+    with ThreadPoolExecutor(1) as pool, serving(service(Limits(seconds=0.2))) as url:
+        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=2"
+        long = pool.submit(httpx.post, path, json=body, timeout=60)
         assert begun.wait(60)
-        assert client.get("/healthz", timeout=10).status_code == 200
+        assert httpx.get(f"{url}/healthz", timeout=10).status_code == 200
+        time.sleep(0.3)
         go.set()
-        assert long.result().status_code == 200
+        answers = long.result().json()
+    assert counts == [2, 1]  # what comes after the end is not spelt
+    assert [answer["error"] for answer in answers] == ["not answered within 0.2 s"] * 2

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 
@@ -18,7 +18,9 @@ import httpx
 import pytest
 
 from molspec import checkpoints
+from molspec.server import processes
 from molspec.server.processes import listen
+from molspec.server.settings import Settings
 from tests import tiny
 from tests.conftest import Run
 
@@ -142,6 +144,19 @@ def test_wrong_use_is_told_in_a_line(
     error = capfd.readouterr().err
     assert told in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_a_local_server_has_names_of_its_own(
+    run: Run, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    started: list[Settings] = []
+    monkeypatch.setattr(processes, "listen", lambda *_: nullcontext())
+    monkeypatch.setattr(processes, "run", lambda settings, *_: started.append(settings))
+    for given in ((), ("--allowed-host", "a.example")):
+        assert run("serve", "--host", host, *given) == 0
+    assert [each.hosts[3:] for each in started] == [(), ("a.example",)]
+    assert all("[::1]" in each.hosts[:3] for each in started)
 
 
 def test_a_port_that_is_taken_is_told(run: Run, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -21,6 +23,8 @@ from molspec.training.sample import FILE
 from tests import tiny
 from tests.engine.models import random_weights
 from tests.training.test_heads import answers
+
+Captured = pytest.CaptureFixture[str]
 
 
 def test_answers_go_on_where_they_stopped(tmp_path: Path) -> None:
@@ -79,6 +83,29 @@ def test_the_command_writes_what_train_reads(
     assert run(*arguments, "--pairs", "5") == 2  # holds others
     assert run("distil", "product", *arguments[2:4], "--output", str(tmp_path / "none")) == 2
     assert run("train", "--data", str(out), "--output", str(tmp_path / "run"), "--steps", "1") == 0
+
+
+@pytest.mark.parametrize("command", ["distil", "train-heads", "train-drafter"])
+def test_nothing_is_written_over_what_is_read(
+    data: Path, tmp_path: Path, run: Callable[..., int], capsys: Captured, command: str
+) -> None:
+    """Not data, nor a model where its successor would be, under another name of the file either."""
+    model, mine = tmp_path / "model", tmp_path / "data"
+    shutil.copytree(data, mine)
+    checkpoints.write(tiny.checkpoint(), model)
+    there = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    os.link(mine / "prepared.json", linked / "prepared.json")
+    cases = (
+        [("--data", mine, mine), ("--data", mine, linked)]
+        if command == "distil"
+        else [("--data", mine, tmp_path), ("MODEL", data, tmp_path)]
+    )
+    for name, given, output in cases:
+        assert run(command, str(model), "--data", str(given), "--output", str(output)) == 2
+        assert f", which it reads as {name} " in capsys.readouterr().err
+    assert there == {path: path.read_bytes() for path in there}
 
 
 def test_answers_of_several_views_are_spelt_for_the_source(

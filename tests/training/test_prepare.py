@@ -38,7 +38,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of 60 good reactions and bad rows of every kind."""
     good = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
-    bad = ["CCO", ">>CC", "CCO>>CCO", "C1CC>>CC", "CC.OC>>CO.CCC.CCCC", f"C>>{'C' * 500}", good[0]]
+    bad = ["=CCO", ">>CC", "CCO>>CCO", "C1CC>>CC", "CC.OC>>CO.CCC.CCCC", f"C>>{'C' * 500}", good[0]]
     path = tmp_path_factory.mktemp("reactions") / "mixed.tsv"
     path.write_text("reaction\n" + "".join(f"{text}\n" for text in (*good, *bad)))
     return path
@@ -73,7 +73,7 @@ def test_bad_rows_are_counted_and_listed(file: Path, tmp_path: Path) -> None:
     assert counts["train"]["reactions"] + counts["validation"]["reactions"] == 60
     lines = (tmp_path / "out" / "rejected.tsv").read_text().splitlines()
     assert lines[0] == "split\tfile\trow\treason\treaction"
-    assert "train\tmixed.tsv\t62\tnot a reaction SMILES\tCCO" in lines
+    assert "train\tmixed.tsv\t62\tnot a reaction SMILES\t'=CCO" in lines
     assert len(lines) == 8
 
 

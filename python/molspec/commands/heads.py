@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,6 +66,7 @@ def distil_command(
     find.
     """
     with failures(), resumable():
+        _check_apart(model, data, output.glob("*"))
         made = _distilled(read_model(model), model, data, output, pairs, threads, augmentations)
     print_out(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
@@ -139,6 +140,8 @@ def _train(
 
     from molspec import checkpoints
 
+    places = ("state.pt", "data/*", "model/**/*")
+    _check_apart(model, data, chain.from_iterable(map(output.glob, places)))
     checkpoint = read_model(model)
     if on_answers:
         made = _distilled(checkpoint, model, data, output / "data", pairs, threads)
@@ -159,6 +162,13 @@ def _train(
     print_out(f"the model with its drafter is {output / 'model'}")
     if (its := grown.fingerprint(False)) != (before := checkpoint.fingerprint(False)):
         print_out(f"it is another model, {its[:8]} for {before[:8]}: its answers are others")
+
+
+def _check_apart(model: str, data: Path, written: Iterable[Path]) -> None:
+    """Raise ValueError where a file that is written is one of the model or of the data."""
+    from molspec import files, models
+
+    files.check_apart({"MODEL": models.locate(model), "--data": data}, written)
 
 
 def _given(checkpoint: Checkpoint, name: str, data: Path, pairs: int) -> Prepared:

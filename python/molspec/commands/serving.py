@@ -21,7 +21,7 @@ from molspec.server.limits import Limits
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
 
-#: Names of a server that only this machine reaches.
+#: Names of a server that only this machine reaches; in a request ::1 stands in brackets.
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -133,7 +133,7 @@ def _models(given: list[str] | None) -> list[tuple[str, str]]:
 
 def _hosts(host: str, given: list[str] | None) -> tuple[str, ...]:
     """Names that a request may give; none where any will do."""
-    if host in _LOCAL:
+    if host in (*_LOCAL, "::1"):
         return (*_LOCAL, *(given or ()))
     return tuple(given or ())
 

@@ -222,9 +222,10 @@ def ngram_command(
 ) -> None:
     """Make the n-gram model that drafts for a model, and try it on the validation pairs."""
     with failures():
-        from molspec import drafting
+        from molspec import drafting, files
         from molspec.training import prepared
 
+        files.check_apart({"DATA": data}, [output])
         made = prepared.read(data)
         if pairs < 1:
             raise ValueError(f"pairs is {pairs}: expected at least 1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from io import StringIO
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from molspec.files.answer import Answer
 from molspec.files.context import OutputContext
+from molspec.tables import inert_cell
 from molspec.task import reaction_smiles
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ COLUMNS = (
     *("id", "query", "rank", "canonical", "probability", "log_prob"),
     *("finished", "smiles", "note", "error"),
 )
-#: How cells begin that a spreadsheet takes for formulas, full-width too; numbers are none.
-_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def jsonl(answer: Answer, context: OutputContext) -> str:
@@ -109,9 +106,7 @@ def _tab_separated(rows: Iterable[Sequence[str]], context: OutputContext) -> str
 def _cell(text: str, context: OutputContext) -> str:
     """On one line, and text to a spreadsheet where it would run it as a formula."""
     cell = one_line(text)
-    if context.raw_cells or not cell.startswith(_FORMULAS) or _NUMBER.fullmatch(cell):
-        return cell
-    return f"'{cell}"
+    return cell if context.raw_cells else inert_cell(cell)
 
 
 def _rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:

@@ -7,12 +7,13 @@ molecule that cannot be answered has empty lists, or no likelihood, and an `erro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 
 from molspec.results import Result
-from molspec.server.service import Service, Text, wrong_use
+from molspec.server.service import Service, Text, arrival, wrong_use
 from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings
 
@@ -85,7 +86,13 @@ def make_router(service: Service) -> APIRouter:
                 )
         except ValueError as error:
             raise wrong_use(error, "query", "n_augments") from error
-        spelt = await service.in_pieces(lambda target: _spellings(target, n_augments), targets)
+
+        def spellings(target: str) -> list[str]:
+            """Those of a target; it alone once time is up, as nothing of it is answered."""
+            in_time = perf_counter() - arrival(request) < service.limits.seconds
+            return _spellings(target, n_augments if in_time else 1)
+
+        spelt = await service.in_pieces(spellings, targets)
         return await _best(service, request, worker, reactants, products, spelt)
 
     return router
@@ -107,7 +114,7 @@ def _predicted(text: str, result: Result) -> dict[str, Any]:
 
 
 def _spellings(target: str, count: int) -> list[str]:
-    canonical = canonicalise(target) if len(target) <= _LONGEST else None
+    canonical = canonicalise(target) if count > 1 and len(target) <= _LONGEST else None
     others = [] if canonical is None else [canonical, *other_spellings(canonical, count)]
     return list(dict.fromkeys([target, *others]))[:count]
 

@@ -72,7 +72,7 @@ class HostGuard:
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self._app = app
-        self._hosts = tuple(hosts)
+        self._hosts = tuple(map(str.lower, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it with 400."""

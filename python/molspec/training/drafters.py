@@ -94,7 +94,7 @@ class DrafterTrainer(Trainer):
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a state that `state` gave. Raises ValueError for that of another training."""
         for name, value in self._identity.items():
-            if (found := state["of"][name]) != value:
+            if (found := state.get("of", {}).get(name)) != value:
                 raise ValueError(
                     f"{self._path} holds a training of a drafter with the {name} {found}: "
                     f"expected {value}; take another output folder to begin anew"

@@ -19,6 +19,7 @@ from rdkit import rdBase
 
 import molspec
 from molspec.console.usage import naming
+from molspec.tables import inert_cell
 from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
@@ -237,5 +238,5 @@ def _write(prepared: Prepared, rejected: Sequence[Rejection], progress: Progress
                 reaction = " ".join(item.row.reaction.split())
                 reason = f"{item.reason}: {item.detail}" if item.detail else item.reason
                 cells = (item.split, item.row.file, str(item.row.number), reason, reaction)
-                stream.write("\t".join(cells) + "\n")
+                stream.write("\t".join(map(inert_cell, cells)) + "\n")
     progress.commit(folder_format.LAST)
