@@ -96,9 +96,12 @@ class TestWithSyntheseus:
             given = ("-i", str(targets), "--stock", str(stock), "-o", str(output))
             assert run("plan", *given, "--overwrite") == 2
             assert f"{output}, which it reads as {option}" in capsys.readouterr().err
-        given = ("-i", str(targets), "--stock", str(stock), "--cache", str(targets))
-        assert run("plan", *given) == 2
+        given = ("-i", str(targets), "--stock", str(stock), "--cache")
+        assert run("plan", *given, str(targets)) == 2
         assert f"{targets}, which it reads as --input" in capsys.readouterr().err
+        both = str(tmp_path / "both.jsonl")  # neither is there yet
+        assert run("plan", *given, both, "-o", str(tmp_path / "x" / ".." / "both.jsonl")) == 2
+        assert f"{both}, which it reads as --cache" in capsys.readouterr().err
         assert targets.read_text() == stock.read_text() == "CCO\n"
 
     @pytest.mark.parametrize(

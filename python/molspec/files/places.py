@@ -11,14 +11,16 @@ from typing import TypeAlias
 
 #: What a job reads, by option: files, folders with all their files, numbers of open files, or None.
 Reads: TypeAlias = Mapping[str, str | Path | int | None]
+_Identity: TypeAlias = tuple[int, int] | str
 
 
 def check_apart(reads: Reads, writes: Iterable[Path | int]) -> None:
     """Check that no file to be written or removed is one to be read, whatever their names are.
 
-    Raises ValueError, naming the option, where device and inode are the same.
+    Raises ValueError, naming the option, where device and inode are the same, or the place of a
+    file that is to be.
     """
-    read: dict[tuple[int, int] | None, tuple[str, str | Path | int]] = {
+    read: dict[_Identity | None, tuple[str, str | Path | int]] = {
         identity: (option, path)
         for option, path in reads.items()
         if path is not None
@@ -42,12 +44,12 @@ def _files(path: str | Path | int) -> Iterable[str | Path | int]:
     return Path(path).rglob("*")
 
 
-def _identity(file: str | Path | int) -> tuple[int, int] | None:
+def _identity(file: str | Path | int) -> _Identity | None:
     """Device and inode of a regular file: a terminal may well be read and written."""
     try:
         status = os.stat(file)
     except OSError:
-        return None
+        return None if isinstance(file, int) else os.path.realpath(file)
     return (status.st_dev, status.st_ino) if S_ISREG(status.st_mode) else None
 
 
