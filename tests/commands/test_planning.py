@@ -99,9 +99,10 @@ class TestWithSyntheseus:
         given = ("-i", str(targets), "--stock", str(stock), "--cache")
         assert run("plan", *given, str(targets)) == 2
         assert f"{targets}, which it reads as --input" in capsys.readouterr().err
+        (tmp_path / "x").mkdir()
         both = str(tmp_path / "both.jsonl")  # neither is there yet
         assert run("plan", *given, both, "-o", str(tmp_path / "x" / ".." / "both.jsonl")) == 2
-        assert f"{both}, which it reads as --cache" in capsys.readouterr().err
+        assert f"both.jsonl, which it reads as --cache {both}" in capsys.readouterr().err
         assert targets.read_text() == stock.read_text() == "CCO\n"
 
     @pytest.mark.parametrize(
