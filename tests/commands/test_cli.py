@@ -290,7 +290,7 @@ WRONG_USE = {
     "predict C --output /dev/full": "/dev/full: No space left on device",
     "evaluate table.tsv --output /dev/full": "/dev/full: Is a device: expected a file",
     "predict some.smi": "some.smi is a file: give it by --input",
-    "predict C --output out.csv.gz -f csv": "output is 'out.csv.gz': expected a name without .gz, "
+    "predict C --output out.csv.gz -f csv": "output is 'out.csv.gz': expected one without .gz, "
     "none is compressed",
     "predict C --output out.xyz": "output is 'out.xyz': expected a name that ends in .txt, .jsonl, "
     ".csv, .tsv, .smi, .rsmi, .sdf, .html, or a format",

@@ -43,7 +43,7 @@ def chosen_format(name: str, given: Enum | None, formats: Mapping[str, Format[An
     if name == STANDARD:
         check_standard_output()
     if (ending := Path(name).suffix.lower()) in COMPRESSED:
-        raise ValueError(f"output is {name!r}: expected a name without {ending}, none is compressed")
+        raise ValueError(f"output is {name!r}: expected one without {ending}, none is compressed")
     chosen = given.value if given else "text" if is_stream(name) else format_of(name, formats)
     formats[chosen].check()
     return str(chosen)
