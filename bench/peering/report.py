@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
+from shapes import SHAPES
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -131,13 +133,36 @@ def sizes(records: Sequence[Record], scenarios: Mapping[str, Mapping[str, str]])
 
     scenarios: by name and shape, the records' scenario. The last line of a table is the ratio of
     the best peer's time and molspec's best.
+
+    Raises ValueError where records are of several machines, days or weights.
     """
     found = {
         (record.scenario, f"{record.peer} {record.setting}"): record
         for record in records
         if record.threads == 1
     }
-    lines: list[str] = []
+    origins = _origins(
+        [r for r in records if any(r.scenario in named.values() for named in scenarios.values())]
+    )
+    machine = next(iter(origins.values())).machine
+    lines = [
+        "# Models of published sizes",
+        "",
+        "The bundled models, widened and deepened to the shape of published ones. The function is",
+        "unchanged, so drafts are as often right as with the bundled model (`bench/shapes.py` says",
+        "how). Milliseconds a query on one thread; `none` is without drafts.",
+        "",
+        "| shape | layers of each stack | width | inner units |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {name} | {shape.layers} | {shape.d_model} | {shape.feed_forward} |"
+            for name, shape in SHAPES.items()
+        ),
+        "",
+        f"`python bench/peers.py {' '.join(_sets(origins.values()))} --scenarios ... "
+        "--json sizes.json --sizes sizes.md` on: "
+        f"{', '.join(f'{name} {value}' for name, value in machine.items())}.",
+    ]
     for name, by_shape in scenarios.items():
         measured = {
             shape: {engine: record for (at, engine), record in found.items() if at == scenario}
@@ -155,13 +180,17 @@ def sizes(records: Sequence[Record], scenarios: Mapping[str, Mapping[str, str]])
                 for group in measured.values()
             )
             lines += [f"| {engine} | {' | '.join(cells)} |"]
-        ratios = (
-            min(r.milliseconds for r in group.values() if not r.is_ours)
-            / min(r.milliseconds for r in group.values() if r.is_ours)
-            for group in measured.values()
-        )
-        lines += [f"| **best peer / molspec** | {' | '.join(f'{x:.2f}x' for x in ratios)} |"]
-    return "\n".join(lines).strip() + "\n"
+        ratios = (_ratio(list(group.values())) for group in measured.values())
+        lines += [f"| **best peer / molspec** | {' | '.join(ratios)} |"]
+    return "\n".join(lines) + "\n"
+
+
+def _ratio(group: Sequence[Record]) -> str:
+    best = [
+        min((r.milliseconds for r in group if r.is_ours == ours), default=None)
+        for ours in (False, True)
+    ]
+    return f"{best[0] / best[1]:.2f}x" if best[0] and best[1] else ""
 
 
 def summary(records: Sequence[Record]) -> Iterator[str]:

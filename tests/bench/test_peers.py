@@ -15,7 +15,7 @@ from molspec import checkpoints
 from peering.convert import convert
 from peering.engines import PlainTorch
 from peering.process import PeerProcess
-from peering.report import Origin, Record, markdown, picture
+from peering.report import Origin, Record, markdown, picture, sizes
 from peering.text import Text
 from tests import tiny
 
@@ -174,6 +174,24 @@ def test_shapes_are_measured_side_by_side(
         for subject in ("product", "product, Molecular Transformer")
     ]
     assert shapes == [tiny.SPEC.feed_forward, 2048]
+
+
+def test_sizes_stand_in_columns() -> None:
+    def record(shape: str, peer: str, seconds: float, machine: str = "one") -> Record:
+        origin = Origin("product", "abcdef", "set.tsv", {"processor": machine})
+        return Record(f"greedy, {shape}", 1, peer, "int8", [seconds], 1, 1, 1, 0, origin)
+
+    scenarios = {"greedy": {"R-SMILES": "greedy, R-SMILES", "Chemformer": "greedy, Chemformer"}}
+    records = [record("R-SMILES", "molspec", 0.01), record("R-SMILES", "CTranslate2", 0.025)]
+    lines = sizes([*records, record("Chemformer", "molspec", 0.1)], scenarios).splitlines()
+    assert "| Chemformer | 6 | 512 | 2048 |" in lines
+    assert lines[-3:] == [
+        "| molspec int8 | 10.0 | 100.0 |",
+        "| CTranslate2 int8 | 25.0 |  |",
+        "| **best peer / molspec** | 2.50x |  |",
+    ]
+    with pytest.raises(ValueError, match=r"measured on .*'two'"):
+        sizes([*records, record("R-SMILES", "ONNX Runtime", 1, "two")], scenarios)
 
 
 def test_drafters_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
