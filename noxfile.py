@@ -7,6 +7,7 @@ says.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import nox
@@ -76,9 +77,16 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Build the wheel, install it in a fresh environment, and use it from elsewhere."""
+    """Build the wheel of a release, install it in a fresh environment, and use it from elsewhere.
+
+    On Linux it has the CUDA kernels: nvcc comes from PyPI.
+    """
     folder = Path(session.create_tmp()).resolve()
-    session.run("pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".")
+    env = {}
+    if sys.platform == "linux":
+        nvcc = session.run(".ci/nvcc", str(folder / "nvcc"), silent=True, external=True)
+        env = {"MOLSPEC_CUDA": "ON", "CUDACXX": str(nvcc).strip().splitlines()[-1]}
+    session.run("pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".", env=env)
     (built,) = sorted(folder.glob("*.whl"))
     session.install(str(built))
     session.install("--force-reinstall", "--no-deps", str(built))  # where the version is the same

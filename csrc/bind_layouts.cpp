@@ -26,6 +26,8 @@ void bind_layouts(py::module_& module) {
   limits["chunk_rows"] = kChunkRows;
   limits["prepared_step_bytes"] = kPreparedStepBytes;
   module.attr("LIMITS") = limits;
+  // As CMAKE_CUDA_ARCHITECTURES lists them; empty where the CUDA operators are not built.
+  module.attr("CUDA_CHIPS") = MOLSPEC_CUDA_CHIPS;
 
   PYBIND11_NUMPY_DTYPE(GreedyAnswer, log_prob, state, finished, token_count, steps, nodes,
                        drafted_tokens, accepted_tokens, emitted_tokens, first_node, max_length);

@@ -220,7 +220,8 @@ def test_a_gpu_that_the_kernels_are_not_made_for_is_named(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
-    monkeypatch.setattr("molspec.ops.HAS_CUDA", True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr("molspec.ops.has_cuda", lambda: True)
     message = r"^device is 'cuda': its compute capability is 7.5, expected 8.0 \(Ampere\) or later$"
     with pytest.raises(ValueError, match=message):
         load("product", "cuda")
@@ -237,7 +238,7 @@ def test_threads_may_share_a_model(model: Model) -> None:
 def test_devices_may_be_torchs() -> None:
     for device in (torch.device("cpu"), torch.device("cpu", 0)):
         assert load("product", device=device).device == "cpu"
-    with pytest.raises(ValueError, match=r"^device is 'meta': expected 'cpu', 'cuda' or"):
+    with pytest.raises(ValueError, match=r"^device is 'meta': expected 'cpu', 'auto', 'cuda' or"):
         load("product", device=torch.device("meta"))
 
 

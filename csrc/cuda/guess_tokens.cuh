@@ -83,8 +83,11 @@ struct Guesser {
 
   // The state after BOS.
   __device__ void start(const GuessStateView& root) const {
-    for (int32_t i = lane_index(); i < rules.text.size; i += kWarp) root.match_lengths[i] = i == 0;
-    for (int32_t i = lane_index(); i <= rules.text.source_length; i += kWarp) root.copied[i] = 0;
+    // Whole words, as they are read.
+    const int32_t matches = (rules.text.size + 3) / 4 * 4;
+    const int32_t copied = rules.text.source_length / 4 * 4 + 4;
+    for (int32_t i = lane_index(); i < matches; i += kWarp) root.match_lengths[i] = i == 0;
+    for (int32_t i = lane_index(); i < copied; i += kWarp) root.copied[i] = 0;
     if (team.leads()) rules.start(*root.place);
     team.sync();
   }

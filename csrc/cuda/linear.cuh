@@ -82,12 +82,13 @@ inline __device__ void store_key_value(const LinearProblem& problem, int32_t slo
 
 // What a finished sum meets, loaded before it is there.
 struct Ending {
-  float bias, factor, residual;
-  float norm_weight, norm_bias;  // of the residual
-  int32_t slot;
+  float bias = 0, factor = 0, residual = 0;
+  float norm_weight = 0, norm_bias = 0;  // of the residual
+  int32_t slot = 0;
 
   __device__ void load(const LinearProblem& problem, int row, int column) {
-    row = min(row, problem.row_limit - 1);
+    // A row that is not there has no ending: another's may be written by now.
+    if (row >= problem.row_limit) return;
     bias = problem.linear.bias[column];
     if (problem.factor) factor = problem.factor[row * problem.out_stride + column];
     if (problem.cache.base) slot = problem.rows[row].slot;

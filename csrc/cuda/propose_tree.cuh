@@ -253,8 +253,10 @@ struct TreeGrower {
 
   // The jobs of the first turn: the root, and what is copied after it.
   __device__ void begin() {
-    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp)
+    for (int32_t i = lane_index(); i < expansion_count(); i += kWarp) {
       shared.parents[i] = DraftJob::kNone;
+      shared.tokens[i] = SymbolTable::kNoToken;
+    }
     const int32_t job = lane_index();
     if (job < kTreeWarps)
       shared.jobs[job] = {job < budget() ? job : DraftJob::kNone, job - 1, 0, SymbolTable::kNoToken,

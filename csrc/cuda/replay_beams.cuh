@@ -119,7 +119,9 @@ inline __global__ void replay_beams_kernel(ReplayBeamsProblem problem) {
   __syncthreads();
   while (replayer.step()) {
   }
-  if (shared.answer.state == BeamAnswer::kNoNumbers) {
+  const bool has_numbers = shared.answer.state != BeamAnswer::kNoNumbers;
+  __syncthreads();  // all have read it
+  if (!has_numbers) {
     if (threadIdx.x == 0) answer = shared.answer;
     return;
   }

@@ -67,7 +67,8 @@ __device__ void write_columns(int size, float* out, Value value) {
   for (int begin = lane_index(); begin < size; begin += kTogether * kWarp) {
     float values[kTogether];
 #pragma unroll
-    for (int i = 0; i < kTogether; ++i) values[i] = value(min(begin + i * kWarp, size - 1));
+    for (int i = 0; i < kTogether; ++i)  // of its own columns, as others may be written by now
+      values[i] = value(begin + i * kWarp < size ? begin + i * kWarp : begin);
 #pragma unroll
     for (int i = 0; i < kTogether; ++i)
       if (begin + i * kWarp < size) out[begin + i * kWarp] = values[i];
@@ -116,6 +117,7 @@ inline __global__ void norm_kernel(NormProblem problem) {
   const float* const from[1] = {problem.in + row * problem.stride};
   float* to = problem.out + row * problem.stride;
   const Moments moments = row_moments(from, problem.size, problem.eps, problem.rms);
+  __syncwarp();  // all have read the row
   write_columns(problem.stride, to, [&](int i) { return normalise(in, moments, from[0][i], i); });
 }
 

@@ -224,6 +224,7 @@ MOLSPEC_ANYWHERE bool choose_copy(const Team& team, const GuessRules& rules,
   const int stay = rules.copy_score(state, state.place->copy_point) + kStayBonus;
   if (stay >= kUnit * kSettledMatch) return false;
   const int32_t position = team.best_copy(rules, state, stay);
+  team.sync();  // all have read the copy point
   if (position >= 0 && team.leads()) state.place->copy_point = position;
   team.sync();
   return position >= 0;
@@ -257,6 +258,7 @@ MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules, co
   const int32_t symbol = rules.text.symbols[state.place->copy_point];
   const int same = team.find(count, symbol);
   SymbolProbability* found = team.found();
+  team.sync();  // all have looked
   if (team.leads()) {
     if (same >= 0) found[same].probability += found[copy].probability;
     found[copy].symbol = same >= 0 ? GuessRules::kNoSymbol : symbol;

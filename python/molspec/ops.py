@@ -21,8 +21,7 @@ from molspec import _native
 _MOST_THREADS = _native.LIMITS["threads"]
 #: In an editable install what is built lies elsewhere than this file.
 _BUILT = Path(_native.__file__).parent
-#: Whether the operators take CUDA tensors: the library was built, and there is a device.
-HAS_CUDA = (_BUILT / "molspec_ops_cuda.so").exists() and torch.cuda.is_available()
+_CUDA = "molspec_ops_cuda.so"
 
 
 def _load(name: str) -> None:
@@ -36,8 +35,6 @@ def _load(name: str) -> None:
 
 
 _load("molspec_ops.so")
-if HAS_CUDA:
-    _load("molspec_ops_cuda.so")
 
 _library = torch.ops.molspec
 #: The address of `decoder_step` without torch (csrc/common/prepared_step.h).
@@ -47,14 +44,28 @@ _STEP_FUNCTION = cast(
 )
 
 
+def has_cuda() -> bool:
+    """Whether molspec was installed with its CUDA operators."""
+    return _native.CUDA_CHIPS != ""
+
+
+@cache
+def load_cuda() -> None:
+    """Let the operators take CUDA tensors, once: importing molspec does not touch CUDA.
+
+    Raises ImportError where the library was not installed, or torch is not built with CUDA.
+    """
+    _load(_CUDA)
+
+
 def cuda_versions() -> tuple[int, int]:
     """The CUDA version that the driver can run, and the one that the operators were built with.
 
-    Both as 1000 * major + 10 * minor. Raises OSError where the CUDA operators were not built.
+    Both as 1000 * major + 10 * minor. Raises ImportError as `load_cuda`.
     """
+    load_cuda()
     versions = ctypes.c_int(), ctypes.c_int()
-    library = ctypes.CDLL(str(_BUILT / "molspec_ops_cuda.so"))
-    library.molspec_cuda_versions(*map(ctypes.byref, versions))
+    ctypes.CDLL(str(_BUILT / _CUDA)).molspec_cuda_versions(*map(ctypes.byref, versions))
     return versions[0].value, versions[1].value
 
 
@@ -358,6 +369,11 @@ def get_num_threads() -> int:
     return count
 
 
+def _ready(tensor: Tensor) -> None:
+    if tensor.is_cuda:
+        load_cuda()
+
+
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
     """Align ragged sequences at their ends.
 
@@ -366,6 +382,7 @@ def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, T
     column c of row r has position c - position_offsets[r] (Andronov et al., section "Speculative
     beam search"). Raises RuntimeError where lengths do not add up.
     """
+    _ready(token_ids)
     padded: tuple[Tensor, Tensor] = _library.left_pad(token_ids, lengths, pad_id)
     return padded
 
@@ -380,6 +397,7 @@ def expand_drafts(
     ids [hypothesis * draft, length + draft length], and the offset and the query of every row.
     Raises RuntimeError where shapes disagree or a query index is out of range.
     """
+    _ready(token_ids)
     rows: tuple[Tensor, Tensor, Tensor] = _library.expand_drafts(
         token_ids, position_offsets, query_indices, draft_ids
     )
@@ -392,6 +410,7 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     draft_ids and predicted_ids int64 [row, draft length]; draft_lengths int64 [row] says how much
     of a row is draft. Returns int64 [row]. Raises RuntimeError where shapes disagree.
     """
+    _ready(draft_ids)
     accepted: Tensor = _library.acceptance_length(draft_ids, draft_lengths, predicted_ids)
     return accepted
 
@@ -412,6 +431,7 @@ def select_hypotheses(
     of a row are the selection, best first; the others are 0.
     Raises RuntimeError where shapes disagree, a count is out of range or a score is NaN.
     """
+    _ready(scores)
     selected: tuple[Tensor, Tensor] = _library.select_hypotheses(
         scores, parent_ranks, token_ids, candidate_counts, beam_size
     )

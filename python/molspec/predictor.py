@@ -14,7 +14,7 @@ from molspec import checkpoints, drafting
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoder import Decoder
 from molspec.decoding import Statistics
-from molspec.engine.devices import by_name, check_device, make_engine
+from molspec.engine.devices import by_name, choose_device, make_engine
 from molspec.models import locate
 from molspec.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
 from molspec.processes import Processes, process_count
@@ -243,15 +243,16 @@ def load(
 ) -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
 
-    device: "cpu", "cuda" or "cuda:1", or torch's own object, as for dtype.
+    device: "cpu", "cuda" or "cuda:1", or torch's own object, as for dtype; "auto" for the first
+        CUDA device where it works with this dtype, and the CPU elsewhere.
     dtype: "float32" gives PyTorch's own answers; "bfloat16" (on CUDA "float16" too) is faster and
         rounds its matrices; "int8", on the CPU, is faster still and rounds them to 255 steps.
 
     Raises ValueError for an unknown device or dtype, CheckpointError (a ValueError) where there is
     no such model or it is broken.
     """
-    device, dtype = by_name(device), by_name(dtype)
-    check_device(device, dtype)
+    dtype = by_name(dtype)
+    device = choose_device(device, dtype)
     try:
         path = locate(name_or_path)
     except ValueError as error:

@@ -112,7 +112,11 @@ def predict(
 
     workers: processes, anywhere in the cluster, each with a model; on "cuda" each with a GPU.
     block_rows: rows that a worker takes at a time, and that are decoded again if it dies.
+
+    Raises ValueError where device is "auto".
     """
+    if device == "auto":
+        raise ValueError("device is 'auto': expected 'cpu', or 'cuda', which gives each worker a GPU")
     blocks = table.repartition(target_num_rows_per_block=block_rows)
     return blocks.map_batches(
         Predictor,

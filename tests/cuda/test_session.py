@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from threading import Lock
@@ -320,8 +323,53 @@ def test_bad_sources_are_refused(cuda: Emulator) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_without_a_device_cuda_is_refused() -> None:
-    with pytest.raises(ValueError, match="device is 'cuda': no CUDA device is available"):
+    with pytest.raises(ValueError, match=r"device is 'cuda': (molspec was|torch .* is|no CUDA)"):
         predictor.load("product", device="cuda")
+    assert predictor.load("product", device="auto").device == "cpu"
+    assert predictor.load("product", device="auto", dtype="int8").device == "cpu"
+    with pytest.raises(ValueError, match="dtype is 'float16': expected .* on cpu"):
+        predictor.load("product", device="auto", dtype="float16")
+
+
+@pytest.mark.parametrize(
+    ("stands", "expected"),
+    [
+        ({"has_cuda": False}, "molspec was installed without its CUDA operators"),
+        ({"version": None}, r"torch .* is a build for the CPU"),
+        ({"is_available": False}, "no CUDA device is available"),
+        ({"device_count": 0}, "expected a number below 0"),
+        ({"get_device_capability": (7, 5)}, r"its compute capability is 7.5, expected 8.0"),
+        ({"cuda_versions": (11040, 13000)}, "its driver runs CUDA up to 11.4"),
+        ({}, None),
+    ],
+)
+def test_auto_is_cuda_where_nothing_speaks_against_it(
+    stands: dict[str, Any], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stand_in(where: str, name: str, value: object) -> None:
+        monkeypatch.setattr(f"{where}.{name}", lambda *_: stands.get(name, value))
+
+    stand_in("molspec.ops", "has_cuda", True)
+    stand_in("molspec.ops", "cuda_versions", (13000, 13000))
+    for name, value in (("is_available", True), ("device_count", 1)):
+        stand_in("torch.cuda", name, value)
+    stand_in("torch.cuda", "get_device_capability", (9, 0))
+    monkeypatch.setattr(torch.version, "cuda", stands.get("version", "13.0"))
+    fault = devices.cuda_fault()
+    assert fault is None if expected is None else re.match(expected, fault or "")
+    assert devices.choose_device("auto", "bfloat16") == ("cpu" if expected else "cuda")
+    assert devices.choose_device("auto", "int8") == "cpu"
+
+
+def test_importing_molspec_does_not_touch_cuda() -> None:
+    code = (
+        "import torch\n"
+        "def touched(*_): raise AssertionError('CUDA is touched')\n"
+        "torch.cuda.is_available = torch.cuda.device_count = torch._C._cuda_init = touched\n"
+        "import molspec.ops, molspec.engine.devices, molspec.drop_in, molspec.planners\n"
+        "molspec.load('product').predict(['CCO'])\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cpu:1", "cuda:x", ""])

@@ -5,8 +5,12 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
+import torch
+
 import molspec
 from molspec import checkpoints, models, ops
+from molspec._native import CUDA_CHIPS
+from molspec.engine.devices import cuda_fault
 
 
 def installation() -> str:
@@ -17,9 +21,16 @@ def installation() -> str:
             f"molspec     {molspec.__version__}",
             f"runs on     Python {platform.python_version()}, {libraries}",
             f"processor   {platform.machine()}, kernels for {ops.instruction_set()}",
+            f"cuda        {_cuda()}",
             f"models      {', '.join(models.bundled_names())}",
         )
     )
+
+
+def _cuda() -> str:
+    chips = f"kernels for {CUDA_CHIPS}; " if CUDA_CHIPS else ""
+    fault = cuda_fault()
+    return chips + (torch.cuda.get_device_name() if fault is None else f"not used: {fault}")
 
 
 def model(name_or_path: str) -> str:

@@ -82,7 +82,7 @@ def predict_command(
                 copied = tuple(copy_column or ())
                 queries = _Counted(
                     opened.queries(source.column, source.id_column, loaded.task, copied),
-                    could_share=count == 1 and model.device == "cpu",
+                    could_share=count == 1 and loaded.device == "cpu",
                 )
                 results = _results(
                     *(form, source, output, loaded, model, options), copied, raw_cells

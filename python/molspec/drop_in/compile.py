@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint, hugging_face
 from molspec.drop_in.measure import measure
-from molspec.engine.devices import Engine, by_name, check_device, make_engine
+from molspec.engine.devices import Engine, by_name, choose_device, make_engine
 from molspec.engine.torch.adapters import adapt, evaluating, is_hugging_face
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
 from molspec.engine.torch.module import EncoderDecoder
@@ -83,8 +83,8 @@ def compile(  # noqa: A001
     Raises ValueError, naming what of the module the engine does not have; `molspec.decode` takes
     such a module as it is.
     """
-    device, dtype = by_name(device), by_name(dtype)
-    check_device(device, dtype)
+    dtype = by_name(dtype)
+    device = choose_device(device, dtype)
     max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
     if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
         raise ValueError(

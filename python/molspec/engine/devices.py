@@ -36,33 +36,50 @@ def check_device(device: str, dtype: str) -> None:
     """Raise ValueError, naming the argument, where this machine cannot run them."""
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (index and not (kind == "cuda" and index.isdecimal())):
-        raise ValueError(f"device is {device!r}: expected 'cpu', 'cuda' or 'cuda:' and a number")
-    if kind == "cuda":
-        _check_cuda(device, int(index or 0))
+        raise ValueError(
+            f"device is {device!r}: expected 'cpu', 'auto', 'cuda' or 'cuda:' and a number"
+        )
+    if kind == "cuda" and (fault := cuda_fault(int(index or 0))):
+        raise ValueError(f"device is {device!r}: {fault}")
     dtypes = _CPU_DTYPES if kind == "cpu" else _CUDA_DTYPES
     if dtype not in dtypes:
         raise ValueError(f"dtype is {dtype!r}: expected {', '.join(dtypes)} on {kind}")
 
 
-def _check_cuda(device: str, index: int) -> None:
+def choose_device(device: str | torch.device, dtype: str) -> str:
+    """The name of a device: for "auto" CUDA where it works and has the dtype, the CPU elsewhere.
+
+    Raises ValueError as `check_device` does.
+    """
+    name = by_name(device)
+    if name == "auto":
+        name = "cuda" if dtype in _CUDA_DTYPES and cuda_fault() is None else "cpu"
+    check_device(name, dtype)
+    return name
+
+
+def cuda_fault(index: int = 0) -> str | None:
+    """Why molspec cannot use this CUDA device, None where it can."""
+    if not ops.has_cuda():
+        return (
+            "molspec was installed without its CUDA operators; install its wheel for Linux, or "
+            "install it where nvcc is, with MOLSPEC_CUDA=ON"
+        )
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is a build for the CPU; install one for CUDA"
     if not torch.cuda.is_available():
-        raise ValueError(f"device is {device!r}: no CUDA device is available")
-    if not ops.HAS_CUDA:
-        raise ValueError(
-            f"device is {device!r}: molspec was installed without its CUDA operators; "
-            f"install it where nvcc is, with MOLSPEC_CUDA=ON"
-        )
+        return "no CUDA device is available"
     if index >= torch.cuda.device_count():
-        raise ValueError(
-            f"device is {device!r}: expected a number below {torch.cuda.device_count()}"
-        )
+        return f"expected a number below {torch.cuda.device_count()}"
     if (found := torch.cuda.get_device_capability(index)) < _LEAST_CAPABILITY:
-        raise ValueError(
-            f"device is {device!r}: its compute capability is {found[0]}.{found[1]}, expected "
+        return (
+            f"its compute capability is {found[0]}.{found[1]}, expected "
             f"{_LEAST_CAPABILITY[0]}.{_LEAST_CAPABILITY[1]} (Ampere) or later"
         )
-    if fault := version_fault(*ops.cuda_versions()):
-        raise ValueError(f"device is {device!r}: {fault}")
+    try:
+        return version_fault(*ops.cuda_versions())
+    except ImportError as error:
+        return str(error)
 
 
 def version_fault(driver: int, runtime: int) -> str | None:
