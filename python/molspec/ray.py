@@ -116,7 +116,9 @@ def predict(
     Raises ValueError where device is "auto".
     """
     if device == "auto":
-        raise ValueError("device is 'auto': expected 'cpu', or 'cuda', which gives each worker a GPU")
+        raise ValueError(
+            "device is 'auto': expected 'cpu', or 'cuda', which gives each worker a GPU"
+        )
     blocks = table.repartition(target_num_rows_per_block=block_rows)
     return blocks.map_batches(
         Predictor,

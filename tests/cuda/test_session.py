@@ -327,7 +327,7 @@ def test_without_a_device_cuda_is_refused() -> None:
         predictor.load("product", device="cuda")
     assert predictor.load("product", device="auto").device == "cpu"
     assert predictor.load("product", device="auto", dtype="int8").device == "cpu"
-    with pytest.raises(ValueError, match="dtype is 'float16': expected .* on cpu"):
+    with pytest.raises(ValueError, match=r"dtype is 'float16': expected .* on cpu"):
         predictor.load("product", device="auto", dtype="float16")
 
 

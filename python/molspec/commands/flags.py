@@ -47,7 +47,9 @@ class ModelFlags:
     model_name: Annotated[
         str, typer.Option("--model", "-m", help="product, retro, or the path of a checkpoint.")
     ] = "product"
-    device: Annotated[str, typer.Option(help="cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")] = "cpu"
+    device: Annotated[
+        str, typer.Option(help="cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
+    ] = "cpu"
     dtype: Annotated[
         str,
         typer.Option(
