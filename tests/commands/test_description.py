@@ -40,4 +40,5 @@ def test_installation() -> None:
     assert text.startswith(f"molspec     {molspec.__version__}\n")
     assert "torch 2." in text
     assert text.splitlines()[2].endswith(f"kernels for {ops.instruction_set()}")
-    assert text.splitlines()[3] == "models      product, retro"
+    assert text.splitlines()[3].startswith("cuda        ")
+    assert text.splitlines()[4] == "models      product, retro"
