@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
+
 from molspec.checkpoints import Checkpoint
-from molspec.model.spec import ModelSpec
+from molspec.model.heads import HeadsWeights, new_heads
+from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.predictor import Model
 from molspec.results import Prediction, Results
@@ -24,6 +27,8 @@ SPEC = ModelSpec(
     feed_forward=48,
     max_positions=256,
 )
+
+HEADS = HeadsSpec("low-rank", 5, 8)
 
 QUERIES = (
     "CCO",
@@ -71,3 +76,12 @@ def finished_answers(results: Results) -> list[tuple[str, Prediction]]:
         for prediction in result.predictions
         if prediction.finished and prediction.smiles
     ]
+
+
+def with_heads(spec: HeadsSpec = HEADS, seed: int = 0) -> Checkpoint:
+    """The tiny model with heads of random weights, loud ones."""
+    torch.manual_seed(seed)
+    own = checkpoint()
+    heads = new_heads(spec, own.spec, own.weights)
+    weights = {name: torch.randn_like(weight) for name, weight in heads.state_dict().items()}
+    return replace(own, heads=HeadsWeights(spec, weights))

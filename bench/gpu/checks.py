@@ -16,6 +16,13 @@ from torch import Tensor
 from molspec import drafting
 from molspec.engine.packing import PackedModel, pack
 
+#: Options of searches that read a device's results round by round.
+_HOST_ROUNDS: dict[str, dict[str, Any]] = {
+    "heads": {"drafter": "heads"},
+    "relaxed": {"verification": "relaxed"},
+    "samples": {"samples": 3, "seed": 1},
+    "samples without replacement": {"samples": 2, "seed": 1, "replacement": False},
+}
 #: Largest difference of log-probs from the reference that rounds the same inputs.
 _TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 0.06, torch.float16: 0.01}
 
@@ -123,10 +130,22 @@ def run(place: Place) -> Iterator[Row]:
     if place.has_rounds:
         dtypes.append(torch.float16)
     yield from _dense(place)
+    yield from _searches(place)
     for convention in list(CONVENTIONS)[: 2 if place.few else None]:
         for dtype in dtypes:
             for node_count in (30,) if place.few else (30, 150):
                 yield _engine(convention, dtype, place, node_count)
+
+
+def _searches(place: Place) -> Iterator[Row]:
+    """Searches whose rounds the host does: alone and in a batch they give the same bits."""
+    for name, options in _HOST_ROUNDS.items():
+        model = place.model(tiny.with_heads() if name == "heads" else tiny.checkpoint(), "float32")
+        together = model.predict(tiny.QUERIES[:3], max_length=20, **options)
+        alone = [model.predict([query], max_length=20, **options) for query in tiny.QUERIES[:3]]
+        pairs = zip(together, alone, strict=True)
+        same = all(a.predictions == b.predictions and not a.error for a, (b,) in pairs)
+        yield {"what": f"{name}, alone and in a batch", "ok": same}
 
 
 def small(place: Place) -> Iterator[Row]:
@@ -142,14 +161,16 @@ def small(place: Place) -> Iterator[Row]:
     sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
     pairs = list(zip(sources, sources, strict=True))
     ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=True)
-    model = place.model(replace(tiny.checkpoint(), ngram=ngram), "float32")
-    for options in (
+    model = place.model(replace(tiny.with_heads(), ngram=ngram), "float32")
+    searches: list[dict[str, Any]] = [
         {},
         {"drafter": "windows"},
         {"beam": "standard", "n_best": 3},
         {"drafter": "tree", "n_best": 3},
         {"drafter": "tree", "n_best": 2, "finished": "separate"},
         {"beam": "sbs", "n_best": 2},
-    ):
+        *_HOST_ROUNDS.values(),
+    ]
+    for options in searches:
         rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)
         yield {"what": f"rounds, {options}", "ok": not any(r.error for r in rounds)}

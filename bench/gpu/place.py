@@ -53,6 +53,8 @@ class Place:
     @staticmethod
     def on(device: str, few: bool) -> Place:
         """Compiles the emulation where that is the device."""
+        if device == "cuda":
+            ops.load_cuda()
         if device != "emulation":
             return Place(device, few)
         from tests.cuda import emulator

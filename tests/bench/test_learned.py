@@ -13,12 +13,11 @@ from molspec.drafting import NoDraft, TreeDraft
 from own.drafters import Asked, Counts
 from own.known import Known, answers, fewest_calls, fewest_passes
 from tests import tiny
-from tests.drafting.test_heads import with_heads
 
 
 def _folder(name: str, folder: Path) -> str:
     """The tiny model with heads and a Spec-Drafter."""
-    drafters = {"heads": with_heads().heads, "spec_drafter": tiny.with_spec(k=10).spec_drafter}
+    drafters = {"heads": tiny.with_heads().heads, "spec_drafter": tiny.with_spec(k=10).spec_drafter}
     checkpoints.write(replace(tiny.checkpoint(), **drafters), folder / name / "model")
     return str(folder / name / "model")
 

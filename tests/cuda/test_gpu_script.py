@@ -53,4 +53,6 @@ def test_the_script_ends_with_its_summary_whatever_becomes_of_a_part(tmp_path: P
     assert summary[0].startswith("FAIL  checks (status 124")
     assert any(line.startswith("skip  times: no time is left") for line in summary)
     assert rows(folder / "results.jsonl") == [{"part": "cut off"}]
-    assert summary[-1].startswith("1 lines of results")
+    assert summary[-2].startswith("1 lines of results")
+    failed = sum(line.startswith("FAIL") for line in summary)
+    assert summary[-1].startswith(f"VERDICT: 0 parts passed, {failed} failed, ")

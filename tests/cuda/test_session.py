@@ -26,7 +26,6 @@ from molspec.results import Results
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.streams import Streams
-from tests.drafting.test_heads import with_heads
 
 
 class Recorder(Graphs):
@@ -148,7 +147,7 @@ def test_rounds_on_the_device_change_nothing(cuda: Emulator, options: dict[str, 
 def test_heads_draft_from_states_on_the_device(cuda: Emulator, options: dict[str, Any]) -> None:
     found = []
     for emulated, drafter in ((False, "heads"), (True, "heads"), (True, "none")):
-        model = Model(with_heads())
+        model = Model(tiny.with_heads())
         if emulated:
             model.engine = EmulatedEngine(cuda, torch.float32)
         found.append(model.predict(tiny.QUERIES[:3], drafter=drafter, max_length=7, **options))
@@ -170,7 +169,7 @@ def test_a_drafter_s_stream_waits_for_hidden_states(
         return searches
 
     monkeypatch.setattr(engine, "_make", joined)
-    model = Model(with_heads())
+    model = Model(tiny.with_heads())
     model.engine = engine
     with streams:
         model.predict(tiny.QUERIES[:2], drafter="heads", max_length=5)

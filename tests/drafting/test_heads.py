@@ -14,13 +14,13 @@ from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.drafting import DraftTree, HeadsDraft, LookAhead, Path, merged
 from molspec.drafting.configurations import AnyDrafter
-from molspec.model.heads import HeadsWeights, new_heads
+from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec
 from molspec.predictor import Model
 from tests import tiny
 
 DTYPES = ("float32", "bfloat16", "int8")
-SPECS = (HeadsSpec("low-rank", 5, 8), HeadsSpec("blockwise", 3, 16))
+SPECS = (tiny.HEADS, HeadsSpec("blockwise", 3, 16))
 DRAFTERS: dict[str, AnyDrafter] = {
     "heads": "heads",
     "tree+heads": "tree+heads",
@@ -29,22 +29,13 @@ DRAFTERS: dict[str, AnyDrafter] = {
 }
 
 
-def with_heads(spec: HeadsSpec = SPECS[0], seed: int = 0) -> Checkpoint:
-    """The tiny model with heads of random weights, loud ones."""
-    torch.manual_seed(seed)
-    checkpoint = tiny.checkpoint()
-    heads = new_heads(spec, checkpoint.spec, checkpoint.weights)
-    weights = {name: torch.randn_like(weight) for name, weight in heads.state_dict().items()}
-    return replace(checkpoint, heads=HeadsWeights(spec, weights))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("options", [{}, {"n_best": 3}], ids=["greedy", "beam of 3"])
 def test_answers_are_those_of_no_drafts(
     options: dict[str, Any], spec: HeadsSpec, dtype: str
 ) -> None:
-    model = Model(with_heads(spec), dtype)
+    model = Model(tiny.with_heads(spec), dtype)
     plain = model.predict(tiny.QUERIES, drafter="none", max_length=40, **options)
     for drafter in DRAFTERS.values():
         for batch_size in (1, 16):
@@ -56,7 +47,7 @@ def test_answers_are_those_of_no_drafts(
 
 
 def test_beams_look_ahead_on_heads() -> None:
-    model = Model(with_heads())
+    model = Model(tiny.with_heads())
     ahead = LookAhead(20, drafter=HeadsDraft(tree=True))
     plain = model.predict(tiny.QUERIES, 4, drafter="none", max_length=40)
     assert model.predict(tiny.QUERIES, 4, drafter=ahead, max_length=40) == plain
@@ -114,7 +105,7 @@ SPECIAL = {
 
 
 def test_decode_takes_the_heads_of_a_model() -> None:
-    model = Model(with_heads())
+    model = Model(tiny.with_heads())
     plain, found = (
         molspec.decode(model, ids(tiny.QUERIES), max_length=30, drafter=drafter, **SPECIAL)
         for drafter in ("none", "tree+heads")
@@ -142,7 +133,7 @@ def test_options_that_make_no_sense(name: str, value: float) -> None:
 
 
 def test_heads_are_kept_with_the_model(tmp_path: Any) -> None:
-    checkpoint = with_heads()
+    checkpoint = tiny.with_heads()
     checkpoints.write(checkpoint, tmp_path / "model")
     stored = checkpoints.read(tmp_path / "model")
     assert stored.heads is not None
@@ -153,18 +144,18 @@ def test_heads_are_kept_with_the_model(tmp_path: Any) -> None:
 
 
 def test_heads_of_another_model_are_refused(tmp_path: Any) -> None:
-    others = replace(tiny.checkpoint(seed=2), heads=with_heads().heads)
-    checkpoints.write(with_heads(), tmp_path / "model")
+    others = replace(tiny.checkpoint(seed=2), heads=tiny.with_heads().heads)
+    checkpoints.write(tiny.with_heads(), tmp_path / "model")
     checkpoints.write(others, tmp_path / "other")
     (tmp_path / "other" / "heads.safetensors").replace(tmp_path / "model" / "heads.safetensors")
-    own = with_heads().fingerprint(with_drafters=False)
+    own = tiny.with_heads().fingerprint(with_drafters=False)
     message = f"of the model {others.fingerprint(with_drafters=False)}: expected those of {own}"
     with pytest.raises(CheckpointError, match=message):
         checkpoints.read(tmp_path / "model")
 
 
 def test_damaged_heads_are_refused(tmp_path: Any) -> None:
-    checkpoints.write(with_heads(), tmp_path / "model")
+    checkpoints.write(tiny.with_heads(), tmp_path / "model")
     file = tmp_path / "model" / "heads.safetensors"
     content = file.read_bytes()
     for damaged in (b"", content[:100], content.replace(b"molspec-heads", b"molspec-tails")):
@@ -174,7 +165,7 @@ def test_damaged_heads_are_refused(tmp_path: Any) -> None:
 
 
 def test_heads_that_do_not_fit_are_refused() -> None:
-    heads = with_heads().heads
+    heads = tiny.with_heads().heads
     assert heads is not None
     fewer = dict(heads.weights)
     del fewer["norm.weight"]

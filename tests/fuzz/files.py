@@ -23,7 +23,6 @@ from tests.checkpoints.opennmt_model import store as store_opennmt
 from tests.checkpoints.paper_model import PaperModel
 from tests.checkpoints.paper_model import store as store_paper
 from tests.checkpoints.test_chemformer import VOCABULARIES
-from tests.drafting.test_heads import with_heads
 from tests.fuzz.draw import Draw
 
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -138,7 +137,7 @@ def _hugging_face(kind: str, vocabulary: str) -> _Files:
 _FORMATS: dict[str, Callable[[], _Files]] = {
     "own": _own,
     "own, no hash": _own_without_hash,
-    "draft heads": lambda: _own(with_heads()),
+    "draft heads": lambda: _own(tiny.with_heads()),
     "Spec-Drafter": lambda: _own(tiny.with_spec()),
     "Lightning": _lightning,
     "Chemformer": _chemformer,

@@ -17,7 +17,6 @@ from molspec.training.config import HeadsConfig
 from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import PairTable
 from tests import tiny
-from tests.drafting.test_heads import with_heads
 from tests.engine.models import random_weights
 from tests.training.tiny import assert_equal, stopped_thrice
 
@@ -47,7 +46,7 @@ def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path, joint: bool) 
 
 
 def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
-    before = replace(tiny.with_spec().to("float16"), heads=with_heads().heads)
+    before = replace(tiny.with_spec().to("float16"), heads=tiny.with_heads().heads)
     queries = tiny.QUERIES[:-1]
     copies = PairTable.pack((ids, ids) for ids in map(tiny.VOCABULARY.encode, queries))
 
