@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kLinearThreads, 2) linear_narrow(LinearProblem
   typename Weights::template Batch<kNormed, 1> batch;
   batch.load(tile, begin, end);
   Ending ending;
-  ending.load(problem, first_row + row, first_column + column);
+  if (row < kTileRows) ending.load(problem, first_row + row, first_column + column);
   const int row_count = problem.status->row_count;
   block_moments<kTileRows>(problem, first_row, moments);
   // Not sooner: what is loaded only after a branch waits for what decides it.
