@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,7 @@ from molspec import PredictOptions
 from molspec.decoder import Decoder
 from molspec.results import Result
 from molspec.server.pending import PendingRequest, WithdrawnError
-from molspec.server.worker import BusyError, EngineError, StoppedError, Worker
+from molspec.server.worker import DEVICE_LOST, BusyError, EngineError, StoppedError, Worker
 from tests import tiny
 
 SHORT = PredictOptions(max_length=12)
@@ -131,6 +133,41 @@ def test_options_that_a_decoder_refuses_are_the_requests_error(worker: Worker) -
 
     asyncio.run(ask())
     assert worker.unanswered_count == 0
+
+
+def test_a_lost_device_ends_the_process() -> None:
+    """After an illegal access every call of the process fails, so only a new one can answer."""
+    code = """
+import asyncio, sys, torch
+from molspec.decoder import Decoder
+from molspec.options import PredictOptions
+from molspec.server.pending import PendingRequest
+from molspec.server.worker import Worker
+from tests import tiny
+
+def fail(*_):
+    raise RuntimeError("CUDA error: an illegal memory access was encountered\\nhelp")
+
+torch.cuda.synchronize = Decoder.step = fail
+model = tiny.model()
+model.device = sys.argv[1]
+worker = Worker("tiny", model)
+
+async def ask():
+    pending = PendingRequest(["CCO"], PredictOptions())
+    worker.submit(pending)
+    [result async for result in pending.answers(60)]
+
+asyncio.run(ask())
+"""
+    command = [sys.executable, "-c", code]
+    lost = subprocess.run([*command, "cuda"], capture_output=True, text=True)
+    assert lost.returncode == DEVICE_LOST
+    assert lost.stderr.splitlines() == [
+        "the device cuda is lost: CUDA error: an illegal memory access was encountered; start again"
+    ]
+    other = subprocess.run([*command, "cpu"], capture_output=True, text=True)
+    assert (other.returncode, "EngineError" in other.stderr) == (1, True)
 
 
 def test_an_engine_that_fails_begins_anew(

@@ -82,6 +82,17 @@ def cuda_fault(index: int = 0) -> str | None:
         return str(error)
 
 
+def is_lost(device: str) -> bool:
+    """Whether CUDA has failed for good: after an illegal access each call of the process fails."""
+    if device == "cpu":
+        return False
+    try:
+        torch.cuda.synchronize(device)
+    except RuntimeError:
+        return True
+    return False
+
+
 def version_fault(driver: int, runtime: int) -> str | None:
     """What is wrong where a driver is older than the CUDA that the operators were built with.
 

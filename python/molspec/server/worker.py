@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Iterator
 from threading import Condition, Thread
 from time import perf_counter
 
 from molspec.decoder import Decoder
+from molspec.engine.devices import is_lost
 from molspec.options import DEFAULT_BATCH_SIZE
 from molspec.predictor import Model
 from molspec.results import Result
@@ -21,6 +23,8 @@ _log = logging.getLogger("molspec.server")
 #: away for, in seconds.
 _SHARE_OF_LAST = 0.1
 _LONGEST_RETRY = 60
+#: The status of a process whose device is lost: it may be started again.
+DEVICE_LOST = 3
 
 
 class BusyError(Exception):
@@ -118,7 +122,11 @@ class Worker:
                 self._let_in()
                 if self._live:
                     self._step()
-            except Exception:
+            except Exception as error:
+                if is_lost(self.model.device):
+                    text = str(error).partition("\n")[0]
+                    _log.critical("the device %s is lost: %s; start again", self.model.device, text)
+                    os._exit(DEVICE_LOST)  # threads that wait for the device would never end
                 _log.exception("the engine of %s failed; it begins anew", self.name)
                 self._begin_anew()
 
