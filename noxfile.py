@@ -85,7 +85,11 @@ def wheel(session: nox.Session) -> None:
     env = {}
     if sys.platform == "linux":
         nvcc = session.run(".ci/nvcc", str(folder / "nvcc"), silent=True, external=True)
-        env = {"MOLSPEC_CUDA": "ON", "CUDACXX": str(nvcc).strip().splitlines()[-1]}
+        env = {
+            "MOLSPEC_CUDA": "ON",
+            "CUDACXX": str(nvcc).strip().splitlines()[-1],
+            "CUDAARCHS": "80-real;90a-real;100-real;120-real;90-virtual",
+        }
     session.run("pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".", env=env)
     (built,) = sorted(folder.glob("*.whl"))
     session.install(str(built))
