@@ -75,7 +75,7 @@ class EmulatedEngine(CudaEngine):
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:
     model = tiny.model()
     model.engine = EmulatedEngine(cuda, dtype)
-    return model.predict(tiny.QUERIES[:5], drafter=drafter, batch_size=batch_size, max_length=8)
+    return model.predict(tiny.QUERIES[:3], drafter=drafter, batch_size=batch_size, max_length=6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -136,7 +136,7 @@ def test_rounds_on_the_device_change_nothing(cuda: Emulator, options: dict[str, 
         model = model_that_drafts()
         engine = EmulatedEngine(cuda, torch.float32, on_device)
         model.engine = engine
-        results = model.predict(tiny.QUERIES[:5], batch_size=2, max_length=7, **options)
+        results = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=7, **options)
         assert all(isinstance(size, tuple) == on_device for size in engine.graphs.sizes)
         statistics = results.statistics
         found.append((list(results), statistics.nodes, statistics.accepted_tokens))
@@ -262,7 +262,7 @@ def test_a_session_is_not_used_again_before_its_rounds_are_done(cuda: Emulator) 
 
 def test_answers_are_the_cpu_s(cuda: Emulator) -> None:
     emulated = predict(cuda, torch.float32, "tree", batch_size=3)
-    native = tiny.model().predict(tiny.QUERIES[:5], batch_size=3, max_length=8)
+    native = tiny.model().predict(tiny.QUERIES[:3], batch_size=3, max_length=6)
     for ours, theirs in zip(emulated, native, strict=True):
         assert ours.predictions[0].smiles == theirs.predictions[0].smiles
         assert ours.predictions[0].log_prob == pytest.approx(

@@ -60,15 +60,16 @@ namespace emulation {
 
 constexpr int kWarp = 32;
 
+// Of the fibers from `first` on.
 struct Barrier {
-  int size = 0, arrived = 0;
+  int first = 0, size = 0, arrived = 0;
 };
 
 struct Fiber {
   ucontext_t entry;
   jmp_buf place;
   std::unique_ptr<char[]> stack;
-  bool entered = false, done = false;
+  bool entered = false, done = false;  // entered: it may be resumed, also for the next block
   int barriers = 0;   // __syncthreads passed
   int exchanges = 0;  // warp exchanges passed
   const Barrier* waits_for = nullptr;
@@ -86,7 +87,7 @@ struct Machine {
   std::vector<int> ready;
   Barrier barrier;
   jmp_buf scheduler;
-  int current = 0, live = 0;
+  int current = 0;
   std::mt19937 order{1};
   int skipped_barrier = -1;  // the barrier of each block that is left out, to see it missed
   int multiprocessors = 132;
@@ -101,9 +102,11 @@ __attribute__((noinline)) inline void yield() {
 }
 
 __attribute__((noinline)) inline void enter() {
-  machine.kernel();
-  current().done = true;
-  _longjmp(machine.scheduler, 1);
+  for (;;) {
+    machine.kernel();
+    current().done = true;
+    yield();  // until another block begins: a new context takes two calls of the system
+  }
 }
 
 __attribute__((noinline)) inline void resume(int index) {
@@ -123,7 +126,7 @@ inline void wait(Barrier& barrier) {
     return;
   }
   barrier.arrived = 0;
-  for (int i = 0; i < machine.live; ++i) {
+  for (int i = barrier.first; i < barrier.first + barrier.size; ++i) {
     Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
     if (fiber.waits_for != &barrier) continue;
     fiber.waits_for = nullptr;
@@ -140,20 +143,23 @@ inline void prepare(int threads) {
   machine.ready.clear();
   for (int i = 0; i < threads; ++i) {
     Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
-    fiber.entered = fiber.done = false;
+    const bool ended = fiber.done;
+    fiber.done = false;
     fiber.barriers = fiber.exchanges = 0;
     fiber.waits_for = nullptr;
+    machine.ready.push_back(i);
+    if (fiber.entered && ended) continue;
+    fiber.entered = false;
     getcontext(&fiber.entry);
     fiber.entry.uc_stack.ss_sp = fiber.stack.get();
     fiber.entry.uc_stack.ss_size = kStack;
     fiber.entry.uc_link = nullptr;
     makecontext(&fiber.entry, reinterpret_cast<void (*)()>(&enter), 0);
-    machine.ready.push_back(i);
   }
-  machine.live = threads;
-  machine.barrier = {threads, 0};
+  machine.barrier = {0, threads, 0};
   machine.warps.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
-  for (Warp& warp : machine.warps) warp.barrier.size = kWarp;
+  for (size_t i = 0; i < machine.warps.size(); ++i)
+    machine.warps[i].barrier = {static_cast<int>(i) * kWarp, kWarp, 0};
 }
 
 // Whether every thread of the block came to its end.
