@@ -1,26 +1,33 @@
 """The command line with a model that answers a query by its reverse, or fails where it has an X.
 
 Runs as a process of its own, for what only a process shows; FAKE_SECONDS is what an answer takes.
+PyTorch is imported with the model or its answers: many commands end before that.
 """
+
+from __future__ import annotations
 
 import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from molspec.commands import cli, loading
-from molspec.provenance import Identity
-from molspec.results import Prediction, Result
+
+if TYPE_CHECKING:
+    from molspec.results import Result
 
 
 class FakeModel:
     seconds = float(os.environ.get("FAKE_SECONDS", "0"))
     task = "product"
+    device = "cpu"
     canonical_queries = True
-    identity = Identity("product")
 
     def __init__(self) -> None:
+        from molspec.provenance import Identity
+
+        self.identity = Identity("product")
         self.options: Any = None
 
     def predict_stream(
@@ -31,6 +38,8 @@ class FakeModel:
         return self._answers(queries)
 
     def _answers(self, queries: Iterable[str]) -> Iterator[Result]:
+        from molspec.results import Prediction, Result
+
         for query in queries:
             if self.seconds:
                 time.sleep(self.seconds)

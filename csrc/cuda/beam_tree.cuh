@@ -154,7 +154,9 @@ struct BeamTree {
       const int32_t position = c % (length + 1);
       if (position > node(mine.node).position) continue;
       const bool ends = position == length && !mine.finished;
-      node(on_path(mine.node, position)).kept = ends ? kEnd : kBefore;
+      // Hypotheses share nodes.
+      const int32_t kept = ends ? kEnd : kBefore;
+      atomicMax(&node(on_path(mine.node, position)).kept, kept);
     }
     __syncthreads();
     for (int32_t block = threadIdx.x; block < trees.block_count(); block += blockDim.x) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import shutil
@@ -38,10 +39,12 @@ def build(cache: Path) -> Emulator:
     Raises FileNotFoundError where there is no C++ compiler: building molspec takes one too.
     """
     path = cache / f"{_NAMESPACE}_{_fingerprint()}.so"
-    if not path.exists():
-        partial = path.with_suffix(f".{os.getpid()}")
-        subprocess.run(_command(partial), check=True)
-        partial.replace(path)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of processes that test together, one compiles
+        if not path.exists():
+            partial = path.with_suffix(f".{os.getpid()}")
+            subprocess.run(_command(partial), check=True)
+            partial.replace(path)
     torch.ops.load_library(str(path))
     return Emulator(getattr(torch.ops, _NAMESPACE), ctypes.CDLL(str(path)))
 

@@ -1,8 +1,9 @@
-"""Make faults: `python -m tests.faults JOB [--every N]`, of all jobs if none is said.
+"""Make faults: `python -m tests.faults JOB[:EVERY] ...`, of all jobs if none is said.
 
 For every change of a file that the job makes: kill it before that, kill it in the middle of that
 write, or let the disk be full from there on; then run the same command until it ends well, and
-compare. Processes are forked from one that has imported all that they need.
+compare. Processes are forked from one that has imported all that they need. EVERY: only every so
+many-th change.
 """
 
 from __future__ import annotations
@@ -131,23 +132,23 @@ def starve(every: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join((*JOBS, "memory")))
-    parser.add_argument("--every", type=int, default=1, help="only every so many-th change")
+    parser.add_argument("jobs", nargs="*", metavar="JOB[:EVERY]", help=", ".join((*JOBS, "memory")))
     arguments = parser.parse_args()
     if "MOLSPEC_FAULTS" not in os.environ:  # the shim must be there from the beginning
         done = shim.run(sys.argv[1:])
         print(done.stdout, done.stderr, sep="", end="")
         sys.exit(done.returncode)
     torch.set_num_threads(1)
-    for name in arguments.jobs or (*JOBS, "memory"):
+    for job in arguments.jobs or (*JOBS, "memory"):
+        name, _, every = job.partition(":")
         if name == "memory":
-            print(f"memory: refused {starve(arguments.every)} times", flush=True)
+            print(f"memory: refused {starve(int(every or 1))} times", flush=True)
             continue
         with TemporaryDirectory() as folder:
             trial = Trial(JOBS[name], Path(folder).resolve())
             faults = 0
             for fault in _FAULTS:
-                for at in range(1, trial.changes + 1, arguments.every):
+                for at in range(1, trial.changes + 1, int(every or 1)):
                     try:
                         trial.disturb(fault, at)
                     except AssertionError as error:

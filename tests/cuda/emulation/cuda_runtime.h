@@ -70,8 +70,8 @@ struct Fiber {
   jmp_buf place;
   std::unique_ptr<char[]> stack;
   bool entered = false, done = false;  // entered: it may be resumed, also for the next block
-  int barriers = 0;   // __syncthreads passed
-  int exchanges = 0;  // warp exchanges passed
+  int barriers = 0;                    // __syncthreads passed
+  int exchanges = 0;                   // warp exchanges passed
   const Barrier* waits_for = nullptr;
 };
 
