@@ -1,5 +1,5 @@
-// Stands in for libtorch_cuda.so where torch is its CPU build, so that the CUDA operators link. Never
-// installed.
+// Stands in for libtorch_cuda.so where torch is its CPU build, so that the CUDA operators link.
+// Never installed.
 
 #include <cstdint>
 

@@ -8,8 +8,8 @@
 //   rank_tokens   the likeliest tokens after every node
 //   replay_beams  standard beam search, for as many steps as distributions are known
 //
-// or that of search/speculative_beam.cpp, with plan_windows in place of look_ahead and select_leaves
-// of replay_beams.
+// or that of search/speculative_beam.cpp, with plan_windows in place of look_ahead and
+// select_leaves of replay_beams.
 //
 // The host begins a row by writing its answer's head and its first place, and looks at the answers
 // once in a while.
