@@ -131,8 +131,8 @@ _TREE: dict[str, Sequence[int]] = {
     **_GUESS,
     # in shared memory; then the root, nine tokens further than it was, seven of them drafted
     "for (auto i = static_cast<int32_t>(threadIdx.x); i < (bytes + 7) / 8": [1],
-    "for (int32_t i = lane_index(); i < rules.text.size": [1, 0],
-    "for (int32_t i = lane_index(); i <= rules.text.source": [1, 0],
+    "for (int32_t i = lane_index(); i < matches": [1, 0],
+    "for (int32_t i = lane_index(); i < copied": [1, 0],
     "for (int32_t next; absorbed < count": [7],
     "if (next == DraftJob::kNone) break": [7],
     "for (int turn = 1; absorbed < count": [2],
@@ -157,8 +157,8 @@ def _look_ahead(width: int) -> dict[str, Sequence[int]]:
     ranks = ceil(width / 10)  # of a warp
     return {
         **_GUESS,
-        "for (int32_t i = lane_index(); i < rules.text.size": [0],
-        "for (int32_t i = lane_index(); i <= rules.text.source": [0],
+        "for (int32_t i = lane_index(); i < matches": [0],
+        "for (int32_t i = lane_index(); i < copied": [0],
         "for (int32_t block = threadIdx.x": [1],
         "for (int32_t i = threadIdx.x": [1],
         "for (int32_t position = from": [1],  # the step has added a token

@@ -23,6 +23,7 @@ from molspec.engine.packing import pack
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Results
+from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.streams import Streams
@@ -248,6 +249,37 @@ def test_requests_of_several_options_share_a_device(cuda: Emulator) -> None:
     assert [found[ticket] for ticket in tickets] == alone
     assert len(found) == len(tickets)
     assert len({key[0] for key in engine.graphs.sizes if isinstance(key, tuple)}) >= 4
+
+
+def test_a_server_captures_no_graph_at_its_first_requests(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured: set[Hashable] = set()
+    captures: list[Hashable] = []
+
+    def run(key: Hashable, work: Callable[[], None]) -> None:
+        del work  # which graphs there are does not depend on what they do
+        if key not in captured:
+            captured.add(key)
+            captures.append(key)
+
+    model = model_that_drafts()
+    engine = EmulatedEngine(cuda, torch.float32)
+    monkeypatch.setattr(engine.graphs, "run", run)
+    monkeypatch.setattr(engine.graphs, "clear", captured.clear)
+    model.engine = engine
+    decoder = Decoder(model, 3)
+    warm_up(decoder, 66)
+    before = len(captures)
+    assert before > 0
+    for count in (1, 2, 3):
+        for options in (PredictOptions(), PredictOptions(n_best=5)):
+            queries = ("CCO", "CC(=O)OC" * 3, "C" * 40)
+            tickets = [decoder.submit(query, options) for query in queries[:count]]
+            assert decoder.step() == []
+            for ticket in tickets:
+                decoder.cancel(ticket)
+    assert captures[before:] == []
 
 
 def test_a_session_is_not_used_again_before_its_rounds_are_done(cuda: Emulator) -> None:

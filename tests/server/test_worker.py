@@ -150,8 +150,8 @@ def fail(*_):
 
 torch.cuda.synchronize = Decoder.step = fail
 model = tiny.model()
-model.device = sys.argv[1]
 worker = Worker("tiny", model)
+model.device = sys.argv[1]  # nothing to capture there at its start
 
 async def ask():
     pending = PendingRequest(["CCO"], PredictOptions())

@@ -58,7 +58,9 @@ def serve_command(
         int, typer.Option(min=1, help="Processes with the models, on one port.")
     ] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU, of each.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 for the second.")] = "cpu",
+    device: Annotated[
+        str, typer.Option(help="cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
+    ] = "cpu",
     dtype: Annotated[
         str, typer.Option(help="float32; bfloat16: faster; int8: faster still, rougher.")
     ] = "float32",

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from molspec.decoder import Decoder
 from molspec.engine.devices import is_lost
-from molspec.options import DEFAULT_BATCH_SIZE
+from molspec.options import DEFAULT_BATCH_SIZE, PredictOptions
 from molspec.predictor import Model
 from molspec.results import Result
 from molspec.server import metrics
@@ -25,6 +25,8 @@ _SHARE_OF_LAST = 0.1
 _LONGEST_RETRY = 60
 #: The status of a process whose device is lost: it may be started again.
 DEVICE_LOST = 3
+#: What most requests have: their graphs are captured before the first one.
+_USUAL = tuple(PredictOptions(n_best=n_best) for n_best in (1, 5, 10))
 
 
 class BusyError(Exception):
@@ -41,6 +43,25 @@ class EngineError(Exception):
 
 class StoppedError(Exception):
     """The worker accepts nothing more."""
+
+
+def warm_up(decoder: Decoder, max_positions: int) -> None:
+    """Do first rounds of every size, so that a device's graphs are captured before a request comes.
+
+    The largest batch comes first, and twice: a buffer that grows makes all graphs forgotten.
+    """
+    sizes = [decoder.batch_size >> k for k in range(decoder.batch_size.bit_length())]
+    rounds = [
+        (options, "C" * (max_positions - 2), n) for n in (sizes[0], *sizes) for options in _USUAL
+    ]
+    # One query alone is encoded by a graph of its length.
+    lengths = (max_positions >> k for k in range(2, max_positions.bit_length()))
+    rounds += [(options, "C" * n, 1) for n in lengths for options in _USUAL]
+    for options, query, count in rounds:
+        tickets = {decoder.submit(query, options) for _ in range(count)}
+        tickets -= {ticket for ticket, _ in decoder.step()}
+        for ticket in tickets:
+            decoder.cancel(ticket)
 
 
 class Worker:
@@ -65,6 +86,8 @@ class Worker:
         self._batch_size = batch_size
         self._most_waiting = most_waiting
         self._decoder = Decoder(model, batch_size)
+        if model.device != "cpu":
+            warm_up(self._decoder, model.reader.spec.max_positions)
         #: Of the decoder: whose query a ticket is. The thread's own.
         self._live: dict[int, tuple[PendingRequest, int]] = {}
         self._scheduler: FairScheduler[PendingRequest] = FairScheduler(batch_size)
