@@ -1,5 +1,5 @@
 // Every operator of molspec, with its schema. One concept each: ops/<operator>.h says what it
-// computes, cpu/<operator>.cpp and cuda/<operator>.cuh how, molspec/reference.py, or for the rounds
+// computes, cpu/<operator>.cpp and cuda/<operator>.cuh how, tests/reference, or for the rounds
 // of a device search/, what is right.
 
 #include <torch/csrc/stable/library.h>

@@ -48,7 +48,7 @@ class Place:
 
     device: str  # "cuda"; "cpu": what the CPU's operators can; "emulation"
     few: bool
-    ops: Any = ops
+    ops: Any = ops.library
 
     @staticmethod
     def on(device: str, few: bool) -> Place:

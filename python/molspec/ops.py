@@ -1,14 +1,14 @@
 """The native operators: one typed function each, whose twin of the same name is in `reference`.
 
-Those of rounds on a device are for CUDA tensors alone: their twin is the host's search, of the same
-spec in a `_native.Batch`.
+Those of rounds on a device are for CUDA tensors alone and have no function here: `engine.cuda`
+calls them as `library` has them. csrc/ops/greedy_rows.h and beam_rows.h describe their tensors;
+their twin is the host's search, of the same spec in a `_native.Batch`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import operator
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -36,7 +36,8 @@ def _load(name: str) -> None:
 
 _load("molspec_ops.so")
 
-_library = torch.ops.molspec
+#: All operators, as torch registers them.
+library = torch.ops.molspec
 #: The address of `decoder_step` without torch (csrc/common/prepared_step.h).
 _STEP_FUNCTION = cast(
     int,
@@ -89,7 +90,7 @@ def encode(
 
     Raises RuntimeError where a shape, a type, an id or a block is out of range.
     """
-    _library.encode(weights, table, source_ids, source_offsets, memories, memory_cache, workspace)
+    library.encode(weights, table, source_ids, source_offsets, memories, memory_cache, workspace)
 
 
 def decoder_step(
@@ -121,7 +122,7 @@ def decoder_step(
     """
     if hidden_states is None:
         hidden_states = log_probs.new_empty(0, 0)
-    _library.decoder_step(
+    library.decoder_step(
         weights,
         table,
         nodes,
@@ -152,7 +153,7 @@ def prepared_step(
     tensors = (memories, memory_cache, kv_cache, workspace, log_probs)
     nodes = table.new_empty((0, 4), dtype=torch.int32)
     prepared = table.new_empty(_native.LIMITS["prepared_step_bytes"], dtype=torch.uint8)
-    _library.prepare_step(
+    library.prepare_step(
         weights, table, nodes, nodes[:, 0], *tensors, log_probs.new_empty(0, 0), prepared
     )
     return _native.Step(
@@ -173,167 +174,13 @@ def refuse_fault(workspace: Tensor) -> None:
 
     Raises RuntimeError where there was a fault.
     """
-    _library.refuse_fault(workspace)
+    library.refuse_fault(workspace)
 
 
 def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) -> int:
     """Bytes of workspace for a call of `rows` source positions or nodes over `positions`."""
-    size: int = _library.workspace_size(weights, table, rows, positions)
+    size: int = library.workspace_size(weights, table, rows, positions)
     return size
-
-
-def propose_windows(answers: Tensor, drafts: Tensor, windows: Tensor, bos_id: int) -> None:
-    """Draft after the last token of every live query: the tree of its windows that fits.
-
-    answers uint8 [query, bytes], drafts int32 [query, 1 + 2 * most nodes] (written): see
-    csrc/ops/greedy_rows.h. windows int32 [query, entries]: see csrc/ops/window_rows.h; a tree
-    that lies outside of its row is none. Raises RuntimeError where shapes disagree.
-    """
-    _library.propose_windows(answers, drafts, windows, bos_id)
-
-
-def propose_tree(
-    answers: Tensor,
-    drafts: Tensor,
-    tables: Tensor,
-    texts: Tensor,
-    states: Tensor,
-    max_depth: int,
-    max_turns: int,
-    min_log_prob: float,
-) -> None:
-    """Draft after the last token of every live query: the likeliest paths of a guess as a tree.
-
-    answers and drafts as for `propose_windows`. tables uint8 [bytes] and texts uint8 [query, bytes]
-    (whose heads are written) are rows of csrc/drafting/guess_rows.h; states uint8 [query, 1 + most
-    nodes, bytes] (written) has room for a path a row. A device expands several paths a turn; with
-    a turn for every node the tree is the host's. A row that does not fit what it says it holds gets
-    no drafts. Raises RuntimeError where shapes disagree.
-    """
-    numbers = max_depth, max_turns, min_log_prob
-    _library.propose_tree(answers, drafts, tables, texts, states, *numbers)
-
-
-def stage_nodes(
-    answers: Tensor,
-    slots: Tensor,
-    drafts: Tensor,
-    nodes: Tensor,
-    path_slots: Tensor,
-    bos_id: int,
-) -> None:
-    """Stage the last token of every live query and its drafts for the next `decoder_step`.
-
-    answers, drafts as for `propose_windows`; slots int32 [query, slot] are the slots that a query
-    owns, those of its path first. nodes int32 [node, 4] and path_slots int32 [at least node *
-    tokens of an answer] are written; what no query fills becomes gaps.
-    Raises RuntimeError where shapes disagree.
-    """
-    _library.stage_nodes(answers, slots, drafts, nodes, path_slots, bos_id)
-
-
-def verify_nodes(
-    answers: Tensor, slots: Tensor, drafts: Tensor, log_probs: Tensor, eos_id: int
-) -> None:
-    """Emit the model's tokens from log_probs float32 [node, vocab] of the staged nodes.
-
-    The rest as for `stage_nodes`; answers and slots are written.
-    Raises RuntimeError where shapes disagree.
-    """
-    _library.verify_nodes(answers, slots, drafts, log_probs, eos_id)
-
-
-def look_ahead(
-    beams: Sequence[Tensor],
-    best: Sequence[Tensor],
-    length_norms: Tensor,
-    guess: Sequence[Tensor],
-    beam_size: int,
-    lookahead_steps: int,
-    node_budget: int,
-    min_confidence: float,
-    bos_id: int,
-    eos_id: int,
-) -> None:
-    """Plan the nodes that the beam of every query may need next, up to node_budget of them.
-
-    beams are answers uint8 [query, bytes], trees int32 [query, node, field], used_nodes int32
-    [query, block], path_slots int32 [query, node, position] and plans int32 [query, node], written:
-    see csrc/ops/beam_rows.h. best are ids int32 and log-probs float32 [query * node, token], the
-    model's likeliest tokens, which get a guess's where the model's are not known; length_norms
-    float64 [position] divide log-probs. guess is what a guess reads and remembers: tables uint8
-    [bytes], texts uint8 [query, bytes] and states uint8 [query, node, bytes]
-    (csrc/drafting/guess_rows.h). Raises RuntimeError where shapes disagree.
-    """
-    _library.look_ahead(
-        *(beams, best, length_norms, guess, beam_size, lookahead_steps, node_budget),
-        *(min_confidence, bos_id, eos_id),
-    )
-
-
-def stage_beams(beams: Sequence[Tensor], nodes: Tensor, beam_size: int, bos_id: int) -> None:
-    """Stage what is planned of every query for the next `decoder_step`.
-
-    nodes int32 [node, 4] are written, and point into path_slots; what no query fills becomes gaps.
-    The rest as for `look_ahead`. Raises RuntimeError where shapes disagree.
-    """
-    _library.stage_beams(beams, nodes, beam_size, bos_id)
-
-
-def rank_tokens(
-    nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
-) -> None:
-    """Find the likeliest tokens after every node, best first, the lower id first among equals.
-
-    nodes int32 [node, 4] end at slots of path_slots int32 [...], log_probs float32 [node, vocab].
-    best_ids int32 and best_log_probs float32 [slot, token] are written at those slots; where a row
-    has fewer tokens, the rest is -1 and -infinity. NaN is passed over; a row that begins with it,
-    or whose greatest is infinite, has no token. Raises RuntimeError where shapes disagree.
-    """
-    _library.rank_tokens(nodes, path_slots, log_probs, best_ids, best_log_probs)
-
-
-def replay_beams(
-    beams: Sequence[Tensor],
-    best: Sequence[Tensor],
-    length_norms: Tensor,
-    beam_size: int,
-    eos_id: int,
-) -> None:
-    """Take as many steps of beam search as likeliest tokens are known for, of every query.
-
-    best are those of `rank_tokens`. The rest as for `look_ahead`; what is needed next is planned.
-    Raises RuntimeError where shapes disagree.
-    """
-    _library.replay_beams(beams, best, length_norms, beam_size, eos_id)
-
-
-def plan_windows(beams: Sequence[Tensor], windows: Tensor, beam_size: int, bos_id: int) -> None:
-    """Plan the last token of every hypothesis that goes on, and the windows after it.
-
-    windows int32 [query, entries]: see csrc/ops/window_rows.h; a tree that lies outside of its row,
-    or has more nodes than plans has room for, is none. The rest as for `look_ahead`. Raises
-    RuntimeError where shapes disagree.
-    """
-    _library.plan_windows(beams, windows, beam_size, bos_id)
-
-
-def select_leaves(
-    beams: Sequence[Tensor],
-    best: Sequence[Tensor],
-    length_norms: Tensor,
-    beam_size: int,
-    nucleus: float,
-    eos_id: int,
-) -> None:
-    """Make the next beam of every query of the best leaves after what is accepted of its windows.
-
-    A draft token is accepted if it is among the beam_size likeliest at its position and those
-    before it have less probability than `nucleus` (Andronov et al., J. Cheminform. 2025,
-    "Speculative beam search"). best are those of `rank_tokens`. The rest as for `look_ahead`.
-    Raises RuntimeError where shapes disagree.
-    """
-    _library.select_leaves(beams, best, length_norms, beam_size, nucleus, eos_id)
 
 
 @cache
@@ -343,7 +190,7 @@ def instruction_set() -> str:
     Raises ValueError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
     """
     try:
-        name: str = _library.instruction_set()
+        name: str = library.instruction_set()
     except RuntimeError as error:  # torch adds where in its code the error came by
         raise ValueError(str(error).partition("\n")[0]) from error
     return name
@@ -360,12 +207,12 @@ def set_num_threads(threads: int) -> None:
         whole = 0
     if not 1 <= whole <= _MOST_THREADS:
         raise ValueError(f"threads is {threads!r}: expected 1 to {_MOST_THREADS}")
-    _library.set_num_threads(whole)
+    library.set_num_threads(whole)
 
 
 def get_num_threads() -> int:
     """Threads that `encode` and `decoder_step` use on the CPU: 1 if nobody chose another count."""
-    count: int = _library.get_num_threads()
+    count: int = library.get_num_threads()
     return count
 
 
@@ -383,7 +230,7 @@ def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, T
     beam search"). Raises RuntimeError where lengths do not add up.
     """
     _ready(token_ids)
-    padded: tuple[Tensor, Tensor] = _library.left_pad(token_ids, lengths, pad_id)
+    padded: tuple[Tensor, Tensor] = library.left_pad(token_ids, lengths, pad_id)
     return padded
 
 
@@ -398,7 +245,7 @@ def expand_drafts(
     Raises RuntimeError where shapes disagree or a query index is out of range.
     """
     _ready(token_ids)
-    rows: tuple[Tensor, Tensor, Tensor] = _library.expand_drafts(
+    rows: tuple[Tensor, Tensor, Tensor] = library.expand_drafts(
         token_ids, position_offsets, query_indices, draft_ids
     )
     return rows
@@ -411,7 +258,7 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     of a row is draft. Returns int64 [row]. Raises RuntimeError where shapes disagree.
     """
     _ready(draft_ids)
-    accepted: Tensor = _library.acceptance_length(draft_ids, draft_lengths, predicted_ids)
+    accepted: Tensor = library.acceptance_length(draft_ids, draft_lengths, predicted_ids)
     return accepted
 
 
@@ -432,7 +279,7 @@ def select_hypotheses(
     Raises RuntimeError where shapes disagree, a count is out of range or a score is NaN.
     """
     _ready(scores)
-    selected: tuple[Tensor, Tensor] = _library.select_hypotheses(
+    selected: tuple[Tensor, Tensor] = library.select_hypotheses(
         scores, parent_ranks, token_ids, candidate_counts, beam_size
     )
     return selected

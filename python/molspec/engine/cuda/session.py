@@ -40,7 +40,7 @@ class CudaSession:
         self,
         packed: PackedModel,
         query_count: int,
-        library: Any = ops,
+        library: Any = ops.library,
         graphs: Graphs | None = None,
     ) -> None:
         self._packed = packed
