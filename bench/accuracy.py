@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import charts
 import machine
@@ -29,14 +30,14 @@ KINDS = {
 }
 #: Queries before the clock starts.
 _WARM = 5
-_MARKS = {ms: f"{ms} ms" for ms in (2, 5, 10, 20, 50, 100, 200)}
+_MARKS: dict[float, str] = {ms: f"{ms} ms" for ms in (2, 5, 10, 20, 50, 100, 200)}
 
 
 def point(
     model: molspec.Model, pairs: Sequence[Pair], n_best: int, drafter: str
 ) -> tuple[float, float]:
     """Milliseconds a query, and the share of targets found."""
-    options = {"n_best": n_best, "batch_size": 1}
+    options: dict[str, Any] = {"n_best": n_best, "batch_size": 1}
     if drafter != "auto":
         options["drafter"] = drafter
     queries = [pair.query for pair in pairs]

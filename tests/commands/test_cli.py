@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import typer
 
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, read
+from molspec.console.usage import one_line_errors
 from molspec.options import PredictOptions
 from molspec.text import canonicalise
 from tests import tiny
@@ -407,6 +410,24 @@ def test_convert(run: Run, tmp_path: Path, capfd: Captured) -> None:
         f"molspec: no model '{tmp_path / 'absent'}': expected product or retro, "
         "or the path of a checkpoint\n"
     )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 MiB"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_memory_that_ends_is_one_line(error: Exception, capfd: Captured) -> None:
+    with pytest.raises(typer.Exit) as left, one_line_errors():
+        raise error
+    assert left.value.exit_code == 2
+    assert capfd.readouterr().err.startswith("molspec: there is not enough memory; a smaller")
+    with pytest.raises(RuntimeError, match="another"), one_line_errors():
+        raise RuntimeError("another")
 
 
 def test_help_and_version_need_no_torch() -> None:

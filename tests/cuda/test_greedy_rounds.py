@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 
 import pytest
 import torch
 from torch import Tensor
 
-from molspec import ops
 from molspec._native import LIMITS, GreedySpec, GuessModel, NativeDrafter, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.cuda.drafts import DeviceTree
@@ -170,13 +168,6 @@ def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None
         states = torch.zeros(1, 2 + STATES, state_bytes, dtype=torch.uint8)
         cuda.ops.propose_tree(answers, drafts, tables, texts.contiguous(), states, 9, 9, -9.0)
         assert drafts[0, 0] == 0
-
-
-@pytest.mark.parametrize("name", ["propose_windows", "propose_tree", "stage_nodes", "verify_nodes"])
-def test_operators_have_typed_functions(cuda: Emulator, name: str) -> None:
-    schema = getattr(cuda.ops, name).default._schema
-    names = list(inspect.signature(getattr(ops, name)).parameters)
-    assert names == [argument.name for argument in schema.arguments]
 
 
 def test_another_vocabulary_is_refused(cuda: Emulator) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,8 @@ from pathlib import Path
 import typer
 
 _STANDARD_OUTPUT = "standard output"
+#: How torch says it, of a CPU and of CUDA.
+_NO_MEMORY = re.compile("can't allocate memory|out of memory")
 
 
 class UsageError(Exception):
@@ -33,6 +36,14 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         named = "" if error.filename is None else f"{error.filename or repr('')}: "
         print_err(f"{named}{error.strerror or error}")
+        raise typer.Exit(2) from error
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+            raise
+        print_err(
+            "there is not enough memory; a smaller --batch-size or fewer --processes need less; "
+            "a job that writes a file resumes by the same command"
+        )
         raise typer.Exit(2) from error
 
 
