@@ -8,6 +8,7 @@ only new tokens go through the decoder. Keys and values of the memory are comput
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,9 @@ class HuggingFaceSession(Session):
         self._cross_cache: tuple[Tensor, DynamicCache] | None = None
         #: Keys and values of nodes [slot, layer, 2, head, head_dim].
         self._pool = torch.empty(0, device=self._device)
+        # Newer versions of transformers name the argument `cache`, and warn of the older name.
+        arguments = signature(model.forward).parameters
+        self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
         warn_of_processors(generation_settings(model), "molspec.decode", 4)
 
     @property
@@ -119,9 +123,9 @@ class HuggingFaceSession(Session):
             decoder_input_ids=target_ids,
             encoder_outputs=BaseModelOutput(last_hidden_state=memory),
             attention_mask=visible,
-            past_key_values=cache,
             use_cache=True,
             return_dict=True,
+            **{self._cache_argument: cache},
         ).logits
         check_logits(logits, target_ids)
         return logits
