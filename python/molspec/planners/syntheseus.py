@@ -69,6 +69,18 @@ class _Asking:
 class _Reaction(SingleProductReaction):
     """A reaction whose molecules come in one order, and not in that of a set of strings."""
 
+    def __eq__(self, other: object) -> bool:
+        """Equal to a reaction of Syntheseus: a dataclass compares only objects of its own class."""
+        if not isinstance(other, SingleProductReaction):
+            return NotImplemented
+        return (self.reactants, self.products, self.identifier) == (
+            other.reactants,
+            other.products,
+            other.identifier,
+        )
+
+    __hash__ = SingleProductReaction.__hash__
+
     @property
     def unique_reactants(self) -> Any:
         """Each reactant once, as a view that can be used as a set."""
