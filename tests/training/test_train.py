@@ -125,7 +125,10 @@ def test_it_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     assert checkpoint.spec.d_model == 16
     assert checkpoint.vocabulary == read(data).vocabulary
     assert checkpoint.card is not None
-    assert "24 steps" in checkpoint.card
+    # Accuracies of 11 reactions are equal now and then; the first of the best ones is written.
+    accuracies = column(unbroken, "validation.csv", "token_accuracy")
+    best = 8 * (1 + accuracies.index(max(accuracies)))
+    assert f"{best} steps" in checkpoint.card
 
 
 @pytest.mark.parametrize(("where", "saved"), [("beginning", 0), ("step", 8), ("save", 8)])
