@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from molspec.engine.cpu.engine import NativeEngine
-from molspec.engine.cpu.kept import Buffers, Kept
+from molspec.engine.cpu.engine import Buffers, NativeEngine
 from molspec.predictor import Model
 from tests import tiny
 
@@ -42,7 +41,7 @@ def engine_of(model: Model) -> NativeEngine:
 
 
 def waiting(model: Model) -> list[Buffers]:
-    return engine_of(model)._kept._idle
+    return engine_of(model)._idle
 
 
 def test_the_next_call_has_the_same_caches(model: Model, expected: Answers) -> None:
@@ -96,24 +95,27 @@ def test_a_call_that_fails_or_is_left_gives_them_back(model: Model, expected: An
 
 
 def test_those_given_back_last_stay_within_the_bound() -> None:
-    packed = engine_of(tiny.model()).packed
-    kept = Kept(most_bytes=1000)
-    made = [kept.take(packed) for _ in range(4)]
+    engine = engine_of(tiny.model())
+    engine.most_kept_bytes = 1000
+    sessions = [engine.session(0) for _ in range(4)]
+    made = [session._buffers for session in sessions]
     for buffers, size in zip(made, (400, 500, 600, 1001), strict=True):
         buffers.workspace = torch.empty(size, dtype=torch.uint8)
-        kept.give_back(buffers)
-    assert kept.nbytes == 600
-    assert kept.take(packed) is made[2]
-    kept.give_back(made[0])
-    kept.free()
-    assert kept.nbytes == 0
+        del sessions[0]
+    assert engine.kept_bytes == 600
+    last = engine.session(0)
+    assert last._buffers is made[2]
+    assert engine.kept_bytes == 0
+    del last
+    engine.free_caches()
+    assert engine.kept_bytes == 0
 
 
 def test_they_are_freed_on_request(model: Model, expected: Answers) -> None:
     answers(model)
-    assert engine_of(model)._kept.nbytes > 0
+    assert engine_of(model).kept_bytes > 0
     model.free_caches()
-    assert engine_of(model)._kept.nbytes == 0
+    assert engine_of(model).kept_bytes == 0
     assert answers(model) == expected
 
 

@@ -1,9 +1,11 @@
-"""The native engine: a packed model, its caches, and the two calls that decoding is made of."""
+"""The native engine: a packed model, and the sessions that decode with it."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +13,7 @@ import torch
 from torch import Tensor
 
 from molspec import _native, ops
-from molspec.engine import host
-from molspec.engine.cpu.kept import Buffers, Kept
+from molspec.engine.host import grown, integers
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
@@ -21,9 +22,14 @@ from molspec.model.spec import ModelSpec
 class NativeEngine:
     """Encodes queries and evaluates nodes of the token tree for one loaded model.
 
-    The weights may be shared: a session has the caches of one decode loop. When it is no more,
-    they wait for the next one.
+    The weights may be shared: a session has the buffers of one decode loop. When it is no more,
+    however it ended, they wait for the next one: growing them anew costs a query that comes alone a
+    tenth of its time, as the system hands out memory page by page. What is in them counts for
+    nothing.
     """
+
+    #: Bytes of buffers that wait at most: of those that were given back last.
+    most_kept_bytes = 256 * 2**20
 
     def __init__(
         self, spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype = torch.float32
@@ -31,23 +37,114 @@ class NativeEngine:
         self.spec = spec
         self.dtype = dtype
         self.packed = pack(spec, weights, dtype)
-        self._kept = Kept()
+        self._idle: list[Buffers] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_idle": []}  # a copy begins with none
 
     def session(self, query_count: int) -> NativeSession:
         """Caches for a batch of at most `query_count` queries."""
-        buffers = self._kept.take(self.packed)
+        try:
+            buffers = self._idle.pop()
+        except IndexError:
+            buffers = Buffers(self.packed)
         session = NativeSession(self.packed, query_count, buffers)
-        weakref.finalize(session, self._kept.give_back, buffers).atexit = False
+        weakref.finalize(session, self._give_back, buffers).atexit = False
         return session
+
+    def _give_back(self, buffers: Buffers) -> None:
+        """Keep the buffers, and free the oldest ones that are too many with them.
+
+        Lists are safe between threads, and nothing is locked: this runs wherever a loop's last
+        reference goes, which may be in the midst of itself.
+        """
+        if buffers.nbytes > self.most_kept_bytes:
+            return
+        self._idle.append(buffers)
+        while self.kept_bytes > self.most_kept_bytes:
+            with suppress(IndexError):
+                self._idle.pop(0)
 
     @property
     def kept_bytes(self) -> int:
-        """Memory of the caches that wait for the next session."""
-        return self._kept.nbytes
+        """Memory of the buffers that wait for the next session."""
+        return sum(buffers.nbytes for buffers in list(self._idle))
 
     def free_caches(self) -> None:
-        """Free the caches that wait for the next session; those in use stay."""
-        self._kept.free()
+        """Free the buffers that wait for the next session; those in use stay."""
+        self._idle.clear()
+
+
+class Buffers:
+    """The caches of keys and values and the workspace of one decode loop. They only grow."""
+
+    def __init__(self, packed: PackedModel) -> None:
+        self._packed = packed
+        blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
+        with torch.inference_mode(False):  # or no loop outside could write to them
+            #: Row: length, then blocks of the memory cache.
+            self.memories = torch.empty(0, 1 + blocks, dtype=torch.int32, device="cpu")
+            cache = 0, packed.spec.decoder_layers, packed.block_size
+            self.memory_cache, self.kv_cache, self.hidden_states, self.log_probs = (
+                torch.empty(shape, dtype=torch.float32, device="cpu")
+                for shape in (
+                    cache,
+                    cache,
+                    (0, packed.spec.d_model),
+                    (0, packed.spec.target_vocab_size),
+                )
+            )
+            self.workspace = torch.empty(0, dtype=torch.uint8, device="cpu")
+        #: What the workspace has room for, see `ops.workspace_size`.
+        self._workspace_rows = self._workspace_positions = 0
+        #: Of the buffers where they are now.
+        self._prepared: _native.Step | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that they take."""
+        caches = (self.memories, self.memory_cache, self.kv_cache, self.hidden_states)
+        return sum(part.nbytes for part in (*caches, self.workspace, self.log_probs))
+
+    def grown(self, buffer: Tensor, rows: int) -> Tensor:
+        """One of the buffers with room for so many rows; what is there stays."""
+        if rows <= len(buffer):
+            return buffer
+        self._prepared = None  # it is of the old one
+        with torch.inference_mode(False):  # or no loop outside could write to it
+            return grown(buffer, rows)
+
+    def grow_workspace(self, rows: int, positions: int) -> None:
+        """Make room to work on so many rows over so many positions."""
+        if rows <= self._workspace_rows and positions <= self._workspace_positions:
+            return
+        rows = max(rows, self._workspace_rows)
+        positions = max(positions, self._workspace_positions)
+        size = ops.workspace_size(self._packed.weights, self._packed.table, rows, positions)
+        self._prepared = None
+        with torch.inference_mode(False):
+            self.workspace = torch.empty(size, dtype=torch.uint8, device="cpu")
+        self._workspace_rows, self._workspace_positions = rows, positions
+
+    def make_room_for_rows(self) -> None:
+        """Make room to work on as many nodes as there is room for their log-probs."""
+        rows = min(len(self.log_probs), _native.LIMITS["chunk_rows"])
+        self.grow_workspace(rows, self._packed.spec.max_positions)
+
+    def prepared_step(self) -> _native.Step:
+        """A step over the buffers, good until one of them grows."""
+        if self._prepared is None:
+            self.make_room_for_rows()
+            self._prepared = ops.prepared_step(
+                self._packed.weights,
+                self._packed.table,
+                self.memories,
+                self.memory_cache,
+                self.kv_cache,
+                self.workspace,
+                self.log_probs,
+            )
+        return self._prepared
 
 
 class NativeSession(Session):
@@ -59,8 +156,9 @@ class NativeSession(Session):
     def __init__(self, packed: PackedModel, query_count: int, buffers: Buffers) -> None:
         self._packed = packed
         self._buffers = buffers
-        buffers.free_memories(query_count)
+        buffers.memories = buffers.grown(buffers.memories, query_count)
         self._memories = buffers.memories.numpy()
+        self._memories[:] = 0  # all rows are free
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
         self._keeps_hidden_states = False
 
@@ -76,8 +174,8 @@ class NativeSession(Session):
             self._allocate(row, length)
         longest = max(lengths)
         self._buffers.grow_workspace(longest, longest)
-        offsets = host.integers([0, *np.cumsum(lengths)])
-        source_ids = host.integers([i for source in sources for i in source])
+        offsets = integers([0, *np.cumsum(lengths)])
+        source_ids = integers([i for source in sources for i in source])
         memories = torch.from_numpy(self._memories[list(rows)])
         ops.encode(
             self._packed.weights,
@@ -92,9 +190,10 @@ class NativeSession(Session):
     def _allocate(self, row: int, length: int) -> None:
         needed = -(-length // BLOCK_POSITIONS)
         if needed > len(self._free_blocks):
-            count = len(self._buffers.memory_cache)
-            self._buffers.grow_memory_cache(count + needed)
-            self._free_blocks += range(len(self._buffers.memory_cache) - 1, count - 1, -1)
+            cache = self._buffers.memory_cache
+            larger = self._buffers.grown(cache, len(cache) + needed)
+            self._free_blocks += range(len(larger) - 1, len(cache) - 1, -1)
+            self._buffers.memory_cache = larger
         self._memories[row, 0] = length
         self._memories[row, 1 : 1 + needed] = [self._free_blocks.pop() for _ in range(needed)]
 
@@ -123,26 +222,27 @@ class NativeSession(Session):
         See `ops.decoder_step` for nodes and path_slots; the cache grows to block_count blocks. The
         result is overwritten by the next call.
         """
-        self._buffers.grow_kv_cache(block_count)
-        hidden_states = self._buffers.hidden_states[:0]
+        buffers = self._buffers
+        buffers.kv_cache = buffers.grown(buffers.kv_cache, block_count)
+        hidden_states = buffers.hidden_states[:0]
         if self._keeps_hidden_states:
-            self._buffers.grow_hidden_states(len(self._buffers.kv_cache) * BLOCK_POSITIONS)
-            hidden_states = self._buffers.hidden_states
-        self._buffers.grow_log_probs(len(nodes))
-        self._buffers.make_room_for_rows()
+            slots = len(buffers.kv_cache) * BLOCK_POSITIONS
+            hidden_states = buffers.hidden_states = buffers.grown(buffers.hidden_states, slots)
+        buffers.log_probs = buffers.grown(buffers.log_probs, len(nodes))
+        buffers.make_room_for_rows()
         ops.decoder_step(
             self._packed.weights,
             self._packed.table,
             torch.from_numpy(nodes),
             torch.from_numpy(path_slots),
-            self._buffers.memories,
-            self._buffers.memory_cache,
-            self._buffers.kv_cache,
-            self._buffers.workspace,
-            self._buffers.log_probs,
+            buffers.memories,
+            buffers.memory_cache,
+            buffers.kv_cache,
+            buffers.workspace,
+            buffers.log_probs,
             hidden_states,
         )
-        return self._buffers.log_probs.numpy()
+        return buffers.log_probs.numpy()
 
     def prepared_step(self) -> _native.Step:
         """What `step` does without hidden states, as far as there is room.

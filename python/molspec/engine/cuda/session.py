@@ -12,8 +12,8 @@ from torch import Tensor
 
 from molspec import ops
 from molspec.engine import host
-from molspec.engine.caches import grown
 from molspec.engine.cuda.graphs import Graphs, Staged
+from molspec.engine.host import grown
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
 
 #: The smallest step that is captured: sizes are powers of two from here on.
