@@ -55,14 +55,10 @@ class Hypotheses:
 
     def to(self, device: torch.device) -> Hypotheses:
         """The same with its tensors on a device."""
-        return replace(
-            self,
-            sequences=self.sequences.to(device),
-            log_probs=self.log_probs.to(device),
-            lengths=self.lengths.to(device),
-            finished=self.finished.to(device),
-            tolerated=self.tolerated.to(device),
-        )
+        moved: dict[str, Any] = {
+            name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)
+        }
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)
@@ -147,14 +143,15 @@ def decode(
 
         def opened(model: Any) -> tuple[Session, int]:
             evaluation.enter_context(evaluating(model))
-            session = _open(model, special_ids, strategy.batch_size, device)
-            return session, _measured(model, session, sequences, max_length)
+            return _open(model, special_ids, strategy.batch_size, device, sequences, max_length)
 
         session, vocab_size = opened(model)
-        copies = _Copies(special_ids, vocab_size, source_to_target, drafts)
-        sources = [
-            Source(copies.of(index, sequence), sequence) for index, sequence in enumerate(sequences)
+        _check_map(source_to_target, vocab_size)
+        copied = [
+            _copied(index, sequence, special_ids, vocab_size, source_to_target) if drafts else []
+            for index, sequence in enumerate(sequences)
         ]
+        sources = [Source(*ids) for ids in zip(copied, sequences, strict=True)]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
 
         def open_drafter(drafter: Any) -> Session:
@@ -177,16 +174,33 @@ def decode(
     return found.to(device)
 
 
-def _measured(
-    model: Any, session: Session, sequences: Sequence[Sequence[int]], max_length: int
-) -> int:
-    """Ids that a model's targets have. Raises ValueError where it cannot read what it is given."""
-    _check_lengths(model, session, sequences, max_length)
-    if isinstance(session, ModuleSession):
-        return probe(_owner(model), session.model, sequences, max_length)
-    source_vocab_size, vocab_size = _vocab_sizes(model, session)
-    _check_ids(sequences, source_vocab_size)
-    return vocab_size
+def _open(
+    model: Any,
+    special_ids: _SpecialIds,
+    batch_size: int,
+    device: torch.device,
+    sequences: Sequence[Sequence[int]],
+    max_length: int,
+) -> tuple[Session, int]:
+    """A session on a model, and how many ids its targets have.
+
+    Raises ValueError where it cannot read what it is given.
+    """
+    if isinstance(model, Engine):
+        spec = model.spec
+        _check_sources(sequences, max_length, spec.max_positions, spec.source_vocab_size)
+        return model.session(batch_size), spec.target_vocab_size
+    if is_hugging_face(model):
+        from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
+
+        session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
+        source_vocab_size = model.get_encoder().get_input_embeddings().num_embeddings
+        _check_sources(sequences, max_length, session.max_positions, source_vocab_size)
+        return session, session.vocab_size
+    adapted = adapt(model, special_ids.pad_id, device)
+    decoder = model[1] if isinstance(model, tuple | list) else model
+    owner = getattr(decoder, "__self__", decoder)  # of a bound method
+    return ModuleSession(adapted, batch_size), probe(owner, adapted, sequences, max_length)
 
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
@@ -236,98 +250,55 @@ def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> lis
     return sequences
 
 
-class _Copies:
-    """What drafts may copy: the target ids of a source, special ones left out."""
-
-    def __init__(
-        self,
-        special_ids: _SpecialIds,
-        vocab_size: int,
-        source_to_target: Mapping[int, int] | None,
-        needed: bool,
-    ) -> None:
-        self._special_ids = set(vars(special_ids).values())
-        self._vocab_size = vocab_size
-        self._map = source_to_target
-        self._needed = needed
-        if not isinstance(source_to_target, Mapping | None):
-            kind = type(source_to_target).__name__
+def _check_map(source_to_target: Mapping[int, int] | None, vocab_size: int) -> None:
+    """Raise ValueError for what maps no source ids to target ids."""
+    if not isinstance(source_to_target, Mapping | None):
+        kind = type(source_to_target).__name__
+        raise ValueError(
+            f"source_to_target is a {kind}: expected a mapping of source ids to target ids"
+        )
+    for source_id, target_id in (source_to_target or {}).items():
+        for each in (source_id, target_id):
+            check_count(f"an id of source_to_target[{source_id!r}]", each, _LARGEST_ID, 0)
+        if target_id >= vocab_size:
             raise ValueError(
-                f"source_to_target is a {kind}: expected a mapping of source ids to target ids"
+                f"source_to_target[{source_id}] is {target_id}: "
+                f"expected a target id, 0 to {vocab_size - 1}"
             )
-        for source_id, target_id in (source_to_target or {}).items():
-            for each in (source_id, target_id):
-                check_count(f"an id of source_to_target[{source_id!r}]", each, _LARGEST_ID, 0)
-            if target_id >= vocab_size:
-                raise ValueError(
-                    f"source_to_target[{source_id}] is {target_id}: "
-                    f"expected a target id, 0 to {vocab_size - 1}"
-                )
-
-    def of(self, index: int, sequence: Sequence[int]) -> list[int]:
-        """Target ids of a source; none where nothing is drafted.
-
-        Raises ValueError where the source's ids cannot be the target's.
-        """
-        if not self._needed:
-            return []
-        if self._map is None:
-            copies = list(sequence)
-        else:
-            copies = [self._map[token_id] for token_id in sequence if token_id in self._map]
-        if copies and max(copies) >= self._vocab_size:
-            raise ValueError(
-                f"source_ids[{index}] holds {max(copies)}, but the target's ids end at "
-                f"{self._vocab_size - 1}: expected source_to_target, or drafter 'none'"
-            )
-        return [token_id for token_id in copies if token_id not in self._special_ids]
 
 
-def _open(model: Any, special_ids: _SpecialIds, batch_size: int, device: torch.device) -> Session:
-    """A session on a model."""
-    if isinstance(model, Engine):
-        return model.session(batch_size)
-    if not is_hugging_face(model):
-        return ModuleSession(adapt(model, special_ids.pad_id, device), batch_size)
-    from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
+def _copied(
+    index: int,
+    sequence: Sequence[int],
+    special_ids: _SpecialIds,
+    vocab_size: int,
+    to_target: Mapping[int, int] | None,
+) -> list[int]:
+    """What drafts may copy of a source: its target ids, special ones left out.
 
-    return HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
-
-
-def _vocab_sizes(model: Any, session: Any) -> tuple[int, int]:
-    """Ids of sources and of targets that a model says it has."""
-    if isinstance(model, Engine):
-        return model.spec.source_vocab_size, model.spec.target_vocab_size
-    return model.get_encoder().get_input_embeddings().num_embeddings, session.vocab_size
-
-
-def _owner(model: Any) -> Any:
-    """The module, or what the decoder of a pair of callables belongs to."""
-    decoder = model[1] if isinstance(model, tuple | list) else model
-    return getattr(decoder, "__self__", decoder)
+    Raises ValueError where the source's ids cannot be the target's.
+    """
+    ids = sequence if to_target is None else [to_target[i] for i in sequence if i in to_target]
+    if ids and max(ids) >= vocab_size:
+        raise ValueError(
+            f"source_ids[{index}] holds {max(ids)}, but the target's ids end at "
+            f"{vocab_size - 1}: expected source_to_target, or drafter 'none'"
+        )
+    return [token_id for token_id in ids if token_id not in vars(special_ids).values()]
 
 
-def _check_lengths(
-    model: Any, session: Session, sequences: Sequence[Sequence[int]], max_length: int
+def _check_sources(
+    sequences: Sequence[Sequence[int]], max_length: int, most: int | None, vocab_size: int
 ) -> None:
-    """Raise ValueError for what is longer than a model that says its positions has them."""
-    of_positions = model.spec if isinstance(model, Engine) else session
-    most = getattr(of_positions, "max_positions", None)
-    if most is None:
-        return
-    if max_length > most:
+    """Raise ValueError for what a model has no row for: `most` positions, `vocab_size` ids."""
+    if most is not None and max_length > most:
         raise ValueError(f"max_length is {max_length}: expected at most {most}, the model's own")
     for index, sequence in enumerate(sequences):
-        if len(sequence) > most:
+        if most is not None and len(sequence) > most:
             raise ValueError(
                 f"source_ids[{index}] has {len(sequence)} ids: "
                 f"expected at most {most}, the model's longest source"
             )
-
-
-def _check_ids(sequences: Sequence[Sequence[int]], vocab_size: int) -> None:
-    """Raise ValueError for an id that the source's vocabulary does not have."""
-    for index, sequence in enumerate(sequences):
         if max(sequence) >= vocab_size:
             raise ValueError(
                 f"source_ids[{index}] holds {max(sequence)}: "
@@ -343,8 +314,11 @@ def _guess_model(
     Of another the vocabulary; without token strings, no ring closures.
     """
     special_ids.check_vocab_size(vocab_size)
-    if own is not None and tokens is None and tuple(vars(special_ids).values()) == _ids(own):
-        return own.context.guess
+    if own is not None and tokens is None:
+        vocabulary = own.vocabulary
+        bos_id = own.spec.decoder_start(vocabulary.bos_id)
+        if special_ids == _SpecialIds(vocabulary.pad_id, bos_id, vocabulary.eos_id):
+            return own.context.guess
     if tokens is not None and len(tokens) != vocab_size:
         raise ValueError(
             f"tokens has {len(tokens)} strings: expected {vocab_size}, one for each target id"
@@ -360,12 +334,6 @@ def _guess_model(
         unk=special_ids.pad_id,
         ngram=None,
     )
-
-
-def _ids(model: Model) -> tuple[int, int, int]:
-    """What the model itself has in place of _SpecialIds."""
-    vocabulary = model.vocabulary
-    return vocabulary.pad_id, model.spec.decoder_start(vocabulary.bos_id), vocabulary.eos_id
 
 
 def _hypotheses(

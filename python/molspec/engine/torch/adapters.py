@@ -36,56 +36,42 @@ def adapt(model: object, pad_id: int, device: torch.device | None) -> EncoderDec
     """
     if isinstance(model, tuple | list) and len(model) == 2 and all(map(callable, model)):
         encode, decode = model
-        return _from_callables(encode, decode, pad_id, device or torch.device("cpu"))
+        return _adapted(encode, decode, pad_id, device or torch.device("cpu"))
     if isinstance(model, Transformer):
-        return _from_twin(model, pad_id)
-    if (
+        encode, decode = model.encode, model.decode
+    elif (
         isinstance(model, nn.Module)
         and hasattr(model, "encode_src")
         and hasattr(model, "decode_tgt")
     ):
-        return _from_paper(model, pad_id)
-    raise ValueError(f"model is a {type(model).__name__}: expected {LOOKED_FOR}")
+        encode, decode = model.encode_src, model.decode_tgt
+    else:
+        raise ValueError(f"model is a {type(model).__name__}: expected {LOOKED_FOR}")
+
+    def encode_masked(source_ids: Tensor) -> Tensor:
+        memory: Tensor = encode(source_ids, source_ids == pad_id)
+        return memory
+
+    return _adapted(encode_masked, decode, pad_id, device_of(model), offset_shape=(-1, 1))
 
 
-def _from_callables(
-    encode: Callable[..., Tensor], decode: Callable[..., Tensor], pad_id: int, device: torch.device
+def _adapted(
+    encode: Callable[..., Tensor],
+    decode: Callable[..., Tensor],
+    pad_id: int,
+    device: torch.device,
+    offset_shape: tuple[int, ...] = (-1,),
 ) -> EncoderDecoder:
-    offset_name = _offset_name(decode)
+    """See two functions as an `EncoderDecoder`; Andronov et al. have offsets as [row, 1]."""
+    name = _offset_name(decode)
 
     def decode_rows(
         target_ids: Tensor, memory: Tensor, mask: Tensor, offset: Tensor | None
     ) -> Tensor:
-        extra = {} if offset_name is None else {offset_name: offset}
-        return decode(target_ids, memory, mask, **extra)
+        more = {} if name is None or offset is None else {name: offset.reshape(offset_shape)}
+        return decode(target_ids, memory, mask, **more)
 
-    return EncoderDecoder(encode, decode_rows, offset_name is not None, pad_id, device)
-
-
-def _from_paper(model: Any, pad_id: int) -> EncoderDecoder:
-    """The interface of Andronov et al.: masks are True at padding, an offset is [row, 1]."""
-    offset_name = _offset_name(model.decode_tgt)
-
-    def encode(source_ids: Tensor) -> Tensor:
-        memory: Tensor = model.encode_src(source_ids, source_ids == pad_id)
-        return memory
-
-    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor, offset: Tensor | None) -> Tensor:
-        extra = {} if offset_name is None or offset is None else {offset_name: offset[:, None]}
-        logits: Tensor = model.decode_tgt(target_ids, memory, mask, **extra)
-        return logits
-
-    return EncoderDecoder(encode, decode, offset_name is not None, pad_id, device_of(model))
-
-
-def _from_twin(model: Transformer, pad_id: int) -> EncoderDecoder:
-    def encode(source_ids: Tensor) -> Tensor:
-        return model.encode(source_ids, source_ids == pad_id)
-
-    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor, _: Tensor | None) -> Tensor:
-        return model.decode(target_ids, memory, mask)
-
-    return EncoderDecoder(encode, decode, False, pad_id, device_of(model))
+    return EncoderDecoder(encode, decode_rows, name is not None, pad_id, device)
 
 
 def device_of(model: nn.Module) -> torch.device:

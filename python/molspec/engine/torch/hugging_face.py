@@ -12,45 +12,37 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from molspec.engine.packing import BLOCK_POSITIONS
-from molspec.engine.session import Session
 from molspec.engine.torch.adapters import device_of
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
 from molspec.engine.torch.memories import Memories
 from molspec.engine.torch.module import (
     PickedNodes,
-    call_cost,
+    RowsSession,
     check_logits,
-    in_order,
-    log_probs,
     pad_right,
-    picked_nodes,
     take,
 )
-from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
+from molspec.engine.torch.rows import IntArray, Rows
 
 
-class HuggingFaceSession(Session):
-    """A batch of queries on a model of transformers. Rows are free until `encode`, after `release`.
+class HuggingFaceSession(RowsSession):
+    """A batch of queries on a model of transformers.
 
     Warns where the model's generation config asks `generate` for more than the model's own
     distributions: that is not applied.
     """
 
     def __init__(self, model: Any, bos_id: int, pad_id: int, query_count: int) -> None:
+        super().__init__(query_count, device_of(model))
         self._model = model
         self._bos_id = bos_id
         self._pad_id = pad_id
-        self._device = device_of(model)
-        self._call_cost = call_cost(self._device)
-        self._paths = TokenPaths()
-        self._memories = Memories(query_count)
         #: Keys and values of memories [query, length, layer, 2, head, head_dim].
         self._memory_caches = Memories(query_count)
         #: What the step before gathered of them, as a cache.
@@ -94,26 +86,17 @@ class HuggingFaceSession(Session):
         self._memories.store(rows, memory, lengths)
         self._memory_caches.store(rows, torch.stack(keys_values).permute(2, 4, 0, 1, 3, 5), lengths)
 
-    def release(self, row: int) -> None:
-        """Free a row; the next query overwrites it."""
+    def _first_columns(self, rows: Rows) -> IntArray:
+        return rows.evaluated
 
-    def step(
-        self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
-    ) -> npt.NDArray[np.float32]:
-        """Log-probabilities [node, vocab] after the nodes; see `ops.decoder_step`."""
-        rows = self._paths.rows(nodes, path_slots, block_count)
-        parts, order = [], []
-        for group in split(rows.evaluated, rows.lengths, self._call_cost):
-            picked = picked_nodes(rows, group)
-            first = int(rows.evaluated[group].min())
-            cache = self._cache(rows, group, first)
-            target_ids = rows.padded(group, first, self._pad_id).to(self._device)
-            memory, padding = self._memories.gather(rows.memories[group])
-            logits = self._decode(target_ids, memory, (~padding).long(), cache)
-            parts.append(log_probs(take(logits, picked.rows, picked.positions - first)))
-            order.append(picked.nodes)
-            self._store(rows.node_slots[picked.nodes], picked, cache, block_count)
-        return in_order(parts, order)
+    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes, block_count: int) -> Tensor:
+        first = int(rows.evaluated[group].min())
+        cache = self._cache(rows, group, first)
+        target_ids = rows.padded(group, first, self._pad_id).to(self._device)
+        memory, padding = self._memories.gather(rows.memories[group])
+        logits = self._decode(target_ids, memory, (~padding).long(), cache)
+        self._store(rows.node_slots[picked.nodes], picked, cache, block_count)
+        return take(logits, picked.rows, picked.positions - first)
 
     def _decode(
         self, target_ids: Tensor, memory: Tensor, visible: Tensor, cache: EncoderDecoderCache

@@ -7,6 +7,7 @@ on the right, where a causal decoder cannot see it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec.engine import host
+from molspec.engine.host import integers
 from molspec.engine.session import Session
 from molspec.engine.torch.memories import Memories
 from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
@@ -49,21 +50,30 @@ class EncoderDecoder:
         return self.decode(target_ids, memory, mask, offset if self.takes_offsets else None)
 
 
-class ModuleSession(Session):
-    """A batch of queries on an `EncoderDecoder`. Rows are free until `encode`, after `release`."""
+@dataclass(frozen=True)
+class PickedNodes:
+    """The staged nodes that stand in a group of rows: their index, row in the group, position."""
 
-    def __init__(self, model: EncoderDecoder, query_count: int) -> None:
-        self.model = model
+    nodes: IntArray
+    rows: IntArray
+    positions: IntArray
+
+    @classmethod
+    def of(cls, rows: Rows, group: IntArray) -> PickedNodes:
+        """The nodes of a group of rows."""
+        place = np.full(len(rows.lengths), -1)
+        place[group] = np.arange(len(group))
+        nodes = np.flatnonzero(place[rows.node_rows] >= 0)
+        return cls(nodes, place[rows.node_rows[nodes]], rows.node_positions[nodes])
+
+
+class RowsSession(Session):
+    """Steps a tree as dense batches. Rows are free until `encode`, after `release`."""
+
+    def __init__(self, query_count: int, device: torch.device) -> None:
+        self._device = device
         self._memories = Memories(query_count)
         self._paths = TokenPaths()
-
-    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        """Encode sources into free rows.
-
-        Raises ValueError where the model's memory is no tensor of a row a source.
-        """
-        memory = encoded(self.model, sources)
-        self._memories.store(rows, memory, [len(source) for source in sources])
 
     def release(self, row: int) -> None:
         """Free a row; the next query overwrites it."""
@@ -76,54 +86,60 @@ class ModuleSession(Session):
         Raises ValueError where the model's logits do not have the shape of its input.
         """
         rows = self._paths.rows(nodes, path_slots, block_count)
+        cost = _CPU_CALL_COST if self._device.type == "cpu" else _GPU_CALL_COST
         parts, order = [], []
-        nothing = np.zeros_like(rows.lengths)
-        for group in split(nothing, rows.lengths, call_cost(self.model.device)):
-            picked = picked_nodes(rows, group)
-            parts.append(log_probs(self._logits(rows, group, picked)))
+        for group in split(self._first_columns(rows), rows.lengths, cost):
+            picked = PickedNodes.of(rows, group)
+            logits = self._logits(rows, group, picked, block_count)
+            # In float32 or, for a float64 model, in float64.
+            dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+            parts.append(logits.log_softmax(dim=-1, dtype=dtype).to(torch.float32))
             order.append(picked.nodes)
-        return in_order(parts, order)
+        stacked = torch.cat(parts).cpu().numpy()  # the only wait for a device
+        result: npt.NDArray[np.float32] = np.empty_like(stacked)
+        result[np.concatenate(order)] = stacked
+        return result
 
-    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes) -> Tensor:
-        """Logits [node, vocab] of a group's nodes."""
-        model = self.model
+    @abstractmethod
+    def _first_columns(self, rows: Rows) -> IntArray:
+        """Columns of each row that need no call [row]."""
+
+    @abstractmethod
+    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes, block_count: int) -> Tensor:
+        """Logits [node, vocab] of a group's nodes, by one call of the model."""
+
+
+class ModuleSession(RowsSession):
+    """A batch of queries on an `EncoderDecoder`."""
+
+    def __init__(self, model: EncoderDecoder, query_count: int) -> None:
+        super().__init__(query_count, model.device)
+        self._model = model
+
+    def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        """Encode sources into free rows.
+
+        Raises ValueError where the model's memory is no tensor of a row a source.
+        """
+        memory = encoded(self._model, sources)
+        self._memories.store(rows, memory, [len(source) for source in sources])
+
+    def _first_columns(self, rows: Rows) -> IntArray:
+        return np.zeros_like(rows.lengths)
+
+    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes, block_count: int) -> Tensor:
+        model, pad_id = self._model, self._model.pad_id
         memory, mask = self._memories.gather(rows.memories[group])
-        target_ids, offsets = self._target_ids(rows, group)
-        passed = offsets.to(model.device) if model.takes_offsets else None
-        logits = model.decode(target_ids.to(model.device), memory, mask, passed)
+        columns, offsets = picked.positions, None
+        if model.takes_offsets:
+            lengths = torch.from_numpy(rows.lengths[group])
+            target_ids, begins = ops.left_pad(rows.flat(group), lengths, pad_id)
+            columns, offsets = columns + begins.numpy()[picked.rows], begins.to(model.device)
+        else:
+            target_ids = rows.padded(group, 0, pad_id)
+        logits = model.decode(target_ids.to(model.device), memory, mask, offsets)
         check_logits(logits, target_ids)
-        columns = picked.positions + offsets.numpy()[picked.rows]
         return take(logits, picked.rows, columns)
-
-    def _target_ids(self, rows: Rows, group: IntArray) -> tuple[Tensor, Tensor]:
-        """Token ids [row, column] of a group, and the column where each row begins [row]."""
-        pad_id = self.model.pad_id
-        if self.model.takes_offsets:
-            return ops.left_pad(rows.flat(group), torch.from_numpy(rows.lengths[group]), pad_id)
-        no_offsets = torch.zeros(len(group), dtype=torch.int64, device="cpu")
-        return rows.padded(group, 0, pad_id), no_offsets
-
-
-@dataclass(frozen=True)
-class PickedNodes:
-    """The staged nodes that stand in a group of rows: their index, row in the group, position."""
-
-    nodes: IntArray
-    rows: IntArray
-    positions: IntArray
-
-
-def picked_nodes(rows: Rows, group: IntArray) -> PickedNodes:
-    """The nodes of a group of rows."""
-    place = np.full(len(rows.lengths), -1)
-    place[group] = np.arange(len(group))
-    nodes = np.flatnonzero(place[rows.node_rows] >= 0)
-    return PickedNodes(nodes, place[rows.node_rows[nodes]], rows.node_positions[nodes])
-
-
-def call_cost(device: torch.device) -> int:
-    """Padded columns that a call of a model on `device` is worth."""
-    return _CPU_CALL_COST if device.type == "cpu" else _GPU_CALL_COST
 
 
 def take(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
@@ -139,29 +155,15 @@ def encoded(model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> Tensor:
     expected = tuple(source_ids.shape)
     if not isinstance(memory, Tensor) or tuple(memory.shape[:2]) != expected:
         raise ValueError(
-            f"encode gave {describe(memory)} for source_ids of shape {expected}: "
+            f"encode gave {_describe(memory)} for source_ids of shape {expected}: "
             f"expected a tensor [{expected[0]}, {expected[1]}, ...]"
         )
     return memory
 
 
-def log_probs(logits: Tensor) -> Tensor:
-    """Natural log-probabilities, computed in float32 or, for a float64 model, in float64."""
-    dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
-    return logits.log_softmax(dim=-1, dtype=dtype).to(torch.float32)
-
-
-def in_order(parts: Sequence[Tensor], order: Sequence[IntArray]) -> npt.NDArray[np.float32]:
-    """Parts [node, vocab] as one array in the order of the nodes: the only wait for a device."""
-    stacked = torch.cat(list(parts)).cpu().numpy()
-    result: npt.NDArray[np.float32] = np.empty_like(stacked)
-    result[np.concatenate(order)] = stacked
-    return result
-
-
 def pad_right(sequences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     """Sequences as one tensor int64 [sequence, longest]."""
-    tensors = [host.integers(sequence, torch.int64) for sequence in sequences]
+    tensors = [integers(sequence, torch.int64) for sequence in sequences]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad_id)
 
 
@@ -170,12 +172,12 @@ def check_logits(logits: Tensor, target_ids: Tensor) -> None:
     expected = tuple(target_ids.shape)
     if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.shape[:2] != expected:
         raise ValueError(
-            f"decode gave {describe(logits)} for target_ids of shape {expected}: "
+            f"decode gave {_describe(logits)} for target_ids of shape {expected}: "
             f"expected logits [{expected[0]}, {expected[1]}, vocab]"
         )
 
 
-def describe(value: object) -> str:
+def _describe(value: object) -> str:
     """A value's shape or type, for messages."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
