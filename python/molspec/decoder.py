@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -41,27 +40,16 @@ _MOST_PLANS = 64
 
 
 class DecodableModel(Protocol):
-    """What a decoder needs of a `Model`."""
+    """What a decoder needs of a `Model`, which says more of each."""
 
-    @property
-    def device(self) -> str:
-        """Where its engine runs."""
-
-    @property
-    def engine(self) -> Engine:
-        """What runs it."""
+    device: str
+    engine: Engine
+    reader: QueryReader
+    task: Task | None
 
     @property
     def context(self) -> DraftContext:
         """The model, as drafters are built for it."""
-
-    @property
-    def reader(self) -> QueryReader:
-        """What reads queries for it."""
-
-    @property
-    def task(self) -> Task | None:
-        """What it predicts, where that is known."""
 
     def resolved(self, options: PredictOptions) -> PredictOptions:
         """Options with what the model decides. Raises ValueError for what it cannot do."""
@@ -161,15 +149,17 @@ class _Plan:
         return self._strategies[factor]
 
 
-class _TextRequest(Request[Result]):
-    """A query in text, with what decoding it took."""
+class _QueryRequest(Request[Result]):
+    """A query to be answered by predictions, with what decoding it took."""
 
-    def __init__(self, query: str, plan: _Plan, strategy: Strategy) -> None:
-        super().__init__(strategy)
+    def __init__(self, query: str, plan: _Plan) -> None:
+        super().__init__(plan.strategy())
         self._query = query
         self._plan = plan
         self._began = 0.0
         self._spent: list[Decoded] = []
+        #: How many times as wide the beam is as the options say.
+        self._factor = 1
 
     def read(self) -> Sequence[Source]:
         """The query as the model reads it. Raises ValueError where it cannot."""
@@ -193,13 +183,9 @@ class _TextRequest(Request[Result]):
             self._query, error=str(error) if clear else f"{type(error).__name__}: {error}"
         )
 
-    @abstractmethod
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
         """What is decoded for the query. Raises ValueError where it cannot be read."""
-
-    @abstractmethod
-    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        """What was found, in text; None where a wider beam is to be tried."""
+        return reader.views(self._query, canonical, self._plan.options.augmentations)
 
     def _lists(self, found: Sequence[Decoded]) -> list[list[Prediction]]:
         return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]
@@ -213,19 +199,8 @@ class _TextRequest(Request[Result]):
             tolerated=found.tolerated,
         )
 
-
-class _QueryRequest(_TextRequest):
-    """A query to be answered by predictions."""
-
-    def __init__(self, query: str, plan: _Plan) -> None:
-        super().__init__(query, plan, plan.strategy())
-        #: How many times as wide the beam is as the options say.
-        self._factor = 1
-
-    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        return reader.views(self._query, canonical, self._plan.options.augmentations)
-
     def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
+        """What was found, in text; None where a wider beam is to be tried."""
         options, lists = self._plan.options, self._lists(found)
         if options.merge_duplicates and options.samples is not None:
             predictions = count_duplicates(lists[0])
@@ -251,11 +226,12 @@ class _QueryRequest(_TextRequest):
         return True
 
 
-class _TargetRequest(_TextRequest):
+class _TargetRequest(_QueryRequest):
     """A query whose target is given: how probable the model finds it."""
 
     def __init__(self, query: str, plan: _Plan, target: str, aligned: bool) -> None:
-        super().__init__(query, plan, _FORCED)
+        super().__init__(query, plan)
+        self.strategy = _FORCED
         self._target = target
         self._aligned = aligned
 

@@ -118,6 +118,12 @@ def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1
     return count
 
 
+def check_counts(settings: object, **most: float | None) -> None:
+    """Check fields of a frozen dataclass that are whole numbers, by the most that each may be."""
+    for name, limit in most.items():
+        object.__setattr__(settings, name, check_count(name, getattr(settings, name), limit))
+
+
 def check_number(
     name: str, value: Any, most: float = math.inf, above: float | None = None, least: float = 0
 ) -> None:
@@ -127,12 +133,12 @@ def check_number(
     """
     if _is_number(value) and value <= most and (value >= least if above is None else value > above):
         return
-    if above is None:
-        until = "" if most == math.inf else f" to {most:g}"
-        expected = f"a number from {least:g}{until}" if until else f"a number of at least {least:g}"
+    if above is not None:
+        expected = f"a number above {above:g}" + ("" if most == math.inf else f", at most {most:g}")
+    elif most == math.inf:
+        expected = f"a number of at least {least:g}"
     else:
-        until = "" if most == math.inf else f", at most {most:g}"
-        expected = f"a number above {above:g}{until}"
+        expected = f"a number from {least:g} to {most:g}"
     raise ValueError(f"{name} is {value!r}: expected {expected}")
 
 

@@ -30,6 +30,7 @@ BeamKind = Literal["exact", "standard", "sbs"]
 FinishedPlace = Literal["beam", "separate"]
 Verification = Literal["strict", "relaxed", "rejection"]
 Judge = Literal["model", "drafter"]
+Search = Literal["greedy", "exact", "standard", "sbs", "sampling", "stochastic"]
 
 #: Tokens of a prediction at most where no other number is given, EOS counted.
 DEFAULT_MAX_LENGTH = 200
@@ -46,18 +47,21 @@ _CHAINS = (
     "'tree', 'windows', 'heads', 'spec', 'none' or a Drafter",
     (TreeDraft, WindowDrafts, NoDraft, *_OWN),
 )
-#: What each search takes as its drafter, beside objects with a drafter's methods; greedy decoding
-#: has no name.
-_DRAFTERS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "": _CHAINS,
+_AHEAD = (
+    "'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter",
+    (LookAhead, NoDraft, *_OWN),
+)
+#: What each search takes as its drafter, beside objects with a drafter's methods.
+_DRAFTERS: dict[Search, tuple[str, tuple[type, ...]]] = {
+    "greedy": _CHAINS,
     "sampling": _CHAINS,
-    "exact": (
-        "'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter",
-        (LookAhead, NoDraft, *_OWN),
-    ),
+    "exact": _AHEAD,
+    "stochastic": _AHEAD,
     "standard": ("'none'", (NoDraft,)),
     "sbs": ("'windows', 'heads', 'spec', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
 }
+#: Searches that are no beam by their own name.
+_NAMES = {"greedy": "greedy decoding", "sampling": "sampling", "stochastic": "beam 'exact'"}
 ANSWERS, BEAMS, DRAFTS = "Answers", "Beams", "Drafts"
 SAMPLES, RELAXED = "Samples", "Relaxed verification"
 
@@ -307,14 +311,13 @@ class PredictOptions:
                     f"{other.name} is {getattr(self, other.name)!r}: expected "
                     "verification='relaxed' with it"
                 )
-        drawn = self.samples is not None and self.replacement
-        for name, holds, search in (
-            ("relaxed", self.is_greedy, "greedy decoding"),
-            ("rejection", drawn, "samples with replacement"),
+        for name, search, called in (
+            ("relaxed", "greedy", "greedy decoding"),
+            ("rejection", "sampling", "samples with replacement"),
         ):
-            if self.verification == name and not holds:
-                raise ValueError(f"verification is {name!r}: expected it with {search}")
-        if self.judge == "drafter" and isinstance(self.drafter_or("tree"), WindowDrafts | NoDraft):
+            if self.verification == name and self.search != search:
+                raise ValueError(f"verification is {name!r}: expected it with {called}")
+        if self.judge == "drafter" and isinstance(self.configuration, WindowDrafts | NoDraft):
             raise ValueError(
                 f"judge is 'drafter': expected a drafter that knows probabilities, not "
                 f"{self.drafter!r}"
@@ -326,6 +329,11 @@ class PredictOptions:
         return self.n_best if self.beam_size is None else self.beam_size
 
     @property
+    def beam_width(self) -> int:
+        """Hypotheses of a beam; of samples that all differ one more, for the last's inclusion."""
+        return self.width if self.samples is None else self.samples + 1
+
+    @property
     def answer_count(self) -> int:
         """Answers of a query."""
         return self.n_best if self.samples is None else self.samples
@@ -335,20 +343,23 @@ class PredictOptions:
         """One hypothesis and no beam requested."""
         return self.width == 1 and self.beam is None and self.samples is None
 
+    @property
+    def search(self) -> Search:
+        """How hypotheses are found: "stochastic" are samples that all differ."""
+        if self.samples is not None:
+            return "sampling" if self.replacement else "stochastic"
+        return "greedy" if self.is_greedy else self.beam or "exact"
+
     def _check_drafter(self) -> None:
         if self.drafter is None and not self._counts:
             return
-        default = {"sbs": "windows", "standard": "none"}.get(self.beam or "", "tree")
-        drafter = self.drafter_or(default)
-        kind: str = "" if self.is_greedy else self.beam or "exact"
-        if self.samples is not None and self.replacement:
-            kind = "sampling"
-        names, allowed = _DRAFTERS[kind]
-        if isinstance(drafter, TreeDraft) and kind == "exact" and self.drafter in (None, "tree"):
+        drafter, search = self.configuration, self.search
+        names, allowed = _DRAFTERS[search]
+        if allowed is _AHEAD[1] and self.drafter in (None, "tree"):
             return  # by its name, looking ahead
-        if not (isinstance(drafter, allowed) or (kind != "standard" and is_drafter(drafter))):
-            search = {"": "greedy decoding", "sampling": kind}.get(kind, f"beam {kind!r}")
-            raise ValueError(f"drafter is {self.drafter!r}: {search} takes {names}")
+        if not (isinstance(drafter, allowed) or (search != "standard" and is_drafter(drafter))):
+            named = _NAMES.get(search, f"beam {search!r}")
+            raise ValueError(f"drafter is {self.drafter!r}: {named} takes {names}")
 
     @property
     def _counts(self) -> dict[str, int]:
@@ -356,8 +367,10 @@ class PredictOptions:
         names = ("draft_length", "draft_count", "node_budget")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def drafter_or(self, default: str) -> AnyConfiguration:
-        """The requested drafter, or one by name."""
+    @property
+    def configuration(self) -> AnyConfiguration:
+        """The requested drafter, or else the search's own."""
+        default = {"sbs": "windows", "standard": "none"}.get(self.search, "tree")
         return resolve(default if self.drafter is None else self.drafter, **self._counts)
 
     def length_limit(self, max_positions: int) -> int:

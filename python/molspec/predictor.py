@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from molspec.processes import Processes, process_count
 from molspec.provenance import Identity
 from molspec.queries import QueryReader
 from molspec.results import Result, Results
-from molspec.streams import answers, answers_of_processes
+from molspec.streams import ItemT, answers, answers_of_processes
 
 
 class Model:
@@ -52,10 +52,11 @@ class Model:
             "heads": heads and heads.open(checkpoint.spec, checkpoint.weights).to(device),
             "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
         }
-        #: The model, as drafters are built for it.
-        self.context = self._draft_context()
+        _ = self.context  # checks the n-gram model
 
-    def _draft_context(self) -> drafting.DraftContext:
+    @cached_property
+    def context(self) -> drafting.DraftContext:
+        """The model, as drafters are built for it."""
         guess = drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
         return drafting.DraftContext(guess, **self._drafters)
 
@@ -64,13 +65,7 @@ class Model:
         return f"<Model {self.task or 'of no said task'}: {about}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        state = vars(self).copy()
-        del state["context"]  # native
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.context = self._draft_context()
+        return {name: value for name, value in vars(self).items() if name != "context"}  # native
 
     def free_caches(self) -> None:
         """Free the caches that calls keep for the next call: on the CPU at most 256 MiB."""
@@ -112,16 +107,10 @@ class Model:
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
         how = options or PredictOptions()
 
-        def work(queries: Iterable[str], statistics: Statistics) -> Iterator[Result]:
-            decoder = Decoder(self, how.batch_size, statistics)
-            decoder.plan(how)
-            return answers(decoder, queries, partial(decoder.submit, options=how))
+        def submit(decoder: Decoder, query: str) -> int:
+            return decoder.submit(query, how)
 
-        count = self.check_processes(processes)
-        if count == 1:
-            return work(queries, statistics or Statistics())
-        how = self.resolved(how)
-        return answers_of_processes(work, queries, str, count, statistics or Statistics())
+        return self._answers(queries, submit, str, how, statistics, processes)
 
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
         """Compute the log-probability of each query's target, as it is spelt.
@@ -172,22 +161,34 @@ class Model:
             )
         options = PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
 
-        def work(pairs: Iterable[tuple[str, str]], statistics: Statistics) -> Iterator[Result]:
-            decoder = Decoder(self, batch_size, statistics)
+        def submit(decoder: Decoder, pair: tuple[str, str]) -> int:
+            query, target = _two(pair)
+            return decoder.submit(query, options, target=target, aligned=aligned)
+
+        query_of = lambda pair: _two(pair)[0]  # noqa: E731
+        return self._answers(pairs, submit, query_of, options, statistics, processes)
+
+    def _answers(
+        self,
+        items: Iterable[ItemT],
+        submit: Callable[[Decoder, ItemT], int],
+        query_of: Callable[[ItemT], str],
+        options: PredictOptions,
+        statistics: Statistics | None,
+        processes: Processes,
+    ) -> Iterator[Result]:
+        """Answer items in their order, by a decoder of this process or of several."""
+
+        def work(items: Iterable[ItemT], statistics: Statistics) -> Iterator[Result]:
+            decoder = Decoder(self, options.batch_size, statistics)
             decoder.plan(options)
-
-            def submit(pair: tuple[str, str]) -> int:
-                query, target = _two(pair)
-                return decoder.submit(query, options, target=target, aligned=aligned)
-
-            return answers(decoder, pairs, submit)
+            return answers(decoder, items, partial(submit, decoder))
 
         count = self.check_processes(processes)
         if count == 1:
-            return work(pairs, statistics or Statistics())
+            return work(items, statistics or Statistics())
         self.resolved(options)
-        query_of = lambda pair: _two(pair)[0]  # noqa: E731
-        return answers_of_processes(work, pairs, query_of, count, statistics or Statistics())
+        return answers_of_processes(work, items, query_of, count, statistics or Statistics())
 
     def check_processes(self, processes: Processes) -> int:
         """The number of processes. Raises ValueError where the model cannot be shared by them."""
@@ -216,7 +217,7 @@ class Model:
             )
         options.length_limit(self.spec.max_positions)
         if options.drafter is not None:
-            self.context.check(options.drafter_or("tree"))
+            self.context.check(options.configuration)
         return options
 
 

@@ -47,16 +47,10 @@ def run_settings(model: str, identity: Identity, options: PredictOptions) -> dic
     return {
         **model_settings(model, identity),
         **values,
-        "beam": _search(options),
+        "beam": options.search,
         "beam_size": options.width,
         "drafter": {
             "kind": type(drafter).__name__,
             **(asdict(drafter) if is_dataclass(drafter) else {}),
         },
     }
-
-
-def _search(options: PredictOptions) -> str:
-    if options.samples is not None:
-        return "sampling" if options.replacement else "stochastic"
-    return "greedy" if options.is_greedy else options.beam or "exact"

@@ -7,11 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from molspec import _native, ops
-from molspec.decoding import Drafter, Strategy
+from molspec.decoding import Strategy
 from molspec.drafting import (
     AnyConfiguration,
     DraftContext,
-    Drafting,
     LookAhead,
     NoDraft,
     TreeDraft,
@@ -32,6 +31,7 @@ _WAITING_KERNELS = ("avx512", "avx512_vnni")
 #: yet measured (docs/benchmarks/engine.md).
 _WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
+_LOOKING_AHEAD = ("exact", "standard", "stochastic")
 #: Where passes are dear and rows are not: with the last token a whole tile of sixteen rows, two for
 #: a query alone.
 _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budget=31)
@@ -50,90 +50,67 @@ def search_spec(
     PyTorch.
     """
     drafting = chosen_drafter(options, device, context.decoder_bytes)
-    if options.is_greedy:
-        native, outside = _native_drafter(drafting, context)
-        relaxed = None
-        if options.verification == "relaxed":
-            relaxed = _native.Relaxed(
-                beta=options.beta,
-                tau=options.tau,
-                judged_by_drafter=options.judge == "drafter",
-            )
-        return Strategy(
-            _native.GreedySpec(max_length=max_length, drafter=native, relaxed=relaxed), outside
-        )
+    common: dict[str, Any] = {"max_length": max_length}
     if options.samples is not None:
-        return _samples(drafting, context, max_length, options, options.samples)
-    lists: dict[str, Any] = {
-        "beam_size": options.width,
-        "n_best": options.n_best,
-        "max_length": max_length,
-        "length_penalty": options.length_penalty,
-    }
-    if options.beam == "sbs":
-        native, outside = _native_drafter(drafting, context)
-        return Strategy(
-            _native.SpeculativeBeamSpec(**lists, nucleus=_NUCLEUS, drafter=native), outside
-        )
-    return _beam(drafting, context, lists, options)
-
-
-def _beam(
-    drafting: AnyConfiguration,
-    context: DraftContext,
-    lists: dict[str, Any],
-    options: PredictOptions,
-) -> Strategy:
-    finished_apart = options.finished == "separate"
-    ahead, outside = _ahead(drafting, context, options.width)
-    return Strategy(_native.BeamSpec(**lists, finished_apart=finished_apart, **ahead), outside)
-
-
-def _samples(
-    drafting: AnyConfiguration,
-    context: DraftContext,
-    max_length: int,
-    options: PredictOptions,
-    samples: int,
-) -> Strategy:
-    settings: dict[str, Any] = {
-        "max_length": max_length,
-        "sampling": _native.Sampling(
+        common["sampling"] = _native.Sampling(
             temperature=options.temperature,
             top_k=options.top_k,
             top_p=options.top_p,
             seed=options.seed,
-        ),
-    }
-    if options.replacement:
-        native, outside = _native_drafter(drafting, context)
-        rejection = options.verification == "rejection"
-        return Strategy(
-            _native.SampleSpec(samples=samples, **settings, drafter=native, rejection=rejection),
-            outside,
         )
-    ahead, outside = _ahead(drafting, context, samples + 1)
-    spec = _native.StochasticBeamSpec(beam_size=samples + 1, n_best=samples, **settings, **ahead)
+    elif not options.is_greedy:
+        common |= {
+            "beam_size": options.width,
+            "n_best": options.n_best,
+            "length_penalty": options.length_penalty,
+        }
+    if options.search in _LOOKING_AHEAD:
+        return _beam(options, drafting, context, common)
+    common["drafter"], outside = context.parts(drafting)
+    if options.samples is not None:
+        rejection = options.verification == "rejection"
+        spec: _native.SearchSpec = _native.SampleSpec(
+            samples=options.samples, rejection=rejection, **common
+        )
+    elif options.is_greedy:
+        relaxed = None
+        if options.verification == "relaxed":
+            by_drafter = options.judge == "drafter"
+            relaxed = _native.Relaxed(
+                beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
+            )
+        spec = _native.GreedySpec(relaxed=relaxed, **common)
+    else:
+        spec = _native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common)
     return Strategy(spec, outside)
 
 
-def _ahead(
-    drafting: AnyConfiguration, context: DraftContext, width: int
-) -> tuple[dict[str, Any], Drafter | None]:
-    """How far a beam of `width` looks ahead, and who drafts for it from outside."""
-    if isinstance(drafting, NoDraft):
-        return {}, None
-    ahead = drafting
-    if not isinstance(ahead, LookAhead):
-        ahead = replace(lookahead(width), drafter=ahead)
-    context = replace(context, width=width)
-    outside = None if ahead.drafter is None else context.build(ahead.drafter)
-    return {
-        "steps": ahead.steps,
-        "node_budget": ahead.node_budget,
-        "min_confidence": ahead.min_confidence,
-        "proposed": outside is not None,
-    }, outside
+def _beam(
+    options: PredictOptions,
+    drafting: AnyConfiguration,
+    context: DraftContext,
+    common: dict[str, Any],
+) -> Strategy:
+    """A beam with how far it looks ahead, and who drafts for it from outside."""
+    width, outside = options.beam_width, None
+    if not isinstance(drafting, NoDraft):
+        ahead = drafting
+        if not isinstance(ahead, LookAhead):
+            ahead = replace(lookahead(width), drafter=ahead)
+        if ahead.drafter is not None:
+            outside = replace(context, width=width).build(ahead.drafter)
+        common |= {
+            "steps": ahead.steps,
+            "node_budget": ahead.node_budget,
+            "min_confidence": ahead.min_confidence,
+            "proposed": outside is not None,
+        }
+    if options.samples is not None:
+        return Strategy(
+            _native.StochasticBeamSpec(beam_size=width, n_best=options.samples, **common), outside
+        )
+    finished_apart = options.finished == "separate"
+    return Strategy(_native.BeamSpec(finished_apart=finished_apart, **common), outside)
 
 
 def chosen_drafter(
@@ -143,31 +120,23 @@ def chosen_drafter(
 
     decoder_bytes: of the weights that a pass of the decoder reads.
     """
+    is_tree = options.drafter in (None, "tree")
     open_choice = device is not None and options.node_budget is None
-    if options.is_greedy:
-        if open_choice and options.drafter in (None, "tree"):
-            if device == "cpu":
-                return paying_tree(options.batch_size)
-            return _DEVICE_TREE if options.batch_size > 1 else _LONE_DEVICE_TREE
-        return options.drafter_or("tree")
-    if options.samples is not None and options.replacement:
-        if open_choice and options.drafter in (None, "tree"):
-            return paying_tree(options.batch_size * options.samples)
-        return options.drafter_or("tree")
-    if options.beam in ("sbs", "standard"):
-        return options.drafter_or({"sbs": "windows", "standard": "none"}[options.beam])
-    width = options.width if options.samples is None else options.samples + 1
-    is_open = open_choice and options.drafter is None
-    if is_open and not _drafts_pay(options, width, device, decoder_bytes):
+    if options.search in ("greedy", "sampling"):
+        if not (is_tree and open_choice):
+            return options.configuration
+        if options.samples is not None or device == "cpu":
+            return paying_tree(options.batch_size * options.answer_count)
+        return _DEVICE_TREE if options.batch_size > 1 else _LONE_DEVICE_TREE
+    if options.search in ("standard", "sbs"):
+        return options.configuration
+    if open_choice and options.drafter is None and not _drafts_pay(options, device, decoder_bytes):
         return NoDraft()
-    if options.drafter in (None, "tree"):
-        return lookahead(width, options.node_budget)
-    return options.drafter_or("tree")
+    return lookahead(options.beam_width, options.node_budget) if is_tree else options.configuration
 
 
-def _drafts_pay(
-    options: PredictOptions, width: int, device: str | None, decoder_bytes: int
-) -> bool:
+def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int) -> bool:
+    width = options.beam_width
     if device == "cpu":
         waits = decoder_bytes >= _WAITING_BYTES or ops.instruction_set() in _WAITING_KERNELS
         return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
@@ -193,12 +162,3 @@ def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:
     where passes are narrow. docs/benchmarks/beams.md has the figures.
     """
     return LookAhead(node_budget or 5 * beam_size)
-
-
-def _native_drafter(
-    drafting: AnyConfiguration, context: DraftContext
-) -> tuple[_native.DrafterOptions, Drafter | None]:
-    """Options of the search's own drafter, and who drafts from outside of it."""
-    if isinstance(drafting, Drafting):
-        return drafting.native(), None
-    return _native.OutsideOptions(), context.build(drafting)

@@ -28,7 +28,7 @@ def answers(
     goes on: an iterable without a length is read in a thread of its own. An error of the items is
     raised once what was read before it is answered.
     """
-    source = _Sized(items) if isinstance(items, Sized) else _Threaded(items)
+    source = _Items(items) if isinstance(items, Sized) else _Threaded(items)
     order: deque[int] = deque()
     done: dict[int, Result] = {}
     try:
@@ -90,22 +90,12 @@ def answers_of_processes(
 
 
 class _Items(Generic[ItemT]):
-    """Where items come from, and the error that ended them."""
+    """Items that are there, so that nothing waits for them, and the error that ended them."""
 
     def __init__(self, items: Iterable[ItemT]) -> None:
         self._items = iter(items)
         self.ended = False
         self.error: BaseException | None = None
-
-    def taken_error(self) -> BaseException:
-        """The error, which is let go: it holds what it came through, a decoder's memory too."""
-        error, self.error = self.error, None
-        assert error is not None
-        return error
-
-
-class _Sized(_Items[ItemT]):
-    """Items that are there: nothing waits for them."""
 
     def read(self, wait: bool) -> tuple[ItemT, ...]:
         """The next item, or nothing at the end."""
@@ -120,6 +110,12 @@ class _Sized(_Items[ItemT]):
 
     def close(self) -> None:
         """Nothing is left to do."""
+
+    def taken_error(self) -> BaseException:
+        """The error, which is let go: it holds what it came through, a decoder's memory too."""
+        error, self.error = self.error, None
+        assert error is not None
+        return error
 
 
 class _Threaded(_Items[ItemT]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from molspec.drafting import gamma
-from molspec.drafting.gamma import AdaptiveGamma, best_gamma
+from molspec.drafting.gamma import Gamma, best_gamma
 
 
 def gain(count: int, acceptance: float, cost: float) -> float:
@@ -34,7 +34,7 @@ def test_likelier_and_cheaper_drafts_are_longer() -> None:
 def test_it_follows_acceptance_and_cost(monkeypatch: pytest.MonkeyPatch, row: float) -> None:
     now = 0.0
     monkeypatch.setattr(gamma, "perf_counter", lambda: now)
-    adaptive = AdaptiveGamma()
+    adaptive = Gamma()
     asked = set()
     for _ in range(300):  # a drafted token takes 0.05 s and `row`, all else 1 s
         count = adaptive.count()
@@ -51,5 +51,5 @@ def test_it_follows_acceptance_and_cost(monkeypatch: pytest.MonkeyPatch, row: fl
 
 
 def test_nothing_is_known_at_first() -> None:
-    adaptive = AdaptiveGamma()
+    adaptive = Gamma()
     assert (adaptive.cost, adaptive.acceptance) == (0.0, 0.8)

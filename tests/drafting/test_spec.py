@@ -106,10 +106,10 @@ def test_guesses_are_those_of_the_training_twin() -> None:
                 log_probs.append(before + float(rows[depths[-1]][token_id]))
             assert len(tree) == 60
             assert tree.log_probs == pytest.approx(log_probs, abs=1e-3)
-    blocks = drafter._native.block_count
+    blocks = drafter._paths.block_count
     for _ in range(50):
         drafter.propose([Path(7, [4, 5, 7, 8], 0.0)])
-    assert drafter._native.block_count == blocks  # MASKs are given back
+    assert drafter._paths.block_count == blocks  # MASKs are given back
 
 
 def test_a_source_that_is_too_long_for_it_has_no_drafts() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from molspec.checkpoints import CheckpointError
-from molspec.checkpoints.json_file import read_object
+from molspec.checkpoints.files import read_object
 from molspec.journal import Journal, Kind
 from molspec.text import (
     InvalidSmilesError,

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.files import mapping, only, only_file, read_object
 from molspec.checkpoints.inert_pickle import load
-from molspec.checkpoints.json_file import read_object
-from molspec.checkpoints.names import TORCH_LAYERS, Rules, take
+from molspec.checkpoints.names import TORCH_LAYERS, Rules, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -61,30 +61,18 @@ def _is_vocabulary(file: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
     folder = path if path.is_dir() else path.parent
-    file = _only(sorted(folder.glob("*.ckpt")), "checkpoints") if path.is_dir() else path
+    file = only_file(path, "*.ckpt", "checkpoints, name one or leave one")
     vocabularies = [file for file in sorted(folder.glob("*vocab*")) if _is_vocabulary(file)]
-    vocabulary = _read_vocabulary(_only(vocabularies, "vocabularies"))
+    vocabulary = _read_vocabulary(only(vocabularies, "vocabularies, name one or leave one"))
     stored = load(file)
-    state, sizes = (_mapping(stored, key) for key in ("state_dict", "hyper_parameters"))
+    state, sizes = (
+        mapping(stored, key, "Chemformer") for key in ("state_dict", "hyper_parameters")
+    )
     spec = _spec(state, sizes)
     positions = state["pos_emb"]
     tables = {"source_positions": positions, "target_positions": positions.clone()}
     weights = take({**state, **tables}, spec, _NAMES, ignored=["pos_emb"])
     return Checkpoint(spec, weights, vocabulary)
-
-
-def _only(files: list[Path], what: str) -> Path:
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files)
-        raise CheckpointError(f"has {len(files)} {what}, name one or leave one: {names}")
-    return files[0]
-
-
-def _mapping(stored: Any, key: str) -> Mapping[str, Any]:
-    value = stored.get(key) if isinstance(stored, Mapping) else None
-    if not isinstance(value, Mapping):
-        raise CheckpointError(f"no {key} in it: not a Chemformer checkpoint")
-    return value
 
 
 def _spec(state: Mapping[str, Any], sizes: Mapping[str, Any]) -> ModelSpec:
@@ -116,6 +104,4 @@ def _read_vocabulary(file: Path) -> Vocabulary:
     else:
         lines = file.read_text(encoding="utf-8").split("\n")
         tokens = [line for line in lines if line]
-    if missing := [token for token in special.values() if token not in tokens]:
-        raise CheckpointError(f"{file.name} lacks the special tokens {', '.join(missing)}")
-    return Vocabulary(tuple(tokens), **{key: tokens.index(token) for key, token in special.items()})
+    return vocabulary_of(tokens, special, file.name)

@@ -27,12 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 
 from molspec.checkpoints import heads_file
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.json_file import read_object, write_object
+from molspec.checkpoints.files import load_weights, read_object, write_object
 from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import PieceVocabulary, Vocabulary
@@ -90,7 +89,11 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
     checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=_read_vocabulary(path / _VOCABULARY),
-        weights=_read_weights(path),
+        weights={
+            name: weight
+            for file in _weight_files(path)
+            for name, weight in load_weights(path / file).items()
+        },
         ngram=ngram.read_bytes() if ngram.exists() else None,
         card=card.read_text(encoding="utf-8") if card.exists() else None,
         canonical_queries=config["canonical_queries"],
@@ -150,13 +153,6 @@ def _read_vocabulary(path: Path) -> Vocabulary:
     return kind.from_json(values)
 
 
-def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
-    weights: dict[str, torch.Tensor] = {}
-    for name in _weight_files(folder):
-        weights |= _load(folder / name)
-    return weights
-
-
 def _weight_files(folder: Path) -> list[str]:
     if (folder / _WEIGHTS).is_file():
         return [_WEIGHTS]
@@ -168,13 +164,6 @@ def _weight_files(folder: Path) -> list[str]:
         if Path(name).name != name:
             raise CheckpointError(f"{_INDEX} names {name!r}: expected a file beside it")
     return names
-
-
-def _load(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise CheckpointError(f"{path.name} is damaged: {error}") from error
 
 
 def _hash(folder: Path, config: Mapping[str, Any]) -> str:

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from molspec.checkpoints import hugging_face_t5
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.files import load_weights, read_object
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
-from molspec.checkpoints.json_file import read_object
 from molspec.checkpoints.names import Rules, first, matrix, take
 from molspec.engine.torch.generation import warn_of_processors
 from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
@@ -98,13 +96,7 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
     # In the order of transformers, which leaves an older file beside the one that it writes.
     whole = folder / _WEIGHTS
     if files := [whole] if whole.is_file() else sorted(folder.glob(_SHARDS)):
-        state = {}
-        for file in files:
-            try:
-                state.update(load_file(file))
-            except SafetensorError as error:
-                raise CheckpointError(f"{file.name} is damaged: {error}") from error
-        return state
+        return {name: weight for file in files for name, weight in load_weights(file).items()}
     if not (folder / _BINARY).is_file():
         raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
     try:
@@ -140,8 +132,7 @@ def convert(
     if "final_logits_bias" in state:
         ours["output.bias"] = state["final_logits_bias"].flatten()
     spec = _spec(config, ours, tied)
-    twice = ["target_embedding"] if spec.shared_embedding else []
-    return spec, take(ours, spec, _NAMES, ignored=twice)
+    return spec, take(ours, spec, _NAMES)
 
 
 def _check(config: Mapping[str, Any]) -> None:

@@ -82,8 +82,7 @@ def convert(
         wide = torch.promote_types(norm.dtype, torch.float32)
         ours[_LAST_NORM] = norm.to(wide) * config["d_model"] ** -0.5
     spec = _spec(config, ours, tied, max_positions)
-    twice = ["target_embedding"] if spec.shared_embedding else []
-    return spec, take(ours, spec, (*_NAMES, *_INNER[spec.gated]), ignored=twice)
+    return spec, take(ours, spec, (*_NAMES, *_INNER[spec.gated]))
 
 
 def _check(config: Mapping[str, Any]) -> None:

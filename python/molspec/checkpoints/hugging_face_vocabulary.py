@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from molspec.checkpoints.checkpoint import CheckpointError
-from molspec.checkpoints.json_file import read_object
+from molspec.checkpoints.files import read_object
 from molspec.text import PieceVocabulary, Vocabulary
 
 #: Whether the source is wrapped in BOS and in EOS.

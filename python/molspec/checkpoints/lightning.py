@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.json_file import read_object
-from molspec.checkpoints.names import TORCH_LAYERS, take
+from molspec.checkpoints.files import mapping, only_file, read_object
+from molspec.checkpoints.names import TORCH_LAYERS, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -52,20 +52,12 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
-    file = _only_file(path) if path.is_dir() else path
+    file = only_file(path, "*.ckpt")
     vocabulary = _read_vocabulary(file.with_name(_VOCABULARY))
     stored = _load(file)
-    state, sizes = (_mapping(stored, key) for key in ("state_dict", "hyper_parameters"))
+    state, sizes = (mapping(stored, key, "Lightning") for key in ("state_dict", "hyper_parameters"))
     spec = _spec(sizes, state)
     return Checkpoint(spec=spec, weights=_weights(state, spec), vocabulary=vocabulary)
-
-
-def _only_file(folder: Path) -> Path:
-    files = sorted(folder.glob("*.ckpt"))
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files)
-        raise CheckpointError(f"has {len(files)} checkpoints, name one: {names}")
-    return files[0]
 
 
 def _load(file: Path) -> Any:
@@ -81,13 +73,6 @@ def _load(file: Path) -> Any:
                 else "is damaged or no file of torch.save"
             )
             raise CheckpointError(f"{file.name} {reason}") from error
-
-
-def _mapping(stored: Any, key: str) -> Mapping[str, Any]:
-    value = stored.get(key) if isinstance(stored, Mapping) else None
-    if not isinstance(value, Mapping):
-        raise CheckpointError(f"no {key} in it: not a Lightning checkpoint")
-    return value
 
 
 def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
@@ -111,8 +96,7 @@ def _row_count(state: Mapping[str, Any], key: str) -> int:
 
 
 def _weights(state: Mapping[str, torch.Tensor], spec: ModelSpec) -> dict[str, torch.Tensor]:
-    twice = [_TARGET_EMBEDDING] if spec.shared_embedding else []
-    weights = take(state, spec, _NAMES, ignored=twice)
+    weights = take(state, spec, _NAMES)
     if spec.shared_embedding and not torch.equal(
         state[_SOURCE_EMBEDDING], state[_TARGET_EMBEDDING]
     ):
@@ -125,8 +109,4 @@ def _read_vocabulary(path: Path) -> Vocabulary:
     if set(by_id) != {str(index) for index in range(len(by_id))}:
         raise CheckpointError(f"{path.name}: expected the ids 0 to {len(by_id) - 1} as keys")
     tokens = tuple(by_id[str(index)] for index in range(len(by_id)))
-    if missing := [token for token in _SPECIAL_TOKENS.values() if token not in tokens]:
-        raise CheckpointError(f"{path.name} lacks the special tokens {', '.join(missing)}")
-    return Vocabulary(
-        tokens, **{key: tokens.index(token) for key, token in _SPECIAL_TOKENS.items()}
-    )
+    return vocabulary_of(tokens, _SPECIAL_TOKENS, path.name)

@@ -10,6 +10,7 @@ import torch
 
 from molspec.checkpoints.checkpoint import CheckpointError, check_shapes
 from molspec.model.spec import ModelSpec
+from molspec.text import Vocabulary
 
 #: Pattern and replacement, as re.sub takes them; each is applied, in this order.
 Rules = Sequence[tuple[str, str]]
@@ -41,14 +42,16 @@ def take(
 ) -> dict[str, torch.Tensor]:
     """Give the weights of `spec` from a state dict that names them by `rules`.
 
-    The state may hold keys of `ignored` beside them and nothing else; keys that match `absent` may
-    be missing, which means zeros. Raises CheckpointError, naming the key, where one is missing,
-    unexpected or of another shape.
+    The state may hold keys of `ignored` beside them, a shared embedding twice, and nothing else;
+    keys that match `absent` may be missing, which means zeros. Raises CheckpointError, naming the
+    key, where one is missing, unexpected or of another shape.
     """
     keys = {name: _key(name, rules) for name in spec.weight_shapes()}
     shapes: dict[str, tuple[int, ...]] = {}
     for name, (rows, *columns) in spec.weight_shapes().items():
         shapes[keys[name]] = (len(_PARTS) * rows if _STACKED in keys[name] else rows, *columns)
+    if spec.shared_embedding:
+        ignored = [*ignored, _key("target_embedding", rules)]
     kept = {key: value for key, value in state.items() if key not in ignored}
     for key, shape in shapes.items():
         if key not in kept and absent is not None and re.search(absent, key):
@@ -73,6 +76,16 @@ def matrix(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
             f"{' or '.join(keys)} has shape {tuple(found.shape)}: expected a matrix"
         )
     return found
+
+
+def vocabulary_of(tokens: Sequence[str], special: Mapping[str, str], where: str) -> Vocabulary:
+    """Give the vocabulary of tokens, of which `special` names those of its ids, as pad_id.
+
+    Raises CheckpointError, naming the file or part `where`, for one that is missing.
+    """
+    if missing := [token for token in special.values() if token not in tokens]:
+        raise CheckpointError(f"{where} lacks the special tokens {', '.join(missing)}")
+    return Vocabulary(tuple(tokens), **{key: tokens.index(token) for key, token in special.items()})
 
 
 def _key(name: str, rules: Rules) -> str:

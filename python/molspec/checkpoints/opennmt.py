@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.checkpoints.files import only_file
 from molspec.checkpoints.inert_pickle import Inert, load
-from molspec.checkpoints.merging import merge_vocabularies
 from molspec.checkpoints.names import Rules, take
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
@@ -63,6 +65,9 @@ _INNER: dict[bool, Rules] = {
 #: Biases that 3.x may leave out.
 _BIASES = r"(linear_\w+|final_linear|w_[123])\.bias$"
 
+#: Bias of a token that the target does not have: no probability is left of it in any type.
+_NEVER = -1e4
+
 #: Options and the values that the engine has; a missing option has the first.
 _OPTIONS: dict[str, tuple[object, ...]] = {
     "encoder_type": ("transformer",),
@@ -90,7 +95,7 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
-    stored = load(_only_file(path) if path.is_dir() else path)
+    stored = load(only_file(path, "*.pt"))
     parts = ("model", "generator", "vocab", "opt")
     if not isinstance(stored, Mapping) or any(not stored.get(part) for part in parts):
         raise CheckpointError(f"not an OpenNMT-py checkpoint: expected {', '.join(parts)} in it")
@@ -99,19 +104,11 @@ def read(path: Path) -> Checkpoint:
     _check_options(options, state)
     source, target = (_tokens(stored["vocab"], side) for side in ("src", "tgt"))
     spec = _spec(options, state, source == target, _norm_eps(stored["model"], options))
-    weights = _weights(state, spec)
+    weights = take(state, spec, (*_NAMES, *_INNER[spec.gated]), absent=_BIASES)
     if source != target:
         unknown = _SPECIAL_TOKENS["unk_id"]
-        spec, weights, target = merge_vocabularies(spec, weights, source, target, unknown)
+        spec, weights, target = _merged(spec, weights, source, target, unknown)
     return Checkpoint(spec, weights, _vocabulary(target, stored["vocab"]))
-
-
-def _only_file(folder: Path) -> Path:
-    files = sorted(folder.glob("*.pt"))
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files)
-        raise CheckpointError(f"has {len(files)} checkpoints, name one: {names}")
-    return files[0]
 
 
 def _state(model: Mapping[str, Any], generator: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -193,11 +190,6 @@ def _layer_count(state: Mapping[str, Tensor], stack: str) -> int:
     return max((int(match[1]) + 1 for match in found if match), default=0)
 
 
-def _weights(state: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
-    twice = [_EMBEDDING.format("decoder")] if spec.shared_embedding else []
-    return take(state, spec, (*_NAMES, *_INNER[spec.gated]), ignored=twice, absent=_BIASES)
-
-
 def _tokens(vocabularies: Any, side: str) -> tuple[str, ...]:
     """Tokens of a side: a list (3.x), or within torchtext's Field (1.x, 2.x) or Vocab (0.4.1)."""
     if isinstance(vocabularies, Inert):
@@ -211,6 +203,42 @@ def _tokens(vocabularies: Any, side: str) -> tuple[str, ...]:
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise CheckpointError(f"vocab has no list of tokens for {side!r}")
     return tuple(tokens)
+
+
+def _merged(
+    spec: ModelSpec,
+    weights: Mapping[str, Tensor],
+    source: Sequence[str],
+    target: Sequence[str],
+    unknown: str,
+) -> tuple[ModelSpec, dict[str, Tensor], tuple[str, ...]]:
+    """Give a model of two vocabularies one: the target's tokens, then what only the source has.
+
+    Answers and log-probabilities stay what they were. A token that only the target has is read as
+    `unknown`, as the model's own program reads it.
+    """
+    tokens = (*target, *(token for token in source if token not in set(target)))
+    source_ids = {token: index for index, token in enumerate(source)}
+    rows = [source_ids.get(token, source_ids[unknown]) for token in tokens]
+    more = len(tokens) - len(target)
+    target_embedding = weights["target_embedding"]
+    output = target_embedding if spec.tied_output else weights["output.weight"]
+    bias = weights["output.bias"] if spec.output_bias else output.new_zeros(len(target))
+    merged = {
+        **weights,
+        "source_embedding": weights["source_embedding"][torch.tensor(rows)],
+        "target_embedding": F.pad(target_embedding, (0, 0, 0, more)),
+        "output.weight": F.pad(output, (0, 0, 0, more)),
+        "output.bias": F.pad(bias, (0, more), value=_NEVER),
+    }
+    merged_spec = replace(
+        spec,
+        source_vocab_size=len(tokens),
+        target_vocab_size=len(tokens),
+        tied_output=False,
+        output_bias=True,
+    )
+    return merged_spec, merged, tokens
 
 
 def _vocabulary(tokens: Sequence[str], vocabularies: Any) -> Vocabulary:

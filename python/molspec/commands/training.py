@@ -246,7 +246,7 @@ def ngram_command(
 
 
 def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
-    from molspec.checkpoints.json_file import read_object
+    from molspec.checkpoints.files import read_object
     from molspec.training.sample import CONFIG
 
     values = dict(CONFIG) if sample else {}

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from molspec._native import Batch, Decoded, GuessModel, SearchSpec
-from molspec.decoding.drafter import Drafter
-from molspec.decoding.outside import OutsideDrafts
+from molspec.decoding.drafter import Drafter, OutsideDrafts
 from molspec.decoding.statistics import Stopwatch
 from molspec.engine.session import Session
 

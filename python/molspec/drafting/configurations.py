@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path as FilePath
 from typing import (
     TYPE_CHECKING,
-    Any,
     ClassVar,
     Literal,
     Protocol,
@@ -19,7 +18,7 @@ from typing import (
     runtime_checkable,
 )
 
-from molspec.fields import check_count, check_number
+from molspec.fields import check_counts, check_number
 
 if TYPE_CHECKING:
     from molspec import _native
@@ -70,8 +69,7 @@ class WindowDrafts(_NativeDraft):
     smart: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("draft_length", "draft_count"):
-            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        check_counts(self, draft_length=1000, draft_count=1000)
         if self.choice not in ("even", "first"):
             raise ValueError(f"choice is {self.choice!r}: expected 'even' or 'first'")
 
@@ -79,13 +77,8 @@ class WindowDrafts(_NativeDraft):
         """Options of the native drafter."""
         from molspec import _native
 
-        return _native.WindowOptions(
-            draft_length=self.draft_length,
-            draft_count=self.draft_count,
-            even=self.choice == "even",
-            dilution=self.dilution,
-            smart=self.smart,
-        )
+        options = {name: value for name, value in vars(self).items() if name != "choice"}
+        return _native.WindowOptions(even=self.choice == "even", **options)
 
 
 @dataclass(frozen=True)
@@ -105,19 +98,14 @@ class TreeDraft(_NativeDraft):
     min_probability: float = 0.01
 
     def __post_init__(self) -> None:
-        for name, most in (("node_budget", 10_000), ("max_depth", 1000)):
-            object.__setattr__(self, name, check_count(name, getattr(self, name), most))
+        check_counts(self, node_budget=10_000, max_depth=1000)
         check_number("min_probability", self.min_probability, 1)
 
     def native(self) -> _native.TreeOptions:
         """Options of the native drafter."""
         from molspec import _native
 
-        return _native.TreeOptions(
-            node_budget=self.node_budget,
-            max_depth=self.max_depth,
-            min_probability=self.min_probability,
-        )
+        return _native.TreeOptions(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -128,10 +116,13 @@ class _OwnDraft:
     min_probability: float = 0.01
     tree: bool = False
 
+    #: Its name without the tree, what the model needs for it, and the command that trains that.
+    kind: ClassVar[str]
+    needs: ClassVar[str]
+    command: ClassVar[str]
+
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "node_budget", check_count("node_budget", self.node_budget, 10_000)
-        )
+        check_counts(self, node_budget=10_000)
         check_number("min_probability", self.min_probability, 1)
 
     @property
@@ -139,8 +130,10 @@ class _OwnDraft:
         """Natural log of min_probability."""
         return math.log(self.min_probability) if self.min_probability else -math.inf
 
-    def _named(self, name: str) -> str:
-        return f"tree+{name}" if self.tree else name
+    @property
+    def name(self) -> str:
+        """The name that selects it."""
+        return f"tree+{self.kind}" if self.tree else self.kind
 
     @abstractmethod
     def _build(self, context: DraftContext) -> Drafter:
@@ -171,13 +164,7 @@ class HeadsDraft(_OwnDraft):
     Raises ValueError, naming the option.
     """
 
-    needs: ClassVar[str] = "draft heads"
-    command: ClassVar[str] = "train-heads"
-
-    @property
-    def name(self) -> str:
-        """The name that selects it."""
-        return self._named("heads")
+    kind, needs, command = "heads", "draft heads", "train-heads"
 
     def _build(self, context: DraftContext) -> Drafter:
         from molspec.drafting.heads import HeadsDrafter
@@ -202,8 +189,7 @@ class SpecDraft(_OwnDraft):
     model: str | FilePath | None = None
     k: int | None = None
 
-    needs: ClassVar[str] = "Spec-Drafter"
-    command: ClassVar[str] = "train-drafter"
+    kind, needs, command = "spec", "Spec-Drafter", "train-drafter"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -211,12 +197,7 @@ class SpecDraft(_OwnDraft):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
         if self.k is not None:
-            object.__setattr__(self, "k", check_count("k", self.k))
-
-    @property
-    def name(self) -> str:
-        """The name that selects it."""
-        return self._named("spec")
+            check_counts(self, k=1000)
 
     def _build(self, context: DraftContext) -> Drafter:
         return context.own_spec(self).open(self, context.guess)
@@ -241,8 +222,7 @@ class LookAhead:
     drafter: AnyConfiguration | None = None
 
     def __post_init__(self) -> None:
-        for name, most in (("node_budget", 10_000), ("steps", 1000)):
-            object.__setattr__(self, name, check_count(name, getattr(self, name), most))
+        check_counts(self, node_budget=10_000, steps=1000)
         check_number("min_confidence", self.min_confidence, 1)
         if self.drafter is not None:
             check_drafter("drafter", self.drafter)
@@ -317,15 +297,8 @@ def resolve(
 
     Raises ValueError for an unknown name and for an option that the drafter does not have.
     """
-    options: dict[str, Any] = {
-        name: value
-        for name, value in (
-            ("draft_length", draft_length),
-            ("draft_count", draft_count),
-            ("node_budget", node_budget),
-        )
-        if value is not None
-    }
+    given = {"draft_length": draft_length, "draft_count": draft_count, "node_budget": node_budget}
+    options = {name: value for name, value in given.items() if value is not None}
     if not isinstance(drafter, str):
         check_drafter("drafter", drafter, f"one of {', '.join(_NAMES)}, ")
         if options:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from molspec import checkpoints
-from molspec._native import GuessModel
+from molspec import _native, checkpoints
 from molspec.decoding import Drafter
 from molspec.drafting.configurations import (
     AnyConfiguration,
     DrafterMaker,
+    Drafting,
     HeadsDraft,
     LookAhead,
     OwnDraft,
@@ -35,7 +36,7 @@ class DraftContext:
     that drafts for another one.
     """
 
-    guess: GuessModel
+    guess: _native.GuessModel
     heads: DraftHeads | None = None
     spec: SpecModel | None = None
     model: str = ""
@@ -50,6 +51,12 @@ class DraftContext:
             return drafter.build(self)
         assert isinstance(drafter, Drafter)
         return drafter
+
+    def parts(self, drafter: AnyConfiguration) -> tuple[_native.DrafterOptions, Drafter | None]:
+        """Options of a native search's own drafter, and who drafts from outside of the search."""
+        if isinstance(drafter, Drafting):
+            return drafter.native(), None
+        return _native.OutsideOptions(), self.build(drafter)
 
     def check(self, drafter: AnyConfiguration | None) -> None:
         """Raise ValueError for a drafter that the model does not carry, or another model's."""
@@ -101,18 +108,11 @@ def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
 
 def check_vocabulary(name: str, own: list[str], other: list[str]) -> None:
     """Raise ValueError, naming both models' tokens, where a drafter's are others."""
-    if own == other:
-        return
-    place = next(
-        (at for at, (mine, its) in enumerate(zip(own, other, strict=False)) if mine != its),
-        min(len(own), len(other)),
-    )
-    raise ValueError(
-        f"drafter {name!r} has another vocabulary than the model that it drafts for: token {place} "
-        f"is {_named(own, place)} of {len(own)} there and {_named(other, place)} of {len(other)} "
-        "here; expected the same tokens in the same order"
-    )
-
-
-def _named(tokens: list[str], place: int) -> str:
-    return repr(tokens[place]) if place < len(tokens) else "none"
+    for at, (mine, its) in enumerate(zip_longest(own, other)):
+        if mine != its:
+            here, there = ("none" if token is None else repr(token) for token in (its, mine))
+            raise ValueError(
+                f"drafter {name!r} has another vocabulary than the model that it drafts for: token "
+                f"{at} is {there} of {len(own)} there and {here} of {len(other)} here; expected "
+                "the same tokens in the same order"
+            )

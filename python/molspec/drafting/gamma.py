@@ -32,8 +32,8 @@ def best_gamma(acceptance: float, cost: float, most: int = _MOST_TOKENS) -> int:
     return max(range(1, most + 1), key=lambda gamma: (gain(gamma), -gamma))
 
 
-class AdaptiveGamma:
-    """Follows how many drafted tokens are accepted and what they cost, and says how many to draft.
+class Gamma:
+    """Says how many tokens to draft: always `fixed`, or as many as have paid so far.
 
     A drafted token costs a step of the drafter, and a row of the model's pass, which is not free
     where many paths are drafted for: both are measured, the row by fitting a line to the passes'
@@ -41,7 +41,8 @@ class AdaptiveGamma:
     is measured, the number of calls differs from run to run; answers do not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fixed: int | None = None) -> None:
+        self._fixed = fixed
         self._accepted = _FIRST_ACCEPTANCE * _FIRST_WEIGHT
         self._verified = _FIRST_WEIGHT
         self._own = _Line()
@@ -64,6 +65,8 @@ class AdaptiveGamma:
 
     def count(self) -> int:
         """Tokens to draft."""
+        if self._fixed is not None:
+            return self._fixed
         best = best_gamma(self.acceptance, self.cost)
         return max(1, best // 2) if self._rounds % _COMPARED == 0 else best
 
@@ -116,23 +119,3 @@ class _Line:
         slope = (xy * count - x * y) / spread if known else 0.0
         slope = min(max(slope, 0.0), y / x if x else 0.0)
         return slope, (y - slope * x) / count
-
-
-class FixedGamma:
-    """The same number of tokens always."""
-
-    def __init__(self, gamma: int) -> None:
-        self._gamma = gamma
-
-    def count(self) -> int:
-        """Tokens to draft."""
-        return self._gamma
-
-    def verified(self, accepted: int, drafted: int) -> None:
-        """Nothing depends on it."""
-
-    def begin(self) -> None:
-        """Nothing is measured."""
-
-    def end(self, drafted: int) -> None:
-        """Nothing is measured."""

@@ -1,20 +1,23 @@
-"""A model that drafts for another one: which, and for how many tokens."""
+"""A small model that drafts for another one: it continues every path, in a batch of all queries."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
-from molspec import checkpoints
-from molspec.drafting.configurations import AnyDrafter, Drafting, LookAhead, OwnDraft, resolve
+from molspec import _native
+from molspec.decoding import Drafter, DraftTree, Path
+from molspec.drafting.configurations import AnyDrafter, LookAhead, OwnDraft, resolve
 from molspec.drafting.context import DraftContext, check_vocabulary, read_drafter
-from molspec.drafting.gamma import AdaptiveGamma, FixedGamma
-from molspec.drafting.model_drafter import ModelDrafter
-from molspec.drafting.session_drafter import MOST_ROWS, Frame
+from molspec.drafting.gamma import Gamma
+from molspec.drafting.session_drafter import MOST_ROWS, Ids, Opened, SessionDrafter
 from molspec.engine.devices import Engine, make_engine
-from molspec.fields import check_count
+from molspec.fields import check_counts
+from molspec.text import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,9 @@ class ModelDraft:
                 raise ValueError(
                     f"gamma is {self.gamma!r}: expected 'adaptive' or a whole number of at least 1"
                 )
-            object.__setattr__(self, "gamma", check_count("gamma", self.gamma))
+            check_counts(self, gamma=1000)
         if self.width is not None:
-            object.__setattr__(self, "width", check_count("width", self.width))
+            check_counts(self, width=1000)
         if isinstance(inner := resolve(self.drafter), LookAhead | OwnDraft):
             raise ValueError(f"drafter is {inner!r}: expected one that drafts after a single path")
 
@@ -61,29 +64,131 @@ class ModelDraft:
         Raises ValueError, naming both, where the vocabularies differ, CheckpointError where there
         is no such model.
         """
-        frame: Frame | None = None
         if context.open_module is not None and not isinstance(self.model, str | FilePath):
             session = context.open_module(self.model)
-            longest = getattr(session, "max_positions", None)
+            opened = Opened(session, max_positions=getattr(session, "max_positions", None))
         else:
-            checkpoint, engine = self._loaded
-            vocabulary = checkpoint.vocabulary
+            vocabulary, engine = self._loaded
             check_vocabulary(str(self.model), list(vocabulary.tokens), context.guess.tokens)
-            session = engine.session(MOST_ROWS)
-            frame = checkpoint.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
-            longest = checkpoint.spec.max_positions
-        inner = resolve(self.drafter)
-        if not isinstance(inner, Drafting):
-            inner = replace(context, width=1).build(inner)
-        gamma = AdaptiveGamma() if self.gamma == "adaptive" else FixedGamma(self.gamma)
-        width = self.width or context.width
-        return ModelDrafter(session, context.guess, gamma, inner, frame, longest, width)
+            opened = Opened.of(engine, vocabulary)
+        drafts, inner = replace(context, width=1).parts(resolve(self.drafter))
+        native = _native.Continuations(
+            row_count=MOST_ROWS,
+            guess_model=context.guess,
+            drafts=drafts,
+            width=self.width or context.width,
+        )
+        gamma = Gamma(None if self.gamma == "adaptive" else self.gamma)
+        return ModelDrafter(opened, native, gamma, inner)
 
     @cached_property
-    def _loaded(self) -> tuple[checkpoints.Checkpoint, Engine]:
+    def _loaded(self) -> tuple[Vocabulary, Engine]:
         """What is read once for all calls that the drafter is given to."""
         if not isinstance(self.model, str | FilePath):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
         checkpoint = read_drafter(self.model)
-        return checkpoint, make_engine(checkpoint.spec, checkpoint.weights, "cpu", self.dtype)
+        engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", self.dtype)
+        return checkpoint.vocabulary, engine
+
+
+class ModelDrafter(SessionDrafter):
+    """Continues every path token by token; see `SessionDrafter`."""
+
+    _paths: _native.Continuations
+
+    def __init__(
+        self, opened: Opened, native: _native.Continuations, gamma: Gamma, inner: Drafter | None
+    ) -> None:
+        super().__init__(opened, native)
+        self._gamma = gamma
+        self._inner = inner
+        #: What was drafted last, by query and path.
+        self._last: dict[tuple[int, tuple[int, ...]], list[list[int]]] = {}
+
+    def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
+        """Begin a query whose encoder ids are those of the other model."""
+        super().read(row, source_ids, encoder_ids)
+        if isinstance(self._inner, ModelDrafter):
+            self._inner.read(row, source_ids, encoder_ids)
+
+    def _start(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
+        super()._start(row, source_ids, encoder_ids)
+        if self._inner is not None:
+            try:
+                self._inner.start(row, source_ids)
+            except BaseException:
+                super().release(row)
+                raise
+
+    def release(self, row: int) -> None:
+        """End a query."""
+        super().release(row)
+        if self._inner is not None:
+            self._inner.release(row)
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        """Draft after every path."""
+        self._gamma.begin()
+        self._look_back(paths)
+        trees, most = self._drafted(paths, self._gamma.count())
+        self._remember(paths, trees)
+        self._gamma.end(most)
+        return trees
+
+    def _run(self) -> None:
+        done = False
+        while not done:
+            self._paths.plan(self._proposed())
+            done = self._paths.advance(self._step())
+
+    def _proposed(self) -> Sequence[DraftTree]:
+        """What the inner drafter, where there is one, proposes for this model's own paths."""
+        if self._inner is None:
+            return []
+        return self._inner.propose(
+            [
+                Path(self._names[path.row], path.token_ids, path.log_prob, sampler=path.sampler)
+                for path in self._paths.paths()
+            ]
+        )
+
+    def _remember(self, paths: Sequence[Path], trees: Sequence[DraftTree]) -> None:
+        self._last = {}
+        for path, tree in zip(paths, trees, strict=True):
+            if drafted := _chain(tree):
+                key = path.row, tuple(path.token_ids)
+                self._last.setdefault(key, []).append(drafted)
+
+    def _look_back(self, paths: Sequence[Path]) -> None:
+        """Tell gamma what became of the last drafts, where their paths went on."""
+        longest = max(map(len, chain.from_iterable(self._last.values())), default=-1)
+        for path in paths:
+            token_ids = tuple(path.token_ids)
+            for begin in range(len(token_ids) - 1, max(-1, len(token_ids) - 2 - longest), -1):
+                chains = self._last.get((path.row, token_ids[:begin]))
+                if chains is not None:
+                    going = token_ids[begin:-1]
+                    best = max(chains, key=lambda drafted: _common(drafted, going))
+                    self._gamma.verified(_common(best, going), len(best))
+                    break
+
+
+def _chain(tree: DraftTree) -> list[int]:
+    """The tokens of the tree's longest path that begins with its first node."""
+    drafted, last = [], -1
+    for node, (token_id, parent) in enumerate(zip(tree.token_ids, tree.parents, strict=True)):
+        if parent == last:
+            drafted.append(token_id)
+            last = node
+    return drafted
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    """Tokens that both begin with."""
+    count = 0
+    for mine, its in zip(left, right, strict=False):
+        if mine != its:
+            break
+        count += 1
+    return count

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from molspec import _native
 from molspec.decoding import DraftTree, Path
+from molspec.engine.devices import Engine
 from molspec.engine.session import Session
+from molspec.text import Vocabulary
 
 Ids = Sequence[int]
 #: Queries in progress together at most.
@@ -16,25 +22,39 @@ MOST_ROWS = 1024
 Frame = tuple[list[int], list[int]]
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A session on a drafting model.
+
+    frame is the ids before and after a source's ids where they are encoded; without one the
+    encoder's ids of the other model are read as they are. max_positions: of the longest source.
+    """
+
+    session: Session
+    frame: Frame | None = None
+    max_positions: int | None = None
+
+    @classmethod
+    def of(cls, engine: Engine, vocabulary: Vocabulary) -> Opened:
+        """A session of molspec's own."""
+        frame = engine.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
+        return cls(engine.session(MOST_ROWS), frame, engine.spec.max_positions)
+
+
 class SessionDrafter(ABC):
     """Drafts with a session of its own for one decode loop, of at most MOST_ROWS queries.
 
-    native keeps the paths that the session has evaluated. frame is the ids before and after a
-    source's ids where they are encoded; without one the encoder's ids of the other model are read
-    as they are (`read`). A source that is too long for the model gets no drafts.
+    native keeps the paths that the session has evaluated. A source that is too long for the model
+    gets no drafts.
     """
 
     def __init__(
-        self,
-        session: Session,
-        native: _native.Continuations | _native.MaskedPlaces,
-        frame: Frame | None,
-        max_positions: int | None,
+        self, opened: Opened, native: _native.Continuations | _native.MaskedPlaces
     ) -> None:
-        self._session = session
+        self._session = opened.session
         self._paths = native
-        self._frame = frame
-        self._longest = max_positions
+        self._frame = opened.frame
+        self._longest = opened.max_positions
         self._free = list(reversed(range(MOST_ROWS)))
         #: Rows of the session by the queries' names, and of those that it cannot read none.
         self._rows: dict[int, int | None] = {}
@@ -121,3 +141,9 @@ class SessionDrafter(ABC):
         for at, tree in zip(places, self._paths.trees, strict=True):
             trees[at] = tree
         return trees, max(counts, default=0)
+
+    def _step(self) -> npt.NDArray[np.float32]:
+        """Log-probabilities after the planned nodes, by a pass of the drafting model."""
+        self.calls += 1
+        native = self._paths
+        return self._session.step(native.nodes, native.path_slots, native.block_count)

@@ -8,9 +8,8 @@ from functools import cached_property
 from molspec import _native
 from molspec.decoding import DraftTree, Path
 from molspec.drafting.configurations import SpecDraft
-from molspec.drafting.session_drafter import MOST_ROWS, Frame, SessionDrafter
+from molspec.drafting.session_drafter import MOST_ROWS, Opened, SessionDrafter
 from molspec.engine.devices import Engine, make_engine
-from molspec.engine.session import Session
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import Vocabulary
 
@@ -38,43 +37,32 @@ class SpecModel:
 
     def open(self, configuration: SpecDraft, guess: _native.GuessModel) -> SpecDrafter:
         """Make the drafter. Raises ValueError for more tokens than it has learnt to guess."""
-        most, spec = self.most, self._weights.spec
-        if (k := configuration.k or most) > most:
+        if (k := configuration.k or self.most) > self.most:
             raise ValueError(
-                f"k is {k}: expected at most {most}, which the drafter was trained for"
+                f"k is {k}: expected at most {self.most}, which the drafter was trained for"
             )
-        frame = spec.source_frame(self._vocabulary.bos_id, self._vocabulary.eos_id)
-        session = self.engine.session(MOST_ROWS)
-        return SpecDrafter(session, guess, configuration, k, frame, spec.max_positions)
-
-
-class SpecDrafter(SessionDrafter):
-    """Drafts the next k tokens of a path, each guessed by itself, as a tree."""
-
-    def __init__(
-        self,
-        session: Session,
-        guess: _native.GuessModel,
-        configuration: SpecDraft,
-        k: int,
-        frame: Frame,
-        max_positions: int,
-    ) -> None:
-        self._native = _native.MaskedPlaces(
+        native = _native.MaskedPlaces(
             row_count=MOST_ROWS,
             guess_model=guess,
             node_budget=configuration.node_budget,
             min_log_prob=configuration.min_log_prob,
         )
+        return SpecDrafter(Opened.of(self.engine, self._vocabulary), native, k)
+
+
+class SpecDrafter(SessionDrafter):
+    """Drafts the next k tokens of a path, each guessed by itself, as a tree."""
+
+    _paths: _native.MaskedPlaces
+
+    def __init__(self, opened: Opened, native: _native.MaskedPlaces, k: int) -> None:
+        super().__init__(opened, native)
         self._k = k
-        super().__init__(session, self._native, frame, max_positions)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft after every path."""
         return self._drafted(paths, self._k)[0]
 
     def _run(self) -> None:
-        native = self._native
-        native.plan()
-        native.advance(self._session.step(native.nodes, native.path_slots, native.block_count))
-        self.calls += 1
+        self._paths.plan()
+        self._paths.advance(self._step())

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from molspec.checkpoints import Checkpoint, hugging_face
 from molspec.drop_in.measure import measure
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
-from molspec.engine.torch.adapters import adapt, evaluating, is_hugging_face
+from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
@@ -136,7 +136,7 @@ def _hugging_face(model: Any) -> EncoderDecoder:
         ).logits
         return logits
 
-    return EncoderDecoder(encode, decode, False, _NO_ID, next(model.parameters()).device)
+    return EncoderDecoder(encode, decode, False, _NO_ID, device_of(model))
 
 
 def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]) -> None:
@@ -154,10 +154,8 @@ def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]
 
     reach = spec.relative_max_distance if spec.positions == "relative" else 0
     length = min(reach + 9, spec.max_positions)
-    source_ids, target_ids = (
-        ids(spec.source_vocab_size, length),
-        ids(spec.target_vocab_size, length),
-    )
+    source_ids = ids(spec.source_vocab_size, length)
+    target_ids = ids(spec.target_vocab_size, length)
     mask = torch.zeros_like(source_ids, dtype=torch.bool)
     expected = own.decode_unpadded(target_ids, own.encode(source_ids), mask)
     made = twin.decode(target_ids, twin.encode(source_ids, mask), mask)

@@ -213,8 +213,8 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     strategy = PredictOptions(max_length=max_length, **options)
     if isinstance(model, Engine):
         return strategy
-    chain = strategy.is_greedy or (strategy.samples is not None and strategy.replacement)
-    if strategy.drafter is not None or strategy.node_budget is not None or not chain:
+    given = strategy.drafter is not None or strategy.node_budget is not None
+    if given or strategy.search not in ("greedy", "sampling"):
         return strategy
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
     return replace(strategy, drafter=_CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS)

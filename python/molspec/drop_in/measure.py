@@ -75,7 +75,7 @@ def _stack(
     def entry(ids: Tensor) -> Tensor:
         with _recorded(layers) as calls:
             run(ids.to(device))
-        hidden: Tensor = calls[0].entry
+        hidden, _ = calls[0]
         return hidden if layers.layers[0].self_attn.batch_first else hidden.transpose(0, 1)
 
     first = entry(torch.arange(vocab_size)[:, None])[:, 0]
@@ -105,26 +105,20 @@ def _vocab_size(module: nn.Module, run: Run, device: torch.device) -> int:
     for table in tables:
         with _recorded(table) as calls:
             run(ids)
-        if any(torch.equal(call.entry.reshape(-1), ids[0]) for call in calls):
+        if any(torch.equal(entry.reshape(-1), ids[0]) for entry, _ in calls):
             return table.num_embeddings
     raise ValueError("no nn.Embedding of the module is looked up with the token ids")
 
 
-@dataclass(frozen=True)
-class _Call:
-    entry: Tensor
-    result: Tensor
-
-
 @contextmanager
-def _recorded(part: nn.Module) -> Iterator[list[_Call]]:
+def _recorded(part: nn.Module) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """Record the first argument, named or not, and the result of the calls of a part."""
-    calls: list[_Call] = []
+    calls: list[tuple[Tensor, Tensor]] = []
 
     def record(
         _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], result: Any
     ) -> None:
-        calls.append(_Call(next(iter((*arguments, *named.values()))), result))
+        calls.append((next(iter((*arguments, *named.values()))), result))
 
     handle = part.register_forward_hook(record, with_kwargs=True)
     try:
@@ -140,7 +134,7 @@ def _output(
     last = len(decoder.tokens) - 1
     with _recorded(decoder.layers) as calls:
         logits = run(torch.tensor([[last, last - 1]], device=device)).reshape(2, -1)
-    hidden = calls[0].result.reshape(2, -1)
+    hidden = calls[0][1].reshape(2, -1)
     size = logits.shape[1]
     parameters = list(module.parameters())
     biases = [p for p in parameters if p.shape == (size,)]
@@ -167,8 +161,7 @@ def _assemble(
     spec = _spec(encoder, decoder, len(output[1]))
     if spec.positions == "learned":
         state |= {"source_positions": encoder.positions, "target_positions": decoder.positions}
-    twice = ["target_embedding"] if spec.shared_embedding else []
-    return spec, take(state, spec, TORCH_LAYERS, ignored=twice, absent=r"bias$")
+    return spec, take(state, spec, TORCH_LAYERS, absent=r"bias$")
 
 
 def _spec(encoder: _Stack, decoder: _Stack, target_vocab_size: int) -> ModelSpec:

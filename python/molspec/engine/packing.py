@@ -140,9 +140,9 @@ class _Packer:
             self._norm(f"{name}.embedding_norm")
         for index in range(layers):
             layer = f"{name}.layers.{index}"
-            self._self_attention(f"{layer}.self_attention")
+            self._attention(f"{layer}.self_attention", ("query", "key", "value"))
             if name == "decoder":
-                self._cross_attention(f"{layer}.cross_attention")
+                self._attention(f"{layer}.cross_attention", ("query",), ("key", "value"))
             for part in ("gate", "inner", "outer") if spec.gated else ("inner", "outer"):
                 self._named_linear(f"{layer}.feed_forward.{part}")
             self._norm(f"{layer}.feed_forward_norm")
@@ -161,16 +161,9 @@ class _Packer:
         else:
             self._rows(sinusoidal_positions(length, spec.d_model))
 
-    def _self_attention(self, name: str) -> None:
-        self._heads(name, "query", "key", "value")
-        self._attention_end(name)
-
-    def _cross_attention(self, name: str) -> None:
-        self._heads(name, "query")
-        self._heads(name, "key", "value")
-        self._attention_end(name)
-
-    def _attention_end(self, name: str) -> None:
+    def _attention(self, name: str, *projections: Sequence[str]) -> None:
+        for parts in projections:
+            self._heads(name, parts)
         weight = self._weights[f"{name}.output.weight"]
 
         def made() -> tuple[Tensor, Tensor]:
@@ -186,7 +179,7 @@ class _Packer:
     def _head_padding(self) -> int:
         return round_up(self._spec.head_dim, HEAD_MULTIPLE) - self._spec.head_dim
 
-    def _heads(self, name: str, *parts: str) -> None:
+    def _heads(self, name: str, parts: Sequence[str]) -> None:
         """Projections of `parts` side by side, every head padded."""
         spec, padding = self._spec, self._head_padding
 

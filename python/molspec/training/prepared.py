@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from molspec.checkpoints.json_file import read_object
+from molspec.checkpoints.files import read_object
 from molspec.text import Vocabulary
 
 FORMAT, VERSION = "molspec-prepared", 1

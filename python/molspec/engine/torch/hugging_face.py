@@ -20,8 +20,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.torch.adapters import device_of
 from molspec.engine.torch.generation import generation_settings, warn_of_processors
-from molspec.engine.torch.memories import Memories
 from molspec.engine.torch.module import (
+    Memories,
     PickedNodes,
     RowsSession,
     check_logits,

@@ -1,0 +1,62 @@
+"""Files of checkpoints: which one is meant, and what is in it; errors name the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from molspec.checkpoints.checkpoint import CheckpointError
+
+
+def only_file(path: Path, pattern: str, what: str = "checkpoints, name one") -> Path:
+    """The file `path`, or the only such one in the folder `path`. Raises CheckpointError."""
+    files = sorted(path.glob(pattern)) if path.is_dir() else [path]
+    return only(files, what)
+
+
+def only(files: Sequence[Path], what: str) -> Path:
+    """The one of them. Raises CheckpointError where there are others or none."""
+    if len(files) != 1:
+        raise CheckpointError(f"has {len(files)} {what}: {', '.join(file.name for file in files)}")
+    return files[0]
+
+
+def mapping(stored: Any, key: str, kind: str) -> Mapping[str, Any]:
+    """What a checkpoint of a kind has by a key. Raises CheckpointError where that is no mapping."""
+    value = stored.get(key) if isinstance(stored, Mapping) else None
+    if not isinstance(value, Mapping):
+        raise CheckpointError(f"no {key} in it: not a {kind} checkpoint")
+    return value
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors of a file of safetensors. Raises CheckpointError where it is damaged."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise CheckpointError(f"{path.name} is damaged: {error}") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read the object in `path`. Raises CheckpointError where there is another thing in it."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path.name} is no JSON: {error}") from error
+    except RecursionError as error:
+        raise CheckpointError(f"{path.name} is nested too deeply") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path.name} holds a {type(values).__name__}: expected an object")
+    return values
+
+
+def write_object(path: Path, values: dict[str, Any]) -> None:
+    """Write `values` to `path`, a key a line."""
+    lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in values.items())
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
