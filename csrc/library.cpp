@@ -1,6 +1,7 @@
-// Every operator of molspec, with its schema. One concept each: ops/<operator>.h says what it
-// computes, cpu/<operator>.cpp and cuda/<operator>.cuh how, tests/reference, or for the rounds
-// of a device search/, what is right.
+// Every operator of molspec, with its schema. The engine's and the dense ones run everywhere: ops/
+// says what they compute and checks their tensors, cpu/ and cuda/ how. Those of rounds on a device
+// are CUDA's alone: cuda/greedy_rows.h and cuda/beam_rows.h say what they compute. What is right is
+// in tests/reference, or for those rounds in search/.
 
 #include <torch/csrc/stable/library.h>
 
@@ -36,7 +37,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "int eos_id) -> ()");
 
   // Beam search that stays on a device: the same. `beams`, `best` and `guess` are the tensors named
-  // in ops/beam_rows.h.
+  // in cuda/beam_rows.cpp.
   library.def(
       "look_ahead(Tensor(a!)[] beams, Tensor(b!)[] best, Tensor length_norms, "
       "Tensor(c!)[] guess, int beam_size, int lookahead_steps, int node_budget, "

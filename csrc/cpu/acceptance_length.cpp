@@ -1,4 +1,4 @@
-#include "ops/acceptance_length.h"
+#include "ops/dense.h"
 
 #include <torch/csrc/stable/library.h>
 

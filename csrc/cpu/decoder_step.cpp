@@ -162,7 +162,7 @@ void prepare_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
                                     memory_cache, kv_cache, workspace, log_probs, hidden_states);
   step.problem.model = nullptr;
   step.row_count = log_probs.size(0);
-  auto* bytes = checked_data<uint8_t>(prepared, "prepared", ScalarType::Byte, 1);
+  auto* bytes = checked_data<uint8_t>(prepared, "prepared", 1);
   check(prepared.numel() == kPreparedStepBytes, "prepared has ", prepared.numel(),
         " bytes: expected ", kPreparedStepBytes);
   std::memcpy(bytes, &step, sizeof(step));

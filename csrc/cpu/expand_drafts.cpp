@@ -1,4 +1,4 @@
-#include "ops/expand_drafts.h"
+#include "ops/dense.h"
 
 #include <torch/csrc/stable/library.h>
 

@@ -1,4 +1,4 @@
-#include "ops/left_pad.h"
+#include "ops/dense.h"
 
 #include <torch/csrc/stable/library.h>
 

@@ -1,4 +1,4 @@
-#include "ops/select_hypotheses.h"
+#include "ops/dense.h"
 
 #include <torch/csrc/stable/library.h>
 

@@ -3,8 +3,7 @@
 
 #pragma once
 
-#include "ops/beam_rows.h"
-#include "ops/rank_tokens.h"
+#include "cuda/beam_rows.h"
 #include "rules/beam.h"
 
 namespace molspec::cuda {

@@ -1,101 +1,200 @@
 // The operators of a round of beam search. None waits, none allocates: a round can be captured.
+// Types and shapes are checked here; what tensors hold is the device's own.
 
-#include "ops/beam_rows.h"
+#include "cuda/beam_rows.h"
 
 #include <torch/csrc/stable/library.h>
 
-#include <array>
+#include <string>
 #include <vector>
 
-#include "cuda/kernels.h"
 #include "cuda/stream.h"
 
 namespace molspec::cuda {
 namespace {
 
-// Lists of tensors, by the names of what is in them, and single ones.
+// Tensors of one concept.
+using Tensors = std::vector<Tensor>;
+
+void check_count(const Tensors& tensors, size_t count, const char* name, const char* expected) {
+  check(tensors.size() == count, name, " has ", tensors.size(), " tensors: expected ", expected);
+}
+
+BeamTrees beam_trees(const Stream& stream, const Tensor& trees, const Tensor& used_nodes,
+                     const Tensor& path_slots, const Tensor& plans, int64_t queries,
+                     int64_t beam_size) {
+  BeamTrees rows{};
+  rows.path_slots = stream.data<int32_t>(path_slots, "path_slots", 3);
+  rows.node_count = path_slots.size(1);
+  rows.capacity = path_slots.size(2);
+  const bool paths_fit = path_slots.size(0) == queries && rows.node_count % kBlockPositions == 0 &&
+                         rows.block_count() <= kMostBeamBlocks && rows.capacity >= 2 &&
+                         rows.capacity % 2 == 0 && path_slots.numel() <= INT32_MAX;
+  check(paths_fit, "path_slots has shape ", Shape{path_slots}, ": expected [", queries,
+        ", a multiple of ", kBlockPositions, " to ", kBlockPositions * kMostBeamBlocks,
+        ", an even number of positions]");
+  rows.trees = reinterpret_cast<BeamNode*>(stream.data<int32_t>(trees, "trees", 3));
+  constexpr int64_t kFields = sizeof(BeamNode) / sizeof(int32_t);
+  check(trees.size(0) == queries && trees.size(1) == rows.node_count && trees.size(2) == kFields,
+        "trees has shape ", Shape{trees}, ": expected [", queries, ", ", rows.node_count, ", ",
+        kFields, "]");
+  rows.used = stream.data<int32_t>(used_nodes, "used_nodes", 2);
+  check(used_nodes.size(0) == queries && used_nodes.size(1) == rows.block_count(),
+        "used_nodes has shape ", Shape{used_nodes}, ": expected [", queries, ", ",
+        rows.block_count(), "]");
+  rows.plans = stream.data<int32_t>(plans, "plans", 2);
+  rows.plan_limit = plans.size(1);
+  check(plans.size(0) == queries && rows.plan_limit >= beam_size, "plans has shape ", Shape{plans},
+        ": expected [", queries, ", at least ", beam_size, "]");
+  return rows;
+}
+
+// The tensors of a beam search, of which all but `beams` are of some operators alone.
 class Arguments {
  public:
-  template <size_t kCount>
-  Arguments& add(const Tensors& tensors, const char* name,
-                 const std::array<const char*, kCount>& names) {
-    check_count(tensors, name, names);
-    for (size_t i = 0; i < kCount; ++i) arguments_.push_back({tensors[i], names[i]});
-    return *this;
+  Arguments(const Tensors& beams, int64_t beam_size)
+      : stream_(first_of(beams), "answers"), rows_(beam_rows(beams, beam_size)) {}
+
+  const Stream& stream() const { return stream_; }
+  const BeamRows& rows() const { return rows_; }
+  int64_t query_count() const { return rows_.answers.query_count; }
+
+  BestTokens best(const Tensors& best) const {
+    check_count(best, 2, "best", "best_ids, best_log_probs");
+    const BestTokens tokens{stream_.data<int32_t>(best[0], "best_ids", 2),
+                            stream_.data<float>(best[1], "best_log_probs", 2),
+                            rows_.answers.candidate_count()};
+    const int64_t slots = query_count() * rows_.trees.node_count;
+    for (const int i : {0, 1})
+      check(best[i].size(0) == slots && best[i].size(1) == tokens.count,
+            i ? "best_log_probs" : "best_ids", " has shape ", Shape{best[i]}, ": expected [", slots,
+            ", ", tokens.count, "]");
+    return tokens;
   }
-  Arguments& add(const Tensor& tensor, const char* name) {
-    arguments_.push_back({tensor, name});
-    return *this;
+  const double* length_norms(const Tensor& length_norms) const {
+    const auto* data = stream_.data<const double>(length_norms, "length_norms", 1);
+    check(length_norms.numel() == rows_.trees.capacity, "length_norms has ", length_norms.numel(),
+          " entries: expected ", rows_.trees.capacity);
+    return data;
   }
-  operator const std::vector<Argument>&() const { return arguments_; }
+  GuessTensors guess(const Tensors& guess) const {
+    check_count(guess, 3, "guess", "tables, texts, states");
+    return guess_tensors(stream_, guess[0], guess[1], guess[2], query_count(),
+                         rows_.trees.node_count);
+  }
+  // That a tree has room for the paths of all hypotheses and the reserve.
+  void check_room(int64_t lookahead_steps) const {
+    check(lookahead_steps >= 0, "lookahead_steps is ", lookahead_steps, ": expected at least 0");
+    const int64_t least =
+        rows_.answers.place_count * rows_.trees.capacity + rows_.reserve(lookahead_steps);
+    check(rows_.trees.node_count >= least, "path_slots has ", rows_.trees.node_count,
+          " nodes a query: expected at least ", least);
+  }
 
  private:
-  std::vector<Argument> arguments_;
+  static const Tensor& first_of(const Tensors& beams) {
+    check_count(beams, 5, "beams", "answers, trees, used_nodes, path_slots, plans");
+    return beams[0];
+  }
+  BeamRows beam_rows(const Tensors& beams, int64_t beam_size) const {
+    check(beam_size >= 1 && beam_size <= kWidestBeam, "beam_size is ", beam_size,
+          ": expected 1 to ", kWidestBeam);
+    auto* data = stream_.data<uint8_t>(beams[0], "answers", 2);
+    const int64_t queries = beams[0].size(0), stride = beams[0].size(1);
+    const BeamTrees trees =
+        beam_trees(stream_, beams[1], beams[2], beams[3], beams[4], queries, beam_size);
+    constexpr int64_t kPlace = sizeof(BeamPlace), kId = sizeof(int32_t);
+    const int64_t ids = beam_size * trees.capacity * kId;
+    const int64_t in_beam = static_cast<int64_t>(sizeof(BeamAnswer)) + beam_size * kPlace + ids;
+    const int64_t apart = in_beam + beam_size * kPlace;
+    check(stride == in_beam || stride == apart, "answers has rows of ", stride, " bytes: expected ",
+          in_beam, " or ", apart);
+    const int64_t places = stride == apart ? 2 * beam_size : beam_size;
+    return {{data, queries, stride, beam_size, places, trees.capacity}, trees};
+  }
+
+  Stream stream_;
+  BeamRows rows_;
 };
 
 void look_ahead_op(const Tensors& beams, const Tensors& best, const Tensor& length_norms,
                    const Tensors& guess, int64_t beam_size, int64_t lookahead_steps,
                    int64_t node_budget, double min_confidence, int64_t bos_id, int64_t eos_id) {
-  const Stream stream(Arguments()
-                          .add(beams, "beams", kBeamTensors)
-                          .add(best, "best", kBestTensors)
-                          .add(length_norms, "length_norms")
-                          .add(guess, "guess", kGuessTensors));
-  const BeamRows rows = beam_rows_check(beams, beam_size);
-  const GuessTensors tensors = guess_tensors_check(guess[0], guess[1], guess[2],
-                                                   rows.answers.query_count, rows.trees.node_count);
-  look_ahead(look_ahead_check(rows, best_tokens_check(best, rows), tensors,
-                              length_norms_check(length_norms, rows), lookahead_steps, node_budget,
-                              min_confidence, bos_id, eos_id),
-             stream);
+  const Arguments arguments(beams, beam_size);
+  const LookAheadProblem problem{arguments.rows(),
+                                 arguments.best(best),
+                                 arguments.guess(guess),
+                                 arguments.length_norms(length_norms),
+                                 static_cast<int32_t>(lookahead_steps),
+                                 static_cast<int32_t>(node_budget),
+                                 static_cast<float>(min_confidence),
+                                 static_cast<int32_t>(bos_id),
+                                 static_cast<int32_t>(eos_id)};
+  arguments.check_room(lookahead_steps);
+  const int64_t room = problem.rows.trees.plan_limit - beam_size;
+  check(node_budget >= 0 && node_budget <= room, "node_budget is ", node_budget, ": expected 0 to ",
+        room, ", what plans has room for");
+  look_ahead(problem, arguments.stream());
 }
 
 void stage_beams_op(const Tensors& beams, const Tensor& nodes, int64_t beam_size, int64_t bos_id) {
-  const Stream stream(Arguments().add(beams, "beams", kBeamTensors).add(nodes, "nodes"));
-  stage_beams(stage_beams_check(beam_rows_check(beams, beam_size), nodes, bos_id), stream);
+  const Arguments arguments(beams, beam_size);
+  stage_beams({arguments.rows(), step_nodes(arguments.stream(), nodes), nodes.size(0),
+               static_cast<int32_t>(bos_id)},
+              arguments.stream());
 }
 
 void rank_tokens_op(const Tensor& nodes, const Tensor& path_slots, const Tensor& log_probs,
                     const Tensor& best_ids, const Tensor& best_log_probs) {
-  const Stream stream{{nodes, "nodes"},
-                      {path_slots, "path_slots"},
-                      {log_probs, "log_probs"},
-                      {best_ids, "best_ids"},
-                      {best_log_probs, "best_log_probs"}};
-  rank_tokens(rank_tokens_check(nodes, path_slots, log_probs, best_ids, best_log_probs), stream);
+  const Stream stream(nodes, "nodes");
+  const RankTokensProblem problem{
+      step_nodes(stream, nodes),
+      stream.data<const int32_t>(path_slots, "path_slots", path_slots.dim()),
+      stream.data<const float>(log_probs, "log_probs", 2),
+      stream.data<int32_t>(best_ids, "best_ids", 2),
+      stream.data<float>(best_log_probs, "best_log_probs", 2),
+      nodes.size(0),
+      log_probs.size(1),
+      best_ids.size(1)};
+  check(log_probs.size(0) == problem.node_count && problem.vocab_size >= 1, "log_probs has shape ",
+        Shape{log_probs}, ": expected [", problem.node_count, ", at least 1]");
+  check(problem.count >= 1, "best_ids has shape ", Shape{best_ids},
+        ": expected [slots, at least 1]");
+  check(best_log_probs.size(0) == best_ids.size(0) && best_log_probs.size(1) == problem.count,
+        "best_log_probs has shape ", Shape{best_log_probs}, ": expected that of best_ids, ",
+        Shape{best_ids});
+  rank_tokens(problem, stream);
 }
 
 void replay_beams_op(const Tensors& beams, const Tensors& best, const Tensor& length_norms,
                      int64_t beam_size, int64_t eos_id) {
-  const Stream stream(Arguments()
-                          .add(beams, "beams", kBeamTensors)
-                          .add(best, "best", kBestTensors)
-                          .add(length_norms, "length_norms"));
-  const BeamRows rows = beam_rows_check(beams, beam_size);
-  replay_beams(replay_beams_check(rows, best_tokens_check(best, rows),
-                                  length_norms_check(length_norms, rows), eos_id),
-               stream);
+  const Arguments arguments(beams, beam_size);
+  arguments.check_room(0);
+  replay_beams({arguments.rows(), arguments.best(best), arguments.length_norms(length_norms),
+                static_cast<int32_t>(eos_id)},
+               arguments.stream());
 }
 
 void plan_windows_op(const Tensors& beams, const Tensor& windows, int64_t beam_size,
                      int64_t bos_id) {
-  const Stream stream(Arguments().add(beams, "beams", kBeamTensors).add(windows, "windows"));
-  const BeamRows rows = beam_rows_check(beams, beam_size);
-  plan_windows(
-      plan_windows_check(rows, window_rows_check(windows, rows.answers.query_count), bos_id),
-      stream);
+  const Arguments arguments(beams, beam_size);
+  const int64_t limit = arguments.rows().trees.plan_limit / beam_size - 1;
+  arguments.check_room(limit);
+  check(limit < 1 << 16, "plans has room for ", limit,
+        " drafts of a hypothesis: expected fewer than ", 1 << 16);
+  plan_windows({arguments.rows(), window_rows(arguments.stream(), windows, arguments.query_count()),
+                limit, static_cast<int32_t>(bos_id)},
+               arguments.stream());
 }
 
 void select_leaves_op(const Tensors& beams, const Tensors& best, const Tensor& length_norms,
                       int64_t beam_size, double nucleus, int64_t eos_id) {
-  const Stream stream(Arguments()
-                          .add(beams, "beams", kBeamTensors)
-                          .add(best, "best", kBestTensors)
-                          .add(length_norms, "length_norms"));
-  const BeamRows rows = beam_rows_check(beams, beam_size);
-  select_leaves(select_leaves_check(rows, best_tokens_check(best, rows),
-                                    length_norms_check(length_norms, rows), nucleus, eos_id),
-                stream);
+  const Arguments arguments(beams, beam_size);
+  check(!arguments.rows().answers.finished_apart(),
+        "answers has room for hypotheses that finish apart: expected none");
+  select_leaves({arguments.rows(), arguments.best(best), arguments.length_norms(length_norms),
+                 static_cast<float>(nucleus), static_cast<int32_t>(eos_id)},
+                arguments.stream());
 }
 
 }  // namespace

@@ -9,35 +9,34 @@
 namespace molspec::cuda {
 
 void look_ahead(const LookAheadProblem& problem, cudaStream_t stream) {
-  launch("look_ahead", look_ahead_kernel, static_cast<unsigned>(problem.rows.answers.query_count),
-         kLookAheadThreads, stream, problem);
+  launch("look_ahead", look_ahead_kernel, problem.rows.answers.query_count, kLookAheadThreads,
+         stream, problem);
 }
 
 void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream) {
-  launch("stage_beams", stage_beams_kernel, static_cast<unsigned>(problem.rows.answers.query_count),
-         kStageThreads, stream, problem);
+  launch("stage_beams", stage_beams_kernel, problem.rows.answers.query_count, kStageThreads, stream,
+         problem);
 }
 
 void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream) {
   constexpr int kNodes = kRankThreads / kWarp;
-  launch("rank_tokens", rank_tokens_kernel,
-         static_cast<unsigned>((problem.node_count + kNodes - 1) / kNodes), kRankThreads, stream,
-         problem);
+  launch("rank_tokens", rank_tokens_kernel, (problem.node_count + kNodes - 1) / kNodes,
+         kRankThreads, stream, problem);
 }
 
 void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream) {
-  launch("replay_beams", replay_beams_kernel,
-         static_cast<unsigned>(problem.rows.answers.query_count), kBeamThreads, stream, problem);
+  launch("replay_beams", replay_beams_kernel, problem.rows.answers.query_count, kBeamThreads,
+         stream, problem);
 }
 
 void plan_windows(const PlanWindowsProblem& problem, cudaStream_t stream) {
-  launch("plan_windows", plan_windows_kernel,
-         static_cast<unsigned>(problem.rows.answers.query_count), kPlanThreads, stream, problem);
+  launch("plan_windows", plan_windows_kernel, problem.rows.answers.query_count, kPlanThreads,
+         stream, problem);
 }
 
 void select_leaves(const SelectLeavesProblem& problem, cudaStream_t stream) {
-  launch("select_leaves", select_leaves_kernel,
-         static_cast<unsigned>(problem.rows.answers.query_count), kLeafThreads, stream, problem);
+  launch("select_leaves", select_leaves_kernel, problem.rows.answers.query_count, kLeafThreads,
+         stream, problem);
 }
 
 }  // namespace molspec::cuda

@@ -1,8 +1,9 @@
 // The engine's operators on CUDA tensors. The table of the model stays with the host.
 
+#include "cuda/engine.h"
+
 #include <torch/csrc/stable/library.h>
 
-#include "cuda/kernels.h"
 #include "cuda/stream.h"
 #include "ops/check.h"
 
@@ -54,8 +55,7 @@ int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t ro
 
 void refuse_fault_op(const Tensor& workspace) {
   const Stream stream{{workspace, "workspace"}};
-  refuse(
-      read_fault(checked_data<const uint8_t>(workspace, "workspace", ScalarType::Byte, 1), stream));
+  refuse(read_fault(checked_data<const uint8_t>(workspace, "workspace", 1), stream));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // encode and decoder_step: the order of their kernels. No allocation and no wait in here, and
 // nothing on the host depends on the data, so a call can be captured in a graph and replayed.
 
-#include "cuda/kernels.h"
+#include "cuda/engine.h"
 #include "cuda/launch.h"
 #include "cuda/layers.h"
 

@@ -7,23 +7,23 @@
 namespace molspec::cuda {
 
 void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream) {
-  launch("propose_windows", propose_windows_kernel,
-         static_cast<unsigned>(problem.answers.query_count), kWarp, stream, problem);
+  launch("propose_windows", propose_windows_kernel, problem.answers.query_count, kWarp, stream,
+         problem);
 }
 
 void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream) {
-  launch("propose_tree", propose_tree_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kTreeThreads, stream, problem);
+  launch("propose_tree", propose_tree_kernel, problem.answers.query_count, kTreeThreads, stream,
+         problem);
 }
 
 void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {
-  launch("stage_nodes", stage_nodes_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kStageThreads, stream, problem);
+  launch("stage_nodes", stage_nodes_kernel, problem.answers.query_count, kStageThreads, stream,
+         problem);
 }
 
 void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream) {
-  launch("verify_nodes", verify_nodes_kernel, static_cast<unsigned>(problem.answers.query_count),
-         kVerifyThreads, stream, problem);
+  launch("verify_nodes", verify_nodes_kernel, problem.answers.query_count, kVerifyThreads, stream,
+         problem);
 }
 
 }  // namespace molspec::cuda

@@ -24,6 +24,13 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsign
   check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
 }
 
+// The same with blocks in a row.
+template <typename... Parameters, typename... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), int64_t blocks, unsigned threads,
+            cudaStream_t stream, Arguments... arguments) {
+  launch(name, kernel, dim3(static_cast<unsigned>(blocks)), threads, stream, arguments...);
+}
+
 // A value that lies on the device, once all before it on the stream is done.
 template <typename T>
 T read_back(const T* from, cudaStream_t stream) {

@@ -2,9 +2,9 @@
 
 #pragma once
 
+#include "cuda/beam_rows.h"
 #include "cuda/choose_beams.cuh"
 #include "cuda/guess_tokens.cuh"
-#include "cuda/kernels.h"
 
 namespace molspec::cuda {
 

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "cuda/beam_rows.h"
 #include "cuda/beam_tree.cuh"
-#include "cuda/kernels.h"
 #include "cuda/window_tree.cuh"
 
 namespace molspec::cuda {

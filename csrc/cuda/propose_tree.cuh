@@ -10,8 +10,8 @@
 #pragma once
 
 #include "cuda/copy_run.cuh"
+#include "cuda/greedy_rows.h"
 #include "cuda/guess_tokens.cuh"
-#include "cuda/kernels.h"
 
 namespace molspec::cuda {
 

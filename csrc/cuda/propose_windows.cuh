@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "cuda/kernels.h"
+#include "cuda/greedy_rows.h"
 #include "cuda/window_tree.cuh"
 
 namespace molspec::cuda {

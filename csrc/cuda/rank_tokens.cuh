@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "cuda/kernels.h"
+#include "cuda/beam_rows.h"
 #include "cuda/likeliest.cuh"
 
 namespace molspec::cuda {

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "cuda/beam_rows.h"
 #include "cuda/choose_beams.cuh"
-#include "cuda/kernels.h"
 
 namespace molspec::cuda {
 

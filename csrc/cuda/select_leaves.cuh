@@ -3,9 +3,9 @@
 
 #pragma once
 
+#include "cuda/beam_rows.h"
 #include "cuda/beam_tree.cuh"
 #include "cuda/choose_beams.cuh"
-#include "cuda/kernels.h"
 #include "rules/nucleus.h"
 
 namespace molspec::cuda {

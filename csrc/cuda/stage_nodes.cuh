@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "cuda/kernels.h"
+#include "cuda/greedy_rows.h"
 #include "cuda/place_nodes.cuh"
 
 namespace molspec::cuda {

@@ -7,7 +7,6 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #include <initializer_list>
-#include <vector>
 
 #include "ops/check.h"
 
@@ -21,23 +20,36 @@ struct Argument {
   const char* name;
 };
 
-// Makes the device of the first tensor the current one for as long as it lives. Throws where a
-// tensor lies elsewhere.
+// Makes the device of its first tensor the current one for as long as it lives.
 class Stream {
  public:
-  Stream(std::initializer_list<Argument> tensors) : Stream(std::vector<Argument>(tensors)) {}
-  explicit Stream(const std::vector<Argument>& tensors)
-      : device_(tensors.front().tensor.get_device_index()), guard_(device_) {
-    for (const Argument& argument : tensors)
-      check(argument.tensor.is_cuda() && argument.tensor.get_device_index() == device_,
-            argument.name, " is not on cuda:", device_, ", where ", tensors.front().name, " is");
+  Stream(const Tensor& first, const char* name)
+      : first_(name), device_(first.get_device_index()), guard_(device_) {
+    check_here(first, name);
     void* stream;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device_, &stream));
     stream_ = static_cast<cudaStream_t>(stream);
   }
+  Stream(std::initializer_list<Argument> tensors)
+      : Stream(tensors.begin()->tensor, tensors.begin()->name) {
+    for (const Argument& argument : tensors) check_here(argument.tensor, argument.name);
+  }
+
+  // Throws where a tensor lies elsewhere than the first.
+  void check_here(const Tensor& tensor, const char* name) const {
+    check(tensor.is_cuda() && tensor.get_device_index() == device_, name,
+          " is not on cuda:", device_, ", where ", first_, " is");
+  }
+  // `checked_data` of a tensor that lies here.
+  template <typename T>
+  T* data(const Tensor& tensor, const char* name, int64_t dimensions) const {
+    check_here(tensor, name);
+    return checked_data<T>(tensor, name, dimensions);
+  }
   operator cudaStream_t() const { return stream_; }
 
  private:
+  const char* first_;  // its name
   int32_t device_;
   torch::stable::accelerator::DeviceGuard guard_;
   cudaStream_t stream_;

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "cuda/kernels.h"
+#include "cuda/greedy_rows.h"
 #include "cuda/likeliest.cuh"
 #include "rules/argmax.h"
 #include "text/symbol_table.h"

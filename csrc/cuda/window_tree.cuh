@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "cuda/rounds.h"
 #include "cuda/warp.cuh"
-#include "ops/window_rows.h"
 
 namespace molspec::cuda {
 

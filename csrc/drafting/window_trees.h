@@ -1,5 +1,5 @@
 // All trees that a query's windows will make, for who cannot make them as they are needed: one, or
-// of "smart" windows one for every token that they may follow. ops/window_rows.h reads them.
+// of "smart" windows one for every token that they may follow. cuda/rounds.h reads them.
 
 #pragma once
 

@@ -5,6 +5,7 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/refuse.h"
 
@@ -40,9 +41,35 @@ inline void check_alignment(const void* data, const char* name, int64_t bytes) {
         " bytes");
 }
 
-// The data of a contiguous tensor of the given type and number of dimensions.
+// torch's name of the type of entries T.
 template <typename T>
-T* checked_data(const Tensor& tensor, const char* name, ScalarType type, int64_t dimensions) {
+constexpr ScalarType kTypeOf = ScalarType::Undefined;
+template <>
+inline constexpr ScalarType kTypeOf<uint8_t> = ScalarType::Byte;
+template <>
+inline constexpr ScalarType kTypeOf<int32_t> = ScalarType::Int;
+template <>
+inline constexpr ScalarType kTypeOf<int64_t> = ScalarType::Long;
+template <>
+inline constexpr ScalarType kTypeOf<float> = ScalarType::Float;
+template <>
+inline constexpr ScalarType kTypeOf<double> = ScalarType::Double;
+
+// A tensor's shape in an error: "[2, 3]".
+struct Shape {
+  const Tensor& tensor;
+
+  friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+    for (int64_t i = 0; i < shape.tensor.dim(); ++i)
+      out << (i ? ", " : "[") << shape.tensor.size(i);
+    return out << "]";
+  }
+};
+
+// The data of a contiguous tensor of entries T and the given number of dimensions.
+template <typename T>
+T* checked_data(const Tensor& tensor, const char* name, int64_t dimensions) {
+  constexpr ScalarType type = kTypeOf<std::remove_const_t<T>>;
   check(tensor.scalar_type() == type, name, " is of ", type_name(tensor.scalar_type()),
         ": expected ", type_name(type));
   check(tensor.dim() == dimensions, name, " has ", tensor.dim(), " dimensions: expected ",
@@ -54,7 +81,7 @@ T* checked_data(const Tensor& tensor, const char* name, ScalarType type, int64_t
 
 // Memory to work in, and its bytes.
 inline uint8_t* checked_workspace(const Tensor& workspace) {
-  auto* data = checked_data<uint8_t>(workspace, "workspace", ScalarType::Byte, 1);
+  auto* data = checked_data<uint8_t>(workspace, "workspace", 1);
   check_alignment(data, "workspace", kAlignment);
   return data;
 }

@@ -40,9 +40,6 @@ struct DecoderStepProblem {
   float* hidden_states;  // [slot, d_model], or null
 };
 
-// A tensor of nodes int32 [at least 1 node, 4] that an operator writes or reads.
-Node* nodes_check(const Tensor& nodes);
-
 // Types and shapes.
 DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& path_slots, const Tensor& memories,

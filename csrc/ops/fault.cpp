@@ -2,8 +2,10 @@
 
 #include <sstream>
 #include <stdexcept>
+#include <string>
 
 namespace molspec {
+namespace {
 
 std::string describe(const Fault& fault) {
   std::ostringstream text;
@@ -50,6 +52,8 @@ std::string describe(const Fault& fault) {
   }
   return text.str();
 }
+
+}  // namespace
 
 void refuse(const Fault& fault) {
   if (fault.kind != Fault::kNone) throw std::runtime_error(describe(fault));

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 namespace molspec {
 
@@ -28,10 +27,7 @@ struct Fault {
   int64_t expected = 0;  // the most, or the right value
 };
 
-// "node 3 has token id 17: expected 0 to 12"
-std::string describe(const Fault& fault);
-
-// Throws std::runtime_error where there is a fault.
+// Throws std::runtime_error where there is a fault: "node 3 has token id 17: expected 0 to 12".
 void refuse(const Fault& fault);
 
 }  // namespace molspec

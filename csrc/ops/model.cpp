@@ -135,9 +135,8 @@ void read_stack(Reader& reader, const Model& model, int64_t vocab_size, bool cro
 }  // namespace
 
 PackedModel packed_check(const Tensor& weights, const Tensor& table) {
-  const PackedModel packed{
-      checked_data<const uint8_t>(weights, "weights", ScalarType::Byte, 1), weights.numel(),
-      checked_data<const int64_t>(table, "table", ScalarType::Long, 1), table.numel()};
+  const PackedModel packed{checked_data<const uint8_t>(weights, "weights", 1), weights.numel(),
+                           checked_data<const int64_t>(table, "table", 1), table.numel()};
   check_alignment(packed.weights, "weights", kAlignment);
   return packed;
 }

@@ -20,16 +20,13 @@
 
 #pragma once
 
-#include <array>
-#include <string>
-#include <vector>
+#include <cuda_runtime.h>
 
 #include "common/answers.h"
-#include "common/block.h"
 #include "common/limits.h"
-#include "ops/check.h"
+#include "cuda/rounds.h"
 
-namespace molspec {
+namespace molspec::cuda {
 
 // Places by rank: those of the beam, then, where hypotheses finish apart, as many for the best of
 // them. Then, once the query is done, the token ids of either list by rank.
@@ -102,29 +99,84 @@ struct BestTokens {
   int64_t count;     // BeamAnswers::candidate_count()
 };
 
-// Tensors of one concept, as operators take them.
-using Tensors = std::vector<Tensor>;
-inline constexpr std::array kBeamTensors = {"answers", "trees", "used_nodes", "path_slots",
-                                            "plans"};
-inline constexpr std::array kBestTensors = {"best_ids", "best_log_probs"};
-inline constexpr std::array kGuessTensors = {"tables", "texts", "states"};
+// look_ahead: the recurrence of beam search on what is known, and on guesses where it is not, for
+// up to lookahead_steps steps -> what would be live there is planned, as search/beam.h says. Every
+// node that it comes by has a guess state.
+struct LookAheadProblem {
+  BeamRows rows;               // written: trees and plans
+  BestTokens best;             // written: guesses of nodes that are not evaluated
+  GuessTensors guess;          // written: states
+  const double* length_norms;  // [capacity]
+  int32_t lookahead_steps, node_budget;
+  float min_confidence;
+  int32_t bos_id, eos_id;
+};
+void look_ahead(const LookAheadProblem& problem, cudaStream_t stream);
 
-// Throws unless there are as many tensors as names.
-template <size_t kCount>
-void check_count(const Tensors& tensors, const char* name,
-                 const std::array<const char*, kCount>& names) {
-  if (tensors.size() == kCount) return;
-  std::string expected;
-  for (const char* each : names) expected += (expected.empty() ? "" : ", ") + std::string(each);
-  check(false, name, " has ", tensors.size(), " tensors: expected ", expected);
-}
+// stage_beams: the planned nodes of every query -> nodes of the next decoder_step, query by query.
+// What follows is gaps. A query that finds no room, and those after it, wait for a later round.
+// The tree of a query that begins is made: BOS, planned.
+struct StageBeamsProblem {
+  BeamRows rows;  // written: what is counted of a step, first_node, a tree's first node
+  Node* nodes;    // [node_count], written; path_begin is into rows.trees.path_slots
+  int64_t node_count;
+  int32_t bos_id;
+};
+void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream);
 
-// Types and shapes; what they hold is the device's own. `beams` are kBeamTensors, `best`
-// kBestTensors.
-BeamRows beam_rows_check(const Tensors& beams, int64_t beam_size);
-BestTokens best_tokens_check(const Tensors& best, const BeamRows& rows);
-const double* length_norms_check(const Tensor& length_norms, const BeamRows& rows);
-// That a tree has room for the paths of all hypotheses and the reserve.
-void check_room(const BeamRows& rows, int64_t lookahead_steps);
+// rank_tokens: log-probs after every node -> its likeliest tokens, best first, the lower id first
+// among equals, as the row of the node's slot. NaN is passed over; a row that begins with it, or
+// whose greatest is infinite, has no token, as the host's searches find it. Where tokens run out
+// the id is kNoToken.
+struct RankTokensProblem {
+  const Node* nodes;          // [node_count]; gaps are left out
+  const int32_t* path_slots;  // that nodes point into: a path ends with its node's slot
+  const float* log_probs;     // [node_count, vocab_size]
+  int32_t* best_ids;          // [slot, count], written
+  float* best_log_probs;      // [slot, count], written
+  int64_t node_count, vocab_size;
+  int64_t count;  // tokens a node
+};
+void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream);
 
-}  // namespace molspec
+// replay_beams: the likeliest tokens after every node -> the beam, as many steps of beam search
+// further as they are known for, as search/beam.h says. Each step takes the best of the extensions
+// and of what had finished, by score, then the rank of the hypothesis that they extend, then token
+// id. Nodes that no hypothesis has before it or after it are given back; the last tokens that are
+// not evaluated yet are planned. A query is done where no hypothesis goes on, or, where they finish
+// apart, none could be better than the last of a full list.
+struct ReplayBeamsProblem {
+  BeamRows rows;  // written
+  BestTokens best;
+  const double* length_norms;  // [capacity]: scores are log_prob / length_norms[length]
+  int32_t eos_id;
+};
+void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream);
+
+// plan_windows: after the last token of every hypothesis that goes on, the tree that the windows
+// of its query make there -> planned nodes: first the last tokens by rank, then all drafts, tree by
+// tree. A draft that is as long as a hypothesis may be is none: its place in the plan is a gap.
+struct PlanWindowsProblem {
+  BeamRows rows;  // written: trees and plans
+  WindowRows windows;
+  int64_t draft_limit;  // nodes of a tree
+  int32_t bos_id;
+};
+void plan_windows(const PlanWindowsProblem& problem, cudaStream_t stream);
+
+// select_leaves: the likeliest tokens after every node of plan_windows -> the next beam, as
+// search/speculative_beam.cpp says. A draft token is accepted if it is among the beam_size
+// likeliest, the tokens likelier than it have less probability than `nucleus` and the model has
+// numbers for what follows it; of each hypothesis the draft with most accepted tokens is kept, the
+// first of equals. Its leaves are the likeliest tokens at each accepted position but the draft's
+// own, and all of them after the last one. The best leaves of all hypotheses are the next beam.
+struct SelectLeavesProblem {
+  BeamRows rows;  // written
+  BestTokens best;
+  const double* length_norms;  // [capacity]: scores are log_prob / length_norms[length]
+  float nucleus;
+  int32_t eos_id;
+};
+void select_leaves(const SelectLeavesProblem& problem, cudaStream_t stream);
+
+}  // namespace molspec::cuda

@@ -11,10 +11,13 @@
 
 #pragma once
 
-#include "common/answers.h"
-#include "ops/refuse.h"
+#include <cuda_runtime.h>
 
-namespace molspec {
+#include "common/answers.h"
+#include "common/limits.h"
+#include "cuda/rounds.h"
+
+namespace molspec::cuda {
 
 struct GreedyAnswers {
   uint8_t* data;                          // [query, stride]
@@ -57,10 +60,56 @@ struct SlotRows {
   MOLSPEC_ANYWHERE int32_t* row(int64_t query) const { return data + query * count; }
 };
 
-// Types and shapes; what they hold is the device's own.
-GreedyAnswers greedy_answers_check(const Tensor& answers);
-DraftRows draft_rows_check(const Tensor& drafts, const GreedyAnswers& answers);
-SlotRows slot_rows_check(const Tensor& slots, const GreedyAnswers& answers,
-                         const DraftRows& drafts);
+// propose_windows: of the trees that a query's windows make, the one after its last token.
+struct ProposeWindowsProblem {
+  GreedyAnswers answers;
+  DraftRows drafts;  // written: rows of live queries
+  WindowRows windows;
+  int32_t bos_id;
+};
+void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream);
 
-}  // namespace molspec
+// propose_tree: best-first expansion of a guess, as drafting/draft_tree.h says. A query has a guess
+// state for its emitted tokens, then those that the device keeps of nodes and of what may become
+// one. A device expands several paths in a turn: what nobody has expanded after the last turn gets
+// no nodes after it. With a turn a node a tree is the host's.
+struct ProposeTreeProblem {
+  GreedyAnswers answers;
+  DraftRows drafts;    // written: rows of live queries; `limit` is the node budget
+  GuessTensors guess;  // written: heads of texts, and states
+  int32_t max_depth;
+  int32_t max_turns;
+  float min_log_prob;  // of a path that is drafted
+};
+void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream);
+
+// stage_nodes: the last token of every live query and the drafts after it -> nodes of the next
+// decoder_step, query by query, and their paths. What follows is gaps.
+//
+// A draft at whose place no token may follow any more is a gap too. A query that finds no room, and
+// those after it, wait for a later round.
+struct StageNodesProblem {
+  GreedyAnswers answers;  // written: first_node, and what is counted of a step
+  SlotRows slots;
+  DraftRows drafts;
+  Node* nodes;  // [node_count], written
+  int64_t node_count;
+  int32_t* path_slots;  // [node_count, capacity of an answer], written
+  int32_t bos_id;
+};
+void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream);
+
+// verify_nodes: log-probs of the staged nodes -> tokens. From the last token on, the model's argmax
+// (the lowest id among equals) is emitted, for as long as it had been drafted and once more. The
+// slots of what was confirmed become the path's.
+struct VerifyNodesProblem {
+  GreedyAnswers answers;  // written
+  SlotRows slots;         // written
+  DraftRows drafts;
+  const float* log_probs;  // [node, vocab_size]
+  int64_t node_count, vocab_size;
+  int32_t eos_id;
+};
+void verify_nodes(const VerifyNodesProblem& problem, cudaStream_t stream);
+
+}  // namespace molspec::cuda

@@ -1,0 +1,47 @@
+// What rounds of greedy decoding and of beam search have in common: the nodes of a step, and what
+// drafts are made from.
+
+#pragma once
+
+#include "drafting/guess_rows.h"
+#include "ops/decoder_step.h"
+#include "ops/refuse.h"
+
+namespace molspec::cuda {
+
+class Stream;
+
+// The trees that the windows of a query make, for a device to pick from. They depend on the source
+// and at most on the last token (drafting/windows.h), so the host makes them when the query starts:
+// row q holds the number of trees, then for each (last token, first node, nodes), then token ids
+// and parents of all nodes, pairwise. A last token of -1 stands for every one, a parent of -1 is
+// it.
+struct WindowRows {
+  const int32_t* data;  // [query, stride]
+  int64_t stride;
+
+  MOLSPEC_ANYWHERE const int32_t* row(int64_t query) const { return data + query * stride; }
+};
+
+// What a guess reads and remembers on a device, as tensors of rows (drafting/guess_rows.h). The
+// host makes `tables` of the model once and a query's copy text when it starts; the states of paths
+// stay on the device.
+struct GuessTensors {
+  const uint8_t* tables;  // GuessTables
+  uint8_t* texts;         // [query, text_stride], GuessTextRow
+  uint8_t* states;        // [query, state_count, state_stride]
+  int64_t text_stride, state_count, state_stride;
+
+  MOLSPEC_ANYWHERE uint8_t* text(int64_t query) const { return texts + query * text_stride; }
+  MOLSPEC_ANYWHERE uint8_t* state(int64_t query, int64_t index) const {
+    return states + (query * state_count + index) * state_stride;
+  }
+};
+
+// Types and shapes; what they hold is the device's own.
+Node* step_nodes(const Stream& stream, const Tensor& nodes);
+WindowRows window_rows(const Stream& stream, const Tensor& windows, int64_t query_count);
+GuessTensors guess_tensors(const Stream& stream, const Tensor& tables, const Tensor& texts,
+                           const Tensor& states, int64_t query_count, int64_t state_count);
+
+}  // namespace molspec::cuda

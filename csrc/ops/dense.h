@@ -1,0 +1,79 @@
+// The operators of dense batches: for loops without a cache. `*_check` looks at everything but the
+// outputs and the values of tensors; `*_results` makes the outputs where `like` lies, and the
+// problem points to them.
+
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+
+#include "ops/refuse.h"
+
+namespace molspec {
+
+// left_pad: ragged sequences -> one rectangle whose rows end in the same column.
+//
+// A row's position offset is its number of pads: the token in column c has position c - offset.
+struct LeftPadProblem {
+  const int64_t* token_ids;  // all rows, one after the other
+  const int64_t* lengths;    // [row], each at most token_count: no sum of them wraps
+  int64_t token_count, row_count;
+  int64_t pad_id;
+  int64_t width;              // the longest row
+  int64_t* padded_ids;        // [row, width]
+  int64_t* position_offsets;  // [row]
+};
+LeftPadProblem left_pad_check(const Tensor& token_ids, const Tensor& lengths, int64_t pad_id);
+// Once the width is known.
+std::tuple<Tensor, Tensor> left_pad_results(LeftPadProblem& problem, const Tensor& like);
+
+// expand_drafts: every hypothesis with every draft of its query after it.
+//
+// Row h * draft_count + d is hypothesis h followed by draft d. Hypotheses are padded on the left,
+// so drafts start in one column; a draft shorter than the longest is padded on the right.
+struct ExpandDraftsProblem {
+  const int64_t* token_ids;         // [hypothesis, length]
+  const int64_t* position_offsets;  // [hypothesis]
+  const int64_t* query_indices;     // [hypothesis]
+  const int64_t* draft_ids;         // [query, draft, draft_length]
+  int64_t hypothesis_count, length;
+  int64_t query_count, draft_count, draft_length;
+  int64_t* expanded_ids;      // [hypothesis * draft, length + draft_length]
+  int64_t* expanded_offsets;  // [hypothesis * draft]
+  int64_t* expanded_queries;  // [hypothesis * draft]
+};
+ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& position_offsets,
+                                        const Tensor& query_indices, const Tensor& draft_ids);
+std::tuple<Tensor, Tensor, Tensor> expand_drafts_results(ExpandDraftsProblem& problem,
+                                                         const Tensor& like);
+
+// acceptance_length: how many tokens of each draft the model would have written itself.
+struct AcceptanceLengthProblem {
+  const int64_t* draft_ids;      // [row, draft_length]
+  const int64_t* draft_lengths;  // [row]; what lies after is padding
+  const int64_t* predicted_ids;  // [row, draft_length]: the model's token at each draft position
+  int64_t row_count, draft_length;
+  int64_t* accepted;  // [row]: longest prefix where both agree
+};
+AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,
+                                                const Tensor& draft_lengths,
+                                                const Tensor& predicted_ids);
+Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& like);
+
+// select_hypotheses: the best candidates of every query, in the order of rules/candidate.h.
+struct SelectHypothesesProblem {
+  const double* scores;             // [query, candidate]
+  const int64_t* parent_ranks;      // [query, candidate]
+  const int64_t* token_ids;         // [query, candidate]
+  const int64_t* candidate_counts;  // [query]
+  int64_t query_count, candidate_count, beam_size;
+  int64_t* indices;  // [query, beam_size]
+  int64_t* counts;   // [query]
+};
+SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tensor& parent_ranks,
+                                                const Tensor& token_ids,
+                                                const Tensor& candidate_counts, int64_t beam_size);
+std::tuple<Tensor, Tensor> select_hypotheses_results(SelectHypothesesProblem& problem,
+                                                     const Tensor& like);
+
+}  // namespace molspec
