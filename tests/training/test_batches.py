@@ -102,7 +102,7 @@ def test_pairs_that_do_not_fit() -> None:
 def test_spread_takes_pairs_evenly() -> None:
     table = PairTable.pack([([3] * (index + 1), [4]) for index in range(9)])
     spread = table.spread(3)
-    assert [len(spread.source(index)) for index in range(3)] == [1, 5, 9]
+    assert [len(source) for source, _ in spread.pairs()] == [1, 5, 9]
     assert len(table.spread(100)) == 9
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.text import canonicalise
+from molspec.options import PredictOptions
+from molspec.provenance import Identity
+from molspec.results import Prediction, Result
+from molspec.text import Vocabulary, canonicalise
 from molspec.training import prepared
-from molspec.training.distillation import Progress, Teacher, distil
+from molspec.training.distillation import distil
 from molspec.training.prepared import PairTable, Prepared
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
@@ -27,29 +31,39 @@ from tests.training.test_heads import answers
 Captured = pytest.CaptureFixture[str]
 
 
-def test_answers_go_on_where_they_stopped(tmp_path: Path) -> None:
+def test_answers_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = answers()
     described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
     data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**described, "validation": {}})
     total = len(table) + 2
     asked: list[str] = []
 
-    def answer(texts: Iterable[str]) -> Iterator[str | None]:
-        for text in texts:
-            asked.append(text)
-            yield None if text == "N" else text[::-1]
+    @dataclass
+    class Reverse:
+        """Answers with the source's reverse, or not at all."""
 
-    def all_of(texts: Iterator[str | None], count: int, done: int) -> Iterator[str | None]:
-        assert (count, done) == (total, len(asked))
+        identity: Identity
+        vocabulary: Vocabulary
+
+        def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
+            assert options == PredictOptions(canonical_queries=False)
+            for text in texts:
+                asked.append(text)
+                yield Result(text, () if text == "N" else (Prediction(text[::-1], 0.0),))
+
+    def all_of(
+        texts: Iterator[str | None], unit: str, count: int, done: int
+    ) -> Iterator[str | None]:
+        assert (unit, count, done) == ("answers", total, len(asked))
         return texts
 
-    def four(texts: Iterator[str | None], count: int, done: int) -> Iterator[str | None]:
+    def four(texts: Iterator[str | None], *_: object) -> Iterator[str | None]:
         return islice(texts, 4)
 
-    teacher = Teacher("reverse", "1", tiny.VOCABULARY, answer)
-
-    def ask(progress: Progress, teacher: Teacher = teacher) -> Prepared:
-        return distil(data, teacher, tmp_path, 10**6, progress)
+    def ask(counted: Callable[..., Any], **other: Any) -> Prepared:
+        monkeypatch.setattr("molspec.training.distillation.counted", counted)
+        model: Any = Reverse(**{"identity": Identity("1"), "vocabulary": tiny.VOCABULARY, **other})
+        return distil(data, model, "reverse", tmp_path, 10**6)
 
     with pytest.raises(ValueError, match="zip"):
         ask(four)
@@ -57,15 +71,15 @@ def test_answers_go_on_where_they_stopped(tmp_path: Path) -> None:
     found = ask(all_of)
     assert len(asked) == total  # none twice
     assert len(found.train) == len(table) - 1
-    assert found.train.target(0) == table.source(0)[::-1]
+    assert found.train.pairs()[0][1] == table.pairs()[0][0][::-1]
     read = prepared.read(tmp_path)
     assert read.fingerprint == found.fingerprint
     assert read.description["teacher"] == "reverse, 1"
     with pytest.raises(ValueError, match="teacher is '2', but"):
-        ask(all_of, replace(teacher, fingerprint="2"))
+        ask(all_of, identity=Identity("2"))
     other = replace(tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens, "Xx"))
     with pytest.raises(ValueError, match="reverse has another vocabulary than the data"):
-        ask(all_of, replace(teacher, vocabulary=other))
+        ask(all_of, vocabulary=other)
 
 
 def test_the_command_writes_what_train_reads(

@@ -54,8 +54,7 @@ def prepared(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 def texts(table: PairTable, vocabulary: Vocabulary) -> list[tuple[str, str]]:
     return [
-        (vocabulary.decode(table.source(index)), vocabulary.decode(table.target(index)))
-        for index in range(len(table))
+        (vocabulary.decode(source), vocabulary.decode(target)) for source, target in table.pairs()
     ]
 
 

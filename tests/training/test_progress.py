@@ -63,12 +63,12 @@ def test_it_goes_on_wherever_it_was_stopped(
     assert len(whole) == 5
     make, count = module.make_pairs, 0
 
-    def stopping(row: Any, options: Any) -> Any:
+    def stopping(row: Any, **options: Any) -> Any:
         nonlocal count
         count += 1
         if count % 8 == 0:
             raise Stop
-        return make(row, options)
+        return make(row, **options)
 
     monkeypatch.setattr(module, "make_pairs", stopping)
     output, stops = tmp_path / "out", 0

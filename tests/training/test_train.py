@@ -193,10 +193,8 @@ def test_top_1_is_measured_with_the_decoder(data: Path, tmp_path: Path) -> None:
     prepared = read(data)
     validation = prepared.validation.spread(CONFIG.decoded_pairs)
     truth = {
-        prepared.vocabulary.decode(validation.source(index)): prepared.vocabulary.decode(
-            validation.target(index)
-        )
-        for index in range(len(validation))
+        prepared.vocabulary.decode(source): prepared.vocabulary.decode(target)
+        for source, target in validation.pairs()
     }
     calls: list[int] = []
 

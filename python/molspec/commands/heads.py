@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,22 +15,18 @@ from molspec.commands.training import failures, read_model, resumable
 from molspec.console.progress import counted
 from molspec.console.usage import print_out
 from molspec.model.spec import HeadsSpec
-from molspec.training.config import HeadsConfig, SpecDrafterConfig
+from molspec.training.config import DrafterConfig, HeadsConfig, SpecDrafterConfig
 
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
-    from molspec.predictor import Model
-    from molspec.results import Prediction, Result
     from molspec.training.drafters import DrafterTrainer
-    from molspec.training.prepared import PairTable, Prepared
+    from molspec.training.prepared import PairTable
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
 #: Validation queries on which drafters are tried.
 _TRIED = 500
 _TRIED_NODES = 16
-#: Sources whose spellings are decoded at a time.
-_CHUNK = 256
 
 # Arguments that these commands share.
 ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")]
@@ -66,8 +61,15 @@ def distil_command(
     find.
     """
     with failures(), resumable():
+        from molspec.ops import set_num_threads
+        from molspec.predictor import Model
+        from molspec.training import prepared
+        from molspec.training.distillation import distil
+
         _check_apart(model, data, output.glob("*"))
-        made = _distilled(read_model(model), model, data, output, pairs, threads, augmentations)
+        set_num_threads(threads)
+        teacher = Model(read_model(model))
+        made = distil(prepared.read(data), teacher, model, output, pairs, augmentations)
     print_out(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 
@@ -91,11 +93,7 @@ def train_heads_command(
         from molspec.training.heads import HeadsTrainer
 
         config = HeadsConfig(heads=form, **settings)
-
-        def trainer(checkpoint: Checkpoint, answers: PairTable, path: Path) -> HeadsTrainer:
-            return HeadsTrainer(checkpoint, answers, config, path)
-
-        _train(model, data, output, pairs, threads, trainer, on_answers=not config.joint)
+        _train(HeadsTrainer, config, model, data, output, pairs, threads)
 
 
 @with_flags
@@ -116,40 +114,39 @@ def train_drafter_command(
         from molspec.training.masked import SpecDrafterTrainer
 
         config = SpecDrafterConfig(**settings)
-
-        def trainer(checkpoint: Checkpoint, answers: PairTable, path: Path) -> SpecDrafterTrainer:
-            return SpecDrafterTrainer(checkpoint, answers, config, path)
-
-        _train(model, data, output, pairs, threads, trainer)
+        _train(SpecDrafterTrainer, config, model, data, output, pairs, threads)
 
 
 def _train(
+    trainer: Callable[[Checkpoint, PairTable, Any, Path], DrafterTrainer],
+    config: DrafterConfig,
     model: str,
     data: Path,
     output: Path,
     pairs: int,
     threads: int,
-    trainer: Callable[[Checkpoint, PairTable, Path], DrafterTrainer],
-    on_answers: bool = True,
 ) -> None:
-    """Distil, train, write the model with its drafter, and say what that saves.
-
-    on_answers: of the model; else it is trained on the data's targets.
-    """
+    """Distil, train, write the model with its drafter, and say what that saves."""
     import torch
 
     from molspec import checkpoints
+    from molspec.ops import set_num_threads
+    from molspec.predictor import Model
+    from molspec.training import prepared
+    from molspec.training.distillation import distil
 
     places = ("state.pt", "data/*", "model/**/*")
     _check_apart(model, data, chain.from_iterable(map(output.glob, places)))
-    checkpoint = read_model(model)
-    if on_answers:
-        made = _distilled(checkpoint, model, data, output / "data", pairs, threads)
+    checkpoint, made = read_model(model), prepared.read(data)
+    if isinstance(config, HeadsConfig) and config.joint:
+        made.check_vocabulary(checkpoint.vocabulary, model)
+        made = replace(made, train=made.train.spread(pairs))
     else:
-        made = _given(checkpoint, model, data, pairs)
+        set_num_threads(threads)
+        made = distil(made, Model(checkpoint), model, output / "data", pairs)
     torch.set_num_threads(threads)
     output.mkdir(parents=True, exist_ok=True)
-    training = trainer(checkpoint, made.train, output / "state.pt")
+    training = trainer(checkpoint, made.train, config, output / "state.pt")
     for _ in counted(training.run(), "steps", training.config.steps, training.step_count):
         pass
     print_out(training.summary(checkpoint, made.validation))
@@ -169,77 +166,6 @@ def _check_apart(model: str, data: Path, written: Iterable[Path]) -> None:
     from molspec import files, models
 
     files.check_apart({"MODEL": models.locate(model), "--data": data}, written)
-
-
-def _given(checkpoint: Checkpoint, name: str, data: Path, pairs: int) -> Prepared:
-    """Prepared data as they are. Raises ValueError for those of another vocabulary."""
-    from molspec.training import prepared
-
-    made = prepared.read(data)
-    made.check_vocabulary(checkpoint.vocabulary, name)
-    return replace(made, train=made.train.spread(pairs))
-
-
-def _distilled(
-    checkpoint: Checkpoint,
-    name: str,
-    data: Path,
-    output: Path,
-    pairs: int,
-    threads: int,
-    augmentations: int = 1,
-) -> Prepared:
-    from molspec.ops import set_num_threads
-    from molspec.predictor import Model
-    from molspec.training import prepared
-    from molspec.training.distillation import Teacher, distil
-
-    made = prepared.read(data)
-    set_num_threads(threads)
-    in_spellings = f" in {augmentations} spellings" if augmentations > 1 else ""
-    teacher = Teacher(
-        name,
-        checkpoint.fingerprint() + in_spellings,
-        checkpoint.vocabulary,
-        partial(_answers, Model(checkpoint), augmentations),
-    )
-    return distil(
-        *(made, teacher, output, pairs),
-        lambda texts, total, done: counted(texts, "answers", total, done),
-    )
-
-
-def _answers(model: Model, augmentations: int, texts: Iterable[str]) -> Iterator[str | None]:
-    """The best answer to each source, spelt as the model would answer the source as it stands."""
-    from molspec.options import PredictOptions
-
-    as_it_stands = PredictOptions(canonical_queries=False)
-    if augmentations == 1:
-        found = map(_best, model.predict_stream(texts, as_it_stands))
-        yield from (None if best is None else best.smiles for best in found)
-        return
-    texts = iter(texts)
-    while chunk := list(islice(texts, _CHUNK)):
-        spelt = [_best(result) for result in model.predict_stream(chunk, as_it_stands)]
-        voted = [
-            _best(result)
-            for result in model.predict_stream(chunk, PredictOptions(augmentations=augmentations))
-        ]
-        molecules = [None if best is None else best.canonical for best in voted]
-        strange = {
-            place: (chunk[place], molecule)
-            for place, (best, molecule) in enumerate(zip(spelt, molecules, strict=True))
-            if molecule is not None and (best is None or best.canonical != molecule)
-        }
-        likeliest = model.log_probs_stream(strange.values(), canonical_queries=False, aligned=True)
-        for place, result in zip(strange, likeliest, strict=True):
-            spelt[place] = _best(result)
-        for best, molecule in zip(spelt, molecules, strict=True):
-            yield None if best is None or molecule is None else best.smiles
-
-
-def _best(result: Result) -> Prediction | None:
-    return result.predictions[0] if result.predictions else None
 
 
 def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> None:

@@ -157,7 +157,7 @@ def cooldown_command(
 ) -> None:
     """Make a model of a training at a constant rate: a copy is trained with a falling one."""
     with failures():
-        from molspec.training.loop import cool_down
+        from molspec.training.cooldown import cool_down
         from molspec.training.processes import joined
 
         print_logs("molspec.training")

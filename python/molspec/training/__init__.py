@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from molspec.training.config import PrepareOptions, TrainConfig
-    from molspec.training.loop import Outcome, TrainingError, cool_down, train
+    from molspec.training.cooldown import cool_down
+    from molspec.training.loop import Outcome, TrainingError, train
     from molspec.training.preparation import prepare
     from molspec.training.processes import LostProcessError
     from molspec.training.sieve import Judge
@@ -24,7 +25,7 @@ _HOMES = {
     "TrainConfig": "config",
     "TrainingError": "loop",
     "Validation": "validation",
-    "cool_down": "loop",
+    "cool_down": "cooldown",
     "prepare": "preparation",
     "train": "loop",
 }

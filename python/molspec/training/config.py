@@ -190,6 +190,13 @@ class TrainConfig(StepConfig):
         """Describe the model to train."""
         return ModelSpec.from_json({**self.model, **dict.fromkeys(_DATA_FIELDS, vocab_size)})
 
+    def share_used(self, steps: int, seconds: float) -> float:
+        """Share of the budget that so many steps, or seconds, are."""
+        if self.steps is not None:
+            return steps / self.steps
+        assert self.minutes is not None
+        return seconds / (60 * self.minutes)
+
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainConfig:
         """Build the configuration from JSON values; unknown fields are errors."""

@@ -6,31 +6,18 @@ drafter has to guess the model's own answers, not what is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from molspec.console.progress import counted
 from molspec.journal import Journal, Kind
-from molspec.text import Vocabulary
+from molspec.options import PredictOptions
+from molspec.predictor import Model
+from molspec.results import Prediction, Result
 from molspec.training import prepared
 from molspec.training.prepared import PairTable, Prepared
-
-
-@dataclass(frozen=True)
-class Teacher:
-    """A model whose answers are learned."""
-
-    #: How the outcome names it.
-    name: str
-    fingerprint: str
-    vocabulary: Vocabulary
-    #: Sources -> the best answer of each, None where there is none; SMILES, as they come.
-    answer: Callable[[Iterable[str]], Iterator[str | None]]
-
-
-#: Answers to come, how many there are in all and how many are done -> the same answers.
-Progress = Callable[[Iterator[str | None], int, int], Iterator[str | None]]
 
 
 def _text(value: object) -> str | None:
@@ -41,52 +28,80 @@ def _text(value: object) -> str | None:
 
 _ANSWERS: Kind[str | None] = Kind("answers", _text, _text)
 _JOURNAL = "answers.jsonl"
+#: Sources whose spellings are decoded at a time.
+_CHUNK = 256
 
 
 def distil(
-    data: Prepared, teacher: Teacher, folder: Path, pairs: int, progress: Progress
+    data: Prepared, model: Model, name: str, folder: Path, pairs: int, augmentations: int = 1
 ) -> Prepared:
-    """Write to `folder` the data with the teacher's answers as targets, at most `pairs` of them.
+    """Write to `folder` the data with the model's answers as targets, at most `pairs` of them.
 
+    `name` is what the outcome calls the model; it answers each source in `augmentations` spellings.
     What is done is kept in a journal there: a killed one goes on. Validation pairs are the
-    teacher's answers too. Data that are this teacher's answers already are written as they are.
+    model's answers too. Data that are this model's answers already are written as they are.
     Raises ValueError where the vocabularies differ or where the folder's journal is of another
     model or of other data.
     """
-    data.check_vocabulary(teacher.vocabulary, teacher.name)
-    tables = data.train.spread(pairs), data.validation
+    data.check_vocabulary(model.vocabulary, name)
+    in_spellings = f" in {augmentations} spellings" if augmentations > 1 else ""
+    teacher = model.identity.weights + in_spellings
     folder.mkdir(parents=True, exist_ok=True)
-    if data.description.get("teacher", "").endswith(teacher.fingerprint):
-        made = Prepared(data.vocabulary, *tables, data.description)
-        prepared.write(made, folder)
-        return made
-    sources = [[ids for ids, _ in table.pairs()] for table in tables]
-    flat = [ids for rows in sources for ids in rows]
-    settings = {"teacher": teacher.fingerprint, "data": data.fingerprint, "pairs": pairs}
-    journal = Journal(folder / _JOURNAL, settings, _ANSWERS)
-    answers = list(journal.records())
-    rest = teacher.answer(data.vocabulary.decode(ids) for ids in flat[len(answers) :])
-    with journal.appending() as append:
-        for text in progress(rest, len(flat), len(answers)):
-            append(text)
-            answers.append(text)
-    cut = len(sources[0])
-    train, validation = (
-        PairTable.pack(_encoded(data.vocabulary, rows, texts))
-        for rows, texts in zip(sources, (answers[:cut], answers[cut:]), strict=True)
-    )
-    description: dict[str, Any] = {"teacher": f"{teacher.name}, {teacher.fingerprint}"}
-    for split, table in zip(prepared.SPLITS, (train, validation), strict=True):
-        tokens = sum(len(source) + len(target) for source, target in table.pairs())
-        description[split] = {**data.description[split], "pairs": len(table), "tokens": tokens}
-    made = Prepared(data.vocabulary, train, validation, {**data.description, **description})
+    made = Prepared(data.vocabulary, data.train.spread(pairs), data.validation, data.description)
+    if not data.description.get("teacher", "").endswith(teacher):
+        settings = {"teacher": teacher, "data": data.fingerprint, "pairs": pairs}
+        journal = Journal(folder / _JOURNAL, settings, _ANSWERS)
+        sources = [ids for table in (made.train, made.validation) for ids, _ in table.pairs()]
+        found = list(journal.records())
+        rest = (data.vocabulary.decode(ids) for ids in sources[len(found) :])
+        answers = counted(_answers(model, augmentations, rest), "answers", len(sources), len(found))
+        found += journal.record(answers)
+        made = _answered(made, found, f"{name}, {teacher}")
     prepared.write(made, folder)
     return made
 
 
-def _encoded(
-    vocabulary: Vocabulary, sources: Sequence[list[int]], answers: Sequence[str | None]
-) -> Iterator[tuple[list[int], list[int]]]:
-    for source, text in zip(sources, answers, strict=True):
-        if text is not None:
-            yield source, vocabulary.encode(text)
+def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Prepared:
+    """The data with answers as targets; without the pairs that have none."""
+    rest = iter(answers)
+    description: dict[str, Any] = {**data.description, "teacher": teacher}
+    tables = []
+    for split, table in zip(prepared.SPLITS, (data.train, data.validation), strict=True):
+        learned = PairTable.pack(
+            (source, data.vocabulary.encode(text))
+            for (source, _), text in zip(table.pairs(), islice(rest, len(table)), strict=True)
+            if text is not None
+        )
+        tokens = len(learned.source_ids) + len(learned.target_ids)
+        description[split] = {**data.description[split], "pairs": len(learned), "tokens": tokens}
+        tables.append(learned)
+    train, validation = tables
+    return Prepared(data.vocabulary, train, validation, description)
+
+
+def _answers(model: Model, augmentations: int, texts: Iterable[str]) -> Iterator[str | None]:
+    """The best answer to each source, spelt as the model would answer the source as it stands."""
+    as_it_stands = PredictOptions(canonical_queries=False)
+    if augmentations == 1:
+        found = map(_best, model.predict_stream(texts, as_it_stands))
+        yield from (None if best is None else best.smiles for best in found)
+        return
+    texts = iter(texts)
+    while chunk := list(islice(texts, _CHUNK)):
+        spelt = [_best(result) for result in model.predict_stream(chunk, as_it_stands)]
+        voted = model.predict_stream(chunk, PredictOptions(augmentations=augmentations))
+        molecules = [None if best is None else best.canonical for best in map(_best, voted)]
+        strange = {
+            place: (chunk[place], molecule)
+            for place, (best, molecule) in enumerate(zip(spelt, molecules, strict=True))
+            if molecule is not None and (best is None or best.canonical != molecule)
+        }
+        likeliest = model.log_probs_stream(strange.values(), canonical_queries=False, aligned=True)
+        for place, result in zip(strange, likeliest, strict=True):
+            spelt[place] = _best(result)
+        for best, molecule in zip(spelt, molecules, strict=True):
+            yield None if best is None or molecule is None else best.smiles
+
+
+def _best(result: Result) -> Prediction | None:
+    return result.predictions[0] if result.predictions else None

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
-from molspec.task import Task
 from molspec.training.config import PrepareOptions
 from molspec.training.reactions import Reaction, Row
 from molspec.training.rooting import (
-    Molecule,
     Pair,
     UnfitReactionError,
     product_to_reactants,
@@ -23,42 +21,30 @@ _VARIANTS = {"retro": 20, "product": 1}
 
 
 @dataclass(frozen=True)
-class PairOptions:
-    """What `make_pairs` needs to know; see PrepareOptions."""
-
-    task: Task
-    variant_count: int
-    validation_share: float
-    seed: int
-
-    @classmethod
-    def of(cls, options: PrepareOptions, validation_share: float) -> PairOptions:
-        """Those that `options` say; validation pairs are not always a share of a file's rows."""
-        count = options.variants or _VARIANTS[options.task]
-        return cls(options.task, count, validation_share, options.seed)
-
-
-@dataclass(frozen=True)
 class Made:
     """What became of a row: pairs, canonical one first, or the reason why there are none."""
 
     row: Row
     split: str
     product: str = ""
-    pairs: tuple[Pair, ...] = ()
+    pairs: Sequence[Pair] = ()
     reason: str | None = None
+    #: More about the reason, of this row alone.
+    detail: str = ""
 
 
-def make_pairs(row: Row, options: PairOptions) -> Made:
+def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Made:
     """Make the pairs of a row, as many as `options` ask for; a validation reaction has one.
 
-    The outcome depends on the row and the options alone.
+    `validation_share` is that of the row's file: 1 for validation files, 0 for files beside them.
+    The outcome depends on the arguments alone.
     """
     try:
         reaction = Reaction.parse(row.reaction)
         product = ".".join(sorted(molecule.smiles for molecule in reaction.products))
-        split = "validation" if _share_of(product) < options.validation_share else "train"
-        variant_count = options.variant_count if split == "train" else 1
+        split = "validation" if _share_of(product) < validation_share else "train"
+        variants = options.variants or _VARIANTS[options.task]
+        variant_count = variants if split == "train" else 1
         random = Random(f"{options.seed} {row.file} {row.number}")
         if options.task == "retro":
             pairs = _retro_pairs(reaction, variant_count, random)
@@ -66,9 +52,9 @@ def make_pairs(row: Row, options: PairOptions) -> Made:
             before = reaction.reactants + reaction.agents
             pairs = reactants_to_product(before, reaction.products, variant_count, random)
     except UnfitReactionError as error:
-        split = "validation" if options.validation_share == 1.0 else "train"
+        split = "validation" if validation_share == 1.0 else "train"
         return Made(row, split, reason=str(error))
-    return Made(row, split, product, tuple(pairs))
+    return Made(row, split, product, pairs)
 
 
 def _share_of(product: str) -> float:
@@ -78,15 +64,10 @@ def _share_of(product: str) -> float:
 
 
 def _retro_pairs(reaction: Reaction, variant_count: int, random: Random) -> list[Pair]:
+    """Pairs whose reactants are those that give an atom to the product; all where no map tells."""
     if len(reaction.products) > 1:
         raise UnfitReactionError("several products")
     product = reaction.products[0]
-    reactants = _contributors(reaction.reactants, product)
-    return product_to_reactants(product, reactants, variant_count, random)
-
-
-def _contributors(reactants: Sequence[Molecule], product: Molecule) -> Sequence[Molecule]:
-    """Keep the molecules that give an atom to the product; all where no map tells."""
     numbers = {number for number in product.map_numbers if number}
-    giving = [molecule for molecule in reactants if numbers.intersection(molecule.map_numbers)]
-    return giving or reactants
+    giving = [each for each in reaction.reactants if numbers.intersection(each.map_numbers)]
+    return product_to_reactants(product, giving or reaction.reactants, variant_count, random)

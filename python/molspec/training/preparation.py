@@ -24,11 +24,11 @@ from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
-from molspec.training.pairs import Made, PairOptions, make_pairs
+from molspec.training.pairs import Made, make_pairs
 from molspec.training.prepared import SPLITS, PairTable, Prepared
 from molspec.training.progress import Progress, check_output
 from molspec.training.reactions import Row, read_rows
-from molspec.training.sieve import Judge, Rejection, Sieve
+from molspec.training.sieve import Judge, Sieve
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
 #: Rows that a process takes at a time.
@@ -84,8 +84,10 @@ def prepare(
     settings = {**_settings(options), **names}
     if _is_done(output, settings):
         return folder_format.read(output)
+    # What may make other pairs of the same reactions.
+    versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
     judged_by = {"judge": None if judge is None else judge.name}
-    progress = Progress(output, {**_versions(), **settings, **judged_by})
+    progress = Progress(output, {**versions, **settings, **judged_by})
     excluded = _products(progress, exclude, options)
     made = Sieve(options.max_tokens, excluded)
     for name, group, words, share in (
@@ -124,11 +126,6 @@ def _is_done(output: Path, settings: dict[str, Any]) -> bool:
     return True
 
 
-def _versions() -> dict[str, str]:
-    """Of what may make other pairs of the same reactions."""
-    return {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
-
-
 def _products(
     progress: Progress, files: Sequence[str | Path], options: PrepareOptions
 ) -> frozenset[str]:
@@ -149,7 +146,7 @@ def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]
 
 
 def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float) -> Iterator[Made]:
-    make = partial(make_pairs, options=PairOptions.of(options, validation_share))
+    make = partial(make_pairs, options=options, validation_share=validation_share)
     if options.workers == 1:
         yield from map(make, rows)
         return
@@ -226,7 +223,7 @@ def _why(split: str, made: Sieve, validation: Sequence[str | Path], options: Pre
     return f"rejected {words}" if words else "the files have no rows"
 
 
-def _write(prepared: Prepared, rejected: Sequence[Rejection], progress: Progress) -> None:
+def _write(prepared: Prepared, rejected: Sequence[Made], progress: Progress) -> None:
     """Write all of it or nothing: a folder without prepared.json is none."""
     done = progress.folder / "done"
     with naming(done):
@@ -236,7 +233,7 @@ def _write(prepared: Prepared, rejected: Sequence[Rejection], progress: Progress
             stream.write("split\tfile\trow\treason\treaction\n")
             for item in rejected:
                 reaction = " ".join(item.row.reaction.split())
-                reason = f"{item.reason}: {item.detail}" if item.detail else item.reason
+                reason = ": ".join(filter(None, (item.reason, item.detail)))
                 cells = (item.split, item.row.file, str(item.row.number), reason, reaction)
                 stream.write("\t".join(map(inert_cell, cells)) + "\n")
     progress.commit(folder_format.LAST)

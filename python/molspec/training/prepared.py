@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -32,6 +31,7 @@ SPLITS = ("train", "validation")
 _DESCRIBING = ("prepared.json", "vocabulary.json")
 #: A folder that has it has the others.
 LAST = _DESCRIBING[0]
+_Ids: TypeAlias = Sequence[int] | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class PairTable:
         return len(self.source_lengths)
 
     @classmethod
-    def pack(cls, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> PairTable:
+    def pack(cls, pairs: Iterable[tuple[_Ids, _Ids]]) -> PairTable:
         """Pack pairs of (source ids, target ids)."""
         sources, targets = zip(*pairs, strict=True) if (pairs := list(pairs)) else ((), ())
         return cls(*_flatten(sources), *_flatten(targets))
@@ -64,36 +64,34 @@ class PairTable:
     def spread(self, count: int) -> PairTable:
         """At most `count` of the pairs, evenly spread over the table."""
         chosen = np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int)
-        return PairTable.pack([(self.source(index), self.target(index)) for index in chosen])
+        return PairTable.pack(self._rows(chosen))
 
     def pairs(self) -> list[tuple[list[int], list[int]]]:
         """All pairs of (source ids, target ids)."""
-        sources = _rows(self.source_ids, self.source_lengths)
-        return list(zip(sources, _rows(self.target_ids, self.target_lengths), strict=True))
+        return [(source.tolist(), target.tolist()) for source, target in self._rows()]
 
-    def source(self, index: int) -> list[int]:
-        """Source ids of a pair."""
-        return _slice(self.source_ids, self.source_lengths, index)
+    def as_bytes(self) -> Iterator[tuple[bytes, bytes]]:
+        """All pairs of (source ids, target ids), as what a set holds."""
+        return ((source.tobytes(), target.tobytes()) for source, target in self._rows())
 
-    def target(self, index: int) -> list[int]:
-        """Target ids of a pair."""
-        return _slice(self.target_ids, self.target_lengths, index)
+    def _rows(
+        self, chosen: slice | np.ndarray = slice(None)
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The pairs at some places of the table, all of them by default."""
+        sources = _cut(self.source_ids.numpy(), self.source_lengths.numpy(), chosen)
+        targets = _cut(self.target_ids.numpy(), self.target_lengths.numpy(), chosen)
+        return zip(sources, targets, strict=True)
 
 
-def _flatten(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+def _cut(ids: np.ndarray, lengths: np.ndarray, chosen: slice | np.ndarray) -> Iterator[np.ndarray]:
+    ends = lengths.cumsum(dtype=np.int64)[chosen]
+    return (ids[end - length : end] for end, length in zip(ends, lengths[chosen], strict=True))
+
+
+def _flatten(rows: Sequence[_Ids]) -> tuple[Tensor, Tensor]:
     lengths = np.array([len(row) for row in rows], dtype=np.int32)
     ids = np.fromiter((index for row in rows for index in row), np.int16, int(lengths.sum()))
     return torch.from_numpy(ids), torch.from_numpy(lengths)
-
-
-def _rows(ids: Tensor, lengths: Tensor) -> Iterator[list[int]]:
-    return (row.tolist() for row in ids.split(lengths.tolist()))
-
-
-def _slice(ids: Tensor, lengths: Tensor, index: int) -> list[int]:
-    begin = int(lengths[:index].sum())
-    row: list[int] = ids[begin : begin + int(lengths[index])].tolist()
-    return row
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +163,7 @@ def read_together(folders: Sequence[str | Path]) -> Prepared:
     first, *others = parts = [read(folder) for folder in folders]
     if not others:
         return first
-    held_out = set(_pair_keys(first.validation))
+    held_out = set(first.validation.as_bytes())
     for folder, part in zip(folders[1:], others, strict=True):
         for name, own, expected in (
             ("task", part.description["task"], first.description["task"]),
@@ -173,7 +171,7 @@ def read_together(folders: Sequence[str | Path]) -> Prepared:
         ):
             if own != expected:
                 raise ValueError(f"{folder}: its {name} is not that of {folders[0]}")
-        if count := sum(key in held_out for key in _pair_keys(part.train)):
+        if count := sum(key in held_out for key in part.train.as_bytes()):
             raise ValueError(
                 f"{folder}: {count} of its training pairs are validation pairs of {folders[0]}: "
                 "prepare it with the same validation files"
@@ -181,17 +179,6 @@ def read_together(folders: Sequence[str | Path]) -> Prepared:
     train = PairTable.join([part.train for part in parts])
     description = _description_together([part.description for part in parts])
     return Prepared(first.vocabulary, train, first.validation, description)
-
-
-def _pair_keys(table: PairTable) -> Iterator[tuple[bytes, bytes]]:
-    sources = _cut(table.source_ids, table.source_lengths)
-    return zip(sources, _cut(table.target_ids, table.target_lengths), strict=True)
-
-
-def _cut(ids: Tensor, lengths: Tensor) -> Iterator[bytes]:
-    packed = ids.numpy().tobytes()
-    ends = (lengths.long().cumsum(0) * ids.element_size()).tolist()
-    return (packed[begin:end] for begin, end in pairwise([0, *ends]))
 
 
 def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

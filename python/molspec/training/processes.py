@@ -116,10 +116,10 @@ class Processes:
     def lead_first(self) -> Iterator[None]:
         """Let the lead through the body before the others: what is wrong is said once."""
         if not self.is_lead:
-            self._meet()
+            self.from_lead(lambda: None)
         yield
         if self.is_lead:
-            self._meet()
+            self.from_lead(lambda: None)
 
     def from_lead(self, compute: Callable[[], T]) -> T:
         """Give every process what the lead computes."""
@@ -162,11 +162,6 @@ class Processes:
         if self.count > 1:
             drawn = np.random.SeedSequence((seed, step_count, self.rank)).generate_state(1)
             torch.manual_seed(int(drawn[0]))
-
-    def _meet(self) -> None:
-        if self.count > 1:
-            with self._among_others():
-                dist.barrier(self.decisions)
 
     @contextmanager
     def _among_others(self) -> Iterator[None]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from molspec.journal import Journal, Kind
+from molspec.streams import beside
 from molspec.training.pairs import Made
 from molspec.training.reactions import Row
 
 _Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
-#: Records are JSON values; who reads them knows the items that they are of.
-_RECORDS: Kind[Any] = Kind("a preparation", lambda value: value, lambda value: value)
+
+def _record(value: Any) -> tuple[Any, Any]:
+    key, result = value
+    return key, result
+
+
+#: What tells an item from others, and the result of it: JSON values.
+_RECORDS: Kind[tuple[Any, Any]] = Kind("a preparation", _record, list)
 
 
 def check_output(output: Path) -> None:
@@ -32,27 +36,23 @@ class Progress:
     """A file for each stage, in the folder `unfinished` of `output`, until all is done.
 
     settings: what decides the results, as JSON values.
-
-    Raises ValueError where `output` is there and is no preparation that was begun.
     """
 
     def __init__(self, output: Path, settings: Mapping[str, Any]) -> None:
         self.output = output
         self.folder = output / "unfinished"
         self._settings = settings
-        check_output(output)
 
     def stage(
         self,
         name: str,
         items: Iterable[_Item],
-        work: Callable[[Iterator[_Item]], Iterable[_Result]],
-        read: Callable[[_Item, Any], _Result | None],
-        written: Callable[[_Result], Any],
-    ) -> Iterator[_Result]:
-        """Results of `work`, one an item, in their order: those that are recorded, then the rest.
+        work: Callable[[Iterator[_Item]], Iterable[Any]],
+        key: Callable[[_Item], Any],
+    ) -> Iterator[tuple[_Item, Any]]:
+        """Give each item with its result, a JSON value: the recorded ones, then those of `work`.
 
-        `read` gives a recorded result, None where it is one of another item.
+        `key` gives what tells an item from others, as JSON values.
 
         Raises ValueError where the records are of other settings or items, OSError where they
         cannot be read or written.
@@ -61,27 +61,31 @@ class Progress:
         path = self.folder / f"{name}.jsonl"
         journal = Journal(path, self._settings, _RECORDS)
         rest = iter(items)
-        for number, value in enumerate(journal.records(), start=2):
-            result = None
-            for item in islice(rest, 1):
-                with suppress(ValueError, TypeError):  # of a line that is something else
-                    result = read(item, value)
-            if result is None:
+        for number, (found, result) in enumerate(journal.records(), start=2):
+            item = next(rest, None)
+            if item is None or found != key(item):
                 raise ValueError(
                     f"output is {self.output}: it was begun with other reactions ({path}, line "
                     f"{number}): take another folder to begin anew"
                 )
-            yield result
+            yield item, result
         with journal.appending() as append:
-            for result in work(rest):
-                append(written(result))
-                yield result
+            for item, result in beside(rest, work):
+                append((key(item), result))
+                yield item, result
 
     def make(
         self, name: str, rows: Iterable[Row], work: Callable[[Iterator[Row]], Iterable[Made]]
     ) -> Iterator[Made]:
         """A stage that makes pairs of rows."""
-        return self.stage(name, rows, work, _read_made, _written_made)
+
+        def outcomes(rows: Iterator[Row]) -> Iterator[list[Any]]:
+            for made in work(rows):
+                yield [made.split, made.product, made.pairs, made.reason]
+
+        found = self.stage(name, rows, outcomes, lambda row: [*vars(row).values()])
+        for row, (split, product, pairs, reason) in found:
+            yield Made(row, split, product, [(source, target) for source, target in pairs], reason)
 
     def discard(self) -> None:
         """Forget it, with the output where nothing else is in it."""
@@ -95,15 +99,3 @@ class Progress:
         for file in sorted(done.iterdir(), key=lambda file: (file.name == last, file.name)):
             file.replace(self.output / file.name)
         self.discard()
-
-
-def _read_made(row: Row, value: list[Any]) -> Made | None:
-    found, split, product, pairs, reason = value
-    if Row(*found) != row:
-        return None
-    return Made(row, split, product, tuple((source, target) for source, target in pairs), reason)
-
-
-def _written_made(made: Made) -> list[Any]:
-    row = [made.row.file, made.row.number, made.row.reaction]
-    return [row, made.split, made.product, made.pairs, made.reason]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, tee
+from itertools import chain
 from typing import Any
 
 from tqdm import tqdm
@@ -14,7 +14,6 @@ from molspec.text import TokenizationError, tokenize
 from molspec.training.pairs import Made
 from molspec.training.prepared import SPLITS
 from molspec.training.progress import Progress
-from molspec.training.reactions import Row
 
 #: Shares of the reactions, in per cent, whose nats are reported.
 _JUDGED = (10, 25, 50, 75, 90)
@@ -32,22 +31,6 @@ class Judge:
     name: str
     log_probs: Callable[[Iterable[tuple[str, str]]], Iterable[float | None]]
 
-    def judge(self, rows: Iterator[Made]) -> Iterator[tuple[Made, float | None]]:
-        """Rows with the log_prob of their canonical pair."""
-        scored, own = tee(rows)
-        log_probs = self.log_probs(row.pairs[0] for row in scored)
-        return zip(own, log_probs, strict=True)
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """A row that has no pair, and why."""
-
-    split: str
-    row: Row
-    reason: str
-    detail: str = ""
-
 
 @dataclass
 class Sieve:
@@ -56,7 +39,7 @@ class Sieve:
     max_tokens: int
     excluded: frozenset[str]
     kept: dict[str, list[Made]] = field(default_factory=lambda: {split: [] for split in SPLITS})
-    rejected: list[Rejection] = field(default_factory=list)
+    rejected: list[Made] = field(default_factory=list)
     _validation_products: set[str] = field(default_factory=set)
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -75,7 +58,11 @@ class Sieve:
     def ask(self, judge: Judge, max_nats: float, progress: Progress) -> dict[str, Any]:
         """Keep the training reactions that are probable enough to the judge; say what it found."""
         rows, self.kept["train"] = self.kept["train"], []
-        judged = progress.stage("judged", rows, judge.judge, _read_judged, _written_judged)
+
+        def score(rows: Iterator[Made]) -> Iterable[float | None]:
+            return judge.log_probs(row.pairs[0] for row in rows)
+
+        judged = progress.stage("judged", rows, score, lambda row: list(row.pairs[0]))
         nats: list[float] = []
         for row, log_prob in tqdm(judged, "judge", len(rows), unit=" reactions", disable=None):
             nats.append(math.inf if log_prob is None else -log_prob)
@@ -85,6 +72,8 @@ class Sieve:
                 self.reject(row, f"more than {max_nats:g} nats to the judge")
             else:
                 self.kept["train"].append(row)
+        if len(nats) != len(rows):
+            raise ValueError(f"judge gave {len(nats)} log_probs: expected {len(rows)}")
         nats.sort()
         shares = {f"{percent} %": nats[len(nats) * percent // 100] for percent in _JUDGED if nats}
         readable = {share: round(value, 2) for share, value in shares.items() if value < math.inf}
@@ -92,7 +81,7 @@ class Sieve:
 
     def reject(self, made: Made, reason: str, detail: str = "") -> None:
         """List a row that has no pair."""
-        self.rejected.append(Rejection(made.split, made.row, reason, detail))
+        self.rejected.append(Made(made.row, made.split, reason=reason, detail=detail))
 
     def _reason(self, made: Made) -> str | None:
         if made.product in self.excluded:
@@ -106,13 +95,3 @@ class Sieve:
         except TokenizationError:
             return "no atomwise tokens"
         return f"more than {self.max_tokens} tokens" if longest > self.max_tokens else None
-
-
-def _read_judged(made: Made, value: list[Any]) -> tuple[Made, float | None] | None:
-    source, target, log_prob = value
-    return (made, log_prob) if (source, target) == made.pairs[0] else None
-
-
-def _written_judged(judged: tuple[Made, float | None]) -> list[Any]:
-    made, log_prob = judged
-    return [*made.pairs[0], log_prob]

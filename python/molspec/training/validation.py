@@ -47,10 +47,9 @@ class Validator:
         decode: Decode | None = None,
     ) -> None:
         chosen = table.spread(config.validation_pairs)
-        decoded = table.spread(config.decoded_pairs)
         self._decoded = [
-            (vocabulary.decode(decoded.source(index)), vocabulary.decode(decoded.target(index)))
-            for index in range(len(decoded))
+            (vocabulary.decode(source), vocabulary.decode(target))
+            for source, target in table.spread(config.decoded_pairs).pairs()
         ]
         self._batches = Batches(chosen, spec, vocabulary, config.batch_tokens, device)
         self._epoch = self._batches.epoch(0, 0)
