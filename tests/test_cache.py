@@ -49,12 +49,18 @@ def test_answers_are_the_models_own(asked: Model) -> None:
 def test_settings_and_models_have_answers_of_their_own(asked: Model) -> None:
     cache = AnswerCache()
     for other in (asked, model(2), model(dtype="bfloat16")):
-        for options in (OPTIONS, replace(OPTIONS, n_best=2), replace(OPTIONS, augmentations=2)):
+        for changes in (
+            {},
+            {"n_best": 2},
+            {"augmentations": 2},
+            {"augmentations": 2, "augment_below": 0.5},
+        ):
+            options = replace(OPTIONS, **changes)
             (found,) = cache.predict(other, ["CCO"], options)
             assert [found] == list(other.predict_stream(["CCO"], options))
-    assert (cache.misses, cache.hits) == (9, 0)
+    assert (cache.misses, cache.hits) == (12, 0)
     cache.predict(asked, ["CCO"], replace(OPTIONS, batch_size=7))
-    assert (cache.misses, cache.hits) == (9, 1)
+    assert (cache.misses, cache.hits) == (12, 1)
 
 
 def test_a_text_is_a_query_of_its_own_where_the_model_is_asked_in_it(asked: Model) -> None:

@@ -27,6 +27,9 @@ OPTIONS = (
     PredictOptions(n_best=2, finished="separate", length_penalty=0.5, max_length=MAX_LENGTH),
     PredictOptions(n_best=2, beam="sbs", drafter=WindowDrafts(4, 4), max_length=MAX_LENGTH),
     PredictOptions(n_best=2, augmentations=2, canonical_queries=True, max_length=9),
+    PredictOptions(
+        n_best=2, augmentations=3, augment_below=0.05, canonical_queries=True, max_length=9
+    ),
     PredictOptions(n_best=3, merge_duplicates=True, max_length=9),
 )
 #: Asked for the log-prob of this.

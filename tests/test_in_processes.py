@@ -21,7 +21,14 @@ def model() -> Model:
     return molspec.load("product", dtype="int8")
 
 
-@pytest.mark.parametrize("options", [PredictOptions(), PredictOptions(3, augmentations=2)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        PredictOptions(),
+        PredictOptions(3, augmentations=2),
+        PredictOptions(3, augmentations=3, augment_below=0.5),
+    ],
+)
 def test_answers_are_those_of_one_process(model: Model, options: PredictOptions) -> None:
     counts = [Statistics(), Statistics()]
     alone = list(model.predict_stream(QUERIES, options, counts[0]))

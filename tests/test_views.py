@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from molspec import Decoder, PredictOptions
 from molspec.predictor import Model
-from molspec.results import Prediction, merge_duplicates
+from molspec.results import Prediction, Result, merge_duplicates
 from molspec.text import Vocabulary, canonicalise, other_spellings
 from tests import tiny
 
+#: Of the tiny model's first answers some are likelier, some are not, some are with more spellings.
+BELOW = 0.1
 QUERIES = ("CC(=O)Oc1ccc2c(c1)CCN2", "CCO", "C1CC1", "N", "junk", "CCOCCOCCOC")
 
 
@@ -49,6 +53,96 @@ def test_one_view_merges_nothing(model: Model) -> None:
     assert [result.predictions for result in merged] == [
         merge_duplicates([result.predictions])[:3] if result.predictions else () for result in plain
     ]
+
+
+def adaptive(model: Model, query: str, views: int, below: float, **options: Any) -> Result:
+    """The list of the fewest spellings whose first answer is so probable; of all where none is."""
+    for count in range(1, views + 1):
+        (found,) = model.predict([query], augmentations=count, merge_duplicates=True, **options)
+        if found.predictions and math.exp(found.predictions[0].log_prob) >= below:
+            break
+    return found
+
+
+def test_spellings_are_added_while_the_first_answer_is_improbable(model: Model) -> None:
+    options = {"n_best": 4, "max_length": 20}
+    found = model.predict(QUERIES, augmentations=4, augment_below=BELOW, **options)
+    nodes = 0
+    for query, result in zip(QUERIES, found, strict=True):
+        expected = adaptive(model, query, 4, BELOW, **options)
+        assert result == expected
+        assert (result.statistics.nodes, result.statistics.decoder_calls) == (
+            expected.statistics.nodes,
+            expected.statistics.decoder_calls,
+        )
+        nodes += expected.statistics.nodes
+    assert found.statistics.nodes == nodes
+    most = model.predict(QUERIES, augmentations=4, **options).statistics
+    least = model.predict(QUERIES, **options).statistics
+    assert least.queries < found.statistics.queries < most.queries
+
+
+def test_bounds_of_adaptive_spellings(model: Model) -> None:
+    options = {"n_best": 3, "max_length": 20}
+    every = model.predict(QUERIES, augmentations=4, **options)
+    unsure = model.predict(QUERIES, augmentations=4, augment_below=1, **options)
+    assert unsure == every
+    assert unsure.statistics.nodes == every.statistics.nodes
+    one = model.predict(QUERIES, merge_duplicates=True, **options)
+    sure = model.predict(QUERIES, augmentations=4, augment_below=1e-300, **options)
+    assert sure == one
+    assert sure.statistics.nodes == one.statistics.nodes
+
+
+def test_a_wider_beam_begins_with_the_canonical_spelling() -> None:
+    model = Model(replace(tiny.checkpoint(8), canonical_queries=True))
+    given = {"n_best": 3, "max_length": 12, "drop_invalid": True, "drop_unchanged": True}
+    wide = model.predict(QUERIES, augmentations=3, augment_below=BELOW, max_beam_factor=8, **given)
+    factors, views = set(), set()
+    for query, result in zip(QUERIES, wide, strict=True):
+        if result.error:
+            continue
+        nodes = 0
+        for factor in (1, 2, 4, 8):
+            options = {**given, "n_best": 3 * factor, "max_beam_factor": 1}
+            spelt = adaptive(model, query, 3, BELOW, **options)
+            nodes += spelt.statistics.nodes
+            if len(spelt.predictions) >= 3:
+                break
+        assert result.predictions == spelt.predictions[:3]
+        assert result.statistics.nodes == nodes
+        factors.add(factor)
+        (one,) = model.predict([query], merge_duplicates=True, **options)
+        views.add(spelt.statistics.nodes > one.statistics.nodes)
+    assert len(factors) > 1
+    assert views == {False, True}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_adaptive_spellings_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
+    options = PredictOptions(3, max_length=20, augmentations=4, augment_below=BELOW)
+    queries = QUERIES * 3
+    expected = [next(model.predict_stream([query], options)) for query in queries]
+    decoder = Decoder(model, batch_size)
+    tickets = [decoder.submit(query, options) for query in reversed(queries)][::-1]
+    answers = dict(decoder.finish())
+    assert [answers[ticket] for ticket in tickets] == expected
+    assert list(model.predict_stream(queries, replace(options, batch_size=batch_size))) == expected
+
+
+def test_adaptive_spellings_can_be_cancelled(model: Model) -> None:
+    """At any step: of the first spelling, of a later one, between them."""
+    options = PredictOptions(3, max_length=20, augmentations=3, augment_below=1)
+    (expected,) = model.predict_stream(["CCO"], options)
+    for steps in range(1, 100):
+        decoder = Decoder(model, 1)
+        first, second = (decoder.submit("CCO", options) for _ in range(2))
+        if any(decoder.step() for _ in range(steps)):
+            break
+        decoder.cancel(first)
+        assert dict(decoder.finish()) == {second: expected}
+        assert not decoder._rows
+    assert steps > 10
 
 
 def test_views_that_cannot_be_read_are_not_asked() -> None:
@@ -91,5 +185,10 @@ def test_wrong_use_is_refused(model: Model) -> None:
         model.predict(["C"], augmentations=0)
     with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
         model.predict(["C"], augmentations=2, canonical_queries=False)
+    for below in (0, 1.5, -0.1, math.nan, "0.5", True):
+        with pytest.raises(ValueError, match=r"augment_below is .*: expected a number above 0, at"):
+            model.predict(["C"], augmentations=2, augment_below=below)
+    with pytest.raises(ValueError, match=r"augment_below is 0\.5: expected augmentations above 1"):
+        model.predict(["C"], augment_below=0.5)
     with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
         tiny.model().predict(["C"], augmentations=2)

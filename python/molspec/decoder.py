@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -149,17 +151,15 @@ class _Plan:
         return self._strategies[factor]
 
 
-class _QueryRequest(Request[Result]):
-    """A query to be answered by predictions, with what decoding it took."""
+class _TextRequest(Request[Result]):
+    """A query in text, with what decoding it took."""
 
-    def __init__(self, query: str, plan: _Plan) -> None:
-        super().__init__(plan.strategy())
+    def __init__(self, query: str, plan: _Plan, strategy: Strategy) -> None:
+        super().__init__(strategy)
         self._query = query
         self._plan = plan
         self._began = 0.0
         self._spent: list[Decoded] = []
-        #: How many times as wide the beam is as the options say.
-        self._factor = 1
 
     def read(self) -> Sequence[Source]:
         """The query as the model reads it. Raises ValueError where it cannot."""
@@ -167,7 +167,7 @@ class _QueryRequest(Request[Result]):
         return self._sources(self._plan.model.reader, bool(self._plan.options.canonical_queries))
 
     def answer(self, found: Sequence[Decoded]) -> Result | None:
-        """The result; None where a wider beam is to be tried."""
+        """The result; None where another spelling or a wider beam is to be decoded."""
         self._spent += found
         error = next((decoded.error for decoded in found if decoded.error), None)
         predictions = () if error else self._predictions(found)
@@ -183,9 +183,13 @@ class _QueryRequest(Request[Result]):
             self._query, error=str(error) if clear else f"{type(error).__name__}: {error}"
         )
 
+    @abstractmethod
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
         """What is decoded for the query. Raises ValueError where it cannot be read."""
-        return reader.views(self._query, canonical, self._plan.options.augmentations)
+
+    @abstractmethod
+    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
+        """What was found, in text; None where more is to be decoded."""
 
     def _lists(self, found: Sequence[Decoded]) -> list[list[Prediction]]:
         return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]
@@ -199,9 +203,40 @@ class _QueryRequest(Request[Result]):
             tolerated=found.tolerated,
         )
 
+
+class _QueryRequest(_TextRequest):
+    """A query to be answered by predictions."""
+
+    def __init__(self, query: str, plan: _Plan) -> None:
+        super().__init__(query, plan, plan.strategy())
+        #: How many times as wide the beam is as the options say.
+        self._factor = 1
+        #: Spellings of the query, and the lists of those that this beam has decoded.
+        self._views: Sequence[Source] = ()
+        self._decoded: list[list[Prediction]] = []
+
+    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
+        self._views = reader.views(self._query, canonical, self._plan.options.augmentations)
+        return self._first_views()
+
+    def _first_views(self) -> Sequence[Source]:
+        return self._views if self._plan.options.augment_below is None else self._views[:1]
+
     def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        """What was found, in text; None where a wider beam is to be tried."""
-        options, lists = self._plan.options, self._lists(found)
+        options = self._plan.options
+        self._decoded += self._lists(found)
+        predictions = self._listed(self._decoded)
+        if len(self._decoded) < len(self._views) and self._is_unsure(predictions):
+            self.sources = [self._views[len(self._decoded)]]
+            return None
+        if options.drops and len(predictions) < options.n_best and self._widened():
+            self.sources, self._decoded = self._first_views(), []
+            return None
+        return predictions[: options.answer_count]
+
+    def _listed(self, lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
+        """The answers of all lists, less those that are dropped."""
+        options = self._plan.options
         if options.merge_duplicates and options.samples is not None:
             predictions = count_duplicates(lists[0])
         elif options.merge_duplicates or options.augmentations > 1:
@@ -212,9 +247,12 @@ class _QueryRequest(Request[Result]):
             predictions = tuple(each for each in predictions if each.is_valid)
         if options.drop_unchanged:
             predictions = without_unchanged(predictions, self._query)
-        if options.drops and len(predictions) < options.n_best and self._widened():
-            return None
-        return predictions[: options.answer_count]
+        return predictions
+
+    def _is_unsure(self, predictions: Sequence[Prediction]) -> bool:
+        """Whether the next spelling is to be decoded."""
+        below = self._plan.options.augment_below
+        return below is not None and (not predictions or math.exp(predictions[0].log_prob) < below)
 
     def _widened(self) -> bool:
         """Take a beam twice as wide, unless that is wider than the options allow."""
@@ -226,12 +264,11 @@ class _QueryRequest(Request[Result]):
         return True
 
 
-class _TargetRequest(_QueryRequest):
+class _TargetRequest(_TextRequest):
     """A query whose target is given: how probable the model finds it."""
 
     def __init__(self, query: str, plan: _Plan, target: str, aligned: bool) -> None:
-        super().__init__(query, plan)
-        self.strategy = _FORCED
+        super().__init__(query, plan, _FORCED)
         self._target = target
         self._aligned = aligned
 

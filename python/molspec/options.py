@@ -160,6 +160,16 @@ class PredictOptions:
         group=ANSWERS,
         most=1000,
     )
+    augment_below: float | None = setting(
+        None,
+        "Decode the next spelling only while the first answer's probability is below this.",
+        more="The canonical spelling comes first, `augmentations` are the most. A query whose list "
+        "is sure costs one spelling: most of the accuracy of all of them, for about half the "
+        "nodes.",
+        group=ANSWERS,
+        above=0,
+        most=1,
+    )
     drop_invalid: bool = setting(
         False, "Drop answers that are not a molecule or are unfinished.", group=ANSWERS
     )
@@ -254,6 +264,10 @@ class PredictOptions:
         if self.length_penalty and (self.merge_duplicates or self.augmentations > 1):
             raise ValueError(
                 f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
+            )
+        if self.augment_below is not None and self.augmentations == 1:
+            raise ValueError(
+                f"augment_below is {self.augment_below}: expected augmentations above 1 with it"
             )
         self._check_sampling()
         self._check_verification()

@@ -60,6 +60,7 @@ def test_a_failed_query_leaves_the_others_and_status_1(
         ),
         ("--drafter tree --node-budget 9", {"drafter": "tree", "node_budget": 9}),
         ("--augmentations 3 --merge-duplicates", {"augmentations": 3, "merge_duplicates": True}),
+        ("--augmentations 3 --augment-below 0.6", {"augmentations": 3, "augment_below": 0.6}),
         (
             "-n 3 --beam-size 4 --beam exact --length-penalty 0.5 --finished separate",
             {

@@ -25,7 +25,9 @@ def queries(draw: Draw) -> None:
         "max_length": 1 + draw.below(12),
     }
     if model.canonical_queries:
-        options["augmentations"] = 1 + draw.below(2)
+        options["augmentations"] = 1 + draw.below(3)
+        if options["augmentations"] > 1:
+            options["augment_below"] = draw.choice((None, 0.01, 0.5))
     texts = draw.some(3, lambda: draw.text(20))
     together = model.predict(texts, batch_size=1 + draw.below(4), **options)
     assert len(together) == len(texts)

@@ -43,6 +43,7 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
         {"n_best": 2, "beam": "sbs"},
         {"n_best": 3, "merge_duplicates": True},
         {"canonical_queries": True, "augmentations": 2},
+        {"canonical_queries": True, "augmentations": 3, "augment_below": 0.1, "n_best": 2},
         {"n_best": 3, "drop_invalid": True, "drop_unchanged": True, "max_beam_factor": 2},
         {"samples": 5, "temperature": 0.8, "top_k": 9, "top_p": 0.9, "seed": 2**64 - 1},
         {"samples": 6, "merge_duplicates": True, "drafter": "none", "temperature": 0.1},
@@ -113,6 +114,7 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
             "augmentations is 5: expected at most 4",
         ),
         ({"augmentations": 2}, "augmentations", "expected 1 where queries are decoded"),
+        ({"augment_below": 0.5}, "augment_below", "expected augmentations above 1 with it"),
         ({"max_length": 9999}, "max_length", "max_length is 9999: expected at most"),
         (
             {"drafter": "wind"},

@@ -41,7 +41,10 @@ class Request(ABC, Generic[AnswerT]):
 
     @abstractmethod
     def answer(self, found: Sequence[Decoded]) -> AnswerT | None:
-        """The answer, of what was found for each source; None for another try, by `strategy`."""
+        """The answer, of what was found for each source.
+
+        None where `sources` are to be decoded by `strategy`: both may have been changed.
+        """
 
     @abstractmethod
     def fail(self, error: Exception) -> AnswerT:

@@ -32,7 +32,8 @@ def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
     around = ("batch_size", "max_length", "merge_duplicates")
     yield f"search       {_named(settings, search)}"
     yield f"             {_named(settings, around)}"
-    yield f"queried      {_named(settings, ('canonical_queries', 'augmentations'))}"
+    spelt = ("canonical_queries", "augmentations", "augment_below")
+    yield f"queried      {_named(settings, spelt)}"
     yield f"drafter      {kind}{': ' if drafter else ''}{_named(drafter, tuple(drafter))}"
     yield f"queries      {summary.queries}; {summary.failed} failed; " + (
         f"{summary.excluded} with a target that is no molecule, not counted for accuracy"

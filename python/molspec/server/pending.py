@@ -42,18 +42,16 @@ class PendingRequest:
 
     @property
     def rows(self) -> int:
-        """Rows of the batch that a query takes, one a view."""
-        return 1 if self.targets is not None else self.options.augmentations
+        """Rows of the batch that a query takes, one for each view that is decoded at once."""
+        one_at_once = self.targets is not None or self.options.augment_below is not None
+        return 1 if one_at_once else self.options.augmentations
 
     @property
     def hypotheses(self) -> int:
-        """Hypotheses that a query keeps, in all its views, or samples that it draws."""
-        options = self.options
-        return (
-            1
-            if self.targets is not None
-            else options.augmentations * (options.samples or options.width)
-        )
+        """Hypotheses that a query keeps, in all its rows, or samples that it draws."""
+        if self.targets is not None:
+            return 1
+        return self.rows * (self.options.samples or self.options.width)
 
     def target(self, index: int) -> str | None:
         """The target of a query whose log-probability is requested."""
