@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import Protocol
 
@@ -211,26 +212,31 @@ class _QueryRequest(_TextRequest):
         super().__init__(query, plan, plan.strategy())
         #: How many times as wide the beam is as the options say.
         self._factor = 1
-        #: Spellings of the query, and the lists of those that this beam has decoded.
-        self._views: Sequence[Source] = ()
+        #: What each beam decodes at first, and the lists of the spellings that this one decoded.
+        self._first_views: Sequence[Source] = ()
         self._decoded: list[list[Prediction]] = []
 
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        self._views = reader.views(self._query, canonical, self._plan.options.augmentations)
-        return self._first_views()
+        options = self._plan.options
+        count = options.augmentations if options.augment_below is None else 1
+        self._first_views = reader.views(self._query, canonical, count)
+        return self._first_views
 
-    def _first_views(self) -> Sequence[Source]:
-        return self._views if self._plan.options.augment_below is None else self._views[:1]
+    @cached_property
+    def _views(self) -> Sequence[Source]:
+        """All spellings. RDKit takes a millisecond for them, so a sure query goes without."""
+        reader, options = self._plan.model.reader, self._plan.options
+        return reader.views(self._query, bool(options.canonical_queries), options.augmentations)
 
     def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
         options = self._plan.options
         self._decoded += self._lists(found)
         predictions = self._listed(self._decoded)
-        if len(self._decoded) < len(self._views) and self._is_unsure(predictions):
+        if self._is_unsure(predictions) and len(self._decoded) < len(self._views):
             self.sources = [self._views[len(self._decoded)]]
             return None
         if options.drops and len(predictions) < options.n_best and self._widened():
-            self.sources, self._decoded = self._first_views(), []
+            self.sources, self._decoded = self._first_views, []
             return None
         return predictions[: options.answer_count]
 

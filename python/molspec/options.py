@@ -163,9 +163,9 @@ class PredictOptions:
     augment_below: float | None = setting(
         None,
         "Decode the next spelling only while the first answer's probability is below this.",
-        more="The canonical spelling comes first, `augmentations` are the most. A query whose list "
-        "is sure costs one spelling: most of the accuracy of all of them, for about half the "
-        "nodes.",
+        more="The canonical spelling comes first, and `augmentations` is the maximum. The "
+        "probability is that of the merged list so far. Queries whose first answer is probable "
+        "cost one spelling.",
         group=ANSWERS,
         above=0,
         most=1,
