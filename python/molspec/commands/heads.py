@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,6 @@ from molspec.training.config import DrafterConfig, HeadsConfig, SpecDrafterConfi
 if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.training.drafters import DrafterTrainer
-    from molspec.training.prepared import PairTable
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
@@ -118,7 +117,7 @@ def train_drafter_command(
 
 
 def _train(
-    trainer: Callable[[Checkpoint, PairTable, Any, Path], DrafterTrainer],
+    trainer: type[DrafterTrainer],
     config: DrafterConfig,
     model: str,
     data: Path,

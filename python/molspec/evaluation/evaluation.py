@@ -96,16 +96,8 @@ class Evaluation:
             queries = (row.query for row in rows)
             return model.predict_stream(queries, self.settings.options, processes=processes)
 
-        return self._judge(beside(self._rows, results))
-
-    def _judge(self, answered: Iterator[tuple[Pair, Result]]) -> Iterator[Record]:
-        if self._log is None:
-            yield from self._records(answered)
-            return
-        with self._log.appending() as append:
-            for record in self._records(answered):
-                append(record)
-                yield record
+        records = self._records(beside(self._rows, results))
+        return records if self._log is None else self._log.record(records)
 
     def _records(self, answered: Iterator[tuple[Pair, Result]]) -> Iterator[Record]:
         began = perf_counter()

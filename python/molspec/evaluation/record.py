@@ -52,13 +52,8 @@ class Record:
             pair.group,
             canonicalise(pair.target),
             tuple(
-                Answer(
-                    prediction.smiles,
-                    prediction.canonical,
-                    prediction.log_prob,
-                    prediction.finished,
-                )
-                for prediction in result.predictions
+                Answer(found.smiles, found.canonical, found.log_prob, found.finished)
+                for found in result.predictions
             ),
             result.error,
             result.statistics,

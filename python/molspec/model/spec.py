@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from math import prod
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-from molspec.fields import check_fields, setting
+from molspec.fields import check_fields, choices, hints, setting
 
 Norm = Literal["post", "pre"]
 NormKind = Literal["layer", "rms"]
 Positions = Literal["sinusoidal", "learned", "relative"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 HeadKind = Literal["low-rank", "blockwise"]
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "int | None": (int, type(None)),
-    "bool": (bool,),
-    "float": (int, float),
-}
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "norm": get_args(Norm),
-    "norm_kind": get_args(NormKind),
-    "positions": get_args(Positions),
-    "activation": get_args(Activation),
-}
+#: Names and shapes of weights.
+_Shapes: TypeAlias = Iterator[tuple[str, tuple[int, ...]]]
 
 #: The most of each count, and of any other, that the engine has. They bound too what a damaged file
 #: can ask for: all sizes but this one are those of weights, which a file has or has not.
@@ -105,16 +94,16 @@ class ModelSpec:
     def __post_init__(self) -> None:
         for field in fields(self):
             value: Any = getattr(self, field.name)
-            fits = isinstance(value, _TYPES.get(str(field.type), (str,)))
-            if not fits or (field.type != "bool" and isinstance(value, bool)):
+            hint = hints(ModelSpec)[field.name]
+            known = choices(hint)
+            kinds = (str,) if known else (float, int) if hint is float else get_args(hint) or hint
+            if not isinstance(value, kinds) or (hint is not bool and isinstance(value, bool)):
                 raise ValueError(f"{field.name} is {value!r}: expected {field.type}")
             most = _MOST.get(field.name, _MOST_OF_ALL)
             if field.type == "int" and not 1 <= value <= most:
                 raise ValueError(f"{field.name} is {value}: expected 1 to {most}")
-            if field.name in _CHOICES and value not in _CHOICES[field.name]:
-                raise ValueError(
-                    f"{field.name} is {value!r}: expected one of {', '.join(_CHOICES[field.name])}"
-                )
+            if known and value not in known:
+                raise ValueError(f"{field.name} is {value!r}: expected one of {', '.join(known)}")
         self._check_attention()
         if not 0 < self.norm_eps <= 1:
             raise ValueError(f"norm_eps is {self.norm_eps}: expected more than 0, at most 1")
@@ -123,7 +112,6 @@ class ModelSpec:
                 f"shared_embedding needs one vocabulary size, got source_vocab_size "
                 f"{self.source_vocab_size} and target_vocab_size {self.target_vocab_size}"
             )
-
         if self.start_id is not None and not 0 <= self.start_id < self.target_vocab_size:
             raise ValueError(
                 f"start_id is {self.start_id}: expected a target id, "
@@ -194,7 +182,7 @@ class ModelSpec:
         """Name and shape of every weight, in molspec's own names. Linear weights are [out, in]."""
         return dict(self._weight_shapes())
 
-    def _weight_shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _weight_shapes(self) -> _Shapes:
         d = self.d_model
         yield "source_embedding", (self.source_vocab_size, d)
         if not self.shared_embedding:
@@ -219,9 +207,7 @@ class ModelSpec:
         if self.output_bias:
             yield "output.bias", (self.target_vocab_size,)
 
-    def _layer(
-        self, layer: str, attentions: tuple[str, ...]
-    ) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _layer(self, layer: str, attentions: tuple[str, ...]) -> _Shapes:
         d, width = self.d_model, self.head_count * self.head_dim
         for attention in attentions:
             for part in ("query", "key", "value"):
@@ -233,14 +219,12 @@ class ModelSpec:
         yield from self._linear(f"{layer}.feed_forward.outer", d, self.feed_forward)
         yield from self._norm(f"{layer}.feed_forward_norm")
 
-    def _linear(
-        self, name: str, out_size: int, in_size: int
-    ) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _linear(self, name: str, out_size: int, in_size: int) -> _Shapes:
         yield f"{name}.weight", (out_size, in_size)
         if self.biases:
             yield f"{name}.bias", (out_size,)
 
-    def _norm(self, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _norm(self, name: str) -> _Shapes:
         yield f"{name}.weight", (self.d_model,)
         if self.biases and self.norm_kind == "layer":
             yield f"{name}.bias", (self.d_model,)

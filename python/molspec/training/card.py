@@ -28,32 +28,28 @@ def write_card(
     `data` is the description of prepared data, `start` the fingerprint of the weights that the
     training began with.
     """
-    given, wanted = _TASKS[data["task"]]
+    read, written = _TASKS[data["task"]]
     million = sum(map(prod, spec.weight_shapes().values())) / 1e6
+    train, judge = data["train"], data.get("judge")
+    files = ", ".join(data["validation_files"]) or "a share of the same products"
     top_1 = "not measured" if best.top_1 is None else f"{100 * best.top_1:.1f} %"
-    judge = data.get("judge")
-    judged = (
-        ""
-        if judge is None
-        else f"| Judge | {judge['name']}: kept {judge['kept']} of \
-{judge['reactions']} reactions |\n"
-    )
-    began = "" if start is None else f"| Began with | the weights {start[:8]} of another model |\n"
-    validation = ", ".join(data["validation_files"]) or "a share of the same products"
-    return f"""# {name}
-
-| | |
-|---|---|
-| Input | {given} |
-| Output | {wanted} |
-| Size | {million:.1f} million parameters: {spec.encoder_layers} encoder and {spec.decoder_layers} \
-decoder layers, width {spec.d_model}, {spec.head_count} heads, feed-forward {spec.feed_forward} |
-| Data | {", ".join(data["files"])}: {data["train"]["reactions"]} reactions, \
-{data["train"]["pairs"]} pairs |
-{judged}{began}| Validation | {validation}: {data["validation"]["reactions"]} reactions |
-| Budget | {numbers["minutes"]:.1f} minutes, {numbers["step"]:.0f} steps, \
-{numbers["tokens"] / 1e6:.1f} million tokens |
-| Token accuracy | {100 * best.token_accuracy:.2f} %, validation |
-| Whole targets, true tokens given | {100 * best.sequence_accuracy:.1f} %, validation |
-| Top-1, decoded | {top_1}, validation |
-"""
+    rows = {
+        "Input": read,
+        "Output": written,
+        "Size": f"{million:.1f} million parameters: {spec.encoder_layers} encoder and "
+        f"{spec.decoder_layers} decoder layers, width {spec.d_model}, {spec.head_count} heads, "
+        f"feed-forward {spec.feed_forward}",
+        "Data": f"{', '.join(data['files'])}: {train['reactions']} reactions, "
+        f"{train['pairs']} pairs",
+        "Judge": judge
+        and f"{judge['name']}: kept {judge['kept']} of {judge['reactions']} reactions",
+        "Began with": start and f"the weights {start[:8]} of another model",
+        "Validation": f"{files}: {data['validation']['reactions']} reactions",
+        "Budget": f"{numbers['minutes']:.1f} minutes, {numbers['step']:.0f} steps, "
+        f"{numbers['tokens'] / 1e6:.1f} million tokens",
+        "Token accuracy": f"{100 * best.token_accuracy:.2f} %, validation",
+        "Whole targets, true tokens given": f"{100 * best.sequence_accuracy:.1f} %, validation",
+        "Top-1, decoded": f"{top_1}, validation",
+    }
+    table = "".join(f"| {heading} | {text} |\n" for heading, text in rows.items() if text)
+    return f"# {name}\n\n| | |\n|---|---|\n{table}"

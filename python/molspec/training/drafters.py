@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,27 +34,28 @@ class DrafterTrainer(Trainer):
 
     #: Of the drafters that the trained one makes.
     names: ClassVar[tuple[str, ...]]
+    config: DrafterConfig
 
     def __init__(
-        self,
-        module: nn.Module,
-        optimizers: Sequence[Optimizer],
-        checkpoint: Checkpoint,
-        answers: PairTable,
-        config: DrafterConfig,
-        path: Path,
+        self, checkpoint: Checkpoint, answers: PairTable, config: DrafterConfig, path: Path
     ) -> None:
+        torch.manual_seed(config.seed)
+        self.config, self._path = config, path
+        module, optimizers = self._begin(checkpoint)
         device = torch.device("cpu")
         batches = Batches(
             answers, checkpoint.spec, checkpoint.vocabulary, config.batch_tokens, device
         )
         super().__init__(module, optimizers, batches, config, device, Processes())
-        self.config, self._path = config, path
         self._identity = {"config": asdict(config), "model": checkpoint.fingerprint(False)}
         #: The part of tokens that is guessed right, by place, averaged over the last steps.
         self.accuracy = torch.zeros(())
         if path.exists():
             self.restore(read_state(path))
+
+    @abstractmethod
+    def _begin(self, checkpoint: Checkpoint) -> tuple[nn.Module, list[Optimizer]]:
+        """Make what is trained, with random numbers that the seed decides, and its optimisers."""
 
     @abstractmethod
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:

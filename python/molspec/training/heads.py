@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.heads import HeadsWeights, new_heads
@@ -16,7 +16,6 @@ from molspec.model.transformer import Transformer
 from molspec.training.config import HeadsConfig
 from molspec.training.drafters import DrafterTrainer
 from molspec.training.optimizers import SHARE
-from molspec.training.prepared import PairTable
 
 #: The next head counts so much less: what lies far is drafted only where all before is right.
 _DECAY = 0.9
@@ -35,11 +34,10 @@ class HeadsTrainer(DrafterTrainer):
 
     names = ("heads", "tree+heads")
 
-    def __init__(
-        self, checkpoint: Checkpoint, answers: PairTable, config: HeadsConfig, path: Path
-    ) -> None:
-        torch.manual_seed(config.seed)
-        self._joint = config.joint
+    config: HeadsConfig
+
+    def _begin(self, checkpoint: Checkpoint) -> tuple[nn.Module, list[Optimizer]]:
+        config = self.config
         weights = {name: weight.float() for name, weight in checkpoint.weights.items()}
         self.model = Transformer(checkpoint.spec, 0.0, checkpoint.vocabulary.pad_id).eval()
         self.model.load_state_dict(weights)
@@ -51,18 +49,13 @@ class HeadsTrainer(DrafterTrainer):
         if config.joint:
             module = nn.ModuleDict({"heads": self.heads, "model": self.model})
             groups.append({"params": self.model.parameters(), SHARE: _MODELS_SHARE})
-        optimizer = torch.optim.AdamW(
-            groups,
-            lr=config.learning_rate,
-            betas=_BETAS,
-            weight_decay=config.weight_decay,
-        )
-        super().__init__(module, [optimizer], checkpoint, answers, config, path)
+        settings: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
+        return module, [torch.optim.AdamW(groups, betas=_BETAS, **settings)]
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint:
         """The model with the heads as they are now; trained along, without other drafters."""
         heads = HeadsWeights(self.heads.spec, self.heads.state_dict())
-        if not self._joint:
+        if not self.config.joint:
             return replace(checkpoint, heads=heads)
         card = _CARD.format(fingerprint=checkpoint.fingerprint(with_drafters=False)[:8])
         made = replace(
@@ -72,12 +65,12 @@ class HeadsTrainer(DrafterTrainer):
 
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Nats a token, the heads weighted; and each head's share of right guesses."""
-        with torch.set_grad_enabled(self._joint):
+        with torch.set_grad_enabled(self.config.joint):
             padding = source_ids == self.model.pad_id
             memory = self.model.encode(source_ids, padding)
             hidden = self.model.hidden_states(target_ids[:, :-1], memory, padding)
         loss, hits = self._heads_loss(hidden, target_ids)
-        if self._joint:
+        if self.config.joint:
             logits = self.model.logits(hidden).transpose(1, 2)
             loss = loss + F.cross_entropy(logits, target_ids[:, 1:], ignore_index=self.model.pad_id)
         return loss, hits

@@ -141,10 +141,9 @@ class _Training:
         batches = Batches(data.train, *shared, config.batch_tokens, self._device)
         self._trainer = ModelTrainer(model, batches, config, self._device, processes)
         self._validate = Validator(data.validation, *shared, config, self._device, decode)
-        #: What `_restore` reads: the best validation, how many came since, whether it has ended.
+        #: The best validation, and how many came since.
         self._best: Validation | None = None
         self._worse_count = 0
-        self._finished = False
         #: Of torch on the CPU: sums depend on their number. None before they are chosen.
         self._threads: int | None = None
         #: The clock, and where it stood when a line or a row said last how far it is.
@@ -154,7 +153,7 @@ class _Training:
         """Train until the budget is used up or nothing improves."""
         stored = self._processes.from_lead(self._open)
         self._restore(stored)
-        if not self._finished:
+        if not self._is_finished:
             if self._trainer.step_count:
                 self._report(f"{self._folder.path}: resumed at {self._place()}")
             self._trainer.warm_up()
@@ -210,11 +209,13 @@ class _Training:
         self._logged = self._numbers()
         signalled = False
         with noted_signals(self._processes.count) as received, self._bar() as bar:
-            while not (self._finished or signalled):
+            while not (self._is_finished or signalled):
                 loss, learning_rate = self._trainer.step(self._progress())
                 self._look_at_clock(began)
-                used_up = self._progress() >= 1.0
-                judged = used_up or self._trainer.step_count % self._config.validate_every == 0
+                judged = (
+                    self._progress() >= 1.0
+                    or self._trainer.step_count % self._config.validate_every == 0
+                )
                 if self._processes.is_lead:
                     losses.append(loss)
                     if judged or self._trainer.step_count % _LOG_STEPS == 0:
@@ -223,13 +224,12 @@ class _Training:
                 if judged:
                     self._judge()
                     self._look_at_clock(began)
-                    self._finished = used_up or self._is_stale()
                 signalled = bool(received)
                 if judged or signalled or self._seconds - saved >= 60 * self._config.save_minutes:
                     if self._processes.is_lead:
                         self._save()
                     saved = self._seconds
-        if signalled and not self._finished:
+        if signalled and not self._is_finished:
             name = signal.Signals(received[0]).name
             self._report(f"{name}: stopped at {self._place()}; the same command resumes there")
             signal.raise_signal(received[0])
@@ -240,6 +240,11 @@ class _Training:
 
     def _progress(self) -> float:
         return self._config.share_used(self._trainer.step_count, self._seconds)
+
+    @property
+    def _is_finished(self) -> bool:
+        patience = self._config.patience
+        return self._progress() >= 1.0 or (patience is not None and self._worse_count >= patience)
 
     def _numbers(self) -> dict[str, float]:
         trainer = self._trainer
@@ -294,9 +299,6 @@ class _Training:
             if better:
                 self._folder.write_model(averaged, self._numbers(), validation)
 
-    def _is_stale(self) -> bool:
-        return self._config.patience is not None and self._worse_count >= self._config.patience
-
     def _save(self) -> None:
         self._folder.save(
             {
@@ -316,4 +318,3 @@ class _Training:
         self._worse_count = stored["worse_count"]
         self._threads = stored.get("threads")
         self._reported = self._seconds
-        self._finished = self._progress() >= 1.0 or self._is_stale()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
@@ -27,12 +27,7 @@ _LEAST_SHARE = 0.05
 _TRIED = 200
 
 
-def layout_of(config: SpecDrafterConfig) -> Lay:
-    """The layout that a drafter is trained on."""
-    return published if config.published else causal
-
-
-def drafter_spec(spec: ModelSpec, config: SpecDrafterConfig) -> ModelSpec:
+def _drafter_spec(spec: ModelSpec, config: SpecDrafterConfig) -> ModelSpec:
     """The model's form with other sizes; absolute positions, for MASKs stand anywhere in a row."""
     form = replace(
         spec,
@@ -48,41 +43,39 @@ class SpecDrafterTrainer(DrafterTrainer):
 
     names = ("spec", "tree+spec")
 
-    def __init__(
-        self, checkpoint: Checkpoint, answers: PairTable, config: SpecDrafterConfig, path: Path
-    ) -> None:
-        torch.manual_seed(config.seed)
-        spec = drafter_spec(checkpoint.spec, config)
+    config: SpecDrafterConfig
+
+    def _begin(self, checkpoint: Checkpoint) -> tuple[nn.Module, list[Optimizer]]:
+        config = self.config
+        #: The layout of a decoder's input on which it is trained.
+        self._lay = published if config.published else causal
+        spec = _drafter_spec(checkpoint.spec, config)
         self.model = Transformer(spec, 0.0, checkpoint.vocabulary.pad_id)
         self.model.load_state_dict(_fitting(checkpoint, spec), strict=False)
-        self._masked = config
-        made = optimizers(self.model, config)
-        super().__init__(self.model, made, checkpoint, answers, config, path)
+        return self.model, optimizers(self.model, config)
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
         """The model with the drafter, in half precision; None of the published form."""
-        if self._masked.published:
+        if self.config.published:
             return None
         weights = {name: weight.half() for name, weight in self.model.state_dict().items()}
-        made = SpecDrafterWeights(self._masked.k, self.model.spec, weights)
+        made = SpecDrafterWeights(self.config.k, self.model.spec, weights)
         return replace(checkpoint, spec_drafter=made)
 
     def summary(self, checkpoint: Checkpoint, validation: PairTable) -> str:
         """How well it guesses: of validation answers, how many tokens an iteration confirms."""
-        config = self._masked
-        tokens, iterations = accepted(
-            self.model, layout_of(config), checkpoint, validation.spread(_TRIED), config.k
-        )
+        tried = validation.spread(_TRIED)
+        tokens, iterations = accepted(self.model, self._lay, checkpoint, tried, self.config.k)
         return (
             f"{super().summary(checkpoint, validation)}\n"
             f"tokens of validation answers that an iteration confirms: {tokens / iterations:.2f}"
         )
 
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        config, pad_id = self._masked, self.model.pad_id
+        config, pad_id = self.config, self.model.pad_id
         chance = torch.Generator().manual_seed(config.seed * 1_000_003 + self.step_count)
         prefixes = _prefixes((target_ids != pad_id).sum(1), config.prefixes, chance)
-        layout = layout_of(config)(target_ids, prefixes, config.k, pad_id)
+        layout = self._lay(target_ids, prefixes, config.k, pad_id)
         with autocast(target_ids.device, config.precision):
             padding = source_ids == pad_id
             memory = self.model.encode(source_ids, padding)

@@ -81,7 +81,8 @@ def prepare(
         "validation_files": [Path(file).name for file in validation],
         "excluded_files": [Path(file).name for file in exclude],
     }
-    settings = {**_settings(options), **names}
+    decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
+    settings = {"task": options.task, "options": decisive, **names}
     if _is_done(output, settings):
         return folder_format.read(output)
     # What may make other pairs of the same reactions.
@@ -186,12 +187,6 @@ def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
         except TokenizationError as error:
             made.reject(row, "token not in the vocabulary", str(error).partition(": ")[2])
     return PairTable.pack(encoded)
-
-
-def _settings(options: PrepareOptions) -> dict[str, Any]:
-    settings = asdict(options)
-    del settings["workers"]
-    return {"task": settings["task"], "options": settings}
 
 
 def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Trainer(ABC):
         self.epoch_number = 0
         self._batch_index = 0
         self._module, self._optimizers = module, optimizers
-        self._batches, self._settings = batches, config
+        self._batches, self.config = batches, config
         self._device, self._processes = device, processes
         self._epoch = batches.epoch(config.seed, 0)
         # Compiling takes minutes on a CPU and gains little there.
@@ -86,7 +86,7 @@ class Trainer(ABC):
 
         `progress` is the share of the budget that is used up.
         """
-        config = self._settings
+        config = self.config
         if self._batch_index == len(self._epoch):
             self.epoch_number += 1
             self._batch_index = 0
@@ -136,11 +136,13 @@ class Trainer(ABC):
         self.token_count = state["token_count"]
         self.epoch_number = state["epoch_number"]
         self._batch_index = state["batch_index"]
-        self._epoch = self._batches.epoch(self._settings.seed, self.epoch_number)
+        self._epoch = self._batches.epoch(self.config.seed, self.epoch_number)
 
 
 class ModelTrainer(Trainer):
     """Trains a model. `averaged` is what training is for: the mean of the last weights."""
+
+    config: TrainConfig
 
     def __init__(
         self,
@@ -154,7 +156,6 @@ class ModelTrainer(Trainer):
         self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(device).eval()
         self.averaged.load_state_dict(model.state_dict())
         self.averaged.requires_grad_(False)
-        self._config = config
         made = optimizers(self.model, config)
         super().__init__(self.model, made, batches, config, device, processes)
 
@@ -171,7 +172,7 @@ class ModelTrainer(Trainer):
 
         Measured on a part of a batch, by steps that change nothing.
         """
-        parts = max(1, self._config.batch_tokens // _MEASURED_TOKENS)
+        parts = max(1, self.config.batch_tokens // _MEASURED_TOKENS)
         with self._unchanged():
             return parts * fastest(lambda: self._backward(0, slice(0, None, parts)))
 
@@ -190,19 +191,19 @@ class ModelTrainer(Trainer):
         return taken
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        with autocast(self._device, self._config.precision):
+        with autocast(self._device, self.config.precision):
             logits = self.model(source_ids, target_ids[:, :-1])
         return F.cross_entropy(
             logits.flatten(0, 1).float(),
             target_ids[:, 1:].flatten(),
             ignore_index=self.model.pad_id,
-            label_smoothing=self._config.label_smoothing,
+            label_smoothing=self.config.label_smoothing,
         )
 
     @torch.no_grad()
     def _average(self) -> None:
         """Polyak averaging; in the first steps over fewer, so that the start is forgotten."""
-        decay = min(self._config.averaging, self.step_count / (self.step_count + 10))
+        decay = min(self.config.averaging, self.step_count / (self.step_count + 10))
         averages: list[Tensor] = list(self.averaged.parameters())
         weights: list[Tensor] = list(self.model.parameters())
         torch._foreach_lerp_(averages, weights, 1.0 - decay)
