@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,15 @@ def mapping(stored: Any, key: str, kind: str) -> Mapping[str, Any]:
     return value
 
 
-def load_weights(path: Path) -> dict[str, Tensor]:
-    """Tensors of a file of safetensors. Raises CheckpointError where it is damaged."""
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise CheckpointError(f"{path.name} is damaged: {error}") from error
+def load_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
+    """Tensors of files of safetensors. Raises CheckpointError where one is damaged."""
+    weights: dict[str, Tensor] = {}
+    for path in paths:
+        try:
+            weights |= load_file(path)
+        except SafetensorError as error:
+            raise CheckpointError(f"{path.name} is damaged: {error}") from error
+    return weights
 
 
 def read_object(path: Path) -> dict[str, Any]:

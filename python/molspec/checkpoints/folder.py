@@ -89,11 +89,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
     checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=_read_vocabulary(path / _VOCABULARY),
-        weights={
-            name: weight
-            for file in _weight_files(path)
-            for name, weight in load_weights(path / file).items()
-        },
+        weights=load_weights(path / name for name in _weight_files(path)),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         card=card.read_text(encoding="utf-8") if card.exists() else None,
         canonical_queries=config["canonical_queries"],

@@ -96,7 +96,7 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
     # In the order of transformers, which leaves an older file beside the one that it writes.
     whole = folder / _WEIGHTS
     if files := [whole] if whole.is_file() else sorted(folder.glob(_SHARDS)):
-        return {name: weight for file in files for name, weight in load_weights(file).items()}
+        return load_weights(files)
     if not (folder / _BINARY).is_file():
         raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
     try:

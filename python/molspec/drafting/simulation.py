@@ -39,30 +39,26 @@ def simulate(
     first call has BOS alone to draft after. Ids come without BOS and EOS.
     """
     drafter = _native.NativeDrafter(drafting.native(), guess)
-    total = DraftStatistics()
-    for source_ids, target_ids in pairs:
-        total += _simulate_query(drafter, source_ids, [*target_ids, eos_id])
-    return total
-
-
-def _simulate_query(
-    drafter: _native.NativeDrafter, source_ids: Sequence[int], output_ids: Sequence[int]
-) -> DraftStatistics:
     clock = time.thread_time
-    drafter.start(source_ids)
-    calls = nodes = accepted = emitted = 0
-    draft_seconds = 0.0
-    while emitted < len(output_ids):
-        begin_call = clock()
-        tree = drafter.propose(output_ids[:emitted])
-        draft_seconds += clock() - begin_call
-        calls += 1
-        nodes += len(tree)
-        length = acceptance_length(tree.token_ids, tree.parents, output_ids[emitted:])
-        accepted += length
-        # The last token is EOS, and EOS is never drafted: there always is one more token.
-        emitted += length + 1
-    return DraftStatistics(1, calls, nodes, len(output_ids), accepted, draft_seconds)
+    queries = calls = nodes = emitted = accepted = 0
+    seconds = 0.0
+    for source_ids, target_ids in pairs:
+        output_ids = [*target_ids, eos_id]
+        drafter.start(source_ids)
+        queries += 1
+        written = 0
+        while written < len(output_ids):
+            begin = clock()
+            tree = drafter.propose(output_ids[:written])
+            seconds += clock() - begin
+            length = acceptance_length(tree.token_ids, tree.parents, output_ids[written:])
+            calls += 1
+            nodes += len(tree)
+            accepted += length
+            # The last token is EOS, and EOS is never drafted: there always is one more token.
+            written += length + 1
+        emitted += len(output_ids)
+    return DraftStatistics(queries, calls, nodes, emitted, accepted, seconds)
 
 
 def acceptance_length(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +13,13 @@ from torch import Tensor, nn
 from molspec._native import Decoded, GuessModel
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
+from molspec.drop_in.token_ids import (
+    SpecialIds,
+    check_map,
+    check_sources,
+    copied,
+    read_sources,
+)
 from molspec.engine.devices import Engine
 from molspec.engine.session import Session
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
@@ -24,10 +30,8 @@ from molspec.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model
 from molspec.strategy import chosen_drafter, search_spec
 
-_LARGEST_ID = 2**31 - 1
 #: Options that make no sense for token ids have an error of their own.
 _OPTIONS = [name for name in OPTION_NAMES if name != "max_length"]
-_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 #: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
 #: length, so it gets few and likely ones; other devices pay for calls.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
@@ -59,27 +63,6 @@ class Hypotheses:
             name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)
         }
         return replace(self, **moved)
-
-
-@dataclass(frozen=True)
-class _SpecialIds:
-    """The ids that stand for no text. Raises ValueError, naming a bad one."""
-
-    pad_id: int
-    bos_id: int
-    eos_id: int
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, check_count(name, value, _LARGEST_ID, least=0))
-        if self.pad_id == self.eos_id:  # a source would lose its EOS with its padding
-            raise ValueError(f"pad_id is {self.pad_id}, as eos_id is: expected another id")
-
-    def check_vocab_size(self, vocab_size: int) -> None:
-        """Raise ValueError for an id that the target does not have."""
-        for name, value in vars(self).items():
-            if value >= vocab_size:
-                raise ValueError(f"{name} is {value}: expected a target id, 0 to {vocab_size - 1}")
 
 
 def decode(
@@ -136,8 +119,8 @@ def decode(
         device_name = model.packed.weights.device.type
         decoder_bytes = model.spec.decoder_size * model.dtype.itemsize
     drafts = not isinstance(chosen_drafter(strategy, device_name, decoder_bytes), NoDraft)
-    special_ids = _SpecialIds(pad_id, bos_id, eos_id)
-    sequences = _sequences(source_ids, special_ids.pad_id)
+    special_ids = SpecialIds(pad_id, bos_id, eos_id)
+    sequences = read_sources(source_ids, special_ids.pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with ExitStack() as evaluation:
 
@@ -146,12 +129,12 @@ def decode(
             return _open(model, special_ids, strategy.batch_size, device, sequences, max_length)
 
         session, vocab_size = opened(model)
-        _check_map(source_to_target, vocab_size)
-        copied = [
-            _copied(index, sequence, special_ids, vocab_size, source_to_target) if drafts else []
+        check_map(source_to_target, vocab_size)
+        copies = [
+            copied(index, sequence, special_ids, vocab_size, source_to_target) if drafts else []
             for index, sequence in enumerate(sequences)
         ]
-        sources = [Source(*ids) for ids in zip(copied, sequences, strict=True)]
+        sources = [Source(*ids) for ids in zip(copies, sequences, strict=True)]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
 
         def open_drafter(drafter: Any) -> Session:
@@ -176,7 +159,7 @@ def decode(
 
 def _open(
     model: Any,
-    special_ids: _SpecialIds,
+    special_ids: SpecialIds,
     batch_size: int,
     device: torch.device,
     sequences: Sequence[Sequence[int]],
@@ -188,14 +171,14 @@ def _open(
     """
     if isinstance(model, Engine):
         spec = model.spec
-        _check_sources(sequences, max_length, spec.max_positions, spec.source_vocab_size)
+        check_sources(sequences, max_length, spec.max_positions, spec.source_vocab_size)
         return model.session(batch_size), spec.target_vocab_size
     if is_hugging_face(model):
         from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
         session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
         source_vocab_size = model.get_encoder().get_input_embeddings().num_embeddings
-        _check_sources(sequences, max_length, session.max_positions, source_vocab_size)
+        check_sources(sequences, max_length, session.max_positions, source_vocab_size)
         return session, session.vocab_size
     adapted = adapt(model, special_ids.pad_id, device)
     decoder = model[1] if isinstance(model, tuple | list) else model
@@ -220,94 +203,8 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     return replace(strategy, drafter=_CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS)
 
 
-def _sequences(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> list[list[int]]:
-    """Sources without their padding."""
-    if isinstance(source_ids, Tensor):
-        if source_ids.dim() != 2 or source_ids.dtype not in _WHOLE:
-            raise ValueError(
-                f"source_ids is a {source_ids.dtype} tensor of shape {tuple(source_ids.shape)}: "
-                "expected whole numbers [batch, length]"
-            )
-        source_ids = source_ids.tolist()
-    sequences = []
-    for index, row in enumerate(source_ids):
-        try:
-            sequence = [operator.index(token_id) for token_id in row]
-        except TypeError as error:
-            raise ValueError(
-                f"source_ids[{index}] is {row!r}: expected a list of whole numbers"
-            ) from error
-        while sequence and sequence[-1] == pad_id:
-            sequence.pop()
-        if not sequence or pad_id in sequence or min(sequence) < 0:
-            raise ValueError(
-                f"source_ids[{index}] is {sequence or 'empty'}: "
-                f"expected ids of at least 0, padding ({pad_id}) only after them"
-            )
-        sequences.append(sequence)
-    if not sequences:
-        raise ValueError("source_ids is empty: expected at least one source")
-    return sequences
-
-
-def _check_map(source_to_target: Mapping[int, int] | None, vocab_size: int) -> None:
-    """Raise ValueError for what maps no source ids to target ids."""
-    if not isinstance(source_to_target, Mapping | None):
-        kind = type(source_to_target).__name__
-        raise ValueError(
-            f"source_to_target is a {kind}: expected a mapping of source ids to target ids"
-        )
-    for source_id, target_id in (source_to_target or {}).items():
-        for each in (source_id, target_id):
-            check_count(f"an id of source_to_target[{source_id!r}]", each, _LARGEST_ID, 0)
-        if target_id >= vocab_size:
-            raise ValueError(
-                f"source_to_target[{source_id}] is {target_id}: "
-                f"expected a target id, 0 to {vocab_size - 1}"
-            )
-
-
-def _copied(
-    index: int,
-    sequence: Sequence[int],
-    special_ids: _SpecialIds,
-    vocab_size: int,
-    to_target: Mapping[int, int] | None,
-) -> list[int]:
-    """What drafts may copy of a source: its target ids, special ones left out.
-
-    Raises ValueError where the source's ids cannot be the target's.
-    """
-    ids = sequence if to_target is None else [to_target[i] for i in sequence if i in to_target]
-    if ids and max(ids) >= vocab_size:
-        raise ValueError(
-            f"source_ids[{index}] holds {max(ids)}, but the target's ids end at "
-            f"{vocab_size - 1}: expected source_to_target, or drafter 'none'"
-        )
-    return [token_id for token_id in ids if token_id not in vars(special_ids).values()]
-
-
-def _check_sources(
-    sequences: Sequence[Sequence[int]], max_length: int, most: int | None, vocab_size: int
-) -> None:
-    """Raise ValueError for what a model has no row for: `most` positions, `vocab_size` ids."""
-    if most is not None and max_length > most:
-        raise ValueError(f"max_length is {max_length}: expected at most {most}, the model's own")
-    for index, sequence in enumerate(sequences):
-        if most is not None and len(sequence) > most:
-            raise ValueError(
-                f"source_ids[{index}] has {len(sequence)} ids: "
-                f"expected at most {most}, the model's longest source"
-            )
-        if max(sequence) >= vocab_size:
-            raise ValueError(
-                f"source_ids[{index}] holds {max(sequence)}: "
-                f"expected source ids, 0 to {vocab_size - 1}"
-            )
-
-
 def _guess_model(
-    own: Model | None, special_ids: _SpecialIds, vocab_size: int, tokens: Sequence[str] | None
+    own: Model | None, special_ids: SpecialIds, vocab_size: int, tokens: Sequence[str] | None
 ) -> GuessModel:
     """What drafters know: of a model of ours all that it has, its n-gram model too.
 
@@ -317,7 +214,7 @@ def _guess_model(
     if own is not None and tokens is None:
         vocabulary = own.vocabulary
         bos_id = own.spec.decoder_start(vocabulary.bos_id)
-        if special_ids == _SpecialIds(vocabulary.pad_id, bos_id, vocabulary.eos_id):
+        if special_ids == SpecialIds(vocabulary.pad_id, bos_id, vocabulary.eos_id):
             return own.context.guess
     if tokens is not None and len(tokens) != vocab_size:
         raise ValueError(
@@ -339,7 +236,7 @@ def _guess_model(
 def _hypotheses(
     decoded: Sequence[Decoded],
     n_best: int,
-    special_ids: _SpecialIds,
+    special_ids: SpecialIds,
     statistics: Statistics,
 ) -> Hypotheses:
     shape = len(decoded), n_best

@@ -1,0 +1,122 @@
+"""The token ids that `molspec.decode` is given, checked: errors name the argument."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from molspec.fields import check_count
+
+_LARGEST_ID = 2**31 - 1
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The ids that stand for no text. Raises ValueError, naming a bad one."""
+
+    pad_id: int
+    bos_id: int
+    eos_id: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, check_count(name, value, _LARGEST_ID, least=0))
+        if self.pad_id == self.eos_id:  # a source would lose its EOS with its padding
+            raise ValueError(f"pad_id is {self.pad_id}, as eos_id is: expected another id")
+
+    def check_vocab_size(self, vocab_size: int) -> None:
+        """Raise ValueError for an id that the target does not have."""
+        for name, value in vars(self).items():
+            if value >= vocab_size:
+                raise ValueError(f"{name} is {value}: expected a target id, 0 to {vocab_size - 1}")
+
+
+def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> list[list[int]]:
+    """Sources without their padding."""
+    if isinstance(source_ids, Tensor):
+        if source_ids.dim() != 2 or source_ids.dtype not in _WHOLE:
+            raise ValueError(
+                f"source_ids is a {source_ids.dtype} tensor of shape {tuple(source_ids.shape)}: "
+                "expected whole numbers [batch, length]"
+            )
+        source_ids = source_ids.tolist()
+    sequences = []
+    for index, row in enumerate(source_ids):
+        try:
+            sequence = [operator.index(token_id) for token_id in row]
+        except TypeError as error:
+            raise ValueError(
+                f"source_ids[{index}] is {row!r}: expected a list of whole numbers"
+            ) from error
+        while sequence and sequence[-1] == pad_id:
+            sequence.pop()
+        if not sequence or pad_id in sequence or min(sequence) < 0:
+            raise ValueError(
+                f"source_ids[{index}] is {sequence or 'empty'}: "
+                f"expected ids of at least 0, padding ({pad_id}) only after them"
+            )
+        sequences.append(sequence)
+    if not sequences:
+        raise ValueError("source_ids is empty: expected at least one source")
+    return sequences
+
+
+def check_map(source_to_target: Mapping[int, int] | None, vocab_size: int) -> None:
+    """Raise ValueError for what maps no source ids to target ids."""
+    if not isinstance(source_to_target, Mapping | None):
+        kind = type(source_to_target).__name__
+        raise ValueError(
+            f"source_to_target is a {kind}: expected a mapping of source ids to target ids"
+        )
+    for source_id, target_id in (source_to_target or {}).items():
+        for each in (source_id, target_id):
+            check_count(f"an id of source_to_target[{source_id!r}]", each, _LARGEST_ID, 0)
+        if target_id >= vocab_size:
+            raise ValueError(
+                f"source_to_target[{source_id}] is {target_id}: "
+                f"expected a target id, 0 to {vocab_size - 1}"
+            )
+
+
+def copied(
+    index: int,
+    sequence: Sequence[int],
+    special_ids: SpecialIds,
+    vocab_size: int,
+    to_target: Mapping[int, int] | None,
+) -> list[int]:
+    """What drafts may copy of a source: its target ids, special ones left out.
+
+    Raises ValueError where the source's ids cannot be the target's.
+    """
+    ids = sequence if to_target is None else [to_target[i] for i in sequence if i in to_target]
+    if ids and max(ids) >= vocab_size:
+        raise ValueError(
+            f"source_ids[{index}] holds {max(ids)}, but the target's ids end at "
+            f"{vocab_size - 1}: expected source_to_target, or drafter 'none'"
+        )
+    return [token_id for token_id in ids if token_id not in vars(special_ids).values()]
+
+
+def check_sources(
+    sequences: Sequence[Sequence[int]], max_length: int, most: int | None, vocab_size: int
+) -> None:
+    """Raise ValueError for what a model has no row for: `most` positions, `vocab_size` ids."""
+    if most is not None and max_length > most:
+        raise ValueError(f"max_length is {max_length}: expected at most {most}, the model's own")
+    for index, sequence in enumerate(sequences):
+        if most is not None and len(sequence) > most:
+            raise ValueError(
+                f"source_ids[{index}] has {len(sequence)} ids: "
+                f"expected at most {most}, the model's longest source"
+            )
+        if max(sequence) >= vocab_size:
+            raise ValueError(
+                f"source_ids[{index}] holds {max(sequence)}: "
+                f"expected source ids, 0 to {vocab_size - 1}"
+            )
