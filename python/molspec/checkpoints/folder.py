@@ -8,7 +8,8 @@ model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shap
                    model-00001-of-00002.safetensors, ... and model.safetensors.index.json
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
-heads.safetensors  optional: draft heads, see heads_file.py
+heads.safetensors  optional: draft heads, and in its metadata their spec and the fingerprint of the
+                   model that they are of
 spec/              optional: a Spec-Drafter, a folder of this format with the same vocabulary, and
                    drafter.json {"k": tokens that it guesses at once, "model": the fingerprint of
                    the model that it is of}
@@ -27,12 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from molspec.checkpoints import heads_file
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import load_weights, read_object, write_object
-from molspec.model.spec import ModelSpec
+from molspec.model.heads import HeadsWeights
+from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import PieceVocabulary, Vocabulary
 
@@ -43,6 +45,7 @@ _INDEX = "model.safetensors.index.json"
 _CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary.json"
 _NGRAM, _CARD = "ngram.bin", "README.md"
 _SPEC, _DRAFTER = "spec", "drafter.json"
+_HEADS, _HEADS_FORMAT = "heads.safetensors", "molspec-heads"
 _HASH = "sha256"
 _MEBIBYTE = 2**20
 
@@ -85,7 +88,7 @@ def seal(path: str | Path) -> None:
 
 def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
     ngram, card = path / _NGRAM, path / _CARD
-    heads = path / heads_file.NAME
+    heads = path / _HEADS
     checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=_read_vocabulary(path / _VOCABULARY),
@@ -96,11 +99,30 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         task=config["task"],
     )
     if heads.exists():
-        own = checkpoint.fingerprint(with_drafters=False)
-        checkpoint = replace(checkpoint, heads=heads_file.read(heads, own))
+        checkpoint = replace(checkpoint, heads=_read_heads(heads, checkpoint))
     if (path / _SPEC).exists():
         checkpoint = replace(checkpoint, spec_drafter=_read_spec_drafter(path / _SPEC, checkpoint))
     return checkpoint
+
+
+def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
+    """Read draft heads. Raises CheckpointError where they are damaged or of another model."""
+    try:
+        with safe_open(path, "pt") as stored:
+            metadata = json.loads((stored.metadata() or {}).get(_HEADS_FORMAT, "null"))
+            weights = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("spec"), dict):
+            raise ValueError(f"it does not say what its {_HEADS_FORMAT} are")
+        spec = HeadsSpec.from_json(metadata["spec"])
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path.name} is damaged: {error}") from error
+    model = of.fingerprint(with_drafters=False)
+    if metadata.get("model") != model:
+        raise CheckpointError(
+            f"{path.name} has draft heads of the model {metadata.get('model')}: expected those of "
+            f"{model}, which is here"
+        )
+    return HeadsWeights(spec, weights)
 
 
 def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
@@ -236,12 +258,18 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
     if checkpoint.heads is not None:
-        own = checkpoint.fingerprint(with_drafters=False)
-        (folder / heads_file.NAME).write_bytes(heads_file.written(checkpoint.heads, own))
+        _write_heads(checkpoint, checkpoint.heads, folder / _HEADS)
     if checkpoint.spec_drafter is not None:
         _write_spec_drafter(checkpoint, checkpoint.spec_drafter, folder / _SPEC)
     if checkpoint.card is not None:
         (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
+
+
+def _write_heads(checkpoint: Checkpoint, heads: HeadsWeights, file: Path) -> None:
+    about = {"spec": heads.spec.to_json(), "model": checkpoint.fingerprint(with_drafters=False)}
+    weights = {name: weight.contiguous() for name, weight in heads.weights.items()}
+    # One entry: the order of several is by chance.
+    file.write_bytes(save(weights, {_HEADS_FORMAT: json.dumps(about)}))
 
 
 def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, folder: Path) -> None:
