@@ -11,7 +11,7 @@ import torch
 
 from molspec import ops
 from molspec.checkpoints import Checkpoint
-from molspec.engine.cuda.engine import CudaEngine, Searches
+from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import Graphs
 from molspec.engine.cuda.session import CudaSession
 from molspec.predictor import Model
@@ -37,9 +37,9 @@ class _EmulatedEngine(CudaEngine):
 
     library: Any
 
-    def _make(self, query_count: int) -> Searches:
+    def _make(self, query_count: int) -> CudaSession:
         graphs = _Eager(torch.device("cpu"))
-        return Searches(CudaSession(self.packed, query_count, self.library, graphs))
+        return CudaSession(self.packed, query_count, self.library, graphs)
 
 
 @dataclass(frozen=True)

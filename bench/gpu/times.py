@@ -64,7 +64,7 @@ def _steps(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
         row = {"nodes": count, "microseconds": 1e6 * _seconds(place, step, 50)}
         if place.device == "cuda":
             assert isinstance(session, Lease)
-            inner = session._searches.session
+            inner = session._session
             size = inner.step_size(count)
             with inner.on_stream():
                 replay = partial(inner.graphs.run, size, partial(inner._launch, size))

@@ -1,7 +1,7 @@
 """The native operators: one typed function each, whose twin of the same name is in `reference`.
 
 Those of rounds on a device are for CUDA tensors alone and have no function here: `engine.cuda`
-calls them as `library` has them. csrc/ops/greedy_rows.h and beam_rows.h describe their tensors;
+calls them as `library` has them. csrc/cuda/greedy_rows.h and beam_rows.h describe their tensors;
 their twin is the host's search, of the same spec in a `_native.Batch`.
 """
 
@@ -285,12 +285,8 @@ def select_hypotheses(
     return selected
 
 
-@torch.library.register_fake("molspec::encode")
-def _(*_arguments: Tensor) -> None:
-    return None
-
-
 @torch.library.register_fake("molspec::decoder_step")
+@torch.library.register_fake("molspec::encode")
 def _(*_arguments: Tensor) -> None:
     return None
 

@@ -16,7 +16,7 @@ import torch
 
 from molspec import Decoder, drafting, predictor
 from molspec.engine import devices
-from molspec.engine.cuda.engine import CudaEngine, Searches
+from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import Graphs
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
@@ -64,13 +64,12 @@ class EmulatedEngine(CudaEngine):
         self._cuda = cuda
         self.rounds_on_device = rounds_on_device
         self.graphs = Recorder()
-        self._idle: list[Searches] = []
+        self._idle = []
         self.made_count = 0
 
-    def _make(self, query_count: int) -> Searches:
+    def _make(self, query_count: int) -> CudaSession:
         self.made_count += 1
-        session = CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
-        return Searches(session)
+        return CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
 
 
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:
@@ -164,10 +163,10 @@ def test_a_drafter_s_stream_waits_for_hidden_states(
     engine = EmulatedEngine(cuda, torch.float32)
     make = engine._make
 
-    def joined(query_count: int) -> Searches:
-        searches = make(query_count)
-        streams.join(searches.session)
-        return searches
+    def joined(query_count: int) -> CudaSession:
+        session = make(query_count)
+        streams.join(session)
+        return session
 
     monkeypatch.setattr(engine, "_make", joined)
     model = Model(tiny.with_heads())
@@ -420,8 +419,8 @@ def test_a_copied_engine_makes_sessions_of_its_own() -> None:
     checkpoint = tiny.checkpoint()
     engine = CudaEngine(checkpoint.spec, checkpoint.weights, torch.float32, torch.device("cpu"))
     session: Any = Lock()  # cannot be copied either
-    engine._give_back(session)
+    engine._give_back(session, [])
     copied = pickle.loads(pickle.dumps(engine))
     assert copied._idle == []
-    assert engine._idle == [session]
+    assert engine._idle == [(session, [])]
     assert torch.equal(copied.packed.weights, engine.packed.weights)

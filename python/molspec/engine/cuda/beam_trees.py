@@ -1,12 +1,12 @@
-"""What beam searches on a device have in common: a tree of nodes a query (csrc/ops/beam_rows.h)."""
+"""What beam searches on a device have in common: a tree a query (csrc/cuda/beam_rows.h)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -94,22 +94,22 @@ def special_ids(guess: GuessModel) -> tuple[int, int]:
 class BeamTreeRounds(GraphExecutor[SpecT]):
     """Buffers of a beam search on a session's device; a subclass has its rounds."""
 
-    def _open_tree(self, session: CudaSession, sizes: TreeSizes, rounds_ahead: int) -> None:
-        """Make the buffers of a search."""
-        self._sizes = sizes
-        row = np.dtype(
-            [
-                ("head", _HEAD),
-                ("places", _PLACE, (sizes.places,)),
-                ("token_ids", "<i4", (sizes.beam_size, sizes.capacity)),
-            ]
-        )
-        self._open(session, row, rounds_ahead)
+    @staticmethod
+    @abstractmethod
+    def _sizes_of(spec: SpecT, guess: GuessModel, session: CudaSession) -> TreeSizes:
+        """What the buffers of such a search depend on."""
+
+    def fits(self, spec: SpecT, guess: GuessModel) -> bool:
+        """Whether the buffers, and the graphs on them, are those of another spec."""
+        return self._sizes == self._sizes_of(spec, guess, self._session)
+
+    def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
+        session = self._session
+        self._sizes = sizes = self._sizes_of(spec, guess, session)
         rows = session.query_count
         self._path_slots = self._zeros(rows, sizes.nodes, sizes.capacity)
-        #: BeamRows.
-        self._beams = (
-            self._answers,
+        #: BeamTrees.
+        self._trees = (
             self._zeros(rows, sizes.nodes, _NODE_FIELDS),
             self._zeros(rows, sizes.blocks),
             self._path_slots,
@@ -122,22 +122,34 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
             self._zeros(rows * sizes.nodes, sizes.candidates, dtype=torch.float32),
         )
         self._kv_cache = session.cache(rows * sizes.blocks)
+        return np.dtype(
+            [
+                ("head", _HEAD),
+                ("places", _PLACE, (sizes.places,)),
+                ("token_ids", "<i4", (sizes.beam_size, sizes.capacity)),
+            ]
+        )
 
     def begin(self, spec: SpecT, guess: GuessModel) -> None:
-        """Forget all queries, for those of `spec`."""
-        self._forget(spec, guess)
+        """Forget all queries, for those of a spec that `fits`."""
+        super().begin(spec, guess)
         norms = [spec.length_norm(length) for length in range(self._sizes.capacity)]
         self._length_norms.copy_(
             self._session.send(torch.tensor(norms, dtype=torch.float64, device="cpu"))
         )
 
-    def _fresh(self) -> npt.NDArray[np.void]:
+    def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
         fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])
         head = fresh["head"]
         head["state"], head["max_length"] = LIVE, self.spec.max_length
         head["count"] = head["planned_count"] = 1
         head["looked_from"] = -1
-        return fresh
+        return self._start_drafts(row, source_ids), fresh
+
+    @property
+    def _beams(self) -> tuple[Tensor, ...]:
+        """BeamRows."""
+        return self._answers, *self._trees
 
     def _grow(self, size: int) -> None:
         """Nothing else depends on the nodes of a round."""
@@ -151,6 +163,10 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
         self._session.launch(nodes, path_slots, self._kv_cache, log_probs)
         library.rank_tokens(nodes, path_slots, log_probs, *self._best)
         self._select()
+
+    @abstractmethod
+    def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
+        """Send what a query drafts from; return the most nodes that a round of it has."""
 
     @abstractmethod
     def _draft(self) -> None:

@@ -49,71 +49,52 @@ class DeviceDrafts:
         """Queue the drafts of a round."""
 
 
-def window_limits(session: CudaSession, options: WindowOptions | None) -> tuple[int, int]:
-    """Nodes of a tree of windows and entries of a row of trees, at most."""
-    return (0, 1) if options is None else options.tree_limits(session.spec.max_positions)
+def window_limits(session: CudaSession, options: DrafterOptions) -> tuple[int, int]:
+    """Nodes of a tree of windows and entries of a row of trees, at most; (0, 1) without windows."""
+    if not isinstance(options, WindowOptions):
+        return 0, 1
+    return options.tree_limits(session.spec.max_positions)
 
 
-class DeviceWindowTrees:
-    """The trees of windows there (csrc/ops/window_rows.h); without options, none."""
+class DeviceWindows(DeviceDrafts):
+    """Windows of the source: the host makes their trees, a round picks one.
 
-    def __init__(
-        self, session: CudaSession, model: GuessModel, options: WindowOptions | None
-    ) -> None:
-        self._session = session
+    Without windows, as SBS has them too, no row has a tree.
+    """
+
+    def __init__(self, session: CudaSession, options: DrafterOptions, model: GuessModel) -> None:
+        super().__init__(session)
         self._limits = window_limits(session, options)
+        self.limit = self._limits[0]
+        #: WindowRows (csrc/cuda/rounds.h).
         self.trees = torch.zeros(session.query_count, self._limits[1], dtype=torch.int32)
         self.trees = self.trees.to(session.device)
-        self.begin(model, options)
+        self._bos = model.bos
+        self.begin(options, model)
 
-    def fits(self, options: WindowOptions | None) -> bool:
+    def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
         """Whether the trees of other windows have room in the rows."""
-        return window_limits(self._session, options) == self._limits
+        return model.bos == self._bos and window_limits(self._session, options) == self._limits
 
-    def begin(self, model: GuessModel, options: WindowOptions | None) -> None:
+    def begin(self, options: DrafterOptions, model: GuessModel) -> None:
         """Make trees of these windows."""
-        self._model, self._options = model, options
+        self._options, self._model = options, model
 
     def start(self, row: int, source_ids: Sequence[int]) -> int:
         """Send the trees of a query; return the nodes of the largest."""
         trees = [0]
-        if self._options is not None:
+        if isinstance(self._options, WindowOptions):
             trees = self._model.window_trees(source_ids, self._options)
         self.trees[row, : len(trees)] = self._session.send(host.integers(trees))
         return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
 
-
-class DeviceWindows(DeviceDrafts):
-    """Windows of the source: the host makes their trees, a round picks one."""
-
-    def __init__(self, session: CudaSession, options: WindowOptions, model: GuessModel) -> None:
-        super().__init__(session)
-        self._windows = DeviceWindowTrees(session, model, options)
-        self.limit, _ = window_limits(session, options)
-        self._bos = model.bos
-
-    def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
-        """Whether the trees have room in the rows."""
-        if not isinstance(options, WindowOptions) or model.bos != self._bos:
-            return False
-        return self._windows.fits(options)
-
-    def begin(self, options: DrafterOptions, model: GuessModel) -> None:
-        """Draft by these options."""
-        assert isinstance(options, WindowOptions)
-        self._windows.begin(model, options)
-
-    def start(self, row: int, source_ids: Sequence[int]) -> int:
-        """Send the trees of a query; return the nodes of the largest."""
-        return self._windows.start(row, source_ids)
-
     def propose(self, answers: Tensor, drafts: Tensor) -> None:
         """Pick the tree of the last token."""
-        self._session.library.propose_windows(answers, drafts, self._windows.trees, self._bos)
+        self._session.library.propose_windows(answers, drafts, self.trees, self._bos)
 
 
 class DeviceGuess:
-    """What a guess reads and remembers there (csrc/ops/guess_tensors.h)."""
+    """What a guess reads and remembers there (csrc/cuda/rounds.h)."""
 
     def __init__(self, session: CudaSession, model: GuessModel, states: int) -> None:
         self._session = session

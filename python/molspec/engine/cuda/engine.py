@@ -21,6 +21,8 @@ from molspec.engine.packing import PackedModel, pack
 from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
 
+#: Of one session, one for each spec; the last one used stands last.
+Rounds = list[GraphExecutor[Any]]
 #: What can stay on a device.
 _KINDS: tuple[type[GraphExecutor[Any]], ...] = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
 #: Rounds whose buffers and graphs are kept where none of their queries is live.
@@ -48,97 +50,57 @@ class CudaEngine:
         packed = pack(spec, weights, dtype)
         self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
         self.rounds_on_device = rounds_on_device
-        self._idle: list[Searches] = []  # the last ones given back
+        self._idle: list[tuple[CudaSession, Rounds]] = []  # the last one given back
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_idle": []}  # captured graphs cannot be copied
 
     def session(self, query_count: int) -> Lease:
         """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
-        return Lease(self._take(query_count), self.rounds_on_device, self._give_back)
+        session, rounds = self._take(query_count)
+        return Lease(session, rounds, self.rounds_on_device, self._give_back)
 
     def free_caches(self) -> None:
         """Free the session that waits for the next requests; those in use stay."""
         self._idle.clear()
 
-    def _take(self, query_count: int) -> Searches:
+    def _take(self, query_count: int) -> tuple[CudaSession, Rounds]:
         try:
-            searches = self._idle.pop()
+            session, rounds = self._idle.pop()
         except IndexError:
-            return self._make(query_count)
-        if searches.session.query_count != query_count:
-            return self._make(query_count)
-        searches.reset()
-        return searches
+            return self._make(query_count), []
+        if session.query_count != query_count:
+            return self._make(query_count), []
+        for each in rounds:
+            each.wait()
+        session.reset()
+        return session, rounds
 
-    def _make(self, query_count: int) -> Searches:
-        return Searches(CudaSession(self.packed, query_count))
+    def _make(self, query_count: int) -> CudaSession:
+        return CudaSession(self.packed, query_count)
 
-    def _give_back(self, searches: Searches) -> None:
-        self._idle[:] = [searches]
-
-
-class Searches:
-    """A session and the rounds of searches that stay on its device: one for each spec."""
-
-    def __init__(self, session: CudaSession) -> None:
-        self.session = session
-        self._rounds: list[GraphExecutor[Any]] = []  # the last one used stands last
-
-    def reset(self) -> None:
-        """Forget all queries, for other requests."""
-        for rounds in self._rounds:
-            rounds.wait()
-        self.session.reset()
-
-    def executor(self, spec: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
-        """Rounds of a search that can stay on the device; None for all others.
-
-        They are those of the same spec, or of another that has no live query, where their buffers
-        will do.
-        """
-        rounds = next((each for each in self._rounds if each.spec is spec), None)
-        if rounds is None:
-            kind = next((kind for kind in _KINDS if kind.takes(spec, guess, self.session)), None)
-            if kind is None:
-                return None
-            with self.session.on_stream():
-                rounds = self._make(kind, spec, guess)
-        else:
-            self._rounds.remove(rounds)
-        self._rounds.append(rounds)
-        return rounds
-
-    def _make(
-        self, kind: type[GraphExecutor[Any]], spec: SearchSpec, guess: GuessModel
-    ) -> GraphExecutor[Any]:
-        idle = [each for each in self._rounds if not each.live_count]
-        for rounds in idle:
-            if isinstance(rounds, kind) and rounds.fits(spec, guess):
-                self._rounds.remove(rounds)
-                rounds.wait()
-                rounds.begin(spec, guess)
-                return rounds
-        for rounds in idle[: max(0, len(idle) - _MOST_IDLE + 1)]:
-            rounds.wait()
-            self._rounds.remove(rounds)
-            self.session.graphs.forget(rounds)
-        return kind(self.session, spec, guess)
+    def _give_back(self, session: CudaSession, rounds: Rounds) -> None:
+        self._idle[:] = [(session, rounds)]
 
 
 class Lease(Session):
-    """A session in use by one batch; it is idle again where nobody holds the lease any more.
+    """A session in use by one batch, and the rounds of searches that stay on its device.
 
-    Buffers and captured graphs so outlive a call: a query that comes alone finds them warm.
+    They are idle again where nobody holds the lease any more: buffers and captured graphs so
+    outlive a call, and a query that comes alone finds them warm.
     """
 
     def __init__(
-        self, searches: Searches, rounds_on_device: bool, give_back: Callable[[Searches], None]
+        self,
+        session: CudaSession,
+        rounds: Rounds,
+        rounds_on_device: bool,
+        give_back: Callable[[CudaSession, Rounds], None],
     ) -> None:
-        self._searches = searches
-        self._session = searches.session
+        self._session = session
+        self._rounds = rounds
         self._rounds_on_device = rounds_on_device
-        weakref.finalize(self, give_back, searches).atexit = False
+        weakref.finalize(self, give_back, session, rounds).atexit = False
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows."""
@@ -163,5 +125,37 @@ class Lease(Session):
         return self._session.hidden_states(slots)
 
     def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
-        """What runs a search that can stay on the device; None for all others."""
-        return self._searches.executor(search, guess) if self._rounds_on_device else None
+        """Rounds of a search that can stay on the device; None for all others.
+
+        They are those of the same spec, or of another that has no live query, where their buffers
+        will do.
+        """
+        if not self._rounds_on_device:
+            return None
+        rounds = next((each for each in self._rounds if each.spec is search), None)
+        if rounds is None:
+            kinds = (kind for kind in _KINDS if kind.takes(search, guess, self._session))
+            if (kind := next(kinds, None)) is None:
+                return None
+            with self._session.on_stream():
+                rounds = self._make(kind, search, guess)
+        else:
+            self._rounds.remove(rounds)
+        self._rounds.append(rounds)
+        return rounds
+
+    def _make(
+        self, kind: type[GraphExecutor[Any]], spec: SearchSpec, guess: GuessModel
+    ) -> GraphExecutor[Any]:
+        idle = [each for each in self._rounds if not each.live_count]
+        for rounds in idle:
+            if isinstance(rounds, kind) and rounds.fits(spec, guess):
+                self._rounds.remove(rounds)
+                rounds.wait()
+                rounds.begin(spec, guess)
+                return rounds
+        for rounds in idle[: max(0, len(idle) - _MOST_IDLE + 1)]:
+            rounds.wait()
+            self._rounds.remove(rounds)
+            self._session.graphs.forget(rounds)
+        return kind(self._session, spec, guess)

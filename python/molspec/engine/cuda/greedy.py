@@ -1,8 +1,9 @@
-"""Greedy decoding whose rounds stay on a CUDA device (csrc/ops/greedy_rows.h)."""
+"""Greedy decoding whose rounds stay on a CUDA device (csrc/cuda/greedy_rows.h)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import torch
 
 from molspec._native import LAYOUTS, GreedySpec, GuessModel, Hypothesis
 from molspec.engine.cuda import drafts
-from molspec.engine.cuda.rounds import LIVE, ROUNDS_AHEAD, GraphExecutor
+from molspec.engine.cuda.rounds import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
@@ -18,10 +19,7 @@ _HEAD = LAYOUTS["GreedyAnswer"]
 
 
 class GreedyRounds(GraphExecutor[GreedySpec]):
-    """Greedy search on a session's device.
-
-    Raises ValueError where the guess's vocabulary is not the model's.
-    """
+    """Greedy search on a session's device."""
 
     @staticmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
@@ -31,17 +29,17 @@ class GreedyRounds(GraphExecutor[GreedySpec]):
             return False
         return drafts.takes(spec.drafter, guess)
 
-    def __init__(
-        self,
-        session: CudaSession,
-        spec: GreedySpec,
-        guess: GuessModel,
-        rounds_ahead: int = ROUNDS_AHEAD,
-    ) -> None:
+    def fits(self, spec: GreedySpec, guess: GuessModel) -> bool:
+        """Whether the buffers, and the graphs on them, are those of another spec."""
+        same = (self._guess.bos, self._guess.eos, self._capacity)
+        return same == (guess.bos, guess.eos, _capacity(spec)) and self._drafter.fits(
+            spec.drafter, guess
+        )
+
+    def _make_buffers(self, spec: GreedySpec, guess: GuessModel) -> np.dtype[Any]:
+        session = self._session
         #: Token ids in a row of answers: a row has a multiple of 8 bytes.
         self._capacity = _capacity(spec)
-        row = np.dtype([("head", _HEAD), ("token_ids", "<i4", (self._capacity,))])
-        self._open(session, row, rounds_ahead)
         self._drafter = drafts.make(session, spec.drafter, guess)
         rows, limit = session.query_count, self._drafter.limit
         blocks = -(-(self._capacity + 1 + limit) // BLOCK_POSITIONS)
@@ -50,27 +48,17 @@ class GreedyRounds(GraphExecutor[GreedySpec]):
         self._drafts = self._zeros(rows, 1 + 2 * limit)
         self._kv_cache = session.cache(rows * blocks)
         self._path_slots = self._zeros(0)
-        self.begin(spec, guess)
-
-    def fits(self, spec: GreedySpec, guess: GuessModel) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another spec."""
-        same = (self._guess.bos, self._guess.eos, self._capacity)
-        return same == (guess.bos, guess.eos, _capacity(spec)) and self._drafter.fits(
-            spec.drafter, guess
-        )
+        return np.dtype([("head", _HEAD), ("token_ids", "<i4", (self._capacity,))])
 
     def begin(self, spec: GreedySpec, guess: GuessModel) -> None:
-        """Forget all queries, for those of `spec`."""
-        self._forget(spec, guess)
+        """Forget all queries, for those of a spec that `fits`."""
+        super().begin(spec, guess)
         self._drafter.begin(spec.drafter, guess)
 
-    def _fresh(self) -> npt.NDArray[np.void]:
+    def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
         head = np.zeros((), dtype=_HEAD)
         head["state"], head["max_length"] = LIVE, self.spec.max_length
-        return head
-
-    def _begin(self, row: int, source_ids: Sequence[int]) -> int:
-        return 1 + self._drafter.start(row, source_ids)
+        return 1 + self._drafter.start(row, source_ids), head
 
     def _grow(self, size: int) -> None:
         self._path_slots = self._path_slots.new_zeros(size * self._capacity)

@@ -1,6 +1,6 @@
 """Searches whose rounds stay on a CUDA device: the host looks, it does not take part.
 
-A round is one graph: drafts, nodes, decoder step, selection (csrc/ops/greedy_rows.h and
+A round is one graph: drafts, nodes, decoder step, selection (csrc/cuda/greedy_rows.h and
 beam_rows.h). It reads and writes what lies on the device alone, so rounds are queued ahead of the
 host, which looks at the answers of one while the next one runs. A query that is found done is
 replaced by a waiting one.
@@ -45,8 +45,11 @@ class GraphExecutor(ABC, Generic[SpecT]):
     """Rounds of one spec on a session's device; of another one once no query is live.
 
     A subclass has the buffers of its search and says what a round, a fresh row and an answer are.
-    `row` is the type of a row of answers, whose field "head" has "state" and the counts.
+    Raises ValueError where the guess's vocabulary is not the model's.
     """
+
+    #: The spec.
+    spec: SpecT
 
     @staticmethod
     @abstractmethod
@@ -57,27 +60,16 @@ class GraphExecutor(ABC, Generic[SpecT]):
     def fits(self, spec: SpecT, guess: GuessModel) -> bool:
         """Whether the buffers, and the graphs on them, are those of another spec."""
 
-    @abstractmethod
-    def begin(self, spec: SpecT, guess: GuessModel) -> None:
-        """Forget all queries, for those of `spec`."""
-
-    #: The spec.
-    spec: SpecT
-
-    @abstractmethod
     def __init__(
         self,
         session: CudaSession,
         spec: SpecT,
         guess: GuessModel,
         rounds_ahead: int = ROUNDS_AHEAD,
-    ) -> None: ...
-
-    def _open(self, session: CudaSession, row: np.dtype[Any], rounds_ahead: int) -> None:
-        """Make what every kind of search has; `row` is the type of a row of answers."""
+    ) -> None:
         self._session = session
-        self._row = row
-        self._answers = self._zeros(session.query_count, row.itemsize, dtype=torch.uint8)
+        self._row = self._make_buffers(spec, guess)
+        self._answers = self._zeros(session.query_count, self._row.itemsize, dtype=torch.uint8)
         self._nodes = self._zeros(0, 4)
         self._log_probs = self._zeros(0, session.spec.target_vocab_size, dtype=torch.float32)
         pinned = session.device.type == "cuda"
@@ -85,15 +77,13 @@ class GraphExecutor(ABC, Generic[SpecT]):
             torch.zeros(self._answers.shape, dtype=torch.uint8, device="cpu", pin_memory=pinned)
             for _ in range(rounds_ahead)
         ]
+        self.begin(spec, guess)
 
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self._session.device)
 
-    def _forget(self, spec: SpecT, guess: GuessModel) -> None:
-        """Forget all queries, for those of a spec.
-
-        Raises ValueError where the guess's vocabulary is not the model's.
-        """
+    def begin(self, spec: SpecT, guess: GuessModel) -> None:
+        """Forget all queries, for those of a spec that `fits`."""
         self.spec = spec
         most = self._session.spec.target_vocab_size
         if guess.vocab_size < most:
@@ -118,19 +108,16 @@ class GraphExecutor(ABC, Generic[SpecT]):
         """Begin the query of an encoded row in the next round."""
         first_round = self._looked_count + len(self._under_way)
         with self._session.on_stream():
-            most_nodes = self._begin(row, source_ids)
-            self._write_head(row, self._fresh())
+            most_nodes, head = self._start(row, source_ids)
+            content = torch.from_numpy(np.frombuffer(head.tobytes(), dtype=np.uint8).copy())
+            self._answers[row, : len(content)] = self._session.send(content)
         self._live[row] = first_round, most_nodes
 
     def cancel(self, row: int) -> None:
         """Forget a query: from the next round on it has no part."""
         del self._live[row]
         with self._session.on_stream():
-            self._write_head(row, np.zeros_like(self._fresh()))
-
-    def _write_head(self, row: int, head: npt.NDArray[np.void]) -> None:
-        content = np.frombuffer(head.tobytes(), dtype=np.uint8).copy()
-        self._answers[row, : len(content)] = self._session.send(torch.from_numpy(content))
+            self._answers[row].zero_()
 
     def run(self, until_done: bool = False) -> list[Decoded]:
         """Queue the next round and look at the oldest one; return the queries it found done."""
@@ -181,12 +168,18 @@ class GraphExecutor(ABC, Generic[SpecT]):
         return Decoded(query=row, hypotheses=self._hypotheses(answer), statistics=statistics)
 
     @abstractmethod
-    def _fresh(self) -> npt.NDArray[np.void]:
-        """The first bytes of the answer of a query that begins."""
+    def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
+        """Make what lies on the device for such searches.
+
+        Returns the type of a row of answers, whose field "head" has "state" and the counts.
+        """
 
     @abstractmethod
-    def _begin(self, row: int, source_ids: Sequence[int]) -> int:
-        """Prepare all else for a query; return the most nodes that a round of it has."""
+    def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
+        """Send what a query drafts from.
+
+        Returns the most nodes that a round of it has, and the first bytes of its answer.
+        """
 
     @abstractmethod
     def _grow(self, size: int) -> None:
