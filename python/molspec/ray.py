@@ -25,7 +25,6 @@ from molspec.files import find_query_column
 from molspec.ops import set_num_threads
 from molspec.options import PredictOptions
 from molspec.predictor import load
-from molspec.results import Prediction
 from molspec.task import Task
 
 #: What a row gets, as `molspec predict -f jsonl` names it.
@@ -76,7 +75,10 @@ class Predictor:
         queries = [query or "" for query in rows.column(index).to_pylist()]
         results = list(self._model.predict_stream(queries, self._options))
         found = {
-            "predictions": [[*map(_values, result.predictions)] for result in results],
+            "predictions": [
+                [{**vars(each), "canonical": each.canonical} for each in result.predictions]
+                for result in results
+            ],
             "error": [result.error for result in results],
         }
         for name, kind in COLUMNS.items():
@@ -92,10 +94,6 @@ def check(names: Sequence[str], column: str | None, task: Task | None) -> int:
     if taken := [name for name in COLUMNS if name in names]:
         raise ValueError(f"the table has a column {taken[0]!r}: expected none of this name")
     return find_query_column("the table", names, column, task)
-
-
-def _values(prediction: Prediction) -> dict[str, object]:
-    return {**vars(prediction), "canonical": prediction.canonical}
 
 
 def predict(

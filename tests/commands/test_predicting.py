@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from rdkit import Chem
@@ -30,8 +30,8 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def test_the_forms_that_can_be_asked_for_are_all_there_are() -> None:
-    assert [form.value for form in InputForm] == list(INPUT_FORMATS)
-    assert [form.value for form in OutputForm] == list(FORMATS)
+    assert get_args(InputForm) == tuple(INPUT_FORMATS)
+    assert get_args(OutputForm) == tuple(FORMATS)
 
 
 def write_sdf(path: Path) -> None:

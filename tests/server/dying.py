@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from molspec.console.usage import one_line_errors
 from molspec.server import processes
-from molspec.server.settings import Settings
+from molspec.server.processes import Settings
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ import pytest
 
 from molspec import checkpoints
 from molspec.server import processes
-from molspec.server.processes import listen
-from molspec.server.settings import Settings
+from molspec.server.processes import Settings, listen
 from tests import tiny
 from tests.conftest import Run
 

@@ -6,9 +6,8 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -44,19 +43,13 @@ app = typer.Typer(
     help="Run SMILES-to-SMILES transformers: fast, and exact to the bit.",
 )
 
-predicting.register(app)
-distributing.register(app)
-serving.register(app)
-planning.register(app)
+app.command("predict")(predicting.predict_command)
+app.command("score")(predicting.score_command)
+app.command("predict-parquet")(distributing.predict_parquet_command)
+app.command("serve")(serving.serve_command)
+app.command("plan")(planning.plan_command)
 training.register(app)
 heads.register(app)
-
-
-class SummaryFormat(str, Enum):
-    """Forms of a summary."""
-
-    text = "text"
-    json = "json"
 
 
 def main() -> NoReturn:
@@ -110,40 +103,40 @@ def evaluate(
     offset: Annotated[int, typer.Option(help="Rows to skip at the beginning.")] = 0,
     limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,
     summary_format: Annotated[
-        SummaryFormat, typer.Option("--format", help="Form of the summary.")
-    ] = SummaryFormat.text,
+        Literal["text", "json"], typer.Option("--format", help="Form of the summary.")
+    ] = "text",
     processes: Processes = "1",
     *,
     model: ModelFlags,
     options: PredictOptions,
 ) -> None:
     """Measure accuracy and cost on a table of queries and targets."""
-    with one_line_errors():
-        check_standard_output()  # before hours of work
-        from molspec.evaluation import Evaluation, PairTable, Settings
+    check_standard_output()  # before hours of work
+    from molspec.evaluation import Evaluation, PairTable, Settings
 
-        with value_errors_are_usage_errors():
-            count = loading.process_count(processes)
-            loaded = loading.load_model(model)
-            if options.canonical_queries is None:
-                options = replace(options, canonical_queries=loaded.canonical_queries)
-            table = PairTable(table_path, query_column, target_column, loaded.task, by)
-            settings = Settings(table, model.model_name, loaded.identity, options, offset)
-            evaluation = Evaluation(settings, output, limit)
-            records = evaluation.run(loaded, count)
-        _work_off(records, evaluation.summary, limit)
-        _show_summary(evaluation, summary_format)
+    with value_errors_are_usage_errors():
+        count = loading.process_count(processes)
+        loaded = loading.load_model(model)
+        if options.canonical_queries is None:
+            options = replace(options, canonical_queries=loaded.canonical_queries)
+        table = PairTable(table_path, query_column, target_column, loaded.task, by)
+        settings = Settings(table, model.model_name, loaded.identity, options, offset)
+        evaluation = Evaluation(settings, output, limit)
+        records = evaluation.run(loaded, count)
+    _work_off(records, evaluation.summary, limit)
+    _show_summary(evaluation, as_json=summary_format == "json")
     raise typer.Exit(1 if evaluation.summary.failed else 0)
 
 
 @app.command()
+@with_flags
 def info(
     model_name: Annotated[
         str | None, typer.Argument(metavar="MODEL", help="A model; all bundled ones if not given.")
     ] = None,
 ) -> None:
     """Show what is installed, what the processor can do, and what a model is."""
-    with one_line_errors(), value_errors_are_usage_errors():
+    with value_errors_are_usage_errors():
         from molspec import models
         from molspec.commands import description
 
@@ -153,6 +146,7 @@ def info(
 
 
 @app.command()
+@with_flags
 def convert(
     source: Annotated[str, typer.Argument(help="A bundled model, or a checkpoint of any format.")],
     destination: Annotated[str, typer.Argument(help="The folder to write; it must not exist.")],
@@ -161,18 +155,19 @@ def convert(
     ] = None,
 ) -> None:
     """Write a checkpoint of any format that can be read in molspec's own."""
-    with one_line_errors(), value_errors_are_usage_errors():
+    with value_errors_are_usage_errors():
         from molspec import checkpoints, models
 
         checkpoints.convert(models.locate(source), destination, dtype)
 
 
 @app.command()
+@with_flags
 def seal(
     model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of molspec's own.")],
 ) -> None:
     """Write a model's hash anew, after files in its folder were changed on purpose."""
-    with one_line_errors(), value_errors_are_usage_errors():
+    with value_errors_are_usage_errors():
         from molspec import checkpoints
 
         checkpoints.seal(model)
@@ -192,12 +187,12 @@ def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) ->
         raise UsageError("there are no such rows in TABLE")
 
 
-def _show_summary(evaluation: Evaluation, form: SummaryFormat) -> None:
+def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
     from molspec.evaluation import report
 
     settings, summary = evaluation.settings.to_json(), evaluation.summary
     groups = evaluation.groups
-    if form is SummaryFormat.json:
+    if as_json:
         values = {"settings": settings, **summary.to_json()}
         if groups:
             values["groups"] = {group: part.to_json() for group, part in groups.items()}

@@ -1,4 +1,4 @@
-"""The command `predict-parquet`, for the command line to register."""
+"""The command `predict-parquet`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ import typer
 
 from molspec.commands import loading
 from molspec.commands.flags import ModelFlags, with_flags
-from molspec.console.usage import (
-    UsageError,
-    one_line_errors,
-    print_err,
-    value_errors_are_usage_errors,
-)
+from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.journal import open_unlinked, write_whole
 from molspec.options import PredictOptions
 
@@ -25,11 +20,6 @@ from molspec.options import PredictOptions
 
 #: Marks a folder as this command's, until all is done, by its settings. Parquet's readers skip it.
 _MARK = ".molspec"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("predict-parquet")(predict_parquet_command)
 
 
 @with_flags
@@ -49,7 +39,7 @@ def predict_parquet_command(
 
     The cluster is the one that RAY_ADDRESS names, or this machine; all of it must see the paths.
     """
-    with one_line_errors(), value_errors_are_usage_errors():
+    with value_errors_are_usage_errors():
         unfinished = output.with_name(output.name + ".unfinished")
         if output.exists() and not (output / _MARK).exists():
             raise UsageError(f"{output} is there already: take another folder")
@@ -62,15 +52,8 @@ def predict_parquet_command(
         table = distributed.read(source)
         distributed.check(table.schema().names, column, loaded.task)
         loaded.resolved(options)
-        settings = (
-            str(source),
-            loaded.identity.weights,
-            model.device,
-            model.dtype,
-            column,
-            options,
-        )
-        if not _is_written(output, unfinished, repr(settings)):
+        given = (str(source), loaded.identity.weights, model.device, model.dtype, column, options)
+        if not _is_written(output, unfinished, repr(given)):
             distributed.predict(
                 table,
                 model.model_name,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from enum import Enum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
@@ -61,44 +60,8 @@ class ModelFlags:
     ] = 1
 
 
-class InputForm(str, Enum):
-    """Forms of a file of queries."""
-
-    smi = "smi"
-    csv = "csv"
-    tsv = "tsv"
-    sdf = "sdf"
-
-
-class OutputForm(str, Enum):
-    """Forms of the results."""
-
-    text = "text"
-    jsonl = "jsonl"
-    csv = "csv"
-    tsv = "tsv"
-    smi = "smi"
-    rsmi = "rsmi"
-    sdf = "sdf"
-    html = "html"
-
-
-Form = Annotated[
-    OutputForm | None,
-    typer.Option(
-        "--format", "-f", help="Output format; by default from the output's name, else text."
-    ),
-]
-
-OutputName = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", help="Output file; an interrupted run resumes. - writes to stdout."
-    ),
-]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Start again and replace an output that exists.")
-]
+InputForm = Literal["smi", "csv", "tsv", "sdf"]
+OutputForm = Literal["text", "jsonl", "csv", "tsv", "smi", "rsmi", "sdf", "html"]
 
 RawCells = Annotated[
     bool,
@@ -141,19 +104,32 @@ class InputFlags:
         ),
     ] = False
 
-    @property
-    def form(self) -> str | None:
-        """Name of the form, where it was given."""
-        return None if self.input_form is None else self.input_form.value
-
 
 @dataclass(frozen=True)
 class OutputFlags:
     """Where results go, and in what form."""
 
-    output_name: OutputName = STANDARD
-    output_form: Form = None
-    overwrite: Overwrite = False
+    output_name: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", help="Output file; an interrupted run resumes. - writes to stdout."
+        ),
+    ] = STANDARD
+    output_form: Annotated[
+        OutputForm | None,
+        typer.Option(
+            "--format", "-f", help="Output format; by default from the output's name, else text."
+        ),
+    ] = None
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Start again and replace an output that exists.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class PredictionFlags(OutputFlags):
+    """Those of predictions: in how many files, and in whose spelling."""
+
     part_size: Annotated[
         int | None, typer.Option(help="Results in each file: NAME-00001, NAME-00002 and so on.")
     ] = None
@@ -178,20 +154,23 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
 
     A field is `molspec.fields.setting`, which describes itself, or is annotated with a
     `typer.Option`. Such a parameter is given by name; the others stay as they are.
+
+    Whatever the command raises that is its user's error becomes a line and a status.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: group for name, hint in hints.items() if (group := _group(hint)) is not None}
 
     @wraps(command)
     def run(**values: Any) -> None:
-        with one_line_errors(), value_errors_are_usage_errors():
+        with one_line_errors():
             for name, group in groups.items():
                 own = {each.name: values.pop(each.name) for each in _flagged(group)}
                 if isinstance(group, Given):
                     values[name] = {key: value for key, value in own.items() if value is not None}
                 else:
-                    values[name] = group(**own)
-        command(**values)
+                    with value_errors_are_usage_errors():
+                        values[name] = group(**own)
+            command(**values)
 
     parameters = [
         parameter

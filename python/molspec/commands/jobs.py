@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from molspec.commands.flags import STANDARD, InputFlags, ModelFlags
+from molspec.commands.flags import STANDARD, InputFlags, ModelFlags, OutputFlags
 from molspec.console.progress import counted, is_shown
 from molspec.console.usage import (
     UsageError,
@@ -34,19 +33,26 @@ from molspec.tables import COMPRESSED
 Results: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
 
 
-def chosen_format(name: str, given: Enum | None, formats: Mapping[str, Format[Any]]) -> str:
+def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "queries") -> None:
+    """Raise UsageError where queries are not given in one way."""
+    if bool(given) == (source.input_name is not None):
+        raise UsageError(f"give {noun} either as SMILES or by --input, FILE or -")
+
+
+def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> str:
     """Name of the format to write: the given one, or the one that the output's name says.
 
     Raises ValueError where there is none or it cannot be written here, UsageError where standard
     output is closed.
     """
+    name = output.output_name
     if name == STANDARD:
         check_standard_output()
     if (ending := Path(name).suffix.lower()) in COMPRESSED:
         raise ValueError(f"output is {name!r}: expected one without {ending}, none is compressed")
-    chosen = given.value if given else "text" if is_stream(name) else format_of(name, formats)
+    chosen = output.output_form or ("text" if is_stream(name) else format_of(name, formats))
     formats[chosen].check()
-    return str(chosen)
+    return chosen
 
 
 def files_read(model: ModelFlags, source: InputFlags | None = None, **more: Path | None) -> Reads:
@@ -61,24 +67,24 @@ def files_read(model: ModelFlags, source: InputFlags | None = None, **more: Path
 
 
 def open_results(
-    name: str,
+    output: OutputFlags,
     form: Format[AnswerT],
     context: OutputContext,
     settings: Mapping[str, Any],
     reads: Reads,
     part_size: int | None = None,
-    overwrite: bool = False,
 ) -> Results[AnswerT]:
     """Where results go. Raises ValueError and OSError as `ResultFile` does."""
+    name = output.output_name
     if is_stream(name):
         return ResultStream(name, form, context, reads)
-    return ResultFile(Path(name), form, context, settings, part_size, overwrite, reads)
+    return ResultFile(Path(name), form, context, settings, part_size, output.overwrite, reads)
 
 
 def run(
     results: Results[AnswerT],
     queries: Iterator[Query],
-    answer: Callable[[Iterator[Query], int], Iterator[AnswerT]],
+    answer: Callable[..., Iterator[AnswerT]],
     *,
     source: str,
     output: str,
@@ -88,7 +94,7 @@ def run(
 ) -> int:
     """Write the answers to all queries that have none yet, and say on standard error how many.
 
-    answer: gives the answers to queries, in their order, given how many came before them.
+    answer: gives the answers to queries, in their order; `done` is how many came before them.
     count: about how many queries there are, for the progress on a terminal that shows no results.
     quiet: say nothing where every query was answered.
 
@@ -101,7 +107,7 @@ def run(
         first = list(islice(rest, 1))
         if not first and not before:
             raise UsageError(f"there are no {unit} in {source}")
-        answers = results.write(answer(chain(first, rest), before))
+        answers = results.write(answer(chain(first, rest), done=before))
     if is_shown(output == STANDARD and sys.stdout.isatty()):
         answers = counted(answers, unit, count(), before)
     for _ in answers:

@@ -1,13 +1,12 @@
-"""The command `plan`, for the command line to register."""
+"""The command `plan`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,17 +16,11 @@ from molspec.commands.flags import (
     STANDARD,
     InputFlags,
     ModelFlags,
-    OutputName,
-    Overwrite,
+    OutputFlags,
     Processes,
     with_flags,
 )
-from molspec.console.usage import (
-    UsageError,
-    one_line_errors,
-    print_err,
-    value_errors_are_usage_errors,
-)
+from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.files import OutputContext, Query
 
 if TYPE_CHECKING:
@@ -45,25 +38,14 @@ class RetroFlags(ModelFlags):
     ] = "retro"
 
 
-class PlanForm(str, Enum):
-    """Forms of plans."""
+@dataclass(frozen=True)
+class PlanFlags(OutputFlags):
+    """Where plans go, and in what form."""
 
-    text = "text"
-    jsonl = "jsonl"
-    csv = "csv"
-    html = "html"
-
-
-class Algorithm(str, Enum):
-    """Searches of Syntheseus."""
-
-    retro_star = "retro-star"
-    mcts = "mcts"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("plan")(plan_command)
+    output_form: Annotated[
+        Literal["text", "jsonl", "csv", "html"] | None,
+        typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
+    ] = None
 
 
 @with_flags
@@ -90,103 +72,94 @@ def plan_command(
     n_best: Annotated[
         int, typer.Option("--n-best", "-n", help="Reactions for each molecule.")
     ] = 10,
-    algorithm: Annotated[Algorithm, typer.Option(help="Which search.")] = Algorithm.retro_star,
+    algorithm: Annotated[
+        Literal["retro-star", "mcts"], typer.Option(help="Which search.")
+    ] = "retro-star",
     cache: Annotated[
         Path | None, typer.Option(help="Prediction cache (SQLite file), reused by later searches.")
     ] = None,
-    output_name: OutputName = STANDARD,
-    output_form: Annotated[
-        PlanForm | None,
-        typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
-    ] = None,
-    overwrite: Overwrite = False,
-    processes: Processes = "1",
     *,
+    output: PlanFlags,
+    processes: Processes = "1",
     source: InputFlags,
     model: RetroFlags,
 ) -> None:
     """Find routes from purchasable molecules to targets, by Syntheseus."""
-    with one_line_errors():
+    with value_errors_are_usage_errors():
+        jobs.check_queries(targets, source, "targets")
+        if stock is None:
+            raise UsageError("give --stock, the file of purchasable molecules")
+        _check_installed()
+        from molspec.planners import formats
+
+        form = jobs.chosen_format(output, formats.FORMATS)
+        count = loading.process_count(processes)
+    with files.open_source(source.input_name, source.input_form, targets or ()) as opened:
         with value_errors_are_usage_errors():
-            if bool(targets) == (source.input_name is not None):
-                raise UsageError("give targets either as SMILES or by --input, FILE or -")
-            if stock is None:
-                raise UsageError("give --stock, the file of purchasable molecules")
-            _check_installed()
-            from molspec.planners import formats
+            from molspec.cache import AnswerCache
+            from molspec.planners.search import Limits, Planner
+            from molspec.planners.stock import read_stock
+            from molspec.provenance import model_settings
 
-            form = jobs.chosen_format(output_name, output_form, formats.FORMATS)
-            count = loading.process_count(processes)
-        with files.open_source(source.input_name, source.form, targets or ()) as opened:
-            with value_errors_are_usage_errors():
-                from molspec.cache import AnswerCache
-                from molspec.planners.search import Limits, Planner
-                from molspec.planners.stock import read_stock
-                from molspec.provenance import model_settings
-
-                limits = Limits(1 if first else routes, seconds, expansions, min_share)
-                for_sale = read_stock(stock)
-                if for_sale.bad_entries:
-                    print_err(
-                        f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are no "
-                        f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
-                    )
-                loaded = loading.load_model(model)
-                loaded.check_processes(count)
-                queries = opened.queries(source.column, source.id_column, "retro")
-                reads = jobs.files_read(model, source, stock=stock)
-                files.check_apart(reads, AnswerCache.files(cache))
-                results = jobs.open_results(
-                    output_name,
-                    formats.FORMATS[form],
-                    OutputContext(
-                        *(model.model_name, "retro"),
-                        about=f"Found with {model.model_name}, {model.dtype}; "
-                        f"molspec {__version__}.",
-                    ),
-                    {
-                        **model_settings(model.model_name, loaded.identity),
-                        "n_best": n_best,
-                        "algorithm": algorithm.value,
-                        **asdict(limits),
-                        "keep_salts": source.keep_salts,
-                        "stock": _digest(for_sale),
-                        "format": form,
-                    },
-                    {**reads, "--cache": cache},
-                    overwrite=overwrite,
+            limits = Limits(1 if first else routes, seconds, expansions, min_share)
+            for_sale = read_stock(stock)
+            if for_sale.bad_entries:
+                print_err(
+                    f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are no "
+                    f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
                 )
-
-            def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
-                from molspec.planners.expander import Expander
-                from molspec.planners.routes import Plan
-                from molspec.planners.syntheseus import BackwardModel
-                from molspec.processes import DIED, in_processes
-
-                def work(targets: Iterator[tuple[int, Query]]) -> Iterator[Plan]:
-                    expander = Expander(loaded, cache=AnswerCache(path=cache))
-                    backward = BackwardModel(
-                        expander=expander, default_num_results=n_best, use_cache=True
-                    )
-                    planner = Planner(
-                        *(backward, for_sale, limits, algorithm.value), source.keep_salts
-                    )
-                    return (planner.plan(query, number) for number, query in targets)
-
-                targets = enumerate(rest, start=done + 1)
-                if count == 1:
-                    return work(targets)
-                failed = lambda target: Plan(target[0], target[1], error=DIED)  # noqa: E731
-                return in_processes(work, targets, count, failed, piece=1)
-
-            status = jobs.run(
-                *(results, queries, plan),
-                source=opened.name,
-                output=output_name,
-                unit="targets",
-                count=opened.count,
-                quiet=output_name == STANDARD and source.input_name is None,
+            loaded = loading.load_model(model)
+            loaded.check_processes(count)
+            queries = opened.queries(source.column, source.id_column, "retro")
+            reads = jobs.files_read(model, source, stock=stock)
+            files.check_apart(reads, AnswerCache.files(cache))
+            results = jobs.open_results(
+                output,
+                formats.FORMATS[form],
+                OutputContext(
+                    *(model.model_name, "retro"),
+                    about=f"Found with {model.model_name}, {model.dtype}; molspec {__version__}.",
+                ),
+                {
+                    **model_settings(model.model_name, loaded.identity),
+                    "n_best": n_best,
+                    "algorithm": algorithm,
+                    **asdict(limits),
+                    "keep_salts": source.keep_salts,
+                    "stock": _digest(for_sale),
+                    "format": form,
+                },
+                {**reads, "--cache": cache},
             )
+
+        def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
+            from molspec.planners.expander import Expander
+            from molspec.planners.routes import Plan
+            from molspec.planners.syntheseus import BackwardModel
+            from molspec.processes import DIED, in_processes
+
+            def work(targets: Iterator[tuple[int, Query]]) -> Iterator[Plan]:
+                expander = Expander(loaded, cache=AnswerCache(path=cache))
+                backward = BackwardModel(
+                    expander=expander, default_num_results=n_best, use_cache=True
+                )
+                planner = Planner(*(backward, for_sale, limits, algorithm), source.keep_salts)
+                return (planner.plan(query, number) for number, query in targets)
+
+            targets = enumerate(rest, start=done + 1)
+            if count == 1:
+                return work(targets)
+            failed = lambda target: Plan(target[0], target[1], error=DIED)  # noqa: E731
+            return in_processes(work, targets, count, failed, piece=1)
+
+        status = jobs.run(
+            *(results, queries, plan),
+            source=opened.name,
+            output=output.output_name,
+            unit="targets",
+            count=opened.count,
+            quiet=output.output_name == STANDARD and source.input_name is None,
+        )
     raise typer.Exit(status)
 
 

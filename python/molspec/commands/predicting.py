@@ -1,9 +1,10 @@
-"""The commands `predict` and `score`, for the command line to register."""
+"""The commands `predict` and `score`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +15,11 @@ from molspec.commands import jobs, loading
 from molspec.commands.flags import (
     STANDARD,
     CopyColumn,
-    Form,
     Given,
     InputFlags,
     ModelFlags,
     OutputFlags,
-    OutputName,
-    Overwrite,
+    PredictionFlags,
     Processes,
     QueryColumn,
     RawCells,
@@ -28,12 +27,7 @@ from molspec.commands.flags import (
     TargetColumn,
     with_flags,
 )
-from molspec.console.usage import (
-    UsageError,
-    one_line_errors,
-    print_err,
-    value_errors_are_usage_errors,
-)
+from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.options import PredictOptions
 from molspec.processes import usable_cores
@@ -47,18 +41,12 @@ if TYPE_CHECKING:
 _MANY_ROWS = 3000
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
-    app.command("predict")(predict_command)
-    app.command("score")(score_command)
-
-
 @with_flags
 def predict_command(
     smiles: Annotated[list[str] | None, typer.Argument(help="Queries.", metavar="SMILES")] = None,
     *,
     source: InputFlags,
-    output: OutputFlags,
+    output: PredictionFlags,
     model: ModelFlags,
     options: PredictOptions,
     raw: Annotated[
@@ -70,46 +58,36 @@ def predict_command(
     raw_cells: RawCells = False,
 ) -> None:
     """Predict for every query, in order; the same command resumes an interrupted run."""
-    with one_line_errors():
+    with value_errors_are_usage_errors():
+        count = loading.process_count(processes)
+        options = options if raw else options.distinct()
+        _check(smiles, source)
+        form = jobs.chosen_format(output, FORMATS)
+    with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
-            count = loading.process_count(processes)
-            options = options if raw else options.distinct()
-            _check(smiles, source)
-            form = jobs.chosen_format(output.output_name, output.output_form, FORMATS)
-        with files.open_source(source.input_name, source.form, smiles or ()) as opened:
-            with value_errors_are_usage_errors():
-                loaded = loading.load_model(model)
-                copied = tuple(copy_column or ())
-                queries = _Counted(
-                    opened.queries(source.column, source.id_column, loaded.task, copied),
-                    could_share=count == 1 and loaded.device == "cpu",
-                )
-                results = _results(
-                    *(form, source, output, loaded, model, options), copied, raw_cells
-                )
-
-            def answer(rest: Iterator[Query], done: int) -> Iterator[Answer]:
-                return files.ask(
-                    *(loaded, rest, options),
-                    done=done,
-                    keep_salts=source.keep_salts,
-                    processes=count,
-                )
-
-            status = jobs.run(
-                results,
-                iter(queries),
-                answer,
-                source=opened.name,
-                output=output.output_name,
-                count=opened.count,
-                quiet=output.output_name == STANDARD and source.input_name is None,
+            loaded = loading.load_model(model)
+            copied = tuple(copy_column or ())
+            queries = _Counted(
+                opened.queries(source.column, source.id_column, loaded.task, copied),
+                could_share=count == 1 and loaded.device == "cpu",
             )
-        if loaded.task == "product" and queries.count == queries.single:
-            print_err(
-                "hint: every query is a single molecule, and this model predicts what reactants "
-                "give; -m retro predicts the reactants of a product"
-            )
+            results = _results(form, source, output, loaded, model, options, copied, raw_cells)
+        status = jobs.run(
+            results,
+            iter(queries),
+            partial(
+                files.ask, loaded, options=options, keep_salts=source.keep_salts, processes=count
+            ),
+            source=opened.name,
+            output=output.output_name,
+            count=opened.count,
+            quiet=output.output_name == STANDARD and source.input_name is None,
+        )
+    if loaded.task == "product" and queries.count == queries.single:
+        print_err(
+            "hint: every query is a single molecule, and this model predicts what reactants "
+            "give; -m retro predicts the reactants of a product"
+        )
     raise typer.Exit(status)
 
 
@@ -137,72 +115,59 @@ def score_command(
     table_path: Table,
     query_column: QueryColumn = None,
     target_column: TargetColumn = None,
-    output_name: OutputName = STANDARD,
-    output_form: Form = None,
-    overwrite: Overwrite = False,
+    *,
+    output: OutputFlags,
     aligned: Annotated[
         bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
     ] = False,
     raw_cells: RawCells = False,
     processes: Processes = "1",
-    *,
     model: ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
 ) -> None:
     """Say how probable a model finds the targets of a table, spelt as they are or --aligned."""
-    with one_line_errors():
-        from molspec.evaluation import PairTable
-        from molspec.provenance import model_settings
+    from molspec.evaluation import PairTable
+    from molspec.provenance import model_settings
 
-        with value_errors_are_usage_errors():
-            form = jobs.chosen_format(output_name, output_form, FORMATS)
-            count = loading.process_count(processes)
-            loaded = loading.load_model(model)
-            table = PairTable(table_path, query_column, target_column, loaded.task)
-            options.setdefault("canonical_queries", loaded.canonical_queries)
-            settings = {
-                **model_settings(model.model_name, loaded.identity),
-                "canonical_queries": options["canonical_queries"],
-                "aligned": aligned,
-                "format": form,
-                "raw_cells": raw_cells,
-            }
-            results = jobs.open_results(
-                output_name,
-                FORMATS[form],
-                OutputContext(model.model_name, loaded.task, as_written=True, raw_cells=raw_cells),
-                settings,
-                {**jobs.files_read(model), "TABLE": table_path},
-                overwrite=overwrite,
-            )
+    with value_errors_are_usage_errors():
+        form = jobs.chosen_format(output, FORMATS)
+        count = loading.process_count(processes)
+        loaded = loading.load_model(model)
+        table = PairTable(table_path, query_column, target_column, loaded.task)
+        options.setdefault("canonical_queries", loaded.canonical_queries)
+        settings = {
+            **model_settings(model.model_name, loaded.identity),
+            "canonical_queries": options["canonical_queries"],
+            "aligned": aligned,
+            "format": form,
+            "raw_cells": raw_cells,
+        }
+        results = jobs.open_results(
+            output,
+            FORMATS[form],
+            OutputContext(model.model_name, loaded.task, as_written=True, raw_cells=raw_cells),
+            settings,
+            {**jobs.files_read(model), "TABLE": table_path},
+        )
 
-        def answer(rest: Iterator[Query], done: int) -> Iterator[Answer]:
-            return files.score(
-                *(loaded, rest),
-                done=done,
-                **options,
-                aligned=aligned,
-                processes=count,
-            )
-
-        queries = (Query(row.query, target=row.target) for row in table)
-        status = jobs.run(results, queries, answer, source="TABLE", output=output_name)
+    answer = partial(files.score, loaded, **options, aligned=aligned, processes=count)
+    queries = (Query(row.query, target=row.target) for row in table)
+    status = jobs.run(results, queries, answer, source="TABLE", output=output.output_name)
     raise typer.Exit(status)
 
 
 def _check(smiles: list[str] | None, source: InputFlags) -> None:
     """Raise UsageError where queries are not given in one way."""
-    if bool(smiles) == (source.input_name is not None):
-        raise UsageError("give queries either as SMILES or by --input, FILE or -")
+    jobs.check_queries(smiles, source)
     for text in smiles or ():
-        if files.is_named_as_source(text) and Path(text).is_file():
+        if files.input_format(text) and Path(text).is_file():
             raise UsageError(f"{text} is a file: give it by --input")
 
 
 def _results(
     form: str,
     source: InputFlags,
-    output: OutputFlags,
+    output: PredictionFlags,
     loaded: Model,
     model: ModelFlags,
     options: PredictOptions,
@@ -234,10 +199,9 @@ def _results(
         "raw_cells": raw_cells,
     }
     return jobs.open_results(
-        *(output.output_name, FORMATS[form], context, settings),
+        *(output, FORMATS[form], context, settings),
         jobs.files_read(model, source),
         output.part_size,
-        output.overwrite,
     )
 
 

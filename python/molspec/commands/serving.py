@@ -1,21 +1,15 @@
-"""The command `serve`, for the command line to register."""
+"""The command `serve`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from molspec.commands.flags import with_flags
-from molspec.console.usage import (
-    UsageError,
-    one_line_errors,
-    print_err,
-    value_errors_are_usage_errors,
-)
+from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.server.limits import Limits
 
 # What needs torch is imported where it is used: `molspec --help` is to answer at once.
@@ -23,20 +17,6 @@ from molspec.server.limits import Limits
 
 #: Names of a server that only this machine reaches; in a request ::1 stands in brackets.
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
-
-
-class LogLevel(str, Enum):
-    """What is logged: this and what is more severe."""
-
-    error = "error"
-    warning = "warning"
-    info = "info"
-    debug = "debug"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("serve")(serve_command)
 
 
 @with_flags
@@ -76,8 +56,9 @@ def serve_command(
         ),
     ] = None,
     log_level: Annotated[
-        LogLevel, typer.Option(help="What is logged to standard error.")
-    ] = LogLevel.warning,
+        Literal["error", "warning", "info", "debug"],
+        typer.Option(help="What is logged to standard error."),
+    ] = "warning",
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log a line for each request, without its body.")
     ] = False,
@@ -85,10 +66,9 @@ def serve_command(
     limits: Limits,
 ) -> None:
     """Serve models over HTTP, with a page to draw in, until Ctrl-C or SIGTERM."""
-    with one_line_errors(), value_errors_are_usage_errors():
+    with value_errors_are_usage_errors():
         try:
-            from molspec.server.processes import listen, run, run_many
-            from molspec.server.settings import Settings
+            from molspec.server.processes import Settings, listen, run, run_many
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"serve needs {error.name}: install the extra, pip install 'molspec[server]'"
@@ -96,9 +76,9 @@ def serve_command(
         settings = Settings(
             *(_models(models), device, dtype, threads, batch_size),
             *(limits, _keys(api_key_file), _hosts(host, allowed_host)),
-            *(log_level.value, access_log),
+            *(log_level, access_log),
         )
-        tell = Listening(tuple(name for name, _ in settings.models))
+        tell = partial(_print_address, [name for name, _ in settings.models])
         with listen(host, port) as taken:
             if processes == 1:
                 run(settings, taken, tell)
@@ -106,15 +86,8 @@ def serve_command(
                 run_many(settings, taken, processes, tell)
 
 
-@dataclass(frozen=True)
-class Listening:
-    """Says which models are served where."""
-
-    models: tuple[str, ...]
-
-    def __call__(self, url: str) -> None:
-        """Say it."""
-        print_err(f"serving {', '.join(self.models)} at {url}")
+def _print_address(models: list[str], url: str) -> None:
+    print_err(f"serving {', '.join(models)} at {url}")
 
 
 def _models(given: list[str] | None) -> list[tuple[str, str]]:

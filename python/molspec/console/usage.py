@@ -91,16 +91,12 @@ def print_out(text: str) -> None:
         try:
             typer.echo(text)
         except OSError:
-            _let_go_of_standard_output()
+            # What is left in its buffer would fail and be reported again when the process ends.
+            with suppress(OSError, ValueError):  # of one that is no file
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, sys.stdout.fileno())
+                os.close(null)
             raise
-
-
-def _let_go_of_standard_output() -> None:
-    """What is left in its buffer would fail and be reported once more when the process ends."""
-    with suppress(OSError, ValueError):  # of one that is no file
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
 
 
 def print_err(message: str) -> None:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from molspec.files.answer import Answer, Answered, AnswerT, Query
-from molspec.files.asking import (
-    PreparedQuery,
-    answer_to,
-    ask,
-    prepare_query,
-    score,
-)
-from molspec.files.context import OutputContext
-from molspec.files.formats import FORMATS, Format, format_of
+from molspec.files.answer import Answer, Answered, AnswerT, OutputContext, Query
+from molspec.files.asking import PreparedQuery, answer_to, ask, prepare_query, score
+from molspec.files.formats import FORMATS, Format, format_of, table
 from molspec.files.lines import COLUMNS
 from molspec.files.places import Reads, check_apart
 from molspec.files.results import ResultFile, ResultStream, is_stream
@@ -19,7 +12,7 @@ from molspec.files.sources import (
     INPUT_FORMATS,
     Source,
     find_query_column,
-    is_named_as_source,
+    input_format,
     open_source,
 )
 
@@ -43,9 +36,10 @@ __all__ = [
     "check_apart",
     "find_query_column",
     "format_of",
-    "is_named_as_source",
+    "input_format",
     "is_stream",
     "open_source",
     "prepare_query",
     "score",
+    "table",
 ]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
 from molspec.files import lines, report, sdf
-from molspec.files.answer import Answer, AnswerT
-from molspec.files.context import OutputContext
-
-
-def _nothing(context: OutputContext) -> str:
-    return ""
+from molspec.files.answer import Answer, AnswerT, OutputContext
 
 
 @dataclass(frozen=True)
@@ -25,16 +20,30 @@ class Format(Generic[AnswerT]):
 
     render: Callable[[AnswerT, OutputContext], str]
     endings: tuple[str, ...]
-    head: Callable[[OutputContext], str] = _nothing
-    foot: Callable[[OutputContext], str] = _nothing
+    head: Callable[[OutputContext], str] = lambda context: ""
+    foot: Callable[[OutputContext], str] = lambda context: ""
     check: Callable[[], None] = lambda: None
+
+
+def table(
+    columns: Callable[[OutputContext], Sequence[str]],
+    rows: Callable[[AnswerT, OutputContext], Iterable[Sequence[str]]],
+    endings: tuple[str, ...],
+    written: Callable[[Iterable[Sequence[str]], OutputContext], str] = lines.in_commas,
+) -> Format[AnswerT]:
+    """A table: the names of its columns, then the rows of each answer."""
+    return Format(
+        lambda answer, context: written(rows(answer, context), context),
+        endings,
+        head=lambda context: written([columns(context)], context),
+    )
 
 
 FORMATS: dict[str, Format[Answer]] = {
     "text": Format(lines.for_people, (".txt",)),
     "jsonl": Format(lines.jsonl, (".jsonl", ".ndjson")),
-    "csv": Format(lines.comma_separated, (".csv",), lines.comma_separated_header),
-    "tsv": Format(lines.tab_separated, (".tsv", ".tab"), lines.tab_separated_header),
+    "csv": table(lines.columns, lines.rows, (".csv",)),
+    "tsv": table(lines.columns, lines.rows, (".tsv", ".tab"), lines.in_tabs),
     "smi": Format(lines.smiles, (".smi", ".smiles")),
     "rsmi": Format(lines.reactions, (".rsmi",)),
     "sdf": Format(sdf.write_records, (".sdf", ".sd")),

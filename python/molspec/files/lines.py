@@ -10,8 +10,7 @@ from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from molspec.files.answer import Answer
-from molspec.files.context import OutputContext
+from molspec.files.answer import Answer, OutputContext
 from molspec.tables import inert_cell
 from molspec.task import reaction_smiles
 
@@ -66,30 +65,6 @@ def copied(answer: Answer, context: OutputContext) -> dict[str, str]:
     return dict(zip(context.copied_columns, answer.query.columns, strict=True))
 
 
-def comma_separated_header(context: OutputContext) -> str:
-    """The names of the columns."""
-    return in_commas([_names(context)], context)
-
-
-def comma_separated(answer: Answer, context: OutputContext) -> str:
-    """Quoted where csv asks for it."""
-    return in_commas(_rows(answer, context), context)
-
-
-def tab_separated_header(context: OutputContext) -> str:
-    """The names of the columns."""
-    return _tab_separated([_names(context)], context)
-
-
-def tab_separated(answer: Answer, context: OutputContext) -> str:
-    """Never quoted: no cell holds a tab."""
-    return _tab_separated(_rows(answer, context), context)
-
-
-def _names(context: OutputContext) -> tuple[str, ...]:
-    return (*COLUMNS, *context.further_columns, *context.copied_columns)
-
-
 def in_commas(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
     """Rows of a table, quoted where csv asks for it."""
     stream = StringIO()
@@ -99,7 +74,8 @@ def in_commas(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
     return stream.getvalue()
 
 
-def _tab_separated(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
+def in_tabs(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
+    """Rows of a table, never quoted: no cell holds a tab."""
     return "".join("\t".join(_cell(cell, context) for cell in row) + "\n" for row in rows)
 
 
@@ -109,12 +85,18 @@ def _cell(text: str, context: OutputContext) -> str:
     return cell if context.raw_cells else inert_cell(cell)
 
 
-def _rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
+def columns(context: OutputContext) -> tuple[str, ...]:
+    """Names of a table's columns."""
+    return (*COLUMNS, *context.further_columns, *context.copied_columns)
+
+
+def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
+    """A row a prediction, or one with the error."""
     result = answer.result
     for rank, prediction in enumerate(result.predictions, start=1):
         yield (
             *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
-            *(_probability(prediction), repr(prediction.log_prob)),
+            *(probability(prediction), repr(prediction.log_prob)),
             *(str(prediction.finished).lower(), prediction.smiles, answer.note, ""),
             *(repr(getattr(prediction, name)) for name in context.further_columns),
             *answer.query.columns,
@@ -142,15 +124,15 @@ def reactions(answer: Answer, context: OutputContext) -> str:
 
 def _written_lines(answer: Answer, context: OutputContext, written: Callable[[str], str]) -> str:
     result = answer.result
-    rows = [
-        (written(text), answer.identifier, str(rank), _probability(prediction))
+    cells = [
+        (written(text), answer.identifier, str(rank), probability(prediction))
         if (text := context.shown(prediction))
         else ("", answer.identifier, str(rank), f"error: {fault(prediction)}")
         for rank, prediction in enumerate(result.predictions, start=1)
     ]
     if not result.predictions:
-        rows = [("", answer.identifier, "", f"error: {result.error}")]
-    return "".join("\t".join(map(one_line, row)) + "\n" for row in rows)
+        cells = [("", answer.identifier, "", f"error: {result.error}")]
+    return "".join("\t".join(map(one_line, row)) + "\n" for row in cells)
 
 
 def for_people(answer: Answer, context: OutputContext) -> str:
@@ -176,7 +158,8 @@ def fault(prediction: Prediction) -> str:
     return "not a molecule to RDKit" if prediction.finished else "unfinished"
 
 
-def _probability(prediction: Prediction) -> str:
+def probability(prediction: Prediction) -> str:
+    """As files have it."""
     return f"{math.exp(prediction.log_prob):.6g}"
 
 

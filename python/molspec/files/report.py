@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from molspec.files.answer import Answer
-from molspec.files.context import OutputContext
+from molspec.files.answer import Answer, OutputContext
 from molspec.files.lines import fault, one_line
 
 if TYPE_CHECKING:
+    from rdkit import Chem
+
     from molspec.results import Prediction
 
 #: Pixels of an angstrom: bonds are as long in every drawing, which is as large as it must be.
@@ -106,7 +107,6 @@ def drawn(smiles: str) -> Iterator[str]:
 def _drawing(smiles: str) -> str | None:
     """An SVG element; None where RDKit has no molecule of it, as of `reactants>reagents`."""
     from rdkit import Chem
-    from rdkit.Chem.Draw import rdMolDraw2D
 
     from molspec.text import quiet
 
@@ -114,9 +114,21 @@ def _drawing(smiles: str) -> str | None:
         molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
         if molecule is None or molecule.GetNumAtoms() == 0:
             return None
-        drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
-        drawer.drawOptions().scalingFactor = _SCALE
-        rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule)
+        return svg(molecule)
+
+
+def svg(molecule: Chem.Mol, adjust: Callable[[Any], None] = lambda _: None, **marks: Any) -> str:
+    """An SVG element of a molecule.
+
+    adjust: changes RDKit's options of drawing. marks: what else `PrepareAndDrawMolecule` takes.
+    """
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
+    options = drawer.drawOptions()
+    options.scalingFactor = _SCALE
+    adjust(options)
+    rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule, **marks)
     drawer.FinishDrawing()
     text = str(drawer.GetDrawingText())
     return text[text.index("<svg") :].strip()

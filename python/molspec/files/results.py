@@ -15,8 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic
 
-from molspec.files.answer import Answered, AnswerT, Query
-from molspec.files.context import OutputContext
+from molspec.files.answer import Answered, AnswerT, OutputContext, Query
 from molspec.files.formats import Format
 from molspec.files.places import Reads, check_apart, output_path
 from molspec.files.sources import STANDARD

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from molspec.files.answer import Answer, Query
-from molspec.files.context import OutputContext
-from molspec.files.lines import copied, further_fields
+from molspec.files.answer import Answer, OutputContext, Query
+from molspec.files.lines import copied, fault, further_fields, probability
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -93,12 +91,12 @@ def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
             **shared,
             "rank": str(rank),
             "smiles": prediction.canonical or prediction.smiles,
-            "probability": f"{math.exp(prediction.log_prob):.6g}",
+            "probability": probability(prediction),
             "log_prob": repr(prediction.log_prob),
             **{name: repr(value) for name, value in further_fields(prediction).items()},
         }
         if prediction.canonical is None:
-            fields["error"] = "not a molecule to RDKit" if prediction.finished else "unfinished"
+            fields["error"] = fault(prediction)
         yield _with_fields(prediction.canonical, answer.identifier, fields)
 
 

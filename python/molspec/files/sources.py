@@ -171,15 +171,11 @@ def open_source(
             yield Source(name, form or "smi", limited_lines(stream, "standard input"))
     else:
         with open_lines(Path(name)) as lines:
-            yield Source(name, form or _format_of(name) or "smi", lines)
+            yield Source(name, form or input_format(name) or "smi", lines)
 
 
-def is_named_as_source(name: str) -> bool:
-    """Whether a name has an ending that files of queries have."""
-    return _format_of(name) is not None
-
-
-def _format_of(name: str) -> str | None:
+def input_format(name: str) -> str | None:
+    """The form of a file of queries that a name's ending says; None where it says none."""
     plain = Path(name).with_suffix("") if Path(name).suffix in COMPRESSED else Path(name)
     ending = plain.suffix.lower()
     return next((form for form, known in INPUT_FORMATS.items() if ending in known), None)

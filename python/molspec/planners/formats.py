@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from molspec.files import Format, OutputContext, report
-from molspec.files.lines import in_commas, one_line
+from molspec.files import Format, OutputContext, report, table
+from molspec.files.lines import one_line
 from molspec.planners.routes import Plan, Route, Step
 
 #: Columns of a table: a row a target, with its likeliest route.
@@ -41,12 +41,7 @@ def jsonl(plan: Plan, context: OutputContext) -> str:
     return json.dumps(plan.to_json()) + "\n"
 
 
-def table_header(context: OutputContext) -> str:
-    """The names of the columns."""
-    return in_commas([_COLUMNS], context)
-
-
-def table_row(plan: Plan, context: OutputContext) -> str:
+def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
     """A target and its likeliest route; score is the log_prob of the route."""
     cells = ["", "", ""]
     if plan.routes:
@@ -56,7 +51,7 @@ def table_row(plan: Plan, context: OutputContext) -> str:
     steps, score, route = cells
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
     last = (f"{plan.seconds:.3f}", score, route, plan.note, plan.error or "")
-    return in_commas([(*first, *last)], context)
+    return [(*first, *last)]
 
 
 def head(context: OutputContext) -> str:
@@ -134,6 +129,6 @@ def _title(route: Route) -> str:
 FORMATS: dict[str, Format[Plan]] = {
     "text": Format(text, (".txt",)),
     "jsonl": Format(jsonl, (".jsonl", ".ndjson")),
-    "csv": Format(table_row, (".csv",), table_header),
+    "csv": table(lambda context: _COLUMNS, rows, (".csv",)),
     "html": Format(section, (".html", ".htm"), head, report.foot, report.check),
 }

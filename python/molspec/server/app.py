@@ -16,7 +16,7 @@ from fastapi.staticfiles import StaticFiles
 
 from molspec import __version__
 from molspec.server import askcos, chemformer, drawings, metrics, v1
-from molspec.server.guards import BodyGuard, HostGuard, KeyGuard, Timer
+from molspec.server.guards import Guard, Timer
 from molspec.server.pending import WithdrawnError
 from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
@@ -30,6 +30,10 @@ _PAGE_HEADERS = {
     ),
     "Cache-Control": "no-cache",  # requested again with its tag
 }
+
+
+#: What is answered where a request cannot be.
+_STATUSES = {UnknownModelError: 404, BusyError: 429, StoppedError: 503, EngineError: 500}
 
 
 class _AsciiJSON(JSONResponse):
@@ -66,11 +70,7 @@ def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str
     _add_health(app, service)
     _add_page(app)
     _add_errors(app)
-    app.add_middleware(BodyGuard, most_bytes=service.limits.body_bytes)
-    if keys:
-        app.add_middleware(KeyGuard, keys=keys)
-    if hosts:
-        app.add_middleware(HostGuard, hosts=hosts)
+    app.add_middleware(Guard, keys=keys, hosts=hosts, most_bytes=service.limits.body_bytes)
     app.add_middleware(Timer)
     return app
 
@@ -103,9 +103,6 @@ def _add_page(app: FastAPI) -> None:
 
 
 def _add_errors(app: FastAPI) -> None:
-    def answered(status: int, error: Exception, **headers: str) -> JSONResponse:
-        return _AsciiJSON({"detail": str(error)}, status, headers)
-
     @app.exception_handler(RequestValidationError)
     async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
         # Without what was given, which may be large, or no text that can be written.
@@ -115,20 +112,14 @@ def _add_errors(app: FastAPI) -> None:
         return _AsciiJSON({"detail": errors}, 422)
 
     @app.exception_handler(UnknownModelError)
-    async def unknown(_: Request, error: UnknownModelError) -> JSONResponse:
-        return answered(404, error)
-
     @app.exception_handler(BusyError)
-    async def busy(_: Request, error: BusyError) -> JSONResponse:
-        return answered(429, error, **{"Retry-After": str(error.retry_after)})
-
     @app.exception_handler(StoppedError)
-    async def stopped(_: Request, error: StoppedError) -> JSONResponse:
-        return answered(503, error, **{"Retry-After": "5"})
-
     @app.exception_handler(EngineError)
-    async def failed(_: Request, error: EngineError) -> JSONResponse:
-        return answered(500, error)
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        headers = {}
+        if isinstance(error, BusyError | StoppedError):
+            headers["Retry-After"] = str(error.retry_after)
+        return _AsciiJSON({"detail": str(error)}, _STATUSES[type(error)], headers)
 
     @app.exception_handler(WithdrawnError)
     async def withdrawn(_: Request, error: WithdrawnError) -> Response:

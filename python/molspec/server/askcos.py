@@ -11,8 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from molspec.results import Result
-from molspec.server.service import Service, Text, wrong_use
+from molspec.server.service import Service, Text, finished_answers, refusing
 
 
 class _Asked(BaseModel):
@@ -34,21 +33,10 @@ def make_router(service: Service) -> APIRouter:
     ) -> list[dict[str, Any]]:
         """Answers, called products for retro too, and their log-probs as scores, best first."""
         worker = service.worker(model_name)
-        try:
+        with refusing("query", "n_best"):
             options = service.options(worker, body.smiles, n_best=n_best)
-        except ValueError as error:
-            raise wrong_use(error, "query", "n_best") from error
         pending = service.submit(worker, body.smiles, options)
-        return [_item(result) for result in await service.all_answers(request, worker, pending)]
+        results = await service.all_answers(request, worker, pending)
+        return [finished_answers(result, "products", "scores") for result in results]
 
     return router
-
-
-def _item(result: Result) -> dict[str, Any]:
-    """As written, without those that were cut off, which are no answers to a planner."""
-    answers = [prediction for prediction in result.predictions if prediction.finished]
-    item: dict[str, Any] = {
-        "products": [prediction.smiles for prediction in answers],
-        "scores": [prediction.log_prob for prediction in answers],
-    }
-    return item if result.error is None else {**item, "error": result.error}

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 
 from molspec.results import Result
-from molspec.server.service import Service, Text, arrival, wrong_use
+from molspec.server.service import Service, Text, arrival, finished_answers, refusing
 from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings
 
@@ -41,15 +41,16 @@ def make_router(service: Service) -> APIRouter:
         worker = _named(service, model)
         name = "n_predictions" if n_predictions is not None else "n_beams"
         given = n_predictions if n_predictions is not None else n_beams
-        try:
+        with refusing("query", name):
             options = service.options(
                 worker, smiles_list, n_best=_N_BEST if given is None else given
             )
-        except ValueError as error:
-            raise wrong_use(error, "query", name) from error
         pending = service.submit(worker, smiles_list, options)
         results = await service.all_answers(request, worker, pending)
-        return [_predicted(text, each) for text, each in zip(smiles_list, results, strict=True)]
+        return [
+            {"input": text, **finished_answers(result, "output", "lhs")}
+            for text, result in zip(smiles_list, results, strict=True)
+        ]
 
     @router.post("/log_likelihood")
     async def log_likelihood(
@@ -71,12 +72,11 @@ def make_router(service: Service) -> APIRouter:
     ) -> list[dict[str, Any]]:
         """How probable the model finds each reaction in the likeliest of n_augments spellings."""
         worker = _named(service, model)
-        most = service.limits.augmentations
-        if not 1 <= n_augments <= most:
-            error = ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
-            raise wrong_use(error, "query", "n_augments")
         targets = products if worker.model.task == "product" else reactants
-        try:
+        with refusing("query", "n_augments"):
+            most = service.limits.augmentations
+            if not 1 <= n_augments <= most:
+                raise ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
             service.limits.check_count(targets)
             if len(targets) * n_augments > service.limits.waiting:
                 raise ValueError(
@@ -84,8 +84,6 @@ def make_router(service: Service) -> APIRouter:
                     f"{service.limits.waiting // len(targets)} for {len(targets)} reactions, as "
                     f"{service.limits.waiting} spellings may wait on this server"
                 )
-        except ValueError as error:
-            raise wrong_use(error, "query", "n_augments") from error
 
         def spellings(target: str) -> list[str]:
             """Those of a target; it alone once time is up, as nothing of it is answered."""
@@ -100,17 +98,6 @@ def make_router(service: Service) -> APIRouter:
 
 def _named(service: Service, name: str | None) -> Worker:
     return service.default("retro") if name is None else service.worker(name)
-
-
-def _predicted(text: str, result: Result) -> dict[str, Any]:
-    """As written, without those that were cut off, which are no answers to a planner."""
-    answers = [prediction for prediction in result.predictions if prediction.finished]
-    item: dict[str, Any] = {
-        "input": text,
-        "output": [prediction.smiles for prediction in answers],
-        "lhs": [prediction.log_prob for prediction in answers],
-    }
-    return item if result.error is None else {**item, "error": result.error}
 
 
 def _spellings(target: str, count: int) -> list[str]:
@@ -129,14 +116,12 @@ async def _best(
 ) -> list[dict[str, Any]]:
     """Each reaction with the log-prob of its target's likeliest spelling."""
     queries = reactants if worker.model.task == "product" else products
-    try:
+    with refusing("body"):
         if len(reactants) != len(products):
             raise ValueError(
                 f"products has {len(products)} items: expected {len(reactants)}, one a reactants"
             )
         options = service.options(worker, queries)
-    except ValueError as error:
-        raise wrong_use(error, "body") from error
     owners = [index for index, texts in enumerate(spelt) for _ in texts]
     pending = service.submit(
         *(worker, [queries[index] for index in owners], options),

@@ -8,15 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from rdkit import Chem
-from rdkit.Chem.Draw import rdMolDraw2D
 
+from molspec.files.report import svg
 from molspec.server.reaction_center import Change, changes
-from molspec.server.service import Service, wrong_use
+from molspec.server.service import Service, refusing
 from molspec.text import quiet
 
-#: Pixels of an angstrom: bonds are as long in every drawing, which is as large as it must be.
-_SCALE = 19.0
-_AS_LARGE_AS_NEEDED = (-1, -1)
 _MOST_CHARACTERS = 1000
 _MOST_ATOMS = 200
 #: Readable on light and on dark paper: red, green and blue of atoms, and of what changes.
@@ -65,10 +62,9 @@ def make_router(service: Service) -> APIRouter:
     @router.post("/draw")
     def draw(body: DrawBody) -> Drawings:
         """Draw molecules; with a product, what the reaction changes is in colour."""
-        try:
-            return drawn(body.smiles, body.product)
-        except ValueError as error:
-            raise wrong_use(error, "body") from error
+        with refusing("body"):
+            drawings = drawn(body.smiles, body.product)
+        return drawings  # noqa: RET504 - to mypy, a context may swallow errors
 
     return router
 
@@ -104,19 +100,16 @@ def _drawing(molecule: Chem.Mol, change: Change) -> Drawing:
     bare = Chem.Mol(molecule)
     for atom in bare.GetAtoms():
         atom.SetAtomMapNum(0)
-    drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
-    options = drawer.drawOptions()
-    options.clearBackground = False
-    options.updateAtomPalette(_PALETTE)
-    options.setHighlightColour(_CHANGED)
-    options.scalingFactor = _SCALE
-    rdMolDraw2D.PrepareAndDrawMolecule(
-        drawer,
+    drawn = svg(
         bare,
+        _in_colour,
         highlightAtoms=sorted(change.atoms),
         highlightBonds=sorted(change.bonds),
     )
-    drawer.FinishDrawing()
-    text = str(drawer.GetDrawingText())
-    svg = text[text.index("<svg") :].strip().replace(_INK, "currentColor")
-    return Drawing(smiles=Chem.MolToSmiles(bare), svg=svg)
+    return Drawing(smiles=Chem.MolToSmiles(bare), svg=drawn.replace(_INK, "currentColor"))
+
+
+def _in_colour(options: Any) -> None:
+    options.clearBackground = False
+    options.updateAtomPalette(_PALETTE)
+    options.setHighlightColour(_CHANGED)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+
+from molspec.server.pending import PendingRequest
 
 #: A query of more hypotheses is wide: a step with it is a long one for all others.
 _NARROW = 8
@@ -12,38 +12,7 @@ _NARROW = 8
 _WIDE_TOGETHER = 100
 
 
-class Asked(Protocol):
-    """A request as far as turns go."""
-
-    @property
-    def count(self) -> int:
-        """Its queries."""
-
-    @property
-    def rows(self) -> int:
-        """Rows of the batch that each takes."""
-
-    @property
-    def hypotheses(self) -> int:
-        """Hypotheses that each keeps."""
-
-
-AskedT = TypeVar("AskedT", bound=Asked)
-
-
-@dataclass(eq=False)
-class _Place(Generic[AskedT]):
-    request: AskedT
-    #: Its next query, and how many are under way.
-    next: int = 0
-    under_way: int = 0
-
-    @property
-    def is_wide(self) -> bool:
-        return self.request.hypotheses > _NARROW
-
-
-class FairScheduler(Generic[AskedT]):
+class FairScheduler:
     """Requests take turns, a query each, so that a long one holds up none after it.
 
     A request has at most half of the rows, and wide queries together a bounded number of
@@ -53,70 +22,59 @@ class FairScheduler(Generic[AskedT]):
 
     def __init__(self, row_count: int) -> None:
         self._row_count = row_count
-        self._waiting: deque[_Place[AskedT]] = deque()
-        self._places: dict[AskedT, _Place[AskedT]] = {}
+        self._waiting: deque[PendingRequest] = deque()
         self._rows_taken = 0
         self._wide_taken = 0
         #: Queries whose turn has not come.
         self.waiting_count = 0
 
-    def add(self, request: AskedT) -> None:
+    def add(self, request: PendingRequest) -> None:
         """Let a request wait for its turns."""
-        self._places[request] = place = _Place(request)
-        self._waiting.append(place)
+        self._waiting.append(request)
         self.waiting_count += request.count
 
-    def remove(self, request: AskedT) -> int:
+    def remove(self, request: PendingRequest) -> int:
         """Give no more turns to a request; return how many queries would still have had one."""
-        place = self._places.get(request)
-        if place is None or place not in self._waiting:
+        if request not in self._waiting:
             return 0
-        self._waiting.remove(place)
-        left = request.count - place.next
+        self._waiting.remove(request)
+        left = request.count - request.next
         self.waiting_count -= left
-        place.next = request.count
-        self._forget_where_done(place)
+        request.next = request.count
         return left
 
-    def take(self) -> tuple[AskedT, int] | None:
+    def take(self) -> tuple[PendingRequest, int] | None:
         """A request and the index of its query whose turn it is, which is under way from now on."""
         lane_is_full = False
-        for place in self._waiting:
-            rows, is_wide = place.request.rows, place.is_wide
+        for request in self._waiting:
+            rows, hypotheses = request.rows, request.hypotheses
             if self._rows_taken and self._rows_taken + rows > self._row_count:
                 return None
-            if (place.under_way + 1) * rows > max(rows, self._row_count // 2):
+            if (request.under_way + 1) * rows > max(rows, self._row_count // 2):
                 continue
-            hypotheses = place.request.hypotheses
-            if is_wide and (
+            if hypotheses > _NARROW and (
                 lane_is_full
                 or (self._wide_taken and self._wide_taken + hypotheses > _WIDE_TOGETHER)
             ):
                 lane_is_full = True
                 continue
-            return self._taken(place)
+            index = request.next
+            request.next += 1
+            self.waiting_count -= 1
+            self._count(request, 1)
+            self._waiting.remove(request)
+            if request.next < request.count:
+                self._waiting.append(request)
+            return request, index
         return None
 
-    def _taken(self, place: _Place[AskedT]) -> tuple[AskedT, int]:
-        index = place.next
-        place.next += 1
-        place.under_way += 1
-        self.waiting_count -= 1
-        self._rows_taken += place.request.rows
-        self._wide_taken += place.request.hypotheses * place.is_wide
-        self._waiting.remove(place)
-        if place.next < place.request.count:
-            self._waiting.append(place)
-        return place.request, index
-
-    def done(self, request: AskedT) -> None:
+    def done(self, request: PendingRequest) -> None:
         """One of its queries is no longer under way."""
-        place = self._places[request]
-        place.under_way -= 1
-        self._rows_taken -= request.rows
-        self._wide_taken -= request.hypotheses * place.is_wide
-        self._forget_where_done(place)
+        self._count(request, -1)
 
-    def _forget_where_done(self, place: _Place[AskedT]) -> None:
-        if not place.under_way and place.next == place.request.count:
-            del self._places[place.request]
+    def _count(self, request: PendingRequest, queries: int) -> None:
+        """So many more of a request's queries are under way."""
+        request.under_way += queries
+        self._rows_taken += queries * request.rows
+        if request.hypotheses > _NARROW:
+            self._wide_taken += queries * request.hypotheses

@@ -1,4 +1,4 @@
-"""What a request passes before it is read: a key, the size of its body; and its time, counted."""
+"""What a request passes first: its host, key and size are checked, its time is counted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,33 +22,82 @@ _OPEN = ("/healthz", "/readyz", "/", "/favicon.ico")
 _OPEN_FOLDER = "/page/"
 
 
-class KeyGuard:
-    """Lets in who has a key: as a bearer token, as X-API-Key, or as password of basic access."""
+class Guard:
+    """Lets in requests to the server's own names, with a key, whose bodies are not too large.
 
-    def __init__(self, app: ASGIApp, keys: Collection[str]) -> None:
+    keys: a request needs one of them: as a bearer token, as X-API-Key, or as password of basic
+        access. hosts: names of the server: a page elsewhere cannot rebind its own to it. Any will
+        do where there is none.
+    """
+
+    def __init__(
+        self, app: ASGIApp, keys: Collection[str], hosts: Collection[str], most_bytes: int
+    ) -> None:
         self._app = app
         self._keys = [key.encode() for key in keys]
+        self._hosts = tuple(map(str.lower, hosts))
+        self._most = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it with 401."""
-        if scope["type"] != "http" or self._is_open(scope["path"]):
+        """Let a request through whose body is read, or answer it with 400, 401, 408 or 413."""
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        try:
+            self._check_host(scope)
+            self._check_key(scope)
+            body = await self._body(scope, receive)
+        except HTTPException as error:
+            refusal = JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+            await refusal(scope, receive, send)
+            return
+        if body is not None:
+            await self._app(scope, _after(body, receive), send)
+
+    def _check_host(self, scope: Scope) -> None:
+        given = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+        host = urlsplit(f"//{given}").netloc.rpartition("@")[2]
+        name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+        if self._hosts and name.lower() not in self._hosts:
+            expected = ", ".join(self._hosts)
+            detail = f"Host is {name!r}: expected one of {expected}; --allowed-host adds a name"
+            raise HTTPException(400, detail)
+
+    def _check_key(self, scope: Scope) -> None:
+        path = scope["path"]
+        if not self._keys or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return
         given = _given_keys(scope)
         # All are compared, each in constant time: what a guess costs says nothing.
-        if sum(hmac.compare_digest(one, key) for one in given for key in self._keys):
-            await self._app(scope, receive, send)
-            return
-        refusal = JSONResponse(
-            {"detail": "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY"},
-            401,
-            {"WWW-Authenticate": "Bearer"},
-        )
-        await refusal(scope, receive, send)
+        if not sum(hmac.compare_digest(one, key) for one in given for key in self._keys):
+            detail = "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY"
+            raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
 
-    @staticmethod
-    def _is_open(path: str) -> bool:
-        return path in _OPEN or path.startswith(_OPEN_FOLDER)
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body; None where the client is gone."""
+        close = {"Connection": "close"}  # what is left of it is not read
+        too_large = HTTPException(
+            413, f"the body is too large: expected at most {self._most} bytes", close
+        )
+        # The server itself refuses what is no number.
+        if int(dict(scope["headers"]).get(b"content-length", b"0")) > self._most:
+            raise too_large
+        body = b""
+        deadline = perf_counter() + REQUEST_SECONDS
+        while True:
+            try:
+                message = await asyncio.wait_for(receive(), deadline - perf_counter())
+            except asyncio.TimeoutError:
+                detail = f"the body did not come to its end within {REQUEST_SECONDS:g} s"
+                raise HTTPException(408, detail, close) from None
+            if message["type"] != "http.request":
+                return None
+            piece: bytes = message.get("body", b"")
+            body += piece
+            if len(body) > self._most:
+                raise too_large
+            if not message.get("more_body"):
+                return body
 
 
 def _given_keys(scope: Scope) -> list[bytes]:
@@ -65,73 +115,6 @@ def _given_keys(scope: Scope) -> list[bytes]:
                 except ValueError:
                     continue
     return given
-
-
-class HostGuard:
-    """Lets in requests for the server's own names: a page elsewhere cannot rebind its own to it."""
-
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app = app
-        self._hosts = tuple(map(str.lower, hosts))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it with 400."""
-        given = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
-        host = urlsplit(f"//{given}").netloc.rpartition("@")[2]
-        name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-        if scope["type"] != "http" or name.lower() in self._hosts:
-            await self._app(scope, receive, send)
-            return
-        expected = ", ".join(self._hosts)
-        detail = f"Host is {name!r}: expected one of {expected}; --allowed-host adds a name"
-        await JSONResponse({"detail": detail}, 400)(scope, receive, send)
-
-
-class BodyGuard:
-    """Refuses bodies of more bytes than are read."""
-
-    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
-        self._app = app
-        self._most = most_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through whose body is read, or answer it with 413."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        said = dict(scope["headers"]).get(b"content-length", b"0")
-        if int(said) > self._most:  # the server itself refuses what is no number
-            await self._refuse(scope, receive, send)
-            return
-        body = b""
-        deadline = perf_counter() + REQUEST_SECONDS
-        while True:
-            try:
-                message = await asyncio.wait_for(receive(), deadline - perf_counter())
-            except asyncio.TimeoutError:
-                detail = f"the body did not come to its end within {REQUEST_SECONDS:g} s"
-                await self._refuse(scope, receive, send, 408, detail)
-                return
-            if message["type"] != "http.request":
-                return  # the client is gone
-            body += message.get("body", b"")
-            if len(body) > self._most:
-                await self._refuse(scope, receive, send)
-                return
-            if not message.get("more_body"):
-                break
-        await self._app(scope, _after(body, receive), send)
-
-    async def _refuse(
-        self, scope: Scope, receive: Receive, send: Send, status: int = 413, detail: str = ""
-    ) -> None:
-        detail = detail or f"the body is too large: expected at most {self._most} bytes"
-        refusal = JSONResponse(
-            {"detail": detail},
-            status,
-            {"Connection": "close"},  # what is left of it is not read
-        )
-        await refusal(scope, receive, send)
 
 
 def _after(body: bytes, receive: Receive) -> Callable[[], Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client import (
@@ -44,45 +42,31 @@ _requests = Histogram(
 )
 
 
-@dataclass(frozen=True)
 class ModelCounters:
     """Of one model. Every query that is accepted is answered, refused or withdrawn."""
 
-    accepted: Counter
-    answered: Counter
-    refused: Counter
-    withdrawn: Counter
-    unanswered: Gauge
-    calls: Counter
-    tokens: Counter
-    drafted: Counter
+    def __init__(self, name: str) -> None:
+        outcomes = ("accepted", "answered", "refused", "withdrawn")
+        self.accepted, self.answered, self.refused, self.withdrawn = (
+            _queries.labels(name, outcome) for outcome in outcomes
+        )
+        self.unanswered = _unanswered.labels(name)
+        self._calls, self._tokens, self._drafted = (
+            counter.labels(name) for counter in (_calls, _tokens, _drafted)
+        )
 
     def count(self, result: Result) -> None:
         """A query that is done."""
         (self.answered if result.error is None else self.refused).inc()
         self.unanswered.dec()
-        self.calls.inc(result.statistics.decoder_calls)
-        self.tokens.inc(result.statistics.emitted_tokens)
-        self.drafted.inc(result.statistics.accepted_tokens)
+        self._calls.inc(result.statistics.decoder_calls)
+        self._tokens.inc(result.statistics.emitted_tokens)
+        self._drafted.inc(result.statistics.accepted_tokens)
 
     def let_go(self, count: int) -> None:
         """So many queries were withdrawn."""
         self.withdrawn.inc(count)
         self.unanswered.dec(count)
-
-
-def of_model(name: str) -> ModelCounters:
-    """The counters of a model."""
-    return ModelCounters(
-        accepted=_queries.labels(name, "accepted"),
-        answered=_queries.labels(name, "answered"),
-        refused=_queries.labels(name, "refused"),
-        withdrawn=_queries.labels(name, "withdrawn"),
-        unanswered=_unanswered.labels(name),
-        calls=_calls.labels(name),
-        tokens=_tokens.labels(name),
-        drafted=_drafted.labels(name),
-    )
 
 
 def request(path: str, status: int, seconds: float) -> None:
@@ -97,14 +81,9 @@ def exposition() -> tuple[bytes, str]:
         return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
     registry = CollectorRegistry()
     for pid in {int(path.stem.rpartition("_")[2]) for path in Path(folder).glob("gauge_*.db")}:
-        if not _lives(pid):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
             mark_process_dead(pid)  # its gauges: nothing of it is under way any more
     MultiProcessCollector(registry)
     return generate_latest(registry), CONTENT_TYPE_LATEST
-
-
-def _lives(pid: int) -> bool:
-    with suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False

@@ -30,6 +30,9 @@ class PendingRequest:
     targets: Sequence[str] | None = None
     #: Those that are answered, by index.
     answered: set[int] = field(default_factory=set)
+    #: Of its turns in a batch: its next query, and how many are under way.
+    next: int = 0
+    under_way: int = 0
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -57,24 +60,17 @@ class PendingRequest:
         """The target of a query whose log-probability is requested."""
         return None if self.targets is None else self.targets[index]
 
-    def deliver(self, answered: list[Answered]) -> None:
-        """Hand answers to who waits for them. From any thread."""
-        self._put(answered)
-
-    def fail(self, error: BaseException) -> None:
-        """Raise an error where answers are waited for. From any thread."""
-        self._put(error)
-
-    def _put(self, what: list[Answered] | BaseException) -> None:
+    def deliver(self, coming: list[Answered] | BaseException) -> None:
+        """Hand answers, or an error to be raised, to who waits for them. From any thread."""
         with suppress(RuntimeError):  # the loop is closed: no one waits
-            self._loop.call_soon_threadsafe(self._coming.put_nowait, what)
+            self._loop.call_soon_threadsafe(self._coming.put_nowait, coming)
 
     async def answers(self, seconds: float, spent: float = 0.0) -> AsyncIterator[Answered]:
         """The answers as they are done; after so many seconds errors in place of the others.
 
         spent: seconds of them that have passed.
 
-        Raises the error that `fail` was given.
+        Raises the error that `deliver` was given.
         """
         left = max(0.0, seconds - spent)
         alarm = self._loop.call_later(left, self._coming.put_nowait, TimeoutError())

@@ -11,23 +11,29 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from threading import Thread
 from types import FrameType
+from typing import NamedTuple
 
 import typer
 import uvicorn
+from fastapi import FastAPI
 
-from molspec.console.usage import (
-    UsageError,
-    one_line_errors,
-    value_errors_are_usage_errors,
-)
+from molspec.console.usage import UsageError, one_line_errors, value_errors_are_usage_errors
+from molspec.ops import set_num_threads
+from molspec.options import DEFAULT_BATCH_SIZE
+from molspec.predictor import load
+from molspec.server.app import make_app
 from molspec.server.connections import Protocol
+from molspec.server.limits import Limits
 from molspec.server.metrics import FOLDER_VARIABLE
-from molspec.server.settings import Settings
+from molspec.server.service import Service
+from molspec.server.worker import Worker
 
 #: Seconds between looks at the processes, and before one that ended is started again.
 _LOOK = 0.2
@@ -44,6 +50,36 @@ _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 #: Called with the address once the server listens.
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server is started with: plain values, of which a process makes its application.
+
+    models: what requests call them, and what each is: a bundled model or the path of a checkpoint.
+    """
+
+    models: Sequence[tuple[str, str]]
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 1
+    batch_size: int = DEFAULT_BATCH_SIZE
+    limits: Limits = field(default_factory=Limits)
+    keys: tuple[str, ...] = field(default=(), repr=False)
+    #: Names of this server that requests may give; any where there is none.
+    hosts: tuple[str, ...] = ()
+    log_level: str = "warning"
+    access_log: bool = False
+
+    def app(self) -> FastAPI:
+        """Load the models and start their threads. Raises ValueError where a model is broken."""
+        set_num_threads(self.threads)
+        loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
+        workers = {
+            name: Worker(name, model, self.batch_size, self.limits.waiting)
+            for name, model in loaded.items()
+        }
+        return make_app(Service(workers, self.limits), self.keys, self.hosts)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -123,17 +159,17 @@ def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -
         signal.signal(number, stop)
     with tempfile.TemporaryDirectory(prefix="molspec-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        processes = [_Process(settings, taken, tell)]
+        processes = [_Process.start(settings, taken, tell)]
         failures = 0
         try:
             while not stopping:
                 time.sleep(_LOOK)
                 if processes[0].listens.is_set() and len(processes) < count:
-                    processes += [_Process(settings, taken, tell) for _ in range(count - 1)]
-                for place, process in enumerate(processes):
+                    processes += [_Process.start(settings, taken, tell) for _ in range(count - 1)]
+                for place, (process, listens) in enumerate(processes):
                     if process.is_alive() or stopping:
                         continue
-                    failures = 0 if process.listens.is_set() else failures + 1
+                    failures = 0 if listens.is_set() else failures + 1
                     if failures and process.exitcode == _WRONG_USE:
                         raise typer.Exit(_WRONG_USE)
                     if failures == _MOST_FAILURES:
@@ -142,35 +178,28 @@ def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -
                             f"with status {process.exitcode}"
                         )
                     time.sleep(_PAUSE)
-                    processes[place] = _Process(settings, taken, tell)
+                    processes[place] = _Process.start(settings, taken, tell)
         finally:
             taken.close()
-            for process in processes:
-                process.end()
-            for process in processes:
+            for process, _ in processes:
+                process.terminate()
+            for process, _ in processes:
                 process.join()
 
 
-class _Process:
-    """One of several that serve."""
+class _Process(NamedTuple):
+    """One of several that serve, and whether it listens."""
 
-    def __init__(self, settings: Settings, taken: socket.socket, tell: Tell) -> None:
+    process: SpawnProcess
+    listens: Event
+
+    @classmethod
+    def start(cls, settings: Settings, taken: socket.socket, tell: Tell) -> _Process:
         context = multiprocessing.get_context("spawn")
-        self.listens = context.Event()
-        self._process = context.Process(
-            target=_run_beside, args=(settings, taken, tell, self.listens)
-        )
-        self._process.start()
-        self.is_alive, self.end, self.join = (
-            self._process.is_alive,
-            self._process.terminate,
-            self._process.join,
-        )
-
-    @property
-    def exitcode(self) -> int | None:
-        """Its status, where it has ended."""
-        return self._process.exitcode
+        listens = context.Event()
+        process = context.Process(target=_run_beside, args=(settings, taken, tell, listens))
+        process.start()
+        return cls(process, listens)
 
 
 def _run_beside(settings: Settings, taken: socket.socket, tell: Tell, listens: Event) -> None:

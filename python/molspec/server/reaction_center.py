@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rdkit import Chem
@@ -32,19 +32,11 @@ def changes(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> tuple[list[Chan
     same atoms, and their atoms.
     """
     same = _by_maps(reactants, product) or _by_substructure(reactants, product)
-    of_product = Change(atoms=set(range(product.GetNumAtoms())) - set(same))
     of_reactants = []
     for number, reactant in enumerate(reactants):
-        there = {ours: theirs for theirs, (index, ours) in same.items() if index == number}
-        change = Change(atoms=set(range(reactant.GetNumAtoms())) - set(there))
-        _compare_bonds(reactant, product, there, change)
-        of_reactants.append(change)
-    for bond in product.GetBonds():
-        ends = [same.get(atom.GetIdx()) for atom in (bond.GetBeginAtom(), bond.GetEndAtom())]
-        begin, end = ends
-        if begin is None or end is None or not _has_like(reactants, begin, end, bond):
-            _mark(of_product, bond)
-    return of_reactants, of_product
+        there = {ours: (0, theirs) for theirs, (index, ours) in same.items() if index == number}
+        of_reactants.append(_change(reactant, [product], there, keeps_own_bonds=True))
+    return of_reactants, _change(product, reactants, same, keeps_own_bonds=False)
 
 
 #: By atom of the product: the number of a reactant, and the atom there.
@@ -103,31 +95,26 @@ def _common(reactant: Chem.Mol, product: Chem.Mol, rest: Sequence[int]) -> list[
     ]
 
 
-def _compare_bonds(
-    reactant: Chem.Mol, product: Chem.Mol, there: dict[int, int], change: Change
-) -> None:
-    """Mark the reactant's bonds that the product has not."""
-    for bond in reactant.GetBonds():
-        begin, end = there.get(bond.GetBeginAtomIdx()), there.get(bond.GetEndAtomIdx())
-        if begin is None or end is None:
-            if begin is not None or end is not None:
-                _mark(change, bond)
+def _change(
+    molecule: Chem.Mol,
+    others: Sequence[Chem.Mol],
+    same: Mapping[int, tuple[int, int]],
+    keeps_own_bonds: bool,
+) -> Change:
+    """Atoms of a molecule that the others have not, and bonds that they have not between the same.
+
+    same: by atom, the number of another molecule, and the atom there.
+    keeps_own_bonds: bonds between two atoms that the others have not do not change.
+    """
+    change = Change(atoms=set(range(molecule.GetNumAtoms())) - set(same))
+    for bond in molecule.GetBonds():
+        begin, end = same.get(bond.GetBeginAtomIdx()), same.get(bond.GetEndAtomIdx())
+        if begin is None and end is None and keeps_own_bonds:
             continue
-        other = product.GetBondBetweenAtoms(begin, end)
+        other = None
+        if begin is not None and end is not None and begin[0] == end[0]:
+            other = others[begin[0]].GetBondBetweenAtoms(begin[1], end[1])
         if other is None or other.GetBondType() != bond.GetBondType():
-            _mark(change, bond)
-
-
-def _has_like(
-    reactants: Sequence[Chem.Mol], begin: tuple[int, int], end: tuple[int, int], bond: Chem.Bond
-) -> bool:
-    """Whether the reactants have the product's bond between the same atoms."""
-    if begin[0] != end[0]:
-        return False
-    other = reactants[begin[0]].GetBondBetweenAtoms(begin[1], end[1])
-    return other is not None and other.GetBondType() == bond.GetBondType()
-
-
-def _mark(change: Change, bond: Chem.Bond) -> None:
-    change.bonds.add(bond.GetIdx())
-    change.atoms |= {bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()}
+            change.bonds.add(bond.GetIdx())
+            change.atoms |= {bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()}
+    return change

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from time import perf_counter
@@ -41,12 +42,17 @@ class UnknownModelError(Exception):
     """No model of this name is served."""
 
 
-def wrong_use(error: ValueError, *place: str | int) -> RequestValidationError:
-    """What is answered by a 422: the field that the message begins with, and the message."""
-    message = str(error)
-    field = message.partition(" ")[0]
-    where = (*place, field) if field.isidentifier() and place == ("body",) else place
-    return RequestValidationError([{"type": "value_error", "loc": where, "msg": message}])
+@contextmanager
+def refusing(*place: str | int) -> Iterator[None]:
+    """Answer what is wrong by a 422: the field that the message begins with, and the message."""
+    try:
+        yield
+    except (ValueError, UnknownModelError) as error:
+        message = str(error)
+        field = message.partition(" ")[0]
+        where = (*place, field) if field.isidentifier() and place == ("body",) else place
+        wrong = {"type": "value_error", "loc": where, "msg": message}
+        raise RequestValidationError([wrong]) from error
 
 
 @lru_cache(maxsize=64)
@@ -150,6 +156,19 @@ class Service:
         async for index, result in self.answers(request, worker, pending, seconds):
             results[index] = result
         return [results[index] for index in range(pending.count)]
+
+
+def finished_answers(result: Result, answers: str, scores: str) -> dict[str, Any]:
+    """Answers as written and their log-probs, by these names, and the error where there is one.
+
+    Without those that were cut off, which are no answers to a planner.
+    """
+    finished = [prediction for prediction in result.predictions if prediction.finished]
+    item: dict[str, Any] = {
+        answers: [prediction.smiles for prediction in finished],
+        scores: [prediction.log_prob for prediction in finished],
+    }
+    return item if result.error is None else {**item, "error": result.error}
 
 
 def arrival(request: Request) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -19,10 +18,9 @@ from molspec.files import (
     answer_to,
     prepare_query,
 )
-from molspec.results import Result
-from molspec.server.pending import PendingRequest, WithdrawnError
+from molspec.server.pending import Answered, PendingRequest, WithdrawnError
 from molspec.server.schemas import ModelItem, Models, PredictBody, Results, ScoreBody
-from molspec.server.service import Service, UnknownModelError, arrival, wrong_use
+from molspec.server.service import Service, arrival, refusing
 from molspec.server.worker import EngineError, Worker
 
 #: Of a body: what is no option of decoding.
@@ -37,9 +35,6 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
     429: {"description": "Too much is waiting; Retry-After says when to come again, in seconds."},
 }
 
-#: A result as a line of JSON.
-Line = Callable[[int, Result], str]
-
 
 def make_router(service: Service) -> APIRouter:
     """The routes, for an application to include."""
@@ -48,11 +43,9 @@ def make_router(service: Service) -> APIRouter:
     @router.post("/predict", responses=_ANSWERS, response_model=Results)
     async def predict(body: PredictBody, request: Request) -> Response:
         """Ask a model. A query that cannot be answered has an `error`; the others are answered."""
-        worker = _named(service, body.model)
-        try:
+        with refusing("body"):
+            worker = _named(service, body.model)
             options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
-        except ValueError as error:
-            raise wrong_use(error, "body") from error
         if not body.raw:
             options = options.distinct(service.limits.beam_size)
         limit = min(body.seconds or service.limits.seconds, service.limits.seconds)
@@ -68,14 +61,13 @@ def make_router(service: Service) -> APIRouter:
         else:
             prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
         pending = service.submit(worker, [each.smiles for each in prepared_queries], options)
-        line = partial(_line, worker, prepared_queries)
-        return await _answer(service, request, worker, pending, line, body)
+        return await _answer(service, request, worker, pending, prepared_queries, body)
 
     @router.post("/score", responses=_ANSWERS, response_model=Results)
     async def score(body: ScoreBody, request: Request) -> Response:
         """Say how probable a model finds each query's target, spelt as it is."""
-        worker = _named(service, body.model)
-        try:
+        with refusing("body"):
+            worker = _named(service, body.model)
             if len(body.targets) != len(body.queries):
                 raise ValueError(
                     f"targets has {len(body.targets)} items: expected {len(body.queries)}, "
@@ -84,12 +76,9 @@ def make_router(service: Service) -> APIRouter:
             options = service.options(
                 worker, body.queries, canonical_queries=body.canonical_queries
             )
-        except ValueError as error:
-            raise wrong_use(error, "body") from error
         prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
         pending = service.submit(worker, body.queries, options, body.targets)
-        line = partial(_line, worker, prepared_queries)
-        return await _answer(service, request, worker, pending, line, body)
+        return await _answer(service, request, worker, pending, prepared_queries, body)
 
     @router.get("/models")
     def models() -> Models:
@@ -106,12 +95,9 @@ def _named(service: Service, name: str | None) -> Worker:
     if name is None:
         if len(service.workers) > 1:
             names = ", ".join(service.workers)
-            raise wrong_use(ValueError(f"model is not given: expected one of {names}"), "body")
+            raise ValueError(f"model is not given: expected one of {names}")
         (name,) = service.workers
-    try:
-        return service.worker(name)
-    except UnknownModelError as error:
-        raise wrong_use(ValueError(str(error)), "body") from error
+    return service.worker(name)
 
 
 def _described(worker: Worker) -> ModelItem:
@@ -125,41 +111,33 @@ def _described(worker: Worker) -> ModelItem:
     )
 
 
-def _line(worker: Worker, prepared_queries: list[PreparedQuery], index: int, result: Result) -> str:
-    """A result as a line of the command line's jsonl."""
-    answer = answer_to(index + 1, prepared_queries[index], result)
-    return FORMATS["jsonl"].render(answer, OutputContext(worker.name, worker.model.task))
-
-
 async def _answer(
     service: Service,
     request: Request,
     worker: Worker,
     pending: PendingRequest,
-    line: Line,
+    prepared_queries: Sequence[PreparedQuery],
     body: PredictBody | ScoreBody,
 ) -> Response:
-    """All results, or a line each as it is done."""
+    """All results, or a line each as it is done, as in the command line's jsonl."""
+    context = OutputContext(worker.name, worker.model.task)
+
+    def line(answered: Answered) -> str:
+        index, result = answered
+        answer = answer_to(index + 1, prepared_queries[index], result)
+        return FORMATS["jsonl"].render(answer, context)
+
+    async def lines() -> AsyncIterator[str]:
+        try:
+            async for answered in service.answers(request, worker, pending, body.seconds):
+                (text,) = await service.in_pieces(line, [answered])
+                yield text
+        except (WithdrawnError, EngineError, ValueError):
+            return  # the client is gone, or sees that lines are missing
+
     if body.stream:
-        lines = _lines(service, request, worker, pending, line, body.seconds)
-        return StreamingResponse(lines, media_type=_LINES)
+        return StreamingResponse(lines(), media_type=_LINES)
     found = await service.all_answers(request, worker, pending, body.seconds)
-    rendered = await service.in_pieces(lambda each: line(*each), [*enumerate(found)], _PIECE)
+    rendered = await service.in_pieces(line, [*enumerate(found)], _PIECE)
     results = ", ".join(text.rstrip() for text in rendered)
     return Response(f'{{"results": [{results}]}}', media_type="application/json")
-
-
-async def _lines(
-    service: Service,
-    request: Request,
-    worker: Worker,
-    pending: PendingRequest,
-    line: Line,
-    seconds: float | None,
-) -> AsyncIterator[str]:
-    try:
-        async for answered in service.answers(request, worker, pending, seconds):
-            (text,) = await service.in_pieces(lambda each: line(*each), [answered])
-            yield text
-    except (WithdrawnError, EngineError, ValueError):
-        return  # the client is gone, or sees that lines are missing

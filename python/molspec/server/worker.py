@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection
 from threading import Condition, Thread
 from time import perf_counter
 
@@ -42,7 +42,9 @@ class EngineError(Exception):
 
 
 class StoppedError(Exception):
-    """The worker accepts nothing more."""
+    """The worker accepts nothing more; another server may be there after `retry_after` seconds."""
+
+    retry_after = 5
 
 
 def warm_up(decoder: Decoder, max_positions: int) -> None:
@@ -90,14 +92,14 @@ class Worker:
             warm_up(self._decoder, model.reader.spec.max_positions)
         #: Of the decoder: whose query a ticket is. The thread's own.
         self._live: dict[int, tuple[PendingRequest, int]] = {}
-        self._scheduler: FairScheduler[PendingRequest] = FairScheduler(batch_size)
+        self._scheduler = FairScheduler(batch_size)
         self._withdrawn: list[PendingRequest] = []
         self._stopping = False
         self._changed = Condition()
         #: How fast queries are answered, and since when none has been while there was one.
         self._seconds_a_query = 0.01
         self._since = perf_counter()
-        self._counters = metrics.of_model(name)
+        self._counters = metrics.ModelCounters(name)
         self._thread = Thread(target=self._work, daemon=True, name=f"molspec {name}")
         self._thread.start()
 
@@ -168,20 +170,26 @@ class Worker:
             return
         with self._changed:
             withdrawn, self._withdrawn = self._withdrawn, []
-            count = sum(self._scheduler.remove(pending) for pending in withdrawn)
-        for pending in withdrawn:
-            tickets = [ticket for ticket, (whose, _) in self._live.items() if whose is pending]
-            for ticket in tickets:
-                self._decoder.cancel(ticket)
-                self._leave(ticket)
-            count += len(tickets)
-            pending.fail(WithdrawnError())
-        self._counters.let_go(count)
+        for ticket in self._let_go(withdrawn, WithdrawnError()):
+            self._decoder.cancel(ticket)
+
+    def _let_go(self, requests: Collection[PendingRequest], error: Exception) -> list[int]:
+        """Fail all that is not answered of requests. Returns the tickets that are under way."""
+        tickets = [ticket for ticket, (pending, _) in self._live.items() if pending in requests]
+        for ticket in tickets:
+            self._leave(ticket)
+        with self._changed:
+            count = sum(self._scheduler.remove(pending) for pending in requests)
+        self._counters.let_go(count + len(tickets))
+        for pending in requests:
+            pending.deliver(error)
+        return tickets
 
     def _let_in(self) -> None:
         if not self._scheduler.waiting_count:
             return
-        for pending, index in self._admitted():
+        while (turn := self._next_turn()) is not None:
+            pending, index = turn
             query, target = pending.queries[index], pending.target(index)
             try:
                 ticket = self._decoder.submit(query, pending.options, target=target)
@@ -194,15 +202,11 @@ class Worker:
         with self._changed:
             self._scheduler.done(pending)
             self._counters.let_go(1 + self._scheduler.remove(pending))
-        pending.fail(error)
+        pending.deliver(error)
 
-    def _admitted(self) -> Iterator[tuple[PendingRequest, int]]:
-        while True:
-            with self._changed:
-                turn = self._scheduler.take()
-            if turn is None:
-                return
-            yield turn
+    def _next_turn(self) -> tuple[PendingRequest, int] | None:
+        with self._changed:
+            return self._scheduler.take()
 
     def _step(self) -> None:
         done = self._decoder.step()
@@ -227,13 +231,5 @@ class Worker:
     def _begin_anew(self) -> None:
         """Fail all that is under way: what the decoder holds may be spoilt."""
         error = EngineError("the engine failed at a step: see the server's log")
-        failed = {pending for pending, _ in self._live.values()}
-        count = len(self._live)
-        for ticket in list(self._live):
-            self._leave(ticket)
-        with self._changed:
-            count += sum(self._scheduler.remove(pending) for pending in failed)
-        self._counters.let_go(count)
-        for pending in failed:
-            pending.fail(error)
+        self._let_go({pending for pending, _ in self._live.values()}, error)
         self._decoder = Decoder(self.model, self._batch_size)
