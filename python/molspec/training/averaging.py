@@ -34,12 +34,11 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
                     f"model {number} has another {name} than the first: "
                     "expected models that began with the same weights"
                 )
-    weights = {
-        name: _mean([model.weights[name] for model in models], shares) for name in first.weights
-    }
+    weights = {}
+    for name in first.weights:
+        parts = [
+            share * model.weights[name].double()
+            for model, share in zip(models, shares, strict=True)
+        ]
+        weights[name] = (torch.stack(parts).sum(0) / sum(shares)).float()
     return replace(first, weights=weights, card=None)
-
-
-def _mean(parts: Sequence[torch.Tensor], shares: Sequence[float]) -> torch.Tensor:
-    weighted = [share * part.double() for part, share in zip(parts, shares, strict=True)]
-    return (torch.stack(weighted).sum(0) / sum(shares)).float()
