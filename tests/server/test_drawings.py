@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from xml.etree import ElementTree
 
 import httpx
 import pytest
+
+from molspec.server import drawings
 
 
 def test_molecules_of_a_reaction(client: httpx.Client) -> None:
@@ -44,3 +48,26 @@ def test_what_cannot_be_drawn_is_refused(
     response = client.post("/v1/draw", json=body)
     assert response.status_code == 422
     assert response.json()["detail"][0]["loc"] == ["body", field]
+
+
+def test_drawings_are_made_one_at_a_time(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many at once would leave the event loop no turn at Python's lock."""
+    at_once, most = 0, 0
+
+    def slow(smiles: str, product: str | None) -> drawings.Drawings:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        time.sleep(0.02)
+        at_once -= 1
+        return drawings.Drawings(molecules=[], product=None)
+
+    monkeypatch.setattr(drawings, "drawn", slow)
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(
+            threads.map(lambda _: client.post("/v1/draw", json={"smiles": "C"}), "x" * 8)
+        )
+    assert [answer.status_code for answer in answers] == [200] * 8
+    assert most == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -58,12 +60,15 @@ class Drawings(BaseModel):
 def make_router(service: Service) -> APIRouter:
     """The route, for an application to include."""
     router = APIRouter(prefix="/v1", tags=["v1"])
+    # RDKit holds Python's lock: many drawings at once would leave the event loop no turn.
+    pool = ThreadPoolExecutor(1, thread_name_prefix="molspec drawings")
 
     @router.post("/draw")
-    def draw(body: DrawBody) -> Drawings:
+    async def draw(body: DrawBody) -> Drawings:
         """Draw molecules; with a product, what the reaction changes is in colour."""
+        loop = asyncio.get_running_loop()
         with refusing("body"):
-            drawings = drawn(body.smiles, body.product)
+            drawings = await loop.run_in_executor(pool, drawn, body.smiles, body.product)
         return drawings  # noqa: RET504 - to mypy, a context may swallow errors
 
     return router
