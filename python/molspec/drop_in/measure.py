@@ -7,6 +7,7 @@ that turns the decoder's output into its logits.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,8 +83,10 @@ def _stack(
     try:
         shifted = entry(torch.ones(1, max_positions, dtype=torch.int64))[0]
     except (IndexError, RuntimeError) as error:
+        longest = _longest(entry, max_positions)
+        works = f"; max_positions={longest} is the longest that works" if longest else ""
         raise ValueError(
-            f"max_positions is {max_positions}: the module itself fails there, {error}"
+            f"max_positions is {max_positions}: the module itself fails there, {error}{works}"
         ) from error
     zero = torch.zeros_like(first[0])
     zero[1::2] = 1.0  # of sinusoids: position 0
@@ -96,6 +99,19 @@ def _stack(
             f"the input of nn.{kind.__name__} is not the sum of a row a token and a row a position"
         )
     return _Stack(layers, tokens, positions)
+
+
+def _longest(entry: Callable[[Tensor], Tensor], failing: int) -> int:
+    """Positions of the longest input that the module takes; 0 where it takes none."""
+
+    def fails(length: int) -> bool:
+        try:
+            entry(torch.ones(1, length, dtype=torch.int64))
+        except (IndexError, RuntimeError):
+            return True
+        return False
+
+    return bisect_left(range(1, failing), True, key=fails)
 
 
 def _vocab_size(module: nn.Module, run: Run, device: torch.device) -> int:
