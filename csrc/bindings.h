@@ -10,7 +10,6 @@
 
 namespace molspec {
 
-void bind_layouts(pybind11::module_& module);
 void bind_text(pybind11::module_& module);
 void bind_drafting(pybind11::module_& module);
 void bind_search(pybind11::module_& module);
@@ -41,6 +40,12 @@ template <typename Struct, typename = void>
 constexpr bool is_checked = false;
 template <typename Struct>
 constexpr bool is_checked<Struct, std::void_t<decltype(&Struct::check)>> = true;
+
+// A field by the name that it has in the struct.
+#define REQUIRED(Struct, field) \
+  ::molspec::Required { #field, &Struct::field }
+#define OPTIONAL(Struct, field) \
+  ::molspec::Optional { #field, &Struct::field }
 
 // Lets Python make a struct of its fields, which check() then may refuse, and read them.
 template <typename Struct, typename... Options, typename... Fields>

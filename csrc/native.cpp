@@ -1,9 +1,49 @@
 // The pybind11 module `molspec._native`: strings and small integers, no tensors of torch.
-// Every concept binds itself in a function of its own, beside its code.
+// Every concept binds itself in a function of its own, beside its code. Bound here is what Python
+// must know of kernels: what they have room for, and how the rows of searches that stay on a device
+// are laid out.
 
-#include <pybind11/pybind11.h>
+#include <pybind11/numpy.h>
 
 #include "bindings.h"
+#include "common/answers.h"
+#include "common/block.h"
+#include "common/limits.h"
+#include "common/prepared_step.h"
+
+namespace py = pybind11;
+using py::literals::operator""_a;
+
+namespace molspec {
+namespace {
+
+void bind_layouts(py::module_& module) {
+  module.attr("LIMITS") =
+      py::dict("block_positions"_a = kBlockPositions, "tree_nodes"_a = kMostTreeNodes,
+               "tree_states"_a = kTreeStates, "draft_depth"_a = kMostDraftDepth,
+               "beam_size"_a = kWidestBeam, "beam_nodes"_a = kMostBeamBlocks * kBlockPositions,
+               "ngram_symbols"_a = kMostNgramSymbols, "threads"_a = kMostThreads,
+               "chunk_rows"_a = kChunkRows, "prepared_step_bytes"_a = kPreparedStepBytes);
+  // As CMAKE_CUDA_ARCHITECTURES lists them; empty where the CUDA operators are not built.
+  module.attr("CUDA_CHIPS") = MOLSPEC_CUDA_CHIPS;
+
+  PYBIND11_NUMPY_DTYPE(GreedyAnswer, log_prob, state, finished, token_count, steps, nodes,
+                       drafted_tokens, accepted_tokens, emitted_tokens, first_node, max_length);
+  PYBIND11_NUMPY_DTYPE(BeamAnswer, state, count, finished_count, length, steps, nodes,
+                       drafted_tokens, accepted_tokens, emitted_tokens, planned_count, first_node,
+                       max_length, used_count, looked_from);
+  PYBIND11_NUMPY_DTYPE(BeamPlace, log_prob, node, length, finished, draft_count);
+  PYBIND11_NUMPY_DTYPE(BeamNode, token_id, position, first_child, next_sibling, known, kept);
+  module.attr("LAYOUTS") = py::dict("GreedyAnswer"_a = py::dtype::of<GreedyAnswer>(),
+                                    "BeamAnswer"_a = py::dtype::of<BeamAnswer>(),
+                                    "BeamPlace"_a = py::dtype::of<BeamPlace>(),
+                                    "BeamNode"_a = py::dtype::of<BeamNode>());
+  module.attr("STATES") = py::dict("live"_a = static_cast<int32_t>(AnswerState::kLive),
+                                   "no_numbers"_a = static_cast<int32_t>(AnswerState::kNoNumbers));
+}
+
+}  // namespace
+}  // namespace molspec
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "Native text, drafting and search of molspec.";

@@ -1,5 +1,5 @@
 // What searches that stay on a device keep of every query, as bytes in rows of tensors. Python
-// reads the layouts of `_native` (bind_layouts.cpp).
+// reads the layouts of `_native` (native.cpp).
 
 #pragma once
 

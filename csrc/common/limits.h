@@ -1,4 +1,4 @@
-// What kernels have room for, and Python must know (bind_layouts.cpp).
+// What kernels have room for, and Python must know (native.cpp).
 
 #pragma once
 

@@ -4,15 +4,21 @@
 
 #include <sstream>
 #include <stdexcept>
+#include <string>
 
 namespace molspec {
+
+template <typename... Parts>
+std::string joined(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  return text.str();
+}
 
 // Throws the parts as one text.
 template <typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_invalid(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw std::invalid_argument(text.str());
+  throw std::invalid_argument(joined(parts...));
 }
 
 // "max_length is 0: expected at least 1", where it does not hold.

@@ -1,4 +1,5 @@
-// Small run-time numbers as template arguments. Included only by kernels.inl, hence no std types.
+// Small run-time numbers as template arguments. Included only by kernel_table.cpp, hence no std
+// types.
 
 #pragma once
 

@@ -4,8 +4,8 @@
 // multiply and add at once (AVX2, AVX-512, 64-bit ARM) give the same bits; other portable code
 // rounds a product before it is added.
 //
-// Included only by kernels.inl. No standard templates here: a copy of them compiled for a newer
-// processor could be the one the linker keeps for all.
+// Included only by kernel_table.cpp. No standard templates here: a copy of them compiled for a
+// newer processor could be the one the linker keeps for all.
 
 #pragma once
 

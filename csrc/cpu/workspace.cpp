@@ -6,13 +6,24 @@
 namespace molspec::cpu {
 namespace {
 
-int64_t projected_width(const Model& model) {
-  return std::max({model.query_key_value_stride(), model.d_stride(), model.logits_stride()});
-}
-
-// Rounded inputs are bytes, bfloat16, or floats where the processor multiplies those.
-int64_t rounded_bytes(const Model& model) {
-  return 4 * std::max({model.d_stride(), model.attention_stride(), model.feed_forward_stride()});
+// Calls visit(array, columns) for every array that has a part for each row.
+template <typename Visit>
+void each_row_array(Workspace& work, const Model& model, const Visit& visit) {
+  visit(work.hidden, model.d_stride());
+  visit(work.normal, model.d_stride());
+  visit(work.projected,
+        std::max({model.query_key_value_stride(), model.d_stride(), model.logits_stride()}));
+  visit(work.context, model.attention_stride());
+  visit(work.inner, model.feed_forward_stride());
+  // Rounded inputs are bytes, bfloat16, or floats where the processor multiplies those.
+  visit(work.rounded,
+        4 * std::max({model.d_stride(), model.attention_stride(), model.feed_forward_stride()}));
+  visit(work.row_scales, 1);
+  visit(work.self_keys, 1);
+  visit(work.memory_keys, 1);
+  visit(work.slots, 1);
+  visit(work.lanes, work.positions);
+  visit(work.blocks, work.positions);
 }
 
 }  // namespace
@@ -26,40 +37,17 @@ Workspace Workspace::carve(const Model& model, int64_t rows, int64_t positions, 
     used += round_up(count * static_cast<int64_t>(sizeof(Item)), 64);
   };
   const int64_t blocks = round_up(positions, kBlockPositions) / kBlockPositions;
-
   Workspace work{};
   work.positions = positions;
-  take(work.hidden, rows * model.d_stride());
-  take(work.normal, rows * model.d_stride());
-  take(work.projected, rows * projected_width(model));
-  take(work.context, rows * model.attention_stride());
-  take(work.inner, rows * model.feed_forward_stride());
-  take(work.rounded, rows * rounded_bytes(model));
-  take(work.row_scales, rows);
+  each_row_array(work, model, [&](auto*& array, int64_t columns) { take(array, rows * columns); });
   take(work.encoder_cache, 2 * blocks * model.block_size());
-  take(work.self_keys, rows);
-  take(work.memory_keys, rows);
-  take(work.slots, rows);
-  take(work.lanes, rows * positions);
-  take(work.blocks, rows * positions);
   *size = used;
   return work;
 }
 
 Workspace Workspace::from_row(const Model& model, int64_t row) const {
   Workspace part = *this;
-  part.hidden += row * model.d_stride();
-  part.normal += row * model.d_stride();
-  part.projected += row * projected_width(model);
-  part.context += row * model.attention_stride();
-  part.inner += row * model.feed_forward_stride();
-  part.rounded += row * rounded_bytes(model);
-  part.row_scales += row;
-  part.self_keys += row;
-  part.memory_keys += row;
-  part.slots += row;
-  part.lanes += row * positions;
-  part.blocks += row * positions;
+  each_row_array(part, model, [&](auto*& array, int64_t columns) { array += row * columns; });
   return part;
 }
 

@@ -5,10 +5,8 @@
 
 #include "bindings.h"
 #include "drafting/drafter.h"
+#include "drafting/guess_rows.h"
 #include "drafting/guess_trainer.h"
-#include "drafting/ngram_builder.h"
-#include "drafting/window_trees.h"
-#include "drafting/write_guess_rows.h"
 
 namespace py = pybind11;
 
@@ -43,10 +41,7 @@ void bind_ngram(py::module_& module) {
       });
   py::class_<NgramBuilder>(module, "NgramBuilder")
       .def(py::init<int, int>(), py::kw_only(), py::arg("order"), py::arg("alphabet_size"))
-      .def("add",
-           [](NgramBuilder& builder, const Ids& context, int32_t symbol) {
-             builder.add(context.data(), static_cast<int>(context.size()), symbol);
-           })
+      .def("add", &NgramBuilder::add)
       .def(
           "build",
           [](const NgramBuilder& builder, double discount, double min_gain) {
@@ -58,30 +53,20 @@ void bind_ngram(py::module_& module) {
 // The symbols of a copy text and the source positions of their atoms.
 auto copy_text(const GuessModel& model, const Ids& source_ids) {
   CopyText text;
-  CopyTextWriter writer(model.roles(), model.symbols());
-  writer.write(source_ids.data(), static_cast<int>(source_ids.size()), true, text);
+  CopyTextWriter(model.roles()).write(source_ids, true, text);
   return std::make_pair(text.symbols, text.atoms);
 }
 
 void bind_options(py::module_& module) {
   py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>());
   py::class_<OutsideOptions>(module, "OutsideOptions").def(py::init<>());
-  using Windows = WindowOptions;
-  bind_fields(py::class_<Windows>(module, "WindowOptions"),
-              Required{"draft_length", &Windows::draft_length},
-              Required{"draft_count", &Windows::draft_count}, Required{"even", &Windows::even},
-              Required{"dilution", &Windows::dilution}, Required{"smart", &Windows::smart})
-      .def(
-          "tree_limits",
-          [](const Windows& options, int longest) {
-            const WindowTreeLimits limits = window_tree_limits(options, longest);
-            return std::make_pair(limits.nodes, limits.entries);
-          },
-          py::arg("longest"));
-  bind_fields(py::class_<TreeOptions>(module, "TreeOptions"),
-              Required{"node_budget", &TreeOptions::node_budget},
-              Required{"max_depth", &TreeOptions::max_depth},
-              Required{"min_probability", &TreeOptions::min_probability})
+  bind_fields(py::class_<WindowOptions>(module, "WindowOptions"),
+              REQUIRED(WindowOptions, draft_length), REQUIRED(WindowOptions, draft_count),
+              REQUIRED(WindowOptions, even), REQUIRED(WindowOptions, dilution),
+              REQUIRED(WindowOptions, smart))
+      .def("tree_limits", &window_tree_limits, py::arg("longest"));
+  bind_fields(py::class_<TreeOptions>(module, "TreeOptions"), REQUIRED(TreeOptions, node_budget),
+              REQUIRED(TreeOptions, max_depth), REQUIRED(TreeOptions, min_probability))
       .def_property_readonly("min_log_prob", &TreeOptions::min_log_prob);
   // The variant, as Python writes it.
   const py::object either = py::module_::import("operator").attr("or_");
@@ -131,22 +116,14 @@ void bind_drafting(py::module_& module) {
       .def("copy_text", &copy_text)
       .def("window_trees",
            [](const GuessModel& model, const Ids& source_ids, const WindowOptions& options) {
-             return window_trees(source_ids.data(), static_cast<int>(source_ids.size()),
-                                 model.roles(), options);
+             return window_trees(source_ids, model.roles(), options);
            })
       .def("tables_row", [](const GuessModel& model) { return py::bytes(guess_tables_row(model)); })
       .def("text_row",
            [](const GuessModel& model, const Ids& source_ids) {
-             return py::bytes(
-                 guess_text_row(model, source_ids.data(), static_cast<int>(source_ids.size())));
+             return py::bytes(guess_text_row(model, source_ids));
            })
-      .def(
-          "row_limits",
-          [](const GuessModel& model, int longest) {
-            const GuessRowLimits limits = guess_row_limits(model, longest);
-            return std::make_pair(limits.text, limits.state);
-          },
-          py::arg("longest"))
+      .def("row_limits", &guess_row_limits, py::arg("longest"))
       .def_property_readonly("ngram_alphabet",
                              [](const GuessModel& model) {
                                return model.ngram() == nullptr ? 0 : model.ngram()->alphabet_size();
@@ -167,11 +144,7 @@ void bind_drafting(py::module_& module) {
            }),
            py::kw_only(), py::arg("tokens"), py::arg("pad"), py::arg("bos"), py::arg("eos"),
            py::arg("unk"), py::arg("rewrites"))
-      .def("add",
-           [](GuessTrainer& trainer, const Ids& source_ids, const Ids& target_ids) {
-             trainer.add(source_ids.data(), static_cast<int>(source_ids.size()), target_ids.data(),
-                         static_cast<int>(target_ids.size()));
-           })
+      .def("add", &GuessTrainer::add)
       .def(
           "build",
           [](const GuessTrainer& trainer, double discount, double min_gain) {
@@ -185,17 +158,12 @@ void bind_drafting(py::module_& module) {
              return make_drafter(options, std::move(model));
            }),
            py::arg("options"), py::arg("model").none(false))
-      .def(
-          "start",
-          [](Drafter& drafter, const Ids& source_ids) {
-            drafter.start(source_ids.data(), static_cast<int>(source_ids.size()));
-          },
-          py::arg("source_ids"))
+      .def("start", &Drafter::start, py::arg("source_ids"))
       .def(
           "propose",
           [](Drafter& drafter, const Ids& token_ids) {
             DraftTree tree;
-            drafter.propose(token_ids.data(), static_cast<int>(token_ids.size()), tree);
+            drafter.propose(token_ids, tree);
             return tree;
           },
           py::arg("token_ids"));

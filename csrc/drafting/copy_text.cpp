@@ -4,11 +4,11 @@
 
 namespace molspec {
 
-void CopyTextWriter::write(const int32_t* source_ids, int source_length, bool rewrite,
-                           CopyText& out) {
-  write_source(source_ids, source_length, out);
+void CopyTextWriter::write(const std::vector<int32_t>& source_ids, bool rewrite, CopyText& out) {
+  write_source(source_ids, out);
+  const int source_length = out.source_length;
   if (!rewrite || !branch_open_ || !branch_close_ || source_length > kMaxRewritten) return;
-  if (!graph_.parse(source_ids, source_length, *roles_)) return;
+  if (!graph_.parse(source_ids, *roles_)) return;
   const auto atom_count = static_cast<int32_t>(graph_.atoms().size());
   visits_.resize(static_cast<size_t>(atom_count));
   hashes_.clear();
@@ -25,22 +25,20 @@ void CopyTextWriter::write(const int32_t* source_ids, int source_length, bool re
   }
 }
 
-void CopyTextWriter::write_source(const int32_t* source_ids, int source_length,
-                                  CopyText& out) const {
-  roles_->check_tokens(source_ids, source_length);  // before `out` changes
+void CopyTextWriter::write_source(const std::vector<int32_t>& source_ids, CopyText& out) const {
+  roles_->check_tokens(source_ids);  // before `out` changes
   out.symbols.clear();
-  out.source_length = source_length;
+  out.source_length = static_cast<int>(source_ids.size());
   OpenRings rings;
-  for (int i = 0; i < source_length; ++i) {
-    out.symbols.push_back(symbols_->symbol(source_ids[i], rings));
-    symbols_->advance(source_ids[i], rings);
+  for (const int32_t token : source_ids) {
+    out.symbols.push_back(symbols_.symbol(token, rings));
+    symbols_.advance(token, rings);
   }
   out.symbols.push_back(roles_->special().eos);
-  out.atoms.assign(out.symbols.size(), source_length);
-  for (int i = source_length - 1; i >= 0; --i) {
-    const auto index = static_cast<size_t>(i);
+  out.atoms.assign(out.symbols.size(), out.source_length);
+  for (size_t i = source_ids.size(); i-- > 0;) {
     const bool is_atom = roles_->kind(source_ids[i]) == TokenKind::kAtom;
-    out.atoms[index] = is_atom ? i : out.atoms[index + 1];
+    out.atoms[i] = is_atom ? static_cast<int32_t>(i) : out.atoms[i + 1];
   }
 }
 
@@ -91,11 +89,11 @@ void CopyTextWriter::emit(int32_t atom, CopyText& out) {
     if (ring.bond != MoleculeGraph::kPlainBond) put(ring.bond, position);
     const auto found = std::find(open_rings_.begin(), open_rings_.end(), ring.atom);
     const auto rank = static_cast<int>(open_rings_.end() - found) - 1;
-    put(symbols_->close_symbol(std::min(rank, OpenRings::kCapacity - 1)), position);
+    put(symbols_.close_symbol(std::min(rank, OpenRings::kCapacity - 1)), position);
     open_rings_.erase(found);
   }
   for (const int32_t ring : here.opened) {
-    put(symbols_->open_symbol(), position);
+    put(symbols_.open_symbol(), position);
     open_rings_.push_back(ring);
   }
   for (size_t i = 0; i < here.children.size(); ++i) {
@@ -116,9 +114,8 @@ void CopyTextWriter::emit(int32_t atom, CopyText& out) {
 
 bool CopyTextWriter::repeated(size_t begin, const CopyText& out) {
   uint64_t hash = 0xcbf29ce484222325U;
-  for (size_t i = begin; i < out.symbols.size(); ++i) {
+  for (size_t i = begin; i < out.symbols.size(); ++i)
     hash = (hash ^ static_cast<uint64_t>(out.symbols[i])) * 0x100000001b3U;
-  }
   if (std::find(hashes_.begin(), hashes_.end(), hash) != hashes_.end()) return true;
   hashes_.push_back(hash);
   return false;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "text/molecule_graph.h"
-#include "text/ring_symbols.h"
 #include "text/token_roles.h"
 
 namespace molspec {
@@ -39,17 +38,18 @@ class CopyTextWriter {
     return std::max(longest, kMaxSize + 2 * std::min(longest, kMaxRewritten)) + 1;
   }
 
-  CopyTextWriter(const TokenRoles& roles, const RingSymbols& symbols)
+  // The roles must outlive the writer.
+  explicit CopyTextWriter(const TokenRoles& roles)
       : roles_(&roles),
-        symbols_(&symbols),
+        symbols_(roles.symbols()),
         branch_open_(roles.find("(")),
         branch_close_(roles.find(")")) {}
 
   // Replaces `out`. Throws std::invalid_argument for ids outside of the vocabulary.
-  void write(const int32_t* source_ids, int source_length, bool rewrite, CopyText& out);
+  void write(const std::vector<int32_t>& source_ids, bool rewrite, CopyText& out);
 
  private:
-  void write_source(const int32_t* source_ids, int source_length, CopyText& out) const;
+  void write_source(const std::vector<int32_t>& source_ids, CopyText& out) const;
   void write_molecule(int32_t root, CopyText& out);
   void visit(int32_t atom, int32_t parent);
   void emit(int32_t atom, CopyText& out);
@@ -67,7 +67,7 @@ class CopyTextWriter {
   };
 
   const TokenRoles* roles_;
-  const RingSymbols* symbols_;
+  SymbolTable symbols_;
   std::optional<int32_t> branch_open_;
   std::optional<int32_t> branch_close_;
   MoleculeGraph graph_;

@@ -5,20 +5,6 @@
 
 namespace molspec {
 
-void DraftTree::clear() {
-  token_ids.clear();
-  parents.clear();
-  log_probs.clear();
-  drawn_from.clear();
-}
-
-int32_t DraftTree::add(int32_t token, int32_t parent, float log_prob) {
-  token_ids.push_back(token);
-  parents.push_back(parent);
-  log_probs.push_back(log_prob);
-  return size() - 1;
-}
-
 int32_t DraftTree::child(int32_t node, int32_t token) const {
   for (int32_t i = node + 1; i < size(); ++i) {  // children lie after their parent
     const auto at = static_cast<size_t>(i);
@@ -94,47 +80,6 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
   if (!proposed.drawn_from.empty())
     tree.drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
   return tree;
-}
-
-bool TreeDrafter::worse(const Entry& left, const Entry& right) {
-  if (left.log_prob != right.log_prob) return left.log_prob < right.log_prob;
-  if (left.parent != right.parent) return left.parent > right.parent;
-  return left.token > right.token;
-}
-
-void TreeDrafter::expand(const Guess& guess, const GuessState& state, int32_t node,
-                         float log_prob) {
-  guess.candidates(state, options_.node_budget, candidates_);
-  const int32_t eos = guess.model().roles().special().eos;
-  for (const Candidate& candidate : candidates_) {
-    const float path = log_prob + candidate.log_prob;
-    if (path < min_log_prob_) break;
-    if (candidate.token == eos) continue;
-    heap_.push_back({path, node, candidate.token});
-    std::push_heap(heap_.begin(), heap_.end(), worse);
-  }
-}
-
-void TreeDrafter::propose(const Guess& guess, const GuessState& state, DraftTree& out) {
-  out.clear();
-  heap_.clear();
-  depths_.clear();
-  states_.resize(static_cast<size_t>(options_.node_budget));
-  expand(guess, state, DraftTree::kRoot, 0);
-  while (!heap_.empty()) {
-    std::pop_heap(heap_.begin(), heap_.end(), worse);
-    const Entry entry = heap_.back();
-    heap_.pop_back();
-    const int32_t node = out.add(entry.token, entry.parent, entry.log_prob);
-    if (out.size() >= options_.node_budget) return;
-    const bool at_root = entry.parent == DraftTree::kRoot;
-    depths_.push_back(at_root ? 1 : depths_[static_cast<size_t>(entry.parent)] + 1);
-    if (depths_.back() == options_.max_depth) continue;
-    const GuessState& parent = at_root ? state : states_[static_cast<size_t>(entry.parent)];
-    GuessState& child = states_[static_cast<size_t>(node)];
-    guess.advance(parent, entry.token, child);
-    expand(guess, child, node, entry.log_prob);
-  }
 }
 
 }  // namespace molspec

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/require.h"
-#include "drafting/guess.h"
+#include "text/token_roles.h"
 
 namespace molspec {
 
@@ -35,9 +35,19 @@ struct DraftTree {
   }
   // The node of a token after a node or kRoot, or kNone.
   int32_t child(int32_t node, int32_t token) const;
-  void clear();
+  void clear() {
+    token_ids.clear();
+    parents.clear();
+    log_probs.clear();
+    drawn_from.clear();
+  }
   // Returns the new node's index.
-  int32_t add(int32_t token, int32_t parent, float log_prob);
+  int32_t add(int32_t token, int32_t parent, float log_prob) {
+    token_ids.push_back(token);
+    parents.push_back(parent);
+    log_probs.push_back(log_prob);
+    return size() - 1;
+  }
 };
 
 // A tree that comes from outside, as searches take it: what stands after BOS, EOS, PAD or UNK is
@@ -61,32 +71,6 @@ struct TreeOptions {
     require(min_probability >= 0 && min_probability < 1, "min_probability", min_probability,
             "at least 0 and less than 1");
   }
-};
-
-// Best-first expansion of a guess. One thread at a time; allocates nothing once it is warm.
-class TreeDrafter {
- public:
-  explicit TreeDrafter(const TreeOptions& options)
-      : options_(options), min_log_prob_(options.min_log_prob()) {}
-
-  // Replaces `out` with nodes after `state`. Depends on nothing else.
-  void propose(const Guess& guess, const GuessState& state, DraftTree& out);
-
- private:
-  struct Entry {  // a token that may become a node
-    float log_prob;
-    int32_t parent;
-    int32_t token;
-  };
-  static bool worse(const Entry& left, const Entry& right);
-  void expand(const Guess& guess, const GuessState& state, int32_t node, float log_prob);
-
-  TreeOptions options_;
-  float min_log_prob_;
-  std::vector<Entry> heap_;
-  std::vector<GuessState> states_;  // by node
-  std::vector<int> depths_;         // by node
-  std::vector<Candidate> candidates_;
 };
 
 }  // namespace molspec

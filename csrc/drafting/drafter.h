@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <variant>
+#include <vector>
 
 #include "drafting/draft_tree.h"
 #include "drafting/guess.h"
@@ -18,10 +19,10 @@ class Drafter {
   virtual ~Drafter() = default;
   // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called
   // again. Throws std::invalid_argument for ids outside of the vocabulary.
-  virtual void start(const int32_t* source_ids, int source_length) = 0;
+  virtual void start(const std::vector<int32_t>& source_ids) = 0;
   // Replaces `out` with the drafts after a path, given without BOS. Quick where it goes on from
   // the path before.
-  virtual void propose(const int32_t* token_ids, int count, DraftTree& out) = 0;
+  virtual void propose(const std::vector<int32_t>& token_ids, DraftTree& out) = 0;
 };
 
 struct NoDraftOptions {};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/require.h"
+#include "rules/candidate.h"
 
 namespace molspec {
 namespace {
@@ -19,29 +20,21 @@ constexpr float kCopiedOdds = 0.17F;
 }  // namespace
 
 GuessModel::GuessModel(TokenRoles roles, std::shared_ptr<const NgramModel> ngram)
-    : roles_(std::move(roles)),
-      symbols_(roles_),
-      ngram_(std::move(ngram)),
-      rewrites_(ngram_->rewrites()) {
-  if (ngram_->alphabet_size() != alphabet_size(symbols_))
+    : roles_(std::move(roles)), ngram_(std::move(ngram)), rewrites_(ngram_->rewrites()) {
+  if (ngram_->alphabet_size() != alphabet_size())
     throw_invalid("n-gram model: its alphabet has ", ngram_->alphabet_size(), " symbols: expected ",
-                  alphabet_size(symbols_), " for a vocabulary of ", roles_.vocab_size(), " tokens");
+                  alphabet_size(), " for a vocabulary of ", roles_.vocab_size(), " tokens");
   require(ngram_->order() == Guess::kNgramOrder, "n-gram model: its order", ngram_->order(),
           Guess::kNgramOrder);
 }
 
 GuessModel::GuessModel(TokenRoles roles, bool rewrites)
-    : roles_(std::move(roles)), symbols_(roles_), rewrites_(rewrites) {}
+    : roles_(std::move(roles)), rewrites_(rewrites) {}
 
-Guess::Guess(const int32_t* source_ids, int source_length, const GuessModel& model)
-    : model_(&model), writer_(model.roles(), model.symbols()) {
-  restart(source_ids, source_length);
-}
-
-void Guess::restart(const int32_t* source_ids, int source_length) {
-  writer_.write(source_ids, source_length, model_->rewrites(), text_);
+void Guess::restart(const std::vector<int32_t>& source_ids) {
+  writer_.write(source_ids, model_->rewrites(), text_);
   const auto atom_count = std::count_if(
-      source_ids, source_ids + source_length,
+      source_ids.begin(), source_ids.end(),
       [this](int32_t token) { return model_->roles().kind(token) == TokenKind::kAtom; });
   code_of_symbol_.assign(static_cast<size_t>(model_->symbols().alphabet_size()), 0);
   codes_.clear();
@@ -54,7 +47,7 @@ void Guess::restart(const int32_t* source_ids, int source_length) {
     }
     codes_.push_back(code == 0 ? kNoCode : code);
   }
-  rules_.symbols = model_->symbols().table();
+  rules_.symbols = model_->symbols();
   rules_.text = {text_.symbols.data(),
                  text_.atoms.data(),
                  codes_.data(),
@@ -132,13 +125,7 @@ void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate
     total -= token.lost;
     if (token.token != SymbolTable::kNoToken) out.push_back({token.token, token.probability});
   }
-  const auto better = [](const Candidate& left, const Candidate& right) {
-    return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
-                                           : left.token < right.token;
-  };
-  const auto keep = static_cast<std::ptrdiff_t>(std::min(out.size(), static_cast<size_t>(limit)));
-  std::partial_sort(out.begin(), out.begin() + keep, out.end(), better);
-  out.resize(static_cast<size_t>(keep));
+  keep_best(out, limit, likelier);
   for (Candidate& candidate : out) candidate.log_prob = std::log(candidate.log_prob / total);
 }
 

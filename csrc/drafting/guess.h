@@ -4,7 +4,7 @@
 // therefore keeps a *copy point*: the position of the copy text (copy_text.h) that it seems to be
 // copying from. An n-gram model (ngram.h) says how likely the next symbol is the one at the copy
 // point, and what else it may be, from the newest symbols, the next symbols to be copied, and how
-// long the path has been copying. All symbols are ring symbols (ring_symbols.h).
+// long the path has been copying. All symbols are ring symbols (text/symbol_table.h).
 
 #pragma once
 
@@ -17,7 +17,6 @@
 #include "drafting/copy_text.h"
 #include "drafting/host_team.h"
 #include "drafting/ngram.h"
-#include "text/ring_symbols.h"
 #include "text/token_roles.h"
 
 namespace molspec {
@@ -25,6 +24,11 @@ namespace molspec {
 struct Candidate {
   int32_t token;
   float log_prob;  // natural log
+};
+
+constexpr auto likelier = [](const Candidate& left, const Candidate& right) {
+  return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
+                                         : left.token < right.token;
 };
 
 // What a loaded model gives every query: immutable, shared by threads.
@@ -35,18 +39,16 @@ class GuessModel {
   // Without an n-gram model the guess knows copying alone.
   GuessModel(TokenRoles roles, bool rewrites);
 
-  // The ring symbols and one more: "what stands at the copy point".
-  static int alphabet_size(const RingSymbols& symbols) { return symbols.alphabet_size() + 1; }
-
   const TokenRoles& roles() const { return roles_; }
-  const RingSymbols& symbols() const { return symbols_; }
-  int32_t copy_symbol() const { return symbols_.alphabet_size(); }
+  SymbolTable symbols() const { return roles_.symbols(); }
+  // "What stands at the copy point": one symbol more than the ring symbols.
+  int32_t copy_symbol() const { return symbols().alphabet_size(); }
+  int alphabet_size() const { return copy_symbol() + 1; }
   const NgramModel* ngram() const { return ngram_.get(); }
   bool rewrites() const { return rewrites_; }
 
  private:
   TokenRoles roles_;
-  RingSymbols symbols_;
   std::shared_ptr<const NgramModel> ngram_;
   bool rewrites_;
 };
@@ -67,13 +69,13 @@ class Guess {
   // Contexts and the symbol after them.
   static constexpr int kNgramOrder = kGuessContext + 1;
 
-  // source_ids without BOS and EOS, in the target's vocabulary. The model must outlive the guess.
-  // Throws std::invalid_argument for ids outside of the vocabulary.
-  Guess(const int32_t* source_ids, int source_length, const GuessModel& model);
+  // Of an empty source. The model must outlive the guess.
+  explicit Guess(const GuessModel& model) : model_(&model), writer_(model.roles()) { restart({}); }
 
   const GuessModel& model() const { return *model_; }
-  // Another query with the same model, reusing this one's memory.
-  void restart(const int32_t* source_ids, int source_length);
+  // Begins a query, reusing memory. source_ids without BOS and EOS, in the target's vocabulary.
+  // Throws std::invalid_argument for ids outside of it.
+  void restart(const std::vector<int32_t>& source_ids);
 
   // The state after BOS.
   void start(GuessState& state) const;

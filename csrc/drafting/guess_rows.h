@@ -3,8 +3,11 @@
 
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "common/limits.h"
-#include "drafting/context_index.h"
 #include "drafting/guess_rules.h"
 
 namespace molspec {
@@ -105,5 +108,17 @@ MOLSPEC_ANYWHERE inline GuessStateView guess_state_of(uint8_t* row, const GuessT
 MOLSPEC_ANYWHERE inline int64_t guess_state_size(int64_t text_size, int64_t source_length) {
   return kGuessPlaceBytes + guess_row_bytes(text_size) + guess_row_bytes(source_length + 1);
 }
+
+class GuessModel;
+
+// The tables of a model that has an n-gram model; throws std::invalid_argument where it has none.
+std::string guess_tables_row(const GuessModel& model);
+
+// The copy text of a query that begins. source_ids without BOS and EOS; throws
+// std::invalid_argument for ids outside of the vocabulary.
+std::string guess_text_row(const GuessModel& model, const std::vector<int32_t>& source_ids);
+
+// Bytes that no text row, and no state's row, of a source of at most `longest` tokens exceeds.
+std::pair<int64_t, int64_t> guess_row_limits(const GuessModel& model, int longest);
 
 }  // namespace molspec

@@ -15,15 +15,10 @@ namespace {
 // Stands where a context is shorter than the order allows; the alphabet never reaches it.
 constexpr uint16_t kNone = 65535;
 
-struct Continuation {
-  uint16_t symbol;
-  uint8_t code;
-};
-
 struct Node {
   uint16_t symbol = 0;
   uint8_t back_off = 0;
-  std::vector<Continuation> continuations;
+  std::vector<NgramContinuation> continuations;
   std::vector<std::unique_ptr<Node>> children;
 };
 
@@ -136,7 +131,7 @@ class Trainer {
     Distribution own(lower);
     const float back_off = kMaxBackOff * coded_probability(node.back_off);
     for (float& probability : own) probability *= back_off;
-    for (const Continuation& continuation : node.continuations) {
+    for (const NgramContinuation& continuation : node.continuations) {
       own[continuation.symbol] = coded_probability(continuation.code);
     }
     return own;
@@ -170,7 +165,7 @@ std::string write(const Node& root, int order, int alphabet_size, bool rewrites)
     writer.varint(static_cast<uint32_t>(node->children.size()));
     writer.number(node->back_off, 1);
     writer.varint(static_cast<uint32_t>(node->continuations.size()));
-    for (const Continuation& continuation : node->continuations) {
+    for (const NgramContinuation& continuation : node->continuations) {
       writer.number(continuation.symbol, width);
       writer.number(continuation.code, 1);
     }
@@ -193,12 +188,11 @@ uint16_t NgramBuilder::checked(int32_t symbol) const {
   return static_cast<uint16_t>(symbol);
 }
 
-void NgramBuilder::add(const int32_t* context, int context_length, int32_t symbol) {
+void NgramBuilder::add(const std::vector<int32_t>& context, int32_t symbol) {
   symbols_.push_back(checked(symbol));
-  for (int depth = 0; depth < order_ - 1; ++depth) {
-    const int index = context_length - 1 - depth;
-    contexts_.push_back(index >= 0 ? checked(context[index]) : kNone);
-  }
+  auto newest = context.rbegin();
+  for (int depth = 0; depth < order_ - 1; ++depth)
+    contexts_.push_back(newest != context.rend() ? checked(*newest++) : kNone);
 }
 
 std::string NgramBuilder::build(const NgramBuildOptions& options) const {

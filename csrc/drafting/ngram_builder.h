@@ -26,7 +26,7 @@ class NgramBuilder {
   NgramBuilder(int order, int alphabet_size);
 
   // One observation: `symbol` after `context`. Of a context, the last order - 1 symbols count.
-  void add(const int32_t* context, int context_length, int32_t symbol);
+  void add(const std::vector<int32_t>& context, int32_t symbol);
 
   // The bytes of an ngram.bin. Throws std::invalid_argument without observations.
   std::string build(const NgramBuildOptions& options) const;

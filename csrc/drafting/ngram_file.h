@@ -11,9 +11,12 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+
+#include "common/require.h"
 
 namespace molspec {
 
@@ -24,16 +27,37 @@ constexpr float kMaxBackOff = 4.0F;
 
 constexpr int symbol_bytes(int alphabet_size) { return alphabet_size <= 256 ? 1 : 2; }
 
-float coded_probability(uint8_t code);
+inline float coded_probability(uint8_t code) {
+  return std::exp2(-static_cast<float>(code) / 16.0F);
+}
+
+inline uint64_t fnv1a(const std::string& bytes, size_t size) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<uint8_t>(bytes[i])) * 0x100000001b3U;
+  return hash;
+}
+
+template <typename... Parts>
+[[noreturn]] void fail_ngram(const Parts&... what) {
+  throw_invalid("n-gram model: ", what...);
+}
 
 // Writes numbers; never fails.
 class NgramWriter {
  public:
-  void number(uint64_t value, int byte_count);
-  void varint(uint32_t value);
+  void number(uint64_t value, int byte_count) {
+    for (int i = 0; i < byte_count; ++i) bytes_ += static_cast<char>((value >> (8 * i)) & 0xFF);
+  }
+  void varint(uint32_t value) {
+    for (; value >= 0x80; value >>= 7) number((value & 0x7F) | 0x80, 1);
+    number(value, 1);
+  }
   void text(const char* value) { bytes_ += value; }
   // The bytes with their hash.
-  std::string finish();
+  std::string finish() {
+    number(fnv1a(bytes_, bytes_.size()), kNgramHashSize);
+    return bytes_;
+  }
 
  private:
   std::string bytes_;
@@ -43,21 +67,45 @@ class NgramWriter {
 class NgramReader {
  public:
   // Throws std::invalid_argument where magic or hash are wrong. The bytes must outlive the reader.
-  explicit NgramReader(const std::string& bytes);
+  explicit NgramReader(const std::string& bytes) : bytes_(bytes) {
+    if (bytes.compare(0, kNgramMagicSize, kNgramMagic) != 0)
+      fail_ngram("the file does not begin with ", kNgramMagic);
+    if (bytes.size() < kNgramMagicSize + kNgramHashSize) fail_ngram("the file ends early");
+    end_ = bytes.size() - kNgramHashSize;
+    uint64_t stored = 0;
+    for (size_t i = bytes.size(); i-- > end_;)
+      stored = (stored << 8) | static_cast<uint8_t>(bytes[i]);
+    if (stored != fnv1a(bytes, end_))
+      fail_ngram("the hash at byte ", end_,
+                 " does not fit the bytes before: the file is damaged or cut short");
+  }
 
   size_t offset() const { return offset_; }
   bool at_end() const { return offset_ == end_; }
-  uint32_t number(int byte_count);
-  uint32_t varint();
+  uint32_t number(int byte_count) {
+    uint32_t value = 0;
+    for (int i = 0; i < byte_count; ++i) value |= static_cast<uint32_t>(byte()) << (8 * i);
+    return value;
+  }
+  uint32_t varint() {
+    uint32_t value = 0;
+    for (int shift = 0; shift < 28; shift += 7) {
+      const uint8_t part = byte();
+      value |= static_cast<uint32_t>(part & 0x7F) << shift;
+      if ((part & 0x80) == 0) return value;
+    }
+    fail_ngram("number too long before byte ", offset_);
+  }
 
  private:
-  uint8_t byte();
+  uint8_t byte() {
+    if (at_end()) fail_ngram("ends early, at byte ", offset_);
+    return static_cast<uint8_t>(bytes_[offset_++]);
+  }
 
   const std::string& bytes_;
   size_t end_;
   size_t offset_ = kNgramMagicSize;
 };
-
-[[noreturn]] void fail_ngram(const std::string& what);
 
 }  // namespace molspec

@@ -35,4 +35,47 @@ struct NgramTable {
   int32_t order, alphabet_size;
 };
 
+// For a device, the contexts of a model by a hash of their symbols: a walk down the trie is a load
+// a symbol that waits for the one before, a look here one load for all lengths of context.
+//
+// Of a context's symbols, newest first: where its search begins, and what is compared there.
+struct ContextHash {
+  uint32_t place, tag;
+
+  MOLSPEC_ANYWHERE void add(int32_t symbol) {
+    place = mixed((place ^ static_cast<uint32_t>(symbol)) * 0x9E3779B1U);
+    tag = mixed((tag + static_cast<uint32_t>(symbol)) * 0x85EBCA6BU);
+  }
+
+ private:
+  MOLSPEC_ANYWHERE static uint32_t mixed(uint32_t value) { return value ^ value >> 15; }
+};
+
+struct alignas(8) ContextEntry {
+  uint32_t tag, context;  // context 0, which has no symbols, is nowhere: nothing stands here
+};
+
+// A context stands in the first bucket after its place that had room. No two whose searches meet
+// have the same tag.
+struct ContextIndex {
+  static constexpr uint32_t kBucket = 4;
+
+  const ContextEntry* entries;  // [bucket_count, kBucket]
+  const uint32_t* parents;      // [context_count]: the context without the oldest symbol
+  uint32_t bucket_count;        // a power of two, more than there are contexts: some are empty
+  uint32_t seed;
+
+  MOLSPEC_ANYWHERE ContextHash begin() const { return {seed, ~seed}; }
+
+  // The context that has this hash if any has, else 0.
+  MOLSPEC_ANYWHERE uint32_t find(const ContextHash& hash) const {
+    for (uint32_t bucket = hash.place;; ++bucket) {
+      const ContextEntry* at = entries + (bucket & (bucket_count - 1)) * kBucket;
+      const ContextEntry all[kBucket] = {at[0], at[1], at[2], at[3]};
+      for (const ContextEntry& entry : all)
+        if (entry.context == 0 || entry.tag == hash.tag) return entry.context;
+    }
+  }
+};
+
 }  // namespace molspec

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 
 namespace molspec {
 namespace {
+
+using Drafts = std::vector<std::vector<int32_t>>;
 
 // The published code pads a window that reaches over the source's end with this token.
 constexpr char kFiller[] = "c";
@@ -52,34 +56,29 @@ void add_windows(const std::vector<int32_t>& source, int start, int length, bool
   }
 }
 
-}  // namespace
-
-Drafts window_drafts(const int32_t* source_ids, int source_length, const TokenRoles& roles,
+Drafts window_drafts(const std::vector<int32_t>& source, const TokenRoles& roles,
                      const WindowOptions& options) {
-  const std::vector<int32_t> source(source_ids, source_ids + source_length);
   const std::optional<int32_t> filler = options.even ? roles.find(kFiller) : std::nullopt;
   Drafts drafts;
-  for (const int start : window_starts(source_length, options)) {
+  for (const int start : window_starts(static_cast<int>(source.size()), options))
     add_windows(source, start, options.draft_length, options.dilution, filler, drafts);
-  }
   return drafts;
 }
 
-Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t last_token,
+Drafts smart_window_drafts(const std::vector<int32_t>& source_ids, int32_t last_token,
                            const TokenRoles& roles, const WindowOptions& options) {
   std::vector<int32_t> source = {roles.special().bos};
-  source.insert(source.end(), source_ids, source_ids + source_length);
+  source.insert(source.end(), source_ids.begin(), source_ids.end());
   Drafts drafts;
   int chosen = 0;
-  for (int start = 0; start < source_length && chosen < options.draft_count; ++start) {
-    if (source[static_cast<size_t>(start)] != last_token) continue;
+  for (size_t start = 0; start < source_ids.size() && chosen < options.draft_count; ++start) {
+    if (source[start] != last_token) continue;
     ++chosen;
-    add_windows(source, start + 1, options.draft_length, options.dilution, std::nullopt, drafts);
+    add_windows(source, static_cast<int>(start) + 1, options.draft_length, options.dilution,
+                std::nullopt, drafts);
   }
   return drafts;
 }
-
-namespace {
 
 // Windows know of no probabilities: those after a node share its own.
 void share_evenly(DraftTree& tree) {
@@ -95,7 +94,10 @@ void share_evenly(DraftTree& tree) {
 
 }  // namespace
 
-void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out) {
+void draft_windows(const std::vector<int32_t>& source_ids, int32_t last_token,
+                   const TokenRoles& roles, const WindowOptions& options, DraftTree& out) {
+  const Drafts drafts = options.smart ? smart_window_drafts(source_ids, last_token, roles, options)
+                                      : window_drafts(source_ids, roles, options);
   out.clear();
   for (const std::vector<int32_t>& draft : drafts) {
     int32_t node = DraftTree::kRoot;
@@ -108,19 +110,34 @@ void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out)
   share_evenly(out);
 }
 
-void SourceWindows::start(const int32_t* source_ids, int source_length) {
-  roles_->check_tokens(source_ids, source_length);
-  source_ids_.assign(source_ids, source_ids + source_length);
-  if (!options_.smart)
-    merge_drafts(window_drafts(source_ids, source_length, *roles_, options_), *roles_, tree_);
+std::vector<int32_t> window_trees(const std::vector<int32_t>& source_ids, const TokenRoles& roles,
+                                  const WindowOptions& options) {
+  roles.check_tokens(source_ids);
+  std::set<int32_t> last_tokens = {kAnyToken};
+  if (options.smart) {
+    last_tokens = {source_ids.begin(), source_ids.end()};
+    last_tokens.insert(roles.special().bos);
+  }
+  std::vector<int32_t> row = {0}, nodes;
+  DraftTree tree;
+  for (const int32_t last_token : last_tokens) {
+    draft_windows(source_ids, last_token, roles, options, tree);
+    if (options.smart && tree.size() == 0) continue;
+    ++row[0];
+    row.insert(row.end(), {last_token, static_cast<int32_t>(nodes.size() / 2), tree.size()});
+    for (size_t i = 0; i < tree.token_ids.size(); ++i)
+      nodes.insert(nodes.end(), {tree.token_ids[i], tree.parents[i]});
+  }
+  row.insert(row.end(), nodes.begin(), nodes.end());
+  return row;
 }
 
-const DraftTree& SourceWindows::after(int32_t last_token) {
-  if (options_.smart)
-    merge_drafts(smart_window_drafts(source_ids_.data(), static_cast<int>(source_ids_.size()),
-                                     last_token, *roles_, options_),
-                 *roles_, tree_);
-  return tree_;
+std::pair<int64_t, int64_t> window_tree_limits(const WindowOptions& options, int longest) {
+  const int64_t drafts = options.dilution ? options.draft_length : 1;  // of a window
+  const int64_t window_nodes = drafts * options.draft_length;
+  const int64_t nodes = window_nodes * options.draft_count;
+  if (!options.smart) return {nodes, 1 + 3 + 2 * nodes};
+  return {nodes, 1 + 3 * int64_t{longest + 1} + 2 * window_nodes * longest};
 }
 
 }  // namespace molspec

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "drafting/draft_tree.h"
@@ -26,37 +27,24 @@ struct WindowOptions {
   }
 };
 
-using Drafts = std::vector<std::vector<int32_t>>;
+// What stands for the last token where the drafts are the same after all.
+constexpr int32_t kAnyToken = -1;
 
-// The drafts of a source (without BOS and EOS) that do not depend on what has been generated.
-Drafts window_drafts(const int32_t* source_ids, int source_length, const TokenRoles& roles,
-                     const WindowOptions& options);
+// Replaces `out` with the drafts of a source (without BOS and EOS) after a last token, BOS at the
+// start: a trie of the windows, each to its first special token. Only "smart" windows depend on the
+// last token.
+void draft_windows(const std::vector<int32_t>& source_ids, int32_t last_token,
+                   const TokenRoles& roles, const WindowOptions& options, DraftTree& out);
 
-// The "smart" drafts after `last_token`: BOS at the start.
-Drafts smart_window_drafts(const int32_t* source_ids, int source_length, int32_t last_token,
-                           const TokenRoles& roles, const WindowOptions& options);
+// All trees that a query's windows will make, for who cannot make them as they are needed: one, or
+// of "smart" windows one for every token that they may follow. cuda/rounds.h reads them: the
+// number of trees; for each its last token or kAnyToken, first node and nodes; then of every node
+// its token id and its parent in its tree. Throws std::invalid_argument for ids outside of the
+// vocabulary.
+std::vector<int32_t> window_trees(const std::vector<int32_t>& source_ids, const TokenRoles& roles,
+                                  const WindowOptions& options);
 
-// Replaces `out` with the drafts as a trie: common prefixes once. A draft ends before its first
-// special token.
-void merge_drafts(const Drafts& drafts, const TokenRoles& roles, DraftTree& out);
-
-// The trees that a query's windows make: one, or of "smart" windows one for every last token.
-class SourceWindows {
- public:
-  // The roles must outlive it.
-  SourceWindows(const WindowOptions& options, const TokenRoles& roles)
-      : options_(options), roles_(&roles) {}
-
-  // Begins a query. Throws std::invalid_argument for ids outside of the vocabulary.
-  void start(const int32_t* source_ids, int source_length);
-  // The drafts after a last token, BOS at the start. Valid until the next call.
-  const DraftTree& after(int32_t last_token);
-
- private:
-  WindowOptions options_;
-  const TokenRoles* roles_;
-  std::vector<int32_t> source_ids_;
-  DraftTree tree_;
-};
+// What no source of at most `longest` tokens exceeds: nodes of one tree, entries of window_trees.
+std::pair<int64_t, int64_t> window_tree_limits(const WindowOptions& options, int longest);
 
 }  // namespace molspec

@@ -1,56 +1,46 @@
 #include "ops/fault.h"
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
+
+#include "common/require.h"
 
 namespace molspec {
 namespace {
 
+// "node 3 has token id 17: expected 0 to 12"
 std::string describe(const Fault& fault) {
-  std::ostringstream text;
   const auto range = [&](const char* subject, const char* what, int least) {
-    text << subject << fault.index << what << fault.value << ": expected " << least << " to "
-         << fault.expected;
+    return joined(subject, fault.index, what, fault.value, ": expected ", least, " to ",
+                  fault.expected);
   };
   switch (fault.kind) {
     case Fault::kToken:
-      range("node ", " has token id ", 0);
-      break;
+      return range("node ", " has token id ", 0);
     case Fault::kPosition:
-      range("node ", " has position ", 0);
-      break;
+      return range("node ", " has position ", 0);
     case Fault::kPath:
-      text << "node " << fault.index << " has its path at " << fault.value
-           << ": expected it to end within the " << fault.expected << " path slots";
-      break;
+      return joined("node ", fault.index, " has its path at ", fault.value,
+                    ": expected it to end within the ", fault.expected, " path slots");
     case Fault::kSlot:
-      range("node ", " names slot ", 0);
-      break;
+      return range("node ", " names slot ", 0);
     case Fault::kMemory:
-      text << "a node's memory is " << fault.value << ": expected 0 to " << fault.expected;
-      break;
+      return joined("a node's memory is ", fault.value, ": expected 0 to ", fault.expected);
     case Fault::kMemoryLength:
-      range("memory ", " has length ", 1);
-      break;
+      return range("memory ", " has length ", 1);
     case Fault::kMemoryBlock:
-      range("memory ", " names block ", 0);
-      break;
+      return range("memory ", " names block ", 0);
     case Fault::kSourceSpan:
-      text << "source " << fault.index << " spans " << fault.value
-           << " ids or lies outside of source_ids: expected at most " << fault.expected;
-      break;
+      return joined("source ", fault.index, " spans ", fault.value,
+                    " ids or lies outside of source_ids: expected at most ", fault.expected);
     case Fault::kSourceLength:
-      text << "memory " << fault.index << " has length " << fault.value
-           << ": expected the source's " << fault.expected;
-      break;
+      return joined("memory ", fault.index, " has length ", fault.value, ": expected the source's ",
+                    fault.expected);
     case Fault::kSourceToken:
-      range("source ", " has id ", 0);
-      break;
+      return range("source ", " has id ", 0);
     default:
-      break;
+      return "";
   }
-  return text.str();
 }
 
 }  // namespace

@@ -2,8 +2,9 @@
 
 #pragma once
 
-#include <sstream>
 #include <stdexcept>
+
+#include "common/require.h"
 
 namespace torch {
 namespace stable {
@@ -17,10 +18,7 @@ using torch::stable::Tensor;
 
 template <typename... Parts>
 void check(bool holds, const Parts&... parts) {
-  if (holds) return;
-  std::ostringstream text;
-  (text << ... << parts);
-  throw std::runtime_error(text.str());
+  if (!holds) throw std::runtime_error(joined(parts...));
 }
 
 }  // namespace molspec

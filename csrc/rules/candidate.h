@@ -26,12 +26,12 @@ MOLSPEC_ANYWHERE bool better(const Ranked<Id>& left, const Ranked<Id>& right) {
   return left.token_id < right.token_id;
 }
 
-// Puts the `count` best of [begin, end) first, best first; returns the end of them.
-template <typename Iterator, typename Order>
-Iterator select_best(Iterator begin, Iterator end, int64_t count, Order order) {
-  const Iterator middle = begin + std::min<int64_t>(count, end - begin);
-  std::partial_sort(begin, middle, end, order);
-  return middle;
+// Leaves a list its `count` best, best first.
+template <typename Items, typename Order>
+void keep_best(Items& items, int64_t count, Order order) {
+  const auto end = items.begin() + std::min(count, static_cast<int64_t>(items.size()));
+  std::partial_sort(items.begin(), end, items.end(), order);
+  items.erase(end, items.end());
 }
 
 }  // namespace molspec

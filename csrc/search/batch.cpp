@@ -28,8 +28,7 @@ void Batch::start(int32_t index, std::shared_ptr<SearchSpec> spec,
     query.spec = std::move(spec);
   }
   tree_.clear_staged();
-  query.search->know(query_key);
-  query.search->start(source_ids);
+  query.search->start(source_ids, query_key);
   query.live = true;
   ++live_count_;
 }

@@ -30,27 +30,21 @@ class BeamSearch::Stepper {
 };
 
 BeamSearch::BeamSearch(const BeamSpec& spec, Row row)
-    : Search(std::move(row)), spec_(spec), guess_(nullptr, 0, *row_.model) {
+    : Search(std::move(row)), spec_(spec), guess_(*row_.model), nodes_(row_) {
   lists_.fit(spec.beam_size);
 }
 
-void BeamSearch::start(const std::vector<int32_t>& source_ids) {
-  const auto length = static_cast<int>(source_ids.size());
-  row_.model->roles().check_tokens(source_ids.data(), length);
-  if (spec_.drafts()) guess_.restart(source_ids.data(), length);
-  begin();
+void BeamSearch::begin(const std::vector<int32_t>& source_ids) {
+  row_.model->roles().check_tokens(source_ids);
+  if (spec_.drafts()) guess_.restart(source_ids);
   nodes_.clear();
   lists_.finished_count = 0;
   lists_.count = 1;
-  lists_.beam.front() = first_entry(child_or_new(TokenTree::kNone, row_.bos()));
+  lists_.beam.front() = first_entry(new_node(TokenTree::kNone, row_.bos()));
 }
 
-int32_t BeamSearch::child_or_new(int32_t parent, int32_t token_id) {
-  if (parent != TokenTree::kNone) {
-    const int32_t child = row_.tree->child(parent, token_id);
-    if (child != TokenTree::kNone) return child;
-  }
-  const int32_t slot = nodes_.add(*row_.tree, row_.index, parent, token_id);
+int32_t BeamSearch::new_node(int32_t parent, int32_t token_id) {
+  const int32_t slot = nodes_.add(parent, token_id);
   row_.notes->begin(slot);
   return slot;
 }
@@ -193,9 +187,7 @@ void BeamSearch::blend_drafts(int32_t slot) {
     if (left <= 0 || std::any_of(blended.begin(), blended.begin() + drafted, same)) continue;
     blended.push_back({guess.token, guess.log_prob + std::log(left)});
   }
-  std::stable_sort(blended.begin(), blended.end(), [](const Candidate& a, const Candidate& b) {
-    return a.log_prob != b.log_prob ? a.log_prob > b.log_prob : a.token < b.token;
-  });
+  std::stable_sort(blended.begin(), blended.end(), likelier);
   blended.resize(std::min(blended.size(), static_cast<size_t>(width())));
   node.guesses = std::move(blended);
 }
@@ -251,8 +243,7 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
   const int32_t most = most_choices(spec_.beam_size, spec_.finished_apart);
   std::vector<BeamChoice>& choices = lists.choices;
   const bool contested = guessed && choices.size() > static_cast<size_t>(most);
-  choices.erase(select_best(choices.begin(), choices.end(), most + contested, better<int32_t>),
-                choices.end());
+  keep_best(choices, most + contested, better<int32_t>);
   if (contested) {
     const double left_out = choices.back().score;
     choices.pop_back();
@@ -275,7 +266,8 @@ void BeamSearch::add_choices(BeamLists& lists, int32_t rank, bool guessed) {
 void BeamSearch::settle(BeamLists& lists) {
   const auto look_up = [this](BeamEntry& entry) {
     if (entry.token == kNoToken) return;
-    entry.node = child_or_new(entry.node, entry.token);
+    const int32_t child = row_.tree->child(entry.node, entry.token);
+    entry.node = child != TokenTree::kNone ? child : new_node(entry.node, entry.token);
     entry.token = kNoToken;
   };
   std::for_each(lists.next.begin(), lists.next.begin() + lists.next_count, look_up);
@@ -288,7 +280,7 @@ void BeamSearch::collect() {
   Beam& kept = row_.notes->kept;
   kept.assign(lists_.beam.begin(), lists_.beam.begin() + lists_.count);
   kept.insert(kept.end(), lists_.finished.begin(), lists_.finished.begin() + lists_.finished_count);
-  nodes_.collect(*row_.tree, kept);
+  nodes_.collect(kept);
 }
 
 void BeamSearch::finish() {

@@ -93,7 +93,7 @@ class BeamSearch : public Search {
  public:
   BeamSearch(const BeamSpec& spec, Row row);
 
-  void start(const std::vector<int32_t>& source_ids) override;
+  void begin(const std::vector<int32_t>& source_ids) override;
   void paths(std::vector<Path>& out) const override;
   void plan(const DraftTree* proposed) override;
   bool advance(const float* log_probs, int32_t vocab_size) override;
@@ -121,7 +121,7 @@ class BeamSearch : public Search {
  private:
   class Stepper;
 
-  int32_t child_or_new(int32_t parent, int32_t token_id);
+  int32_t new_node(int32_t parent, int32_t token_id);
   void look_ahead();
   void stage_planned();
   void stage(int32_t slot);

@@ -7,24 +7,19 @@
 
 namespace molspec {
 
-int32_t BeamNodes::add(TokenTree& tree, int32_t query, int32_t parent, int32_t token_id) {
-  slots_.push_back(tree.add(query, parent, token_id));
-  return slots_.back();
-}
-
-void BeamNodes::remove(TokenTree& tree, int32_t slot) {
-  tree.remove(slot);
+void BeamNodes::remove(int32_t slot) {
+  tree_->remove(slot);
   slots_.erase(std::find(slots_.rbegin(), slots_.rend(), slot).base() - 1);  // one of the last
 }
 
-void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
+void BeamNodes::collect(const Beam& beam) {
   enum : char { kDrop, kBefore, kBehind };
-  marks_.resize(static_cast<size_t>(tree.block_count()) * kBlockPositions);
+  marks_.resize(static_cast<size_t>(tree_->block_count()) * kBlockPositions);
   const auto mark = [this](int32_t slot) -> char& { return marks_[static_cast<size_t>(slot)]; };
   for (const int32_t slot : slots_) mark(slot) = kDrop;
   for (const BeamEntry& entry : beam) {
-    for (int32_t slot = tree.parent(entry.node); slot != TokenTree::kNone && mark(slot) == kDrop;
-         slot = tree.parent(slot))
+    for (int32_t slot = tree_->parent(entry.node); slot != TokenTree::kNone && mark(slot) == kDrop;
+         slot = tree_->parent(slot))
       mark(slot) = kBefore;
   }
   for (const BeamEntry& entry : beam)
@@ -34,11 +29,11 @@ void BeamNodes::collect(TokenTree& tree, const Beam& beam) {
       mark(entry.node) = kBefore;
     }
   for (const int32_t slot : slots_) {
-    const int32_t parent = tree.parent(slot);
+    const int32_t parent = tree_->parent(slot);
     if (parent != TokenTree::kNone && mark(parent) == kBehind) mark(slot) = kBehind;
   }
   for (const int32_t slot : slots_)
-    if (mark(slot) == kDrop) tree.remove(slot);
+    if (mark(slot) == kDrop) tree_->remove(slot);
   slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
                               [&](int32_t slot) { return mark(slot) == kDrop; }),
                slots_.end());

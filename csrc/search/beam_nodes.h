@@ -19,19 +19,27 @@ inline BeamEntry first_entry(int32_t node) { return {0, node, 0, 0, 1, kNoToken,
 // Every node of one query, parents before children.
 class BeamNodes {
  public:
+  explicit BeamNodes(const Row& row) : tree_(row.tree), query_(row.index) {}
+
+  // Forgets all of them: the tree's row is empty.
   void clear() { slots_.clear(); }
-  int32_t add(TokenTree& tree, int32_t query, int32_t parent, int32_t token_id);
-  // Takes over nodes that are in the tree already.
-  template <typename Iterator>
-  void add(Iterator begin, Iterator end) {
-    slots_.insert(slots_.end(), begin, end);
+  int32_t add(int32_t parent, int32_t token_id) {
+    slots_.push_back(tree_->add(query_, parent, token_id));
+    return slots_.back();
+  }
+  // The node of a token after another.
+  int32_t child_or_new(int32_t parent, int32_t token_id) {
+    const int32_t child = tree_->child(parent, token_id);
+    return child != TokenTree::kNone ? child : add(parent, token_id);
   }
   // Gives back one node: those after it must go too, before the next one is added.
-  void remove(TokenTree& tree, int32_t slot);
+  void remove(int32_t slot);
   // Gives back the nodes that no hypothesis of the beam has before it or after it.
-  void collect(TokenTree& tree, const Beam& beam);
+  void collect(const Beam& beam);
 
  private:
+  TokenTree* tree_;
+  int32_t query_;
   std::vector<int32_t> slots_;
   std::vector<char> marks_;  // by slot
 };

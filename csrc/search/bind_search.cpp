@@ -99,25 +99,21 @@ Ran run(Batch& batch, const Step& step, bool until_done) {
 
 void bind_decoded(py::module_& module) {
   module.attr("NON_FINITE") = kNoNumbers;
+  bind_fields(py::class_<Hypothesis>(module, "Hypothesis"), REQUIRED(Hypothesis, token_ids),
+              REQUIRED(Hypothesis, log_prob), REQUIRED(Hypothesis, finished),
+              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, tolerated));
   bind_fields(
-      py::class_<Hypothesis>(module, "Hypothesis"), Required{"token_ids", &Hypothesis::token_ids},
-      Required{"log_prob", &Hypothesis::log_prob}, Required{"finished", &Hypothesis::finished},
-      Optional{"inclusion", &Hypothesis::inclusion}, Optional{"tolerated", &Hypothesis::tolerated});
-  using Counts = SearchStatistics;
-  bind_fields(py::class_<Counts>(module, "SearchStatistics"), Required{"steps", &Counts::steps},
-              Required{"nodes", &Counts::nodes},
-              Required{"drafted_tokens", &Counts::drafted_tokens},
-              Required{"accepted_tokens", &Counts::accepted_tokens},
-              Required{"emitted_tokens", &Counts::emitted_tokens});
-  bind_fields(py::class_<Decoded>(module, "Decoded"), Required{"query", &Decoded::query},
-              Required{"hypotheses", &Decoded::hypotheses},
-              Required{"statistics", &Decoded::statistics}, Optional{"error", &Decoded::error});
+      py::class_<SearchStatistics>(module, "SearchStatistics"), REQUIRED(SearchStatistics, steps),
+      REQUIRED(SearchStatistics, nodes), REQUIRED(SearchStatistics, drafted_tokens),
+      REQUIRED(SearchStatistics, accepted_tokens), REQUIRED(SearchStatistics, emitted_tokens));
+  bind_fields(py::class_<Decoded>(module, "Decoded"), REQUIRED(Decoded, query),
+              REQUIRED(Decoded, hypotheses), REQUIRED(Decoded, statistics),
+              OPTIONAL(Decoded, error));
 }
 
 void bind_sampling(py::module_& module) {
-  bind_fields(py::class_<Sampling>(module, "Sampling"),
-              Optional{"temperature", &Sampling::temperature}, Optional{"top_k", &Sampling::top_k},
-              Optional{"top_p", &Sampling::top_p}, Optional{"seed", &Sampling::seed});
+  bind_fields(py::class_<Sampling>(module, "Sampling"), OPTIONAL(Sampling, temperature),
+              OPTIONAL(Sampling, top_k), OPTIONAL(Sampling, top_p), OPTIONAL(Sampling, seed));
   py::class_<Sampler>(module, "Sampler")
       .def(py::init<const Sampling&, uint64_t, uint32_t, bool>(), py::kw_only(),
            py::arg("sampling"), py::arg("query_key"), py::arg("sample"), py::arg("rejects") = false)
@@ -142,14 +138,20 @@ void bind_sampling(py::module_& module) {
 template <typename Spec, typename Base>
 using SpecClass = py::class_<Spec, Base, std::shared_ptr<Spec>>;
 
+// The options of every beam search, and further ones.
+template <typename Spec, typename... Fields>
+auto bind_list_spec(py::module_& module, const char* name, Fields... fields) {
+  return bind_fields(SpecClass<Spec, ListSpec>(module, name), REQUIRED(ListSpec, beam_size),
+                     REQUIRED(ListSpec, n_best), REQUIRED(ListSpec, max_length), fields...);
+}
+
 void bind_specs(py::module_& module) {
   py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
-  bind_fields(py::class_<Relaxed>(module, "Relaxed"), Required{"beta", &Relaxed::beta},
-              Required{"tau", &Relaxed::tau},
-              Required{"judged_by_drafter", &Relaxed::judged_by_drafter});
+  bind_fields(py::class_<Relaxed>(module, "Relaxed"), REQUIRED(Relaxed, beta),
+              REQUIRED(Relaxed, tau), REQUIRED(Relaxed, judged_by_drafter));
   bind_fields(SpecClass<GreedySpec, SearchSpec>(module, "GreedySpec"),
-              Required{"max_length", &GreedySpec::max_length},
-              Required{"drafter", &GreedySpec::drafter}, Optional{"relaxed", &GreedySpec::relaxed});
+              REQUIRED(GreedySpec, max_length), REQUIRED(GreedySpec, drafter),
+              OPTIONAL(GreedySpec, relaxed));
   SpecClass<ListSpec, SearchSpec>(module, "ListSpec")
       .def_readonly("beam_size", &ListSpec::beam_size)
       .def_readonly("n_best", &ListSpec::n_best)
@@ -160,36 +162,23 @@ void bind_specs(py::module_& module) {
             return length_norm(length, spec.length_penalty);
           },
           py::arg("length"));
-  bind_fields(SpecClass<BeamSpec, ListSpec>(module, "BeamSpec"),
-              Required{"beam_size", &BeamSpec::beam_size}, Required{"n_best", &BeamSpec::n_best},
-              Required{"max_length", &BeamSpec::max_length},
-              Optional{"length_penalty", &BeamSpec::length_penalty},
-              Optional{"finished_apart", &BeamSpec::finished_apart},
-              Optional{"steps", &BeamSpec::steps}, Optional{"node_budget", &BeamSpec::node_budget},
-              Optional{"min_confidence", &BeamSpec::min_confidence},
-              Optional{"proposed", &BeamSpec::proposed})
+  bind_list_spec<BeamSpec>(module, "BeamSpec", OPTIONAL(ListSpec, length_penalty),
+                           OPTIONAL(BeamSpec, finished_apart), OPTIONAL(BeamSpec, steps),
+                           OPTIONAL(BeamSpec, node_budget), OPTIONAL(BeamSpec, min_confidence),
+                           OPTIONAL(BeamSpec, proposed))
       .def_property_readonly("drafts", &BeamSpec::drafts);
   // No BeamSpec to Python: where a device has rounds for those, this one's are the host's.
-  using Stochastic = StochasticBeamSpec;
-  bind_fields(
-      SpecClass<Stochastic, ListSpec>(module, "StochasticBeamSpec"),
-      Required{"beam_size", &Stochastic::beam_size}, Required{"n_best", &Stochastic::n_best},
-      Required{"max_length", &Stochastic::max_length}, Required{"sampling", &Stochastic::sampling},
-      Optional{"steps", &Stochastic::steps}, Optional{"node_budget", &Stochastic::node_budget},
-      Optional{"min_confidence", &Stochastic::min_confidence},
-      Optional{"proposed", &Stochastic::proposed});
-  using Speculative = SpeculativeBeamSpec;
-  bind_fields(
-      SpecClass<Speculative, ListSpec>(module, "SpeculativeBeamSpec"),
-      Required{"beam_size", &Speculative::beam_size}, Required{"n_best", &Speculative::n_best},
-      Required{"max_length", &Speculative::max_length},
-      Optional{"length_penalty", &Speculative::length_penalty},
-      Required{"nucleus", &Speculative::nucleus}, Required{"drafter", &Speculative::drafter});
-  bind_fields(
-      SpecClass<SampleSpec, SearchSpec>(module, "SampleSpec"),
-      Required{"samples", &SampleSpec::samples}, Required{"max_length", &SampleSpec::max_length},
-      Required{"sampling", &SampleSpec::sampling}, Required{"drafter", &SampleSpec::drafter},
-      Optional{"rejection", &SampleSpec::rejection});
+  bind_list_spec<StochasticBeamSpec>(
+      module, "StochasticBeamSpec", REQUIRED(StochasticBeamSpec, sampling),
+      OPTIONAL(BeamSpec, steps), OPTIONAL(BeamSpec, node_budget),
+      OPTIONAL(BeamSpec, min_confidence), OPTIONAL(BeamSpec, proposed));
+  bind_list_spec<SpeculativeBeamSpec>(
+      module, "SpeculativeBeamSpec", OPTIONAL(ListSpec, length_penalty),
+      REQUIRED(SpeculativeBeamSpec, nucleus), REQUIRED(SpeculativeBeamSpec, drafter));
+  bind_fields(SpecClass<SampleSpec, SearchSpec>(module, "SampleSpec"),
+              REQUIRED(SampleSpec, samples), REQUIRED(SampleSpec, max_length),
+              REQUIRED(SampleSpec, sampling), REQUIRED(SampleSpec, drafter),
+              OPTIONAL(SampleSpec, rejection));
   SpecClass<ForcedSpec, SearchSpec>(module, "ForcedSpec").def(py::init<>());
 }
 
@@ -264,9 +253,8 @@ void bind_masked(py::module_& module) {
 }
 
 void bind_batch(py::module_& module) {
-  bind_fields(py::class_<Path>(module, "Path"), Required{"row", &Path::row},
-              Required{"token_ids", &Path::token_ids}, Required{"log_prob", &Path::log_prob},
-              Optional{"slot", &Path::slot}, Optional{"sampler", &Path::sampler});
+  bind_fields(py::class_<Path>(module, "Path"), REQUIRED(Path, row), REQUIRED(Path, token_ids),
+              REQUIRED(Path, log_prob), OPTIONAL(Path, slot), OPTIONAL(Path, sampler));
   py::class_<Step>(module, "Step")
       .def(py::init([](uintptr_t function, py::array_t<uint8_t> prepared, LogProbs log_probs,
                        int32_t block_count, py::object tensors) {

@@ -4,11 +4,14 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "common/require.h"
 #include "search/rejection.h"
 #include "search/sequence_group.h"
 
@@ -20,13 +23,52 @@ class CachedPaths {
   CachedPaths& operator=(const CachedPaths&) = delete;
 
   // Throw std::invalid_argument for a row that is taken, of none, or free.
-  void start(int32_t row, const std::vector<int32_t>& source_ids);
-  void release(int32_t row);
+  void start(int32_t row, const std::vector<int32_t>& source_ids) {
+    if (row < 0 || static_cast<size_t>(row) >= rows_.size() || rows_[static_cast<size_t>(row)].live)
+      throw_invalid("row ", row, " is taken or none");
+    Query& query = rows_[static_cast<size_t>(row)];
+    model_->roles().check_tokens(source_ids);
+    if (!query.nodes)
+      query.nodes = std::make_unique<SequenceGroup>(Row{row, &tree_, nullptr, model_});
+    query.root = TokenTree::kNone;
+    query.live = true;
+  }
+  void release(int32_t row) {
+    live_row(row).live = false;
+    tree_.clear(row);
+  }
 
   // Asks for at most `counts` tokens after each path, which a sampler chooses where a path has
   // one. Throws std::invalid_argument for a row that is free, an id outside of the vocabulary, and
   // for other than one count a path.
-  void ask(const std::vector<Path>& paths, const std::vector<int32_t>& counts);
+  void ask(const std::vector<Path>& paths, const std::vector<int32_t>& counts) {
+    if (paths.size() != counts.size())
+      throw_invalid("counts has ", counts.size(), " items: expected one a path");
+    tree_.clear_staged();
+    states_.clear();
+    trees_.assign(paths.size(), {});
+    std::vector<std::vector<int32_t>> kept(rows_.size());
+    for (size_t i = 0; i < paths.size(); ++i) {
+      Query& query = live_row(paths[i].row);
+      const std::vector<int32_t>& token_ids = paths[i].token_ids;
+      model_->roles().check_tokens(token_ids);
+      PathState state;
+      state.row = paths[i].row;
+      state.count = counts[i];
+      state.begin = token_ids.size();
+      state.sampler = paths[i].sampler;
+      state.sequence.live = counts[i] > 0;
+      state.sequence.token_ids = token_ids;
+      state.sequence.node = known(query, token_ids);
+      if (state.sequence.node != TokenTree::kNone)
+        kept[static_cast<size_t>(state.row)].push_back(state.sequence.node);
+      states_.push_back(std::move(state));
+    }
+    for (size_t row = 0; row < rows_.size(); ++row)
+      if (!kept[row].empty()) rows_[row].nodes->keep(kept[row], true);
+    for (PathState& state : states_)
+      if (state.sequence.live) add_rest(query(state), state, state.sequence.node);
+  }
   // A tree after each requested path.
   const std::vector<DraftTree>& trees() const { return trees_; }
 
@@ -35,7 +77,11 @@ class CachedPaths {
 
  protected:
   // Throws std::invalid_argument for a row_count below 1.
-  CachedPaths(int32_t row_count, std::shared_ptr<const GuessModel> model);
+  CachedPaths(int32_t row_count, std::shared_ptr<const GuessModel> model)
+      : model_(std::move(model)), tree_(std::max(row_count, 0)) {
+    require(row_count >= 1, "row_count", row_count, "at least 1");
+    rows_.resize(static_cast<size_t>(row_count));
+  }
   ~CachedPaths() = default;
 
   struct Query {
@@ -57,8 +103,22 @@ class CachedPaths {
   // what was drawn to be refused by its probability.
   class Chooser {
    public:
-    Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree);
-    Drawn operator()(const float* log_probs, int32_t vocab_size, uint32_t position);
+    Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree)
+        : state_(state), tree_(tree) {
+      if (state.sampler && state.sampler->rejects())
+        rejection_.emplace(*state.sampler, state.drafts, &special);
+    }
+    Drawn operator()(const float* log_probs, int32_t vocab_size, uint32_t position) {
+      if (rejection_) {
+        const Drawn drawn = rejection_->at(log_probs, vocab_size, position);
+        if (drawn.log_prob == drawn.log_prob)
+          tree_.drawn_from.insert(tree_.drawn_from.end(), rejection_->drawn_from().begin(),
+                                  rejection_->drawn_from().end());
+        return drawn;
+      }
+      if (state_.sampler) return state_.sampler->at(log_probs, vocab_size, position);
+      return likeliest(log_probs, vocab_size);
+    }
 
    private:
     const PathState& state_;
@@ -69,8 +129,25 @@ class CachedPaths {
   Query& query(const PathState& state) { return rows_[static_cast<size_t>(state.row)]; }
   // What every round begins with: stages the nodes of paths that are not evaluated yet, and the
   // last one of each. Then what stands after, then submit().
-  void stage();
-  void submit();
+  void stage() {
+    tree_.clear_staged();
+    for (Query& query : rows_)
+      if (query.live && query.nodes) query.nodes->unstage();
+    for (PathState& state : states_) {
+      if (!state.sequence.live) continue;
+      SequenceGroup& nodes = *query(state).nodes;
+      for (const int32_t node : state.pending) nodes.stage(node);
+      state.pending.clear();
+      nodes.stage(state.sequence.node);
+    }
+  }
+  void submit() {
+    for (Query& query : rows_) {
+      if (!query.live || !query.nodes) continue;
+      query.begin = static_cast<int32_t>(tree_.staged().size());
+      query.nodes->submit();
+    }
+  }
 
   std::shared_ptr<const GuessModel> model_;
   TokenTree tree_;
@@ -79,10 +156,36 @@ class CachedPaths {
   std::vector<DraftTree> trees_;  // by requested path
 
  private:
-  Query& live_row(int32_t row);
+  Query& live_row(int32_t row) {
+    if (row < 0 || static_cast<size_t>(row) >= rows_.size() ||
+        !rows_[static_cast<size_t>(row)].live)
+      throw_invalid("row ", row, " is free or none");
+    return rows_[static_cast<size_t>(row)];
+  }
   // The deepest node that is known of a path.
-  int32_t known(const Query& query, const std::vector<int32_t>& token_ids) const;
-  void add_rest(Query& query, PathState& state, int32_t node);
+  int32_t known(const Query& query, const std::vector<int32_t>& token_ids) const {
+    int32_t node = query.root;
+    if (node == TokenTree::kNone) return node;
+    for (const int32_t token_id : token_ids) {
+      const int32_t child = tree_.child(node, token_id);
+      if (child == TokenTree::kNone) break;
+      node = child;
+    }
+    return node;
+  }
+  void add_rest(Query& query, PathState& state, int32_t node) {
+    if (node == TokenTree::kNone) {
+      if (query.root == TokenTree::kNone) query.root = query.nodes->begin();
+      node = query.root;
+      state.pending.push_back(node);
+    }
+    const auto& token_ids = state.sequence.token_ids;
+    for (auto at = static_cast<size_t>(tree_.position(node)); at < token_ids.size(); ++at) {
+      node = query.nodes->child_or_new(node, token_ids[at]);
+      state.pending.push_back(node);
+    }
+    state.sequence.node = node;
+  }
 };
 
 }  // namespace molspec

@@ -14,9 +14,8 @@ class ForcedSearch final : public Search {
   using Search::Search;
 
   // The target in place of a source.
-  void start(const std::vector<int32_t>& target_ids) override {
-    row_.model->roles().check_tokens(target_ids.data(), static_cast<int>(target_ids.size()));
-    begin();
+  void begin(const std::vector<int32_t>& target_ids) override {
+    row_.model->roles().check_tokens(target_ids);
     target_ids_ = target_ids;
   }
 

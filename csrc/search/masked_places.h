@@ -7,8 +7,10 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "search/cached_paths.h"
@@ -20,15 +22,60 @@ class MaskedPlaces : public CachedPaths {
  public:
   // Throws std::invalid_argument for counts below 1.
   MaskedPlaces(int32_t row_count, std::shared_ptr<const GuessModel> model,
-               const PlaceTreeOptions& options);
+               const PlaceTreeOptions& options)
+      : CachedPaths(row_count, std::move(model)), place_trees_(options) {
+    require(options.node_budget >= 1, "node_budget", options.node_budget, "at least 1");
+  }
 
-  void plan();
+  void plan() {
+    stage();
+    const int32_t mask = model_->roles().special().pad;
+    for (PathState& state : states_) {
+      if (!state.sequence.live) continue;
+      DraftTree masks;
+      for (int32_t i = 0; i + 1 < state.count; ++i) masks.add(mask, i - 1, 0);
+      const auto end = static_cast<int32_t>(state.begin) + state.count;
+      query(state).nodes->stage(state.sequence.node, masks, end);
+    }
+    submit();
+  }
   // Reads log_probs [staged node, vocab_size]. A tree has the likeliest paths through the guessed
   // places; for a sample it is the chain that its sampler draws.
-  void advance(const float* log_probs, int32_t vocab_size);
+  void advance(const float* log_probs, int32_t vocab_size) {
+    const SpecialIds& special = model_->roles().special();
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const PathState& state = states_[i];
+      if (!state.sequence.live) continue;
+      const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
+      places_.clear();
+      int32_t node = state.sequence.node;
+      for (int32_t place = 0; place < state.count; ++place) {
+        places_.push_back(rows + int64_t{query(state).nodes->row_of(node)} * vocab_size);
+        node = tree_.child(node, special.pad);
+      }
+      if (state.sampler) {
+        draw(state, vocab_size, trees_[i]);
+      } else {
+        place_trees_.draft(places_, vocab_size, special, trees_[i]);
+      }
+    }
+    // The MASKs are given back: what goes on after a path are its tokens.
+    for (PathState& state : states_)
+      if (state.sequence.live) query(state).nodes->cut_after(state.sequence.node, special.pad);
+  }
 
  private:
-  void draw(const PathState& state, int32_t vocab_size, DraftTree& tree) const;
+  void draw(const PathState& state, int32_t vocab_size, DraftTree& tree) const {
+    const SpecialIds& special = model_->roles().special();
+    Chooser chooser(state, special, tree);
+    int32_t last = DraftTree::kRoot;
+    auto position = static_cast<uint32_t>(state.begin);
+    for (const float* row : places_) {
+      const Drawn drawn = chooser(row, vocab_size, position++);
+      if (!(drawn.log_prob == drawn.log_prob) || special.holds(drawn.token_id)) return;
+      last = tree.add(drawn.token_id, last, tree.log_prob(last) + std::min(drawn.log_prob, 0.0F));
+    }
+  }
 
   PlaceTrees place_trees_;
   std::vector<const float*> places_;  // of one path: its log-probs

@@ -3,10 +3,12 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "drafting/draft_tree.h"
+#include "search/beam_nodes.h"
 
 namespace molspec {
 
@@ -24,18 +26,66 @@ class PlaceTrees {
   // are, the nearest first. Special tokens are no nodes; where none of a place's tokens may be one,
   // the paths end before it.
   void draft(const std::vector<const float*>& places, int32_t vocab_size, const SpecialIds& special,
-             DraftTree& out);
+             DraftTree& out) {
+    out.clear();
+    heap_.clear();
+    ranked_count_ = 0;
+    const auto first_of = [&](size_t place, int32_t parent, float before) {
+      if (place == places.size()) return;
+      const auto& tokens = ranked(place, places[place], vocab_size, special);
+      if (!tokens.empty())
+        push({before + std::min(tokens.front().log_prob, 0.0F), parent, static_cast<int32_t>(place),
+              0});
+    };
+    first_of(0, DraftTree::kRoot, 0);
+    while (!heap_.empty() && out.size() < options_.node_budget) {
+      std::pop_heap(heap_.begin(), heap_.end(), worse);
+      const Entry entry = heap_.back();
+      heap_.pop_back();
+      const auto place = static_cast<size_t>(entry.place);
+      const auto& tokens = ranked_[place];
+      const auto rank = static_cast<size_t>(entry.rank);
+      const int32_t node = out.add(tokens[rank].token, entry.parent, entry.log_prob);
+      if (rank + 1 < tokens.size())
+        push({out.log_prob(entry.parent) + std::min(tokens[rank + 1].log_prob, 0.0F), entry.parent,
+              entry.place, entry.rank + 1});
+      first_of(place + 1, node, entry.log_prob);
+    }
+  }
 
  private:
+  // Tokens of a place that may become nodes after one node: the special ones are left out of these.
+  static constexpr int32_t kMostSiblings = 8;
+
   struct Entry {  // a token that may become a node: the place's `rank`th
     float log_prob;
     int32_t parent, place, rank;
   };
-  static bool worse(const Entry& left, const Entry& right);
-  void push(const Entry& entry);
+  static bool worse(const Entry& left, const Entry& right) {
+    if (left.log_prob != right.log_prob) return left.log_prob < right.log_prob;
+    if (left.parent != right.parent) return left.parent > right.parent;
+    return left.rank > right.rank;
+  }
+  void push(const Entry& entry) {
+    if (!(entry.log_prob >= options_.min_log_prob)) return;
+    heap_.push_back(entry);
+    std::push_heap(heap_.begin(), heap_.end(), worse);
+  }
   // The likeliest tokens of a place, ranked when a path first comes to it.
   const std::vector<Candidate>& ranked(size_t place, const float* log_probs, int32_t vocab_size,
-                                       const SpecialIds& special);
+                                       const SpecialIds& special) {
+    if (ranked_.size() <= place) ranked_.resize(place + 1);
+    std::vector<Candidate>& tokens = ranked_[place];
+    if (place == ranked_count_) {
+      best_tokens(log_probs, vocab_size, std::min(kMostSiblings, vocab_size), tokens);
+      tokens.erase(
+          std::remove_if(tokens.begin(), tokens.end(),
+                         [&](const Candidate& token) { return special.holds(token.token); }),
+          tokens.end());
+      ++ranked_count_;
+    }
+    return tokens;
+  }
 
   PlaceTreeOptions options_;
   std::vector<Entry> heap_;

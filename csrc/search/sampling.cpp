@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/require.h"
+#include "rules/candidate.h"
 
 namespace molspec {
 namespace {
@@ -22,9 +23,7 @@ void rank(const Sampling& sampling, std::vector<Tempered>& tokens) {
                                            : left.token_id < right.token_id;
   };
   const auto size = static_cast<int32_t>(tokens.size());
-  const int32_t count = std::min(sampling.top_k.value_or(size), size);
-  std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(), before);
-  tokens.resize(static_cast<size_t>(count));
+  keep_best(tokens, std::min(sampling.top_k.value_or(size), size), before);
 }
 
 // Sums of probabilities, in the order of the tokens, in units of the likeliest's.
@@ -74,34 +73,22 @@ Sampler Sampler::of_drafter() const {
 }
 
 Drawn Sampler::at(const float* log_probs, int32_t vocab_size, uint32_t position) const {
-  if (!sampling_.top_k && !sampling_.top_p) return unfiltered(log_probs, vocab_size, position);
-  thread_local std::vector<Tempered> tokens;
-  tempered(log_probs, vocab_size, sampling_, tokens);
   Drawn drawn{0, std::numeric_limits<float>::quiet_NaN()};
   double best = -std::numeric_limits<double>::infinity();
-  for (const Tempered& token : tokens) {
-    const auto id = static_cast<uint32_t>(token.token_id);
-    const double noisy =
-        static_cast<double>(token.log_prob) / sampling_.temperature + noise_.gumbel(position, id);
-    if (noisy < best || (noisy == best && token.token_id > drawn.token_id)) continue;
+  const auto offer = [&](int32_t token, float log_prob) {
+    const double noisy = static_cast<double>(log_prob) / sampling_.temperature +
+                         noise_.gumbel(position, static_cast<uint32_t>(token));
+    if (!(noisy > best || (noisy == best && token < drawn.token_id))) return;
     best = noisy;
-    drawn = {token.token_id, token.log_prob};
-  }
-  return drawn;
-}
-
-// The same without knowing the sum of the probabilities, which changes no order.
-Drawn Sampler::unfiltered(const float* log_probs, int32_t vocab_size, uint32_t position) const {
-  Drawn drawn{0, std::numeric_limits<float>::quiet_NaN()};
-  if (!std::isfinite(greatest(log_probs, vocab_size))) return drawn;
-  double best = -std::numeric_limits<double>::infinity();
-  for (int32_t token = 0; token < vocab_size; ++token) {
-    const double log_prob = static_cast<double>(log_probs[token]);
-    const double noisy =
-        log_prob / sampling_.temperature + noise_.gumbel(position, static_cast<uint32_t>(token));
-    if (!(noisy > best)) continue;
-    best = noisy;
-    drawn = {token, log_probs[token]};
+    drawn = {token, log_prob};
+  };
+  if (sampling_.top_k || sampling_.top_p) {
+    thread_local std::vector<Tempered> tokens;
+    tempered(log_probs, vocab_size, sampling_, tokens);
+    for (const Tempered& token : tokens) offer(token.token_id, token.log_prob);
+  } else if (std::isfinite(greatest(log_probs, vocab_size))) {
+    // Without a filter the sum of the probabilities, which changes no order, need not be known.
+    for (int32_t token = 0; token < vocab_size; ++token) offer(token, log_probs[token]);
   }
   return drawn;
 }

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -34,6 +35,12 @@ struct Drawn {
   float log_prob;  // the model's own; NaN where its log-probs are no numbers
 };
 
+// The argmax of a row of log-probs, the lowest id among equals.
+inline Drawn likeliest(const float* log_probs, int32_t vocab_size) {
+  const float* best = std::max_element(log_probs, log_probs + vocab_size);
+  return {static_cast<int32_t>(best - log_probs), *best};
+}
+
 // The tokens that may be drawn after a row of log-probs, likeliest first where there is a filter,
 // else by id; none where the row's greatest is no finite number. NaN is passed over.
 void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampling,
@@ -60,8 +67,6 @@ class Sampler {
   bool rejects() const { return rejects_; }
 
  private:
-  Drawn unfiltered(const float* log_probs, int32_t vocab_size, uint32_t position) const;
-
   Sampling sampling_;
   Noise noise_;
   bool rejects_;

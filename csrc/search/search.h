@@ -79,11 +79,17 @@ class Search {
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  // What tells the query to begin from others, for searches that draw.
-  void know(uint64_t query_key) { query_key_ = query_key; }
-  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS. May be called
-  // again. Throws std::invalid_argument for ids outside of the vocabulary.
-  virtual void start(const std::vector<int32_t>& source_ids) = 0;
+  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS; query_key tells it
+  // from others, for searches that draw. May be called again. Throws std::invalid_argument for ids
+  // outside of the vocabulary.
+  void start(const std::vector<int32_t>& source_ids, uint64_t query_key) {
+    query_key_ = query_key;
+    decoded_ = {};
+    decoded_.query = row_.index;
+    begin(source_ids);
+  }
+  // What start() does that is the search's own.
+  virtual void begin(const std::vector<int32_t>& source_ids) = 0;
   // The hypotheses that wait for drafts from outside, if any do.
   virtual void paths(std::vector<Path>& /*out*/) const {}
   // Stages the nodes of the next step. `proposed` has a tree for each of paths().
@@ -94,10 +100,6 @@ class Search {
   Decoded take() { return std::move(decoded_); }
 
  protected:
-  void begin() {
-    decoded_ = {};
-    decoded_.query = row_.index;
-  }
   void count_staged(size_t nodes, size_t drafted) {
     ++decoded_.statistics.steps;
     decoded_.statistics.nodes += static_cast<int64_t>(nodes);

@@ -28,19 +28,17 @@ struct Sequence {
 
 class SequenceGroup {
  public:
-  explicit SequenceGroup(Row row) : row_(std::move(row)) {}
+  explicit SequenceGroup(const Row& row) : row_(row), nodes_(row) {}
 
   // Forgets everything; gives the node of BOS. The tree's row is empty.
   int32_t begin() {
     nodes_.clear();
     unstage();
-    return nodes_.add(*row_.tree, row_.index, TokenTree::kNone, row_.bos());
+    return nodes_.add(TokenTree::kNone, row_.bos());
   }
   // The node of a token after another.
   int32_t child_or_new(int32_t parent, int32_t token_id) {
-    const int32_t child = row_.tree->child(parent, token_id);
-    if (child != TokenTree::kNone) return child;
-    return nodes_.add(*row_.tree, row_.index, parent, token_id);
+    return nodes_.child_or_new(parent, token_id);
   }
   // The node of a live sequence's last token, after advance().
   void grow(Sequence& sequence) {
@@ -95,14 +93,14 @@ class SequenceGroup {
       kept_.push_back(first_entry(node));
       kept_.back().finished = !and_after;
     }
-    nodes_.collect(*row_.tree, kept_);
+    nodes_.collect(kept_);
   }
   // Gives back the chain of one token after a node.
   void cut_after(int32_t node, int32_t token_id) {
     node = row_.tree->child(node, token_id);
     while (node != TokenTree::kNone) {
       const int32_t next = row_.tree->child(node, token_id);
-      nodes_.remove(*row_.tree, node);
+      nodes_.remove(node);
       node = next;
     }
   }

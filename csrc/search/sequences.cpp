@@ -15,11 +15,6 @@
 namespace molspec {
 namespace {
 
-Drawn likeliest(const float* log_probs, int32_t vocab_size) {
-  const float* best = std::max_element(log_probs, log_probs + vocab_size);
-  return {static_cast<int32_t>(best - log_probs), *best};
-}
-
 class SequenceSearch final : public Search {
  public:
   SequenceSearch(const GreedySpec& spec, Row row)
@@ -32,9 +27,8 @@ class SequenceSearch final : public Search {
     rejection_ = spec.rejection;
   }
 
-  void start(const std::vector<int32_t>& source_ids) override {
-    if (drafter_) drafter_->start(source_ids.data(), static_cast<int>(source_ids.size()));
-    begin();
+  void begin(const std::vector<int32_t>& source_ids) override {
+    if (drafter_) drafter_->start(source_ids);
     Sequence first;
     first.node = group_.begin();
     std::fill(sequences_.begin(), sequences_.end(), first);
@@ -102,9 +96,7 @@ class SequenceSearch final : public Search {
 
   const DraftTree& own_drafts(const Sequence& sequence) {
     const auto [found, is_new] = own_drafts_.try_emplace(sequence.node);
-    const auto& token_ids = sequence.token_ids;
-    if (is_new)
-      drafter_->propose(token_ids.data(), static_cast<int>(token_ids.size()), found->second);
+    if (is_new) drafter_->propose(sequence.token_ids, found->second);
     return found->second;
   }
 

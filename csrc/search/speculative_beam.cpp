@@ -32,12 +32,67 @@ struct BestTokens {
 
 class SpeculativeBeamSearch final : public Search {
  public:
-  SpeculativeBeamSearch(const SpeculativeBeamSpec& spec, Row row);
+  SpeculativeBeamSearch(const SpeculativeBeamSpec& spec, Row row)
+      : Search(std::move(row)),
+        spec_(spec),
+        drafter_(make_drafter(spec.drafter, row_.model)),
+        nodes_(row_) {}
 
-  void start(const std::vector<int32_t>& source_ids) override;
-  void paths(std::vector<Path>& out) const override;
-  void plan(const DraftTree* proposed) override;
-  bool advance(const float* log_probs, int32_t vocab_size) override;
+  void begin(const std::vector<int32_t>& source_ids) override {
+    row_.model->roles().check_tokens(source_ids);
+    if (drafter_) drafter_->start(source_ids);
+    nodes_.clear();
+    beam_.assign(1, first_entry(nodes_.add(TokenTree::kNone, row_.bos())));
+  }
+  void paths(std::vector<Path>& out) const override {
+    if (drafter_) return;
+    for (const BeamEntry& entry : beam_)
+      if (continues(entry)) out.push_back(path(entry.node, entry.log_prob));
+  }
+  void plan(const DraftTree* proposed) override {
+    staged_.clear();
+    for (const BeamEntry& entry : beam_) {
+      if (!continues(entry)) continue;
+      if (drafter_) {
+        drafter_->propose(row_.tree->path(entry.node), drafts_);
+        staged_.push_back(placed(entry.node, drafts_));
+      } else {
+        staged_.push_back(placed(entry.node, *proposed++));
+      }
+    }
+    size_t nodes = 0;
+    for (const Staged& staged : staged_) {
+      for (const int32_t slot : staged.slots) row_.tree->stage(row_.index, slot);
+      nodes += staged.slots.size();
+    }
+    count_staged(nodes, nodes - staged_.size());
+  }
+  bool advance(const float* log_probs, int32_t vocab_size) override {
+    leaves_.clear();
+    const bool numbers = has_numbers_after_all(log_probs, vocab_size);
+    auto staged = staged_.begin();
+    for (size_t i = 0; i < beam_.size() && numbers; ++i) {
+      const auto rank = static_cast<int32_t>(i);
+      if (!continues(beam_[i])) {
+        carry(rank);
+        continue;
+      }
+      accept(*staged, log_probs, vocab_size);
+      decoded_.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
+      decoded_.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
+      add_leaves(rank, *staged, log_probs, vocab_size);
+      log_probs += static_cast<int64_t>(staged->slots.size()) * vocab_size;
+      ++staged;
+    }
+    select();
+    if (std::any_of(beam_.begin(), beam_.end(), [&](const BeamEntry& e) { return continues(e); })) {
+      nodes_.collect(beam_);
+      return false;
+    }
+    if (!numbers) decoded_.error = kNoNumbers;
+    decoded_.hypotheses = ranked_hypotheses(*row_.tree, beam_, spec_.n_best);
+    return true;
+  }
 
  private:
   // The staged nodes of one hypothesis: its last token, then its drafts.
@@ -50,16 +105,107 @@ class SpeculativeBeamSearch final : public Search {
   double score(double log_prob, int32_t length) const {
     return beam_score(log_prob, length, spec_.length_penalty);
   }
-  // Whether the model's log-probs after a node, and after all last tokens, are numbers.
-  static bool has_numbers(const float* row, int32_t vocab_size);
-  bool has_numbers(const float* log_probs, int32_t vocab_size, const std::vector<Staged>& staged);
-  Staged placed(int32_t last, const DraftTree& drafts) const;
-  void plan_hypothesis(const BeamEntry& entry, const DraftTree& drafts);
+  // Whether the model's log-probs after a node are numbers.
+  static bool has_numbers(const float* row, int32_t vocab_size) {
+    return std::isfinite(*std::max_element(row, row + vocab_size));
+  }
+  // The same after all last tokens.
+  bool has_numbers_after_all(const float* log_probs, int32_t vocab_size) const {
+    for (const Staged& hypothesis : staged_) {
+      if (!has_numbers(log_probs, vocab_size)) return false;
+      log_probs += static_cast<int64_t>(hypothesis.slots.size()) * vocab_size;
+    }
+    return true;
+  }
+  // The last token and the drafts after it, in their order. A draft is worth a row only where a
+  // token may still follow it; what is after one that is left out is left out too.
+  Staged placed(int32_t last, const DraftTree& drafts) {
+    Staged staged{{last}, {TokenTree::kNone}};
+    std::vector<int32_t> places(drafts.parents.size(), TokenTree::kNone);  // in staged.slots
+    for (size_t i = 0; i < places.size(); ++i) {
+      const int32_t after = drafts.parents[i];
+      const int32_t parent = after == DraftTree::kRoot ? 0 : places[static_cast<size_t>(after)];
+      if (parent == TokenTree::kNone) continue;
+      const int32_t slot = staged.slots[static_cast<size_t>(parent)];
+      if (row_.tree->position(slot) + 1 >= spec_.max_length) continue;
+      places[i] = static_cast<int32_t>(staged.slots.size());
+      staged.slots.push_back(nodes_.add(slot, drafts.token_ids[i]));
+      staged.parents.push_back(parent);
+    }
+    return staged;
+  }
   // The accepted path as indices in staged.slots, from the last token on.
-  void accept(const Staged& staged, const float* log_probs, int32_t vocab_size);
-  void add_leaves(int32_t rank, const Staged& staged, const float* log_probs, int32_t vocab_size);
-  void carry(int32_t rank);
-  void select();
+  void accept(const Staged& staged, const float* log_probs, int32_t vocab_size) {
+    depths_.assign(staged.slots.size(), TokenTree::kNone);  // of accepted nodes
+    depths_.front() = 0;
+    size_t deepest = 0;
+    const auto row = [&](size_t node) {
+      return log_probs + static_cast<int64_t>(node) * vocab_size;
+    };
+    for (size_t i = 1; i < staged.slots.size(); ++i) {
+      const auto parent = static_cast<size_t>(staged.parents[i]);
+      if (depths_[parent] == TokenTree::kNone) continue;
+      best_tokens(row(parent), vocab_size, spec_.beam_size, best_);
+      const int32_t token_id = row_.tree->token_id(staged.slots[i]);
+      if (!accept_nucleus(token_id, BestTokens{best_}, static_cast<double>(spec_.nucleus)))
+        continue;
+      if (!has_numbers(row(i), vocab_size)) continue;  // no leaf's score may be NaN
+      depths_[i] = depths_[parent] + 1;
+      if (depths_[i] > depths_[deepest]) deepest = i;
+    }
+    path_.clear();
+    for (auto i = static_cast<int32_t>(deepest); i != TokenTree::kNone;
+         i = staged.parents[static_cast<size_t>(i)])
+      path_.push_back(i);
+    std::reverse(path_.begin(), path_.end());
+  }
+  void add_leaves(int32_t rank, const Staged& staged, const float* log_probs, int32_t vocab_size) {
+    const BeamEntry& entry = beam_[static_cast<size_t>(rank)];
+    double log_prob = entry.log_prob;
+    for (size_t depth = 0; depth < path_.size(); ++depth) {
+      const auto at = static_cast<size_t>(path_[depth]);
+      const float* row = log_probs + static_cast<int64_t>(at) * vocab_size;
+      const bool last = depth + 1 == path_.size();
+      const int32_t draft_token =
+          last ? kNoToken
+               : row_.tree->token_id(staged.slots[static_cast<size_t>(path_[depth + 1])]);
+      const int32_t length = entry.length + static_cast<int32_t>(depth) + 1;
+      best_tokens(row, vocab_size, spec_.beam_size, best_);
+      for (const Candidate& next : best_) {
+        if (next.token == draft_token) continue;
+        const double total = log_prob + static_cast<double>(next.log_prob);
+        leaves_.push_back(
+            {{score(total, length), rank, next.token}, total, staged.slots[at], length});
+      }
+      if (!last) log_prob += static_cast<double>(row[draft_token]);
+    }
+  }
+  void carry(int32_t rank) {
+    const BeamEntry& entry = beam_[static_cast<size_t>(rank)];
+    leaves_.push_back({{score(entry.log_prob, entry.length), rank, Leaf::kCarried},
+                       entry.log_prob,
+                       entry.node,
+                       entry.length});
+  }
+  void select() {
+    const auto before = [](const Leaf& left, const Leaf& right) { return left.before(right); };
+    keep_best(leaves_, spec_.beam_size, before);
+    next_.clear();
+    for (const Leaf& leaf : leaves_) {
+      BeamEntry entry = first_entry(leaf.node);
+      entry.length = leaf.length;
+      entry.log_prob = leaf.log_prob;
+      if (leaf.token_id == Leaf::kCarried) {
+        entry.finished = beam_[static_cast<size_t>(leaf.parent_rank)].finished;
+      } else if (leaf.token_id == row_.eos()) {
+        entry.finished = 1;  // nothing follows EOS: it needs no node
+      } else {
+        entry.node = nodes_.child_or_new(leaf.node, leaf.token_id);
+      }
+      next_.push_back(entry);
+    }
+    beam_.swap(next_);
+  }
 
   SpeculativeBeamSpec spec_;
   std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
@@ -72,190 +218,6 @@ class SpeculativeBeamSearch final : public Search {
   std::vector<Candidate> best_;
   std::vector<int32_t> path_, depths_;
 };
-
-SpeculativeBeamSearch::SpeculativeBeamSearch(const SpeculativeBeamSpec& spec, Row row)
-    : Search(std::move(row)), spec_(spec), drafter_(make_drafter(spec.drafter, row_.model)) {}
-
-void SpeculativeBeamSearch::start(const std::vector<int32_t>& source_ids) {
-  const auto length = static_cast<int>(source_ids.size());
-  row_.model->roles().check_tokens(source_ids.data(), length);
-  if (drafter_) drafter_->start(source_ids.data(), length);
-  begin();
-  nodes_.clear();
-  beam_.assign(1, first_entry(nodes_.add(*row_.tree, row_.index, TokenTree::kNone, row_.bos())));
-}
-
-// ---------------------------------------------------------------------------------------- plan
-
-void SpeculativeBeamSearch::paths(std::vector<Path>& out) const {
-  if (drafter_) return;
-  for (const BeamEntry& entry : beam_)
-    if (continues(entry)) out.push_back(path(entry.node, entry.log_prob));
-}
-
-void SpeculativeBeamSearch::plan(const DraftTree* proposed) {
-  staged_.clear();
-  for (const BeamEntry& entry : beam_) {
-    if (!continues(entry)) continue;
-    if (drafter_) {
-      const std::vector<int32_t> token_ids = row_.tree->path(entry.node);
-      drafter_->propose(token_ids.data(), static_cast<int>(token_ids.size()), drafts_);
-      plan_hypothesis(entry, drafts_);
-    } else {
-      plan_hypothesis(entry, *proposed++);
-    }
-  }
-  size_t nodes = 0;
-  for (const Staged& staged : staged_) {
-    for (const int32_t slot : staged.slots) row_.tree->stage(row_.index, slot);
-    nodes += staged.slots.size();
-  }
-  count_staged(nodes, nodes - staged_.size());
-}
-
-// The last token and the drafts after it, in their order. A draft is worth a row only where a token
-// may still follow it; what is after one that is left out is left out too.
-SpeculativeBeamSearch::Staged SpeculativeBeamSearch::placed(int32_t last,
-                                                            const DraftTree& drafts) const {
-  Staged staged{{last}, {TokenTree::kNone}};
-  std::vector<int32_t> places(drafts.parents.size(), TokenTree::kNone);  // in staged.slots
-  for (size_t i = 0; i < places.size(); ++i) {
-    const int32_t after = drafts.parents[i];
-    const int32_t parent = after == DraftTree::kRoot ? 0 : places[static_cast<size_t>(after)];
-    if (parent == TokenTree::kNone) continue;
-    const int32_t slot = staged.slots[static_cast<size_t>(parent)];
-    if (row_.tree->position(slot) + 1 >= spec_.max_length) continue;
-    places[i] = static_cast<int32_t>(staged.slots.size());
-    staged.slots.push_back(row_.add(slot, drafts.token_ids[i]));
-    staged.parents.push_back(parent);
-  }
-  return staged;
-}
-
-void SpeculativeBeamSearch::plan_hypothesis(const BeamEntry& entry, const DraftTree& drafts) {
-  Staged staged = placed(entry.node, drafts);
-  nodes_.add(staged.slots.begin() + 1, staged.slots.end());
-  staged_.push_back(std::move(staged));
-}
-
-// ------------------------------------------------------------------------------------- advance
-
-bool SpeculativeBeamSearch::advance(const float* log_probs, int32_t vocab_size) {
-  leaves_.clear();
-  const bool numbers = has_numbers(log_probs, vocab_size, staged_);
-  auto staged = staged_.begin();
-  for (size_t i = 0; i < beam_.size() && numbers; ++i) {
-    const auto rank = static_cast<int32_t>(i);
-    if (!continues(beam_[i])) {
-      carry(rank);
-      continue;
-    }
-    accept(*staged, log_probs, vocab_size);
-    decoded_.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
-    decoded_.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
-    add_leaves(rank, *staged, log_probs, vocab_size);
-    log_probs += static_cast<int64_t>(staged->slots.size()) * vocab_size;
-    ++staged;
-  }
-  select();
-  if (std::any_of(beam_.begin(), beam_.end(), [&](const BeamEntry& e) { return continues(e); })) {
-    nodes_.collect(*row_.tree, beam_);
-    return false;
-  }
-  if (!numbers) decoded_.error = kNoNumbers;
-  decoded_.hypotheses = ranked_hypotheses(*row_.tree, beam_, spec_.n_best);
-  return true;
-}
-
-bool SpeculativeBeamSearch::has_numbers(const float* row, int32_t vocab_size) {
-  return std::isfinite(*std::max_element(row, row + vocab_size));
-}
-
-bool SpeculativeBeamSearch::has_numbers(const float* log_probs, int32_t vocab_size,
-                                        const std::vector<Staged>& staged) {
-  for (const Staged& hypothesis : staged) {
-    if (!has_numbers(log_probs, vocab_size)) return false;
-    log_probs += static_cast<int64_t>(hypothesis.slots.size()) * vocab_size;
-  }
-  return true;
-}
-
-void SpeculativeBeamSearch::accept(const Staged& staged, const float* log_probs,
-                                   int32_t vocab_size) {
-  depths_.assign(staged.slots.size(), TokenTree::kNone);  // of accepted nodes
-  depths_.front() = 0;
-  size_t deepest = 0;
-  const auto row = [&](size_t node) { return log_probs + static_cast<int64_t>(node) * vocab_size; };
-  for (size_t i = 1; i < staged.slots.size(); ++i) {
-    const auto parent = static_cast<size_t>(staged.parents[i]);
-    if (depths_[parent] == TokenTree::kNone) continue;
-    best_tokens(row(parent), vocab_size, spec_.beam_size, best_);
-    const int32_t token_id = row_.tree->token_id(staged.slots[i]);
-    if (!accept_nucleus(token_id, BestTokens{best_}, static_cast<double>(spec_.nucleus))) continue;
-    if (!has_numbers(row(i), vocab_size)) continue;  // no leaf's score may be NaN
-    depths_[i] = depths_[parent] + 1;
-    if (depths_[i] > depths_[deepest]) deepest = i;
-  }
-  path_.clear();
-  for (auto i = static_cast<int32_t>(deepest); i != TokenTree::kNone;
-       i = staged.parents[static_cast<size_t>(i)])
-    path_.push_back(i);
-  std::reverse(path_.begin(), path_.end());
-}
-
-void SpeculativeBeamSearch::carry(int32_t rank) {
-  const BeamEntry& entry = beam_[static_cast<size_t>(rank)];
-  leaves_.push_back({{score(entry.log_prob, entry.length), rank, Leaf::kCarried},
-                     entry.log_prob,
-                     entry.node,
-                     entry.length});
-}
-
-void SpeculativeBeamSearch::add_leaves(int32_t rank, const Staged& staged, const float* log_probs,
-                                       int32_t vocab_size) {
-  const BeamEntry& entry = beam_[static_cast<size_t>(rank)];
-  double log_prob = entry.log_prob;
-  for (size_t depth = 0; depth < path_.size(); ++depth) {
-    const auto at = static_cast<size_t>(path_[depth]);
-    const float* row = log_probs + static_cast<int64_t>(at) * vocab_size;
-    const bool last = depth + 1 == path_.size();
-    const int32_t draft_token =
-        last ? kNoToken : row_.tree->token_id(staged.slots[static_cast<size_t>(path_[depth + 1])]);
-    const int32_t length = entry.length + static_cast<int32_t>(depth) + 1;
-    best_tokens(row, vocab_size, spec_.beam_size, best_);
-    for (const Candidate& next : best_) {
-      if (next.token == draft_token) continue;
-      const double total = log_prob + static_cast<double>(next.log_prob);
-      leaves_.push_back(
-          {{score(total, length), rank, next.token}, total, staged.slots[at], length});
-    }
-    if (!last) log_prob += static_cast<double>(row[draft_token]);
-  }
-}
-
-void SpeculativeBeamSearch::select() {
-  const auto before = [](const Leaf& left, const Leaf& right) { return left.before(right); };
-  leaves_.erase(select_best(leaves_.begin(), leaves_.end(), spec_.beam_size, before),
-                leaves_.end());
-  next_.clear();
-  for (const Leaf& leaf : leaves_) {
-    BeamEntry entry = first_entry(leaf.node);
-    entry.length = leaf.length;
-    entry.log_prob = leaf.log_prob;
-    if (leaf.token_id == Leaf::kCarried) {
-      entry.finished = beam_[static_cast<size_t>(leaf.parent_rank)].finished;
-    } else if (leaf.token_id == row_.eos()) {
-      entry.finished = 1;  // nothing follows EOS: it needs no node
-    } else {
-      const int32_t child = row_.tree->child(leaf.node, leaf.token_id);
-      entry.node = child != TokenTree::kNone
-                       ? child
-                       : nodes_.add(*row_.tree, row_.index, leaf.node, leaf.token_id);
-    }
-    next_.push_back(entry);
-  }
-  beam_.swap(next_);
-}
 
 }  // namespace
 

@@ -48,133 +48,114 @@ class StochasticBeamSearch final : public BeamSearch {
   StochasticBeamSearch(const StochasticBeamSpec& spec, Row row)
       : BeamSearch(spec, std::move(row)), sampling_(spec.sampling) {}
 
-  void start(const std::vector<int32_t>& source_ids) override;
+  void begin(const std::vector<int32_t>& source_ids) override {
+    BeamSearch::begin(source_ids);
+    lists_.beam.front().log_prob = of_query().after(0, 1).gumbel(0, 0);
+  }
 
  private:
-  void remember(int32_t slot, const float* log_probs, int32_t vocab_size) override;
-  void add_choices(BeamLists& lists, int32_t rank, bool guessed) override;
-  double own_log_prob(const BeamEntry& entry) const override;
-  void finish() override;
+  void remember(int32_t slot, const float* log_probs, int32_t vocab_size) override {
+    Note& node = note(slot);
+    node.noise = noise(slot);
+    const int32_t parent = row_.tree->parent(slot);
+    node.log_probs =
+        parent == TokenTree::kNone ? PathLogProbs{} : after(parent, row_.tree->token_id(slot));
+    tempered(log_probs, vocab_size, sampling_, tempered_);
+    node.noisy.clear();
+    for (const Tempered& token : tempered_) {
+      const double noise = node.noise.gumbel(0, static_cast<uint32_t>(token.token_id));
+      node.noisy.push_back({token.token_id, token.drawn_log_prob, token.drawn_log_prob + noise});
+    }
+    keep_best(node.noisy, width(), noisier);
+    node.best.clear();
+    for (const NoisyToken& token : node.noisy)
+      node.best.push_back({token.token_id, log_probs[token.token_id]});
+  }
+  void add_choices(BeamLists& lists, int32_t rank, bool guessed) override {
+    const BeamEntry entry = lists.beam[static_cast<size_t>(rank)];
+    if (guessed) guess(entry.node);
+    const std::vector<NoisyToken>& tokens = note(entry.node).noisy;
+    if (tokens.empty()) return;
+    const double before = drawn_log_prob(entry.node);
+    const double greatest = before + tokens.front().noisy;
+    // Noise is known, and the choice as sure as the guess is.
+    const float sure = guessed ? std::exp(guesses(entry.node).front().log_prob) : 1;
+    for (const NoisyToken& token : tokens) {
+      const double noisy = conditional(before + token.noisy, greatest, entry.log_prob);
+      lists.choices.push_back({{noisy, rank, token.token_id}, noisy, entry.confidence * sure});
+    }
+  }
+  double own_log_prob(const BeamEntry& entry) const override {
+    const int32_t parent = row_.tree->parent(entry.node);
+    if (note(entry.node).evaluated || parent == TokenTree::kNone)
+      return note(entry.node).evaluated ? note(entry.node).log_probs.own : 0;
+    return after(parent, row_.tree->token_id(entry.node)).own;
+  }
+  void finish() override {
+    const int32_t count = std::min(lists_.count, spec_.n_best);
+    const double threshold = lists_.count > count ? lists_.beam[static_cast<size_t>(count)].log_prob
+                                                  : -std::numeric_limits<double>::infinity();
+    for (int32_t rank = 0; rank < count; ++rank) {
+      const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
+      const int32_t last = entry.node;
+      const PathLogProbs path = entry.finished
+                                    ? after(last, row_.eos())
+                                    : after(row_.tree->parent(last), row_.tree->token_id(last));
+      decoded_.hypotheses.push_back(
+          {row_.tree->path(last), path.own, entry.finished != 0, inclusion(path.drawn, threshold)});
+    }
+  }
 
   Noise of_query() const { return Noise::of(sampling_.seed, query_key_).after(0, 1); }
-  Noise noise(int32_t slot) const;
+  // Of the path alone: whoever reaches it, in whatever round, draws the same.
+  Noise noise(int32_t slot) const {
+    const int32_t parent = row_.tree->parent(slot);
+    if (parent == TokenTree::kNone) return of_query();
+    const Noise before = note(parent).evaluated ? note(parent).noise : noise(parent);
+    return before.after(static_cast<uint32_t>(row_.tree->token_id(slot)));
+  }
   // Of the path with a token after an evaluated node, one of its best.
-  PathLogProbs after(int32_t slot, int32_t token_id) const;
+  PathLogProbs after(int32_t slot, int32_t token_id) const {
+    const Note& node = note(slot);
+    for (size_t i = 0; i < node.noisy.size(); ++i)
+      if (node.noisy[i].token_id == token_id)
+        return {node.log_probs.drawn + node.noisy[i].drawn_log_prob,
+                node.log_probs.own + static_cast<double>(node.best[i].log_prob)};
+    return {};  // a draft that no hypothesis goes to
+  }
   // Of the path to a node; guessed where it, and nodes before it, are not evaluated.
-  double drawn_log_prob(int32_t slot);
-  void guess(int32_t slot);
+  double drawn_log_prob(int32_t slot) {
+    if (note(slot).evaluated) return note(slot).log_probs.drawn;
+    const int32_t parent = row_.tree->parent(slot);
+    if (parent == TokenTree::kNone) return 0;
+    const int32_t token_id = row_.tree->token_id(slot);
+    if (note(parent).evaluated) return after(parent, token_id).drawn;
+    guess(parent);
+    for (const NoisyToken& token : note(parent).noisy)
+      if (token.token_id == token_id) return drawn_log_prob(parent) + token.drawn_log_prob;
+    return drawn_log_prob(parent);
+  }
+  // What is not known yet with the noise that it will have.
+  void guess(int32_t slot) {
+    const std::vector<Candidate>& tokens = guesses(slot);
+    Note& node = note(slot);
+    const Noise own = noise(slot);
+    node.noisy.clear();
+    double total = 0;
+    for (const Candidate& token : tokens)
+      total += fixed_exp(static_cast<double>(token.log_prob) / sampling_.temperature);
+    const double norm = total > 0 ? fixed_log(total) : 0;
+    for (const Candidate& token : tokens) {
+      const double log_prob = static_cast<double>(token.log_prob) / sampling_.temperature - norm;
+      node.noisy.push_back(
+          {token.token, log_prob, log_prob + own.gumbel(0, static_cast<uint32_t>(token.token))});
+    }
+    std::sort(node.noisy.begin(), node.noisy.end(), noisier);
+  }
 
   Sampling sampling_;
   std::vector<Tempered> tempered_;  // scratch
 };
-
-void StochasticBeamSearch::start(const std::vector<int32_t>& source_ids) {
-  BeamSearch::start(source_ids);
-  lists_.beam.front().log_prob = of_query().after(0, 1).gumbel(0, 0);
-}
-
-// Of the path alone: whoever reaches it, in whatever round, draws the same.
-Noise StochasticBeamSearch::noise(int32_t slot) const {
-  const int32_t parent = row_.tree->parent(slot);
-  if (parent == TokenTree::kNone) return of_query();
-  const Noise before = note(parent).evaluated ? note(parent).noise : noise(parent);
-  return before.after(static_cast<uint32_t>(row_.tree->token_id(slot)));
-}
-
-void StochasticBeamSearch::remember(int32_t slot, const float* log_probs, int32_t vocab_size) {
-  Note& node = note(slot);
-  node.noise = noise(slot);
-  const int32_t parent = row_.tree->parent(slot);
-  node.log_probs =
-      parent == TokenTree::kNone ? PathLogProbs{} : after(parent, row_.tree->token_id(slot));
-  tempered(log_probs, vocab_size, sampling_, tempered_);
-  node.noisy.clear();
-  for (const Tempered& token : tempered_) {
-    const double noise = node.noise.gumbel(0, static_cast<uint32_t>(token.token_id));
-    node.noisy.push_back({token.token_id, token.drawn_log_prob, token.drawn_log_prob + noise});
-  }
-  node.noisy.erase(select_best(node.noisy.begin(), node.noisy.end(), width(), noisier),
-                   node.noisy.end());
-  node.best.clear();
-  for (const NoisyToken& token : node.noisy)
-    node.best.push_back({token.token_id, log_probs[token.token_id]});
-}
-
-PathLogProbs StochasticBeamSearch::after(int32_t slot, int32_t token_id) const {
-  const Note& node = note(slot);
-  for (size_t i = 0; i < node.noisy.size(); ++i)
-    if (node.noisy[i].token_id == token_id)
-      return {node.log_probs.drawn + node.noisy[i].drawn_log_prob,
-              node.log_probs.own + static_cast<double>(node.best[i].log_prob)};
-  return {};  // a draft that no hypothesis goes to
-}
-
-double StochasticBeamSearch::drawn_log_prob(int32_t slot) {
-  if (note(slot).evaluated) return note(slot).log_probs.drawn;
-  const int32_t parent = row_.tree->parent(slot);
-  if (parent == TokenTree::kNone) return 0;
-  const int32_t token_id = row_.tree->token_id(slot);
-  if (note(parent).evaluated) return after(parent, token_id).drawn;
-  guess(parent);
-  for (const NoisyToken& token : note(parent).noisy)
-    if (token.token_id == token_id) return drawn_log_prob(parent) + token.drawn_log_prob;
-  return drawn_log_prob(parent);
-}
-
-// What is not known yet with the noise that it will have.
-void StochasticBeamSearch::guess(int32_t slot) {
-  const std::vector<Candidate>& tokens = guesses(slot);
-  Note& node = note(slot);
-  const Noise own = noise(slot);
-  node.noisy.clear();
-  double total = 0;
-  for (const Candidate& token : tokens)
-    total += fixed_exp(static_cast<double>(token.log_prob) / sampling_.temperature);
-  const double norm = total > 0 ? fixed_log(total) : 0;
-  for (const Candidate& token : tokens) {
-    const double log_prob = static_cast<double>(token.log_prob) / sampling_.temperature - norm;
-    node.noisy.push_back(
-        {token.token, log_prob, log_prob + own.gumbel(0, static_cast<uint32_t>(token.token))});
-  }
-  std::sort(node.noisy.begin(), node.noisy.end(), noisier);
-}
-
-void StochasticBeamSearch::add_choices(BeamLists& lists, int32_t rank, bool guessed) {
-  const BeamEntry entry = lists.beam[static_cast<size_t>(rank)];
-  if (guessed) guess(entry.node);
-  const std::vector<NoisyToken>& tokens = note(entry.node).noisy;
-  if (tokens.empty()) return;
-  const double before = drawn_log_prob(entry.node);
-  const double greatest = before + tokens.front().noisy;
-  // Noise is known, and the choice as sure as the guess is.
-  const float sure = guessed ? std::exp(guesses(entry.node).front().log_prob) : 1;
-  for (const NoisyToken& token : tokens) {
-    const double noisy = conditional(before + token.noisy, greatest, entry.log_prob);
-    lists.choices.push_back({{noisy, rank, token.token_id}, noisy, entry.confidence * sure});
-  }
-}
-
-double StochasticBeamSearch::own_log_prob(const BeamEntry& entry) const {
-  const int32_t parent = row_.tree->parent(entry.node);
-  if (note(entry.node).evaluated || parent == TokenTree::kNone)
-    return note(entry.node).evaluated ? note(entry.node).log_probs.own : 0;
-  return after(parent, row_.tree->token_id(entry.node)).own;
-}
-
-void StochasticBeamSearch::finish() {
-  const int32_t count = std::min(lists_.count, spec_.n_best);
-  const double threshold = lists_.count > count ? lists_.beam[static_cast<size_t>(count)].log_prob
-                                                : -std::numeric_limits<double>::infinity();
-  for (int32_t rank = 0; rank < count; ++rank) {
-    const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
-    const int32_t last = entry.node;
-    const PathLogProbs path = entry.finished
-                                  ? after(last, row_.eos())
-                                  : after(row_.tree->parent(last), row_.tree->token_id(last));
-    decoded_.hypotheses.push_back(
-        {row_.tree->path(last), path.own, entry.finished != 0, inclusion(path.drawn, threshold)});
-  }
-}
 
 }  // namespace
 

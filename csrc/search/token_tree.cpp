@@ -15,10 +15,10 @@ int32_t lowest_bit(uint32_t bits) {
 }  // namespace
 
 // The parent's block; where it is full an empty one, for this node's descendants to have room.
-int32_t TokenTree::block_for(Query& query, int32_t parent) {
+int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {
   if (parent != kNone && free_slots_[static_cast<size_t>(parent / kBlockPositions)] != 0)
     return parent / kBlockPositions;
-  for (const int32_t block : query.blocks)
+  for (const int32_t block : blocks)
     if (free_slots_[static_cast<size_t>(block)] == kAllFree) return block;
   int32_t block = block_count();
   if (free_blocks_.empty()) {
@@ -28,12 +28,12 @@ int32_t TokenTree::block_for(Query& query, int32_t parent) {
     block = free_blocks_.back();
     free_blocks_.pop_back();
   }
-  query.blocks.push_back(block);
+  blocks.push_back(block);
   return block;
 }
 
 int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
-  const int32_t block = block_for(queries_[static_cast<size_t>(query)], parent);
+  const int32_t block = block_for(blocks_[static_cast<size_t>(query)], parent);
   uint32_t& free = free_slots_[static_cast<size_t>(block)];
   const int32_t slot = block * kBlockPositions + lowest_bit(free);
   free &= free - 1;
@@ -69,12 +69,12 @@ void TokenTree::remove(int32_t slot) {
 }
 
 void TokenTree::clear(int32_t query) {
-  Query& owner = queries_[static_cast<size_t>(query)];
-  for (const int32_t block : owner.blocks) {
+  std::vector<int32_t>& blocks = blocks_[static_cast<size_t>(query)];
+  for (const int32_t block : blocks) {
     free_slots_[static_cast<size_t>(block)] = kAllFree;
     free_blocks_.push_back(block);
   }
-  owner.blocks.clear();
+  blocks.clear();
 }
 
 void TokenTree::stage(int32_t query, int32_t slot) {

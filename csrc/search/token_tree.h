@@ -24,7 +24,7 @@ class TokenTree {
     int32_t token_id, position, path_begin, memory;
   };
 
-  explicit TokenTree(int32_t query_count) : queries_(static_cast<size_t>(query_count)) {}
+  explicit TokenTree(int32_t query_count) : blocks_(static_cast<size_t>(query_count)) {}
 
   // A new node after `parent`, or BOS of a query where parent is kNone.
   int32_t add(int32_t query, int32_t parent, int32_t token_id);
@@ -57,17 +57,14 @@ class TokenTree {
     int32_t token_id, parent, position;
     int32_t first_child, next_sibling;
   };
-  struct Query {
-    std::vector<int32_t> blocks;
-  };
   const Node& node(int32_t slot) const { return nodes_[static_cast<size_t>(slot)]; }
   Node& node(int32_t slot) { return nodes_[static_cast<size_t>(slot)]; }
-  int32_t block_for(Query& query, int32_t parent);
+  int32_t block_for(std::vector<int32_t>& blocks, int32_t parent);
 
-  std::vector<Node> nodes_;           // by slot
-  std::vector<uint32_t> free_slots_;  // by block: a bit for each free slot
-  std::vector<int32_t> free_blocks_;  // of no query
-  std::vector<Query> queries_;
+  std::vector<Node> nodes_;                   // by slot
+  std::vector<uint32_t> free_slots_;          // by block: a bit for each free slot
+  std::vector<int32_t> free_blocks_;          // of no query
+  std::vector<std::vector<int32_t>> blocks_;  // by query
   std::vector<StagedNode> staged_;
   std::vector<int32_t> path_slots_;
 };

@@ -82,10 +82,10 @@ class BridgeFinder {
 
 }  // namespace
 
-bool MoleculeGraph::parse(const int32_t* source_ids, int source_length, const TokenRoles& roles) {
+bool MoleculeGraph::parse(const std::vector<int32_t>& source_ids, const TokenRoles& roles) {
   atoms_.clear();
   ranks_.clear();
-  if (!parse_tokens(source_ids, source_length, roles)) {
+  if (!parse_tokens(source_ids, roles)) {
     atoms_.clear();
     return false;
   }
@@ -95,15 +95,15 @@ bool MoleculeGraph::parse(const int32_t* source_ids, int source_length, const To
   return true;
 }
 
-bool MoleculeGraph::parse_tokens(const int32_t* source_ids, int source_length,
-                                 const TokenRoles& roles) {
+bool MoleculeGraph::parse_tokens(const std::vector<int32_t>& source_ids, const TokenRoles& roles) {
   std::array<RingEnd, SymbolTable::kRingNumbers> open_rings;
   int open_ring_count = 0;
   std::vector<int32_t> branches;
   int32_t last = kNoAtom;
   int32_t bond = kPlainBond;
-  for (int position = 0; position < source_length; ++position) {
-    const int32_t token = source_ids[position];
+  int32_t position = -1;
+  for (const int32_t token : source_ids) {
+    ++position;
     switch (roles.kind(token)) {
       case TokenKind::kAtom: {
         const auto atom = static_cast<int32_t>(atoms_.size());
@@ -119,7 +119,7 @@ bool MoleculeGraph::parse_tokens(const int32_t* source_ids, int source_length,
         break;
       case TokenKind::kRing: {
         if (last == kNoAtom) return false;
-        RingEnd& end = open_rings[static_cast<size_t>(roles.ring_number(token))];
+        RingEnd& end = open_rings[static_cast<size_t>(roles.role(token).ring_number)];
         if (end.atom == kNoAtom) {
           end = {last, bond};
           ++open_ring_count;
@@ -157,8 +157,8 @@ void MoleculeGraph::connect(int32_t first, int32_t second, int32_t token, const 
   Atom& right = atoms_[static_cast<size_t>(second)];
   int32_t order = 1;
   if (token != kPlainBond) {
-    order = roles.bond_order(token);
-  } else if (roles.is_aromatic(left.token) && roles.is_aromatic(right.token)) {
+    order = roles.role(token).bond_order;
+  } else if (roles.role(left.token).aromatic && roles.role(right.token).aromatic) {
     order = kAromaticBond;
   }
   left.bonds.push_back({second, token, order, true});
@@ -173,10 +173,11 @@ void MoleculeGraph::rank(const TokenRoles& roles) {
   std::vector<Key> keys(count);
   for (size_t i = 0; i < count; ++i) {
     const Atom& atom = atoms_[i];
+    const TokenRoles::Role& role = roles.role(atom.token);
     int32_t order = 0;
     for (const Bond& bond : atom.bonds) order += bond.order == kAromaticBond ? 1 : bond.order;
-    keys[i] = {static_cast<int32_t>(atom.bonds.size()), roles.atomic_number(atom.token),
-               roles.hydrogen_count(atom.token), -order, atom.token};
+    keys[i] = {static_cast<int32_t>(atom.bonds.size()), role.atomic_number, role.hydrogen_count,
+               -order, atom.token};
   }
   std::vector<size_t> sorted(count);
   std::iota(sorted.begin(), sorted.end(), size_t{0});

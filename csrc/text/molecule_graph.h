@@ -29,12 +29,12 @@ class MoleculeGraph {
 
   // Replaces the graph. False where the tokens are not a sound SMILES: unbalanced parentheses,
   // unclosed rings, a bond without atoms; the graph then is empty.
-  bool parse(const int32_t* source_ids, int source_length, const TokenRoles& roles);
+  bool parse(const std::vector<int32_t>& source_ids, const TokenRoles& roles);
 
   const std::vector<Atom>& atoms() const { return atoms_; }
 
  private:
-  bool parse_tokens(const int32_t* source_ids, int source_length, const TokenRoles& roles);
+  bool parse_tokens(const std::vector<int32_t>& source_ids, const TokenRoles& roles);
   void connect(int32_t first, int32_t second, int32_t token, const TokenRoles& roles);
   // Terminal and light atoms first, then by their neighbours; equal atoms share a rank.
   void rank(const TokenRoles& roles);

@@ -1,4 +1,9 @@
-// Ring symbols (ring_symbols.h) over flat arrays, which the host and a device share.
+// Ring-closure digits by what they do instead of by their number: flat arrays, which the host and a
+// device share.
+//
+// "c1ccccc1" and "c2ccccc2" are the same text to a chemist. A *ring symbol* is a token, but a digit
+// is written as "opens a ring with the lowest free number" or "closes the r-th youngest open ring".
+// Given the rings that are open, token and symbol determine one another.
 
 #pragma once
 

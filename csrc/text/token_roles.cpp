@@ -84,13 +84,15 @@ TokenRoles::TokenRoles(const std::vector<std::string>& tokens, const SpecialIds&
     check_token(id);
     roles_[static_cast<size_t>(id)] = Role();
   }
-}
-
-std::optional<int32_t> TokenRoles::ring_token(int number) const {
-  for (int32_t token = 0; token < vocab_size(); ++token) {
-    if (ring_number(token) == number) return token;
+  ring_tokens_.assign(SymbolTable::kRingNumbers, SymbolTable::kNoToken);
+  for (const Role& role : roles_) {
+    if (role.ring_number != kNotRing) {
+      int32_t& token = ring_tokens_[static_cast<size_t>(role.ring_number)];
+      if (token == SymbolTable::kNoToken) token = static_cast<int32_t>(kinds_.size());
+    }
+    kinds_.push_back(role.kind);
+    ring_numbers_.push_back(role.ring_number);
   }
-  return std::nullopt;
 }
 
 std::optional<int32_t> TokenRoles::find(const std::string& text) const {
@@ -103,8 +105,8 @@ void TokenRoles::check_token(int32_t token) const {
   require(token >= 0 && token < vocab_size(), "token id", token, "0 to ", vocab_size() - 1);
 }
 
-void TokenRoles::check_tokens(const int32_t* tokens, int count) const {
-  for (int i = 0; i < count; ++i) check_token(tokens[i]);
+void TokenRoles::check_tokens(const std::vector<int32_t>& tokens) const {
+  for (const int32_t token : tokens) check_token(token);
 }
 
 }  // namespace molspec

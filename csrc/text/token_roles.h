@@ -15,45 +15,43 @@ class TokenRoles {
  public:
   static constexpr int kNotRing = SymbolTable::kNotRing;
 
+  struct Role {
+    TokenKind kind = TokenKind::kOther;
+    int8_t ring_number = kNotRing;  // 0 to 99, or kNotRing
+    uint8_t atomic_number = 0;      // of an atom; 0 for an element that is not known
+    uint8_t hydrogen_count = 0;     // of a bracket atom, as written; 0 for all else
+    uint8_t bond_order = 1;         // of a bond token; 1 for all else
+    bool aromatic = false;
+  };
+
   // tokens[id] is the text of id. Throws std::invalid_argument where a special id is outside.
   TokenRoles(const std::vector<std::string>& tokens, const SpecialIds& special);
 
   const std::vector<std::string>& tokens() const { return tokens_; }
   int vocab_size() const { return static_cast<int>(roles_.size()); }
   const SpecialIds& special() const { return special_; }
+  const Role& role(int32_t token) const { return roles_[static_cast<size_t>(token)]; }
   TokenKind kind(int32_t token) const { return role(token).kind; }
-  // 0 to 99, or kNotRing.
-  int ring_number(int32_t token) const { return role(token).ring_number; }
-  // Of an atom; 0 for an element that is not known.
-  int atomic_number(int32_t token) const { return role(token).atomic_number; }
-  // Of a bracket atom, as written; 0 for all else.
-  int hydrogen_count(int32_t token) const { return role(token).hydrogen_count; }
-  bool is_aromatic(int32_t token) const { return role(token).aromatic; }
-  // Of a bond token; 1 for all else.
-  int bond_order(int32_t token) const { return role(token).bond_order; }
 
-  // The token that writes a ring number, where the vocabulary has it.
-  std::optional<int32_t> ring_token(int number) const;
+  // What the tokens are as ring symbols; valid as long as the roles are.
+  SymbolTable symbols() const {
+    return {kinds_.data(), ring_numbers_.data(), ring_tokens_.data(), vocab_size(), special_};
+  }
   std::optional<int32_t> find(const std::string& text) const;
   // Throws std::invalid_argument unless 0 <= token < vocab_size().
   void check_token(int32_t token) const;
-  void check_tokens(const int32_t* tokens, int count) const;
+  void check_tokens(const std::vector<int32_t>& tokens) const;
 
  private:
-  struct Role {
-    TokenKind kind = TokenKind::kOther;
-    int8_t ring_number = kNotRing;
-    uint8_t atomic_number = 0;
-    uint8_t hydrogen_count = 0;
-    uint8_t bond_order = 1;
-    bool aromatic = false;
-  };
   static Role parse(const std::string& text);
-  const Role& role(int32_t token) const { return roles_[static_cast<size_t>(token)]; }
 
   SpecialIds special_;
   std::vector<std::string> tokens_;
   std::vector<Role> roles_;
+  // Of SymbolTable.
+  std::vector<TokenKind> kinds_;
+  std::vector<int8_t> ring_numbers_;
+  std::vector<int32_t> ring_tokens_;
 };
 
 }  // namespace molspec

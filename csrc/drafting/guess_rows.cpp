@@ -1,11 +1,11 @@
-#include "drafting/write_guess_rows.h"
+#include "drafting/guess_rows.h"
 
 #include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
-#include "drafting/guess_rows.h"
+#include "drafting/guess.h"
 
 namespace molspec {
 namespace {
@@ -57,7 +57,7 @@ std::optional<std::vector<ContextEntry>> context_entries(const NgramTable& ngram
 
 std::string guess_tables_row(const GuessModel& model) {
   if (model.ngram() == nullptr) throw std::invalid_argument("there is no n-gram model");
-  const SymbolTable symbols = model.symbols().table();
+  const SymbolTable symbols = model.symbols();
   const NgramTable ngram = model.ngram()->table();
   const int64_t continuations = ngram.contexts[ngram.context_count].first_continuation;
   ContextIndex index{nullptr, nullptr, 1, 0};
@@ -86,8 +86,9 @@ std::string guess_tables_row(const GuessModel& model) {
   return row;
 }
 
-std::string guess_text_row(const GuessModel& model, const int32_t* source_ids, int source_length) {
-  const Guess guess(source_ids, source_length, model);
+std::string guess_text_row(const GuessModel& model, const std::vector<int32_t>& source_ids) {
+  Guess guess(model);
+  guess.restart(source_ids);
   const GuessText& text = guess.text();
   const GuessTextRow::Head head{text.size, text.source_length, text.atom_count,
                                 model.symbols().alphabet_size(), GuessTextRow::kFresh};
@@ -102,7 +103,7 @@ std::string guess_text_row(const GuessModel& model, const int32_t* source_ids, i
   return row;
 }
 
-GuessRowLimits guess_row_limits(const GuessModel& model, int longest) {
+std::pair<int64_t, int64_t> guess_row_limits(const GuessModel& model, int longest) {
   const auto size =
       static_cast<int32_t>(model.rewrites() ? CopyTextWriter::most_size(longest) : longest + 1);
   RowCarver row(nullptr);

@@ -1,10 +1,9 @@
-// Every dense kernel, written once. Compiled by kernels_<instruction set>.cpp, which defines
-// MOLSPEC_KERNELS, the name of the table.
+// Every dense kernel, written once. CMake compiles this file for each instruction set, whose name
+// is MOLSPEC_KERNELS.
 
 #include "cpu/attention.inl"
-#include "cpu/layer_norm.inl"
 #include "cpu/linear.inl"
-#include "cpu/log_softmax.inl"
+#include "cpu/norms.inl"
 
 namespace molspec::cpu {
 
