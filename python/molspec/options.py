@@ -339,7 +339,7 @@ class PredictOptions:
 
     @property
     def width(self) -> int:
-        """Hypotheses kept."""
+        """Number of hypotheses in the beam."""
         return self.n_best if self.beam_size is None else self.beam_size
 
     @property

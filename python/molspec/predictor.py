@@ -122,9 +122,10 @@ class Model:
         answered.
 
         The options, all by name, are batch_size and canonical_queries of `PredictOptions`, and
-        `aligned`: the result has the target in its likeliest spelling, of those that begin at any
-        atom of each of its molecules and read along with the query. Models that were trained on
-        root-aligned SMILES, as the bundled ones were, find the canonical one improbable.
+        `aligned`. With `aligned` the result has the target in its likeliest spelling: of the
+        spellings that begin at any atom of each of its molecules, read along with the query.
+        Models that were trained on root-aligned SMILES, as the bundled ones were, find the
+        canonical spelling improbable.
 
         Raises ValueError where queries and targets are not equally many or an option makes no
         sense.

@@ -73,7 +73,7 @@ def plan_command(
         int, typer.Option("--n-best", "-n", help="Reactions for each molecule.")
     ] = 10,
     algorithm: Annotated[
-        Literal["retro-star", "mcts"], typer.Option(help="Which search.")
+        Literal["retro-star", "mcts"], typer.Option(help="Search algorithm of Syntheseus.")
     ] = "retro-star",
     cache: Annotated[
         Path | None, typer.Option(help="Prediction cache (SQLite file), reused by later searches.")

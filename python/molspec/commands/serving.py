@@ -33,7 +33,9 @@ def serve_command(
     host: Annotated[
         str, typer.Option(help="0.0.0.0 accepts connections from other machines.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 takes any free port.")
+    ] = 8000,
     processes: Annotated[
         int, typer.Option(min=1, help="Processes with the models, on one port.")
     ] = 1,
@@ -46,7 +48,7 @@ def serve_command(
     ] = "float32",
     batch_size: Annotated[int, typer.Option(min=1, help="Queries decoded together.")] = 32,
     api_key_file: Annotated[
-        Path | None, typer.Option(help="A key a line: requests need one of them.")
+        Path | None, typer.Option(help="File of keys, one a line; requests need one.")
     ] = None,
     allowed_host: Annotated[
         list[str] | None,

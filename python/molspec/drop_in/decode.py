@@ -104,10 +104,10 @@ def decode(
 
     A PyTorch model is tested first, in a few calls, once for the same lengths.
 
-    Raises ValueError, naming the argument, where one makes no sense, where the model has no row for
-    an id or a length, where its decoder is not causal, or gives probabilities, tensors of another
-    shape than expected or log-probabilities that are not numbers. TypeError for an unknown option,
-    DrafterError where a drafter fails.
+    Raises ValueError, naming the argument, if one makes no sense, or if the model has no embedding
+    for an id or a length. It also raises ValueError if the decoder sees later tokens, or returns
+    probabilities, a wrong shape or NaN. Raises TypeError for an unknown
+    option and DrafterError if a drafter fails.
     """
     own = model if isinstance(model, Model) else None
     if own is not None:
