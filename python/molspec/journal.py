@@ -6,7 +6,7 @@ import errno
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import RawIOBase
@@ -115,6 +115,13 @@ class Journal(Generic[T]):
                 write_whole(stream, _line(self._kind.write(record)), str(self._path))
 
             yield append
+
+    def record(self, results: Iterable[T]) -> Iterator[T]:
+        """Append each result before it is given."""
+        with self.appending() as append:
+            for result in results:
+                append(result)
+                yield result
 
     def shorten(self, last: T) -> None:
         """Keep one record, where the others are of no more use."""
