@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -60,16 +58,15 @@ class Drawings(BaseModel):
 def make_router(service: Service) -> APIRouter:
     """The route, for an application to include."""
     router = APIRouter(prefix="/v1", tags=["v1"])
-    # RDKit holds Python's lock: many drawings at once would leave the event loop no turn.
-    pool = ThreadPoolExecutor(1, thread_name_prefix="molspec drawings")
 
     @router.post("/draw")
     async def draw(body: DrawBody) -> Drawings:
         """Draw molecules; with a product, what the reaction changes is in colour."""
-        loop = asyncio.get_running_loop()
         with refusing("body"):
-            drawings = await loop.run_in_executor(pool, drawn, body.smiles, body.product)
-        return drawings  # noqa: RET504 - to mypy, a context may swallow errors
+            (drawings,) = await service.in_pieces(
+                lambda each: drawn(each.smiles, each.product), [body]
+            )
+        return drawings
 
     return router
 
