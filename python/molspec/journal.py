@@ -54,8 +54,8 @@ class Journal(Generic[T]):
         self._whole_bytes = 0
         #: Whether the job was begun.
         self.is_there = os.path.lexists(path) and not anew
-        if os.path.lexists(path):
-            _check_file(path)
+        for written in (path, self.successor(path)):
+            check_file(written)
         if self.is_there:
             with open_unlinked(path, "rb") as stream:
                 first = stream.readline()
@@ -137,11 +137,11 @@ class Journal(Generic[T]):
         return path.with_name(path.name + ".new")
 
 
-def _check_file(path: Path) -> None:
-    """Raise OSError where that is a link, or no file: a device can be read without end."""
+def check_file(path: Path) -> None:
+    """Raise OSError where a link is there, or no file: a device can be read without end."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
-    if not path.is_file():
+    if path.exists() and not path.is_file():
         number = errno.EISDIR if path.is_dir() else errno.EINVAL
         words = "Is a directory" if path.is_dir() else "Is a device: expected a file"
         raise OSError(number, words, str(path))

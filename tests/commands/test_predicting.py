@@ -310,6 +310,8 @@ def test_a_single_molecule_asked_for_its_product_is_hinted_at(
     for queries, is_hinted in ((["CO"], True), (["CO", "C.O"], False), (["C>O>"], False)):
         assert run("predict", *queries) == 0
         assert ("hint: every query is a single molecule" in capfd.readouterr().err) == is_hinted
+    assert run("predict", "X") == 1  # no molecule at all: the error says enough
+    assert "hint" not in capfd.readouterr().err
     loaded["model"].task = "retro"
     assert run("predict", "CO") == 0
     assert capfd.readouterr().err == ""

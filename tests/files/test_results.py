@@ -357,6 +357,8 @@ def test_no_link_beside_the_output_is_followed(folder: Path, ending: str) -> Non
         with pytest.raises((OSError, ValueError), match=r"out.csv.\w+"):
             run(open_file(folder, overwrite=overwrite))
     assert other.read_text() == ""
+    left = {"data", "other.txt", f"out.csv.{ending}"} & {path.name for path in folder.iterdir()}
+    assert {path.name for path in folder.iterdir()} == left, "nothing is left of a refused job"
 
 
 @pytest.mark.parametrize("killed", [True, False])

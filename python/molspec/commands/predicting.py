@@ -83,7 +83,8 @@ def predict_command(
             count=opened.count,
             quiet=output.output_name == STANDARD and source.input_name is None,
         )
-    if loaded.task == "product" and queries.count == queries.single:
+    progress = results.progress
+    if loaded.task == "product" and queries.are_single and progress.failed < progress.done:
         print_err(
             "hint: every query is a single molecule, and this model predicts what reactants "
             "give; -m retro predicts the reactants of a product"
@@ -92,21 +93,22 @@ def predict_command(
 
 
 class _Counted:
-    """Queries, and how many of them are a single molecule; of many, a hint at --processes."""
+    """Queries, and whether all of them are a single molecule; of many, a hint at --processes."""
 
     def __init__(self, queries: Iterator[Query], could_share: bool) -> None:
         self._queries, self._could_share = queries, could_share
-        self.count = self.single = 0
+        self._count = 0
+        self.are_single = True
 
     def __iter__(self) -> Iterator[Query]:
         for query in self._queries:
-            self.count += 1
-            if self.count == _MANY_ROWS and self._could_share and (cores := usable_cores()) > 1:
+            self._count += 1
+            if self._count == _MANY_ROWS and self._could_share and (cores := usable_cores()) > 1:
                 print_err(
                     f"hint: --processes all decodes on {cores} cores at once; the answers are the "
                     "same"
                 )
-            self.single += not {".", ">"} & set(query.smiles)
+            self.are_single &= not {".", ">"} & set(query.smiles)
             yield query
 
 

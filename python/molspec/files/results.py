@@ -19,7 +19,7 @@ from molspec.files.answer import Answered, AnswerT, OutputContext, Query
 from molspec.files.formats import Format
 from molspec.files.places import Reads, check_apart, output_path
 from molspec.files.sources import STANDARD
-from molspec.journal import Journal, Kind, open_unlinked, write_whole
+from molspec.journal import Journal, Kind, check_file, open_unlinked, write_whole
 
 _UNFINISHED = ".unfinished"
 _JOURNAL = ".journal"
@@ -112,6 +112,8 @@ class ResultFile(Generic[AnswerT]):
         mine = [path, _unfinished(path), self._journal_path]
         numbered = dict(self._numbered())
         check_apart(reads or {}, [*mine, Journal.successor(self._journal_path), *numbered])
+        for written in mine[1:]:
+            check_file(written)  # before anything is written
         self._journal = Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
         self._overwrite = overwrite
         self.progress = Progress(parts=self._parts_before()) if overwrite else self._found()
