@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,9 @@ def test_workers_killed_at_random_lose_and_double_nothing(model: Model) -> None:
     for result in model.predict_stream(QUERIES * 4, processes=2):
         found.append(result)
         if kills < 20 and chance.random() < 0.15 and (workers := _children()):
-            os.kill(chance.choice(workers), signal.SIGKILL)
-            kills += 1
+            with suppress(ProcessLookupError):  # it ended between the list and the kill
+                os.kill(chance.choice(workers), signal.SIGKILL)
+                kills += 1
     assert kills >= 10
     assert found == alone * 4
 

@@ -233,10 +233,20 @@ class Code:
         """Raises FileNotFoundError where there is no cuobjdump or nvdisasm."""
         return Code(sass.kernels(library), sass.lines(library))
 
+    def name_of(self, part: str) -> str:
+        """The kernel with `part` in its name. Raises LookupError where there is none."""
+        for name in self.kernels:
+            if part in name:
+                return name
+        raise LookupError(
+            f"there is no {part} among {len(self.kernels)} kernels: expected a library with "
+            "machine code for sm_90a"
+        )
+
 
 def microseconds(launch: Launch, code: Code) -> tuple[float, sass.Passage]:
     """Of one launch, the node around it included."""
-    name = next(name for name in code.kernels if launch.kernel in name)
+    name = code.name_of(launch.kernel)
     kernel = code.kernels[name]
     lines = code.lines.get(name, {})
     passage = sass.walk(kernel, turns_of(launch, kernel, lines))

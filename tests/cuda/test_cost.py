@@ -111,3 +111,9 @@ def test_turns_go_by_the_line_that_a_loop_ends_in(tmp_path: Path) -> None:
     unknown = cost.Launch("it", "kernel", 1, 1, 1, {"for (;;": [2]})
     with pytest.raises(ValueError, match=r"kernel has a loop that ends in `while \(x\) --x;`"):
         cost.turns_of(unknown, kernel, lines)
+
+
+def test_a_library_without_the_kernel_is_named() -> None:
+    launch = cost.Launch("norm", "norm_kernel", 1, 1, 4, ())
+    with pytest.raises(LookupError, match=r"no norm_kernel among 0 kernels: expected .* sm_90a"):
+        cost.microseconds(launch, cost.Code({}, {}))
