@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-import typer
 from typer.testing import CliRunner
 
 from molspec import checkpoints, models
-from molspec.commands import training as commands
+from molspec.commands import cli
 from molspec.training import sample
 from molspec.training.prepared import read
 from molspec.training.reactions import read_rows
@@ -22,58 +21,51 @@ from tests import tiny
 TINY = {**CONFIG["model"], "d_model": 16, "feed_forward": 16}
 
 
-@pytest.fixture
-def app() -> typer.Typer:
-    made = typer.Typer()
-    commands.register(made)
-    return made
-
-
-def run(app: typer.Typer, *arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+    return result.exit_code, " ".join(result.output.split())
 
 
-def test_prepare_then_train_then_further(app: typer.Typer, tmp_path: Path) -> None:
+def test_prepare_then_train_then_further(tmp_path: Path) -> None:
     rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
     reactions = tmp_path / "reactions.smi"
     reactions.write_text("\n".join([*rows, "junk"]))
     data, first = tmp_path / "data", tmp_path / "first"
     shares = ("--task", "retro", "--validation-share", 0.2)
-    status, said = run(app, "prepare", reactions, "--output", data, *shares, "--variants", 2)
+    status, said = run("prepare", reactions, "--output", data, *shares, "--variants", 2)
     assert status == 0
     assert "rejected: 1 x not a reaction SMILES" in said
     assert "pairs of reactions.smi validation: " in said
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"minutes": 9.0, "model": TINY, "batch_tokens": 600}))
     budget = ("--steps", 3, "--config", settings, "--device", "cpu")
-    status, said = run(app, "train", "--data", data, "--output", first, *budget)
+    status, said = run("train", "--data", data, "--output", first, *budget)
     assert status == 0
     assert said.startswith("3 steps in")
     assert checkpoints.read(first / "model").spec.d_model == 16
 
     again = ("--vocabulary", first / "model")
     other = tmp_path / "other"
-    assert run(app, "prepare", reactions, "--output", other, *shares, *again)[0] == 0
+    assert run("prepare", reactions, "--output", other, *shares, *again)[0] == 0
     further = ("--start", first / "model", "--steps", 2, "--batch-tokens", 600)
-    status, said = run(app, "train", "--data", other, "--output", tmp_path / "second", *further)
+    status, said = run("train", "--data", other, "--output", tmp_path / "second", *further)
     assert status == 0
     assert "token accuracy" in said
     assert "top-1" in said
 
 
-def test_a_judge_and_several_folders(app: typer.Typer, tmp_path: Path) -> None:
+def test_a_judge_and_several_folders(tmp_path: Path) -> None:
     rows = [row.reaction for _, row in zip(range(40), read_rows(FILE), strict=False)]
     held_out, reactions = tmp_path / "validation.smi", tmp_path / "reactions.smi"
     held_out.write_text("\n".join(rows[:8]))
     reactions.write_text("\n".join(rows[8:]))
     shared = ("--task", "retro", "--validation", held_out, "--variants", 1)
     like = ("--vocabulary", "retro")
-    assert run(app, "prepare", reactions, "--output", tmp_path / "all", *shared, *like)[0] == 0
+    assert run("prepare", reactions, "--output", tmp_path / "all", *shared, *like)[0] == 0
     strict = (*shared, *like, "--judge", "retro", "--max-nats", 3)
-    status, said = run(app, "prepare", reactions, "--output", tmp_path / "good", *strict)
+    status, said = run("prepare", reactions, "--output", tmp_path / "good", *strict)
     assert status == 0
     assert "x more than 3 nats to the judge" in said
     assert "reactions of validation.smi judge: kept " in said
@@ -82,7 +74,7 @@ def test_a_judge_and_several_folders(app: typer.Typer, tmp_path: Path) -> None:
     assert judge["name"] == f"retro, {retro.fingerprint()}"
     assert list(judge["nats"]) == ["10 %", "25 %", "50 %", "75 %", "90 %"]
     wrong = (*strict, "--judge", "product")
-    status, said = run(app, "prepare", reactions, "--output", tmp_path / "no", *wrong)
+    status, said = run("prepare", reactions, "--output", tmp_path / "no", *wrong)
     assert (status, "judge is a model of the task 'product'" in said) == (2, True)
     counts = {name: len(read(tmp_path / name).train) for name in ("all", "good")}
     assert 0 < counts["good"] < counts["all"]
@@ -90,17 +82,17 @@ def test_a_judge_and_several_folders(app: typer.Typer, tmp_path: Path) -> None:
     settings.write_text(json.dumps({"steps": 1, "model": TINY, "batch_tokens": 600}))
     folders = ("--data", tmp_path / "all", "--data", tmp_path / "good")
     to = ("--output", tmp_path / "run", "--config", settings, "--device", "cpu")
-    assert run(app, "train", *folders, *to)[0] == 0
+    assert run("train", *folders, *to)[0] == 0
     card = checkpoints.read(tmp_path / "run" / "model").card
     assert f"reactions.smi, reactions.smi: {sum(counts.values())} reactions" in str(card)
 
 
-def test_average(app: typer.Typer, tmp_path: Path) -> None:
+def test_average(tmp_path: Path) -> None:
     for seed, name in enumerate(("first", "second")):
         checkpoints.write(tiny.checkpoint(seed), tmp_path / name)
     command = ("average", tmp_path / "first", tmp_path / "second")
     shares = ("--share", 3, "--share", 1)
-    status, said = run(app, *command, "--output", tmp_path / "mean", *shares)
+    status, said = run(*command, "--output", tmp_path / "mean", *shares)
     assert (status, said) == (0, f"the model is {tmp_path / 'mean'}")
     assert f"| {tmp_path / 'first'} | 3 |" in str(checkpoints.read(tmp_path / "mean").card)
     first, second, mean = (
@@ -108,46 +100,46 @@ def test_average(app: typer.Typer, tmp_path: Path) -> None:
     )
     for name, weight in mean.items():
         torch.testing.assert_close(weight, 0.75 * first[name] + 0.25 * second[name])
-    status, said = run(app, *command, "--output", tmp_path / "other", "--share", 3)
+    status, said = run(*command, "--output", tmp_path / "other", "--share", 3)
     assert status == 2
     assert "shares has 1 items: expected 2, one a model" in said
 
 
-def test_ngram_replaces_what_drafts_for_a_model(app: typer.Typer, tmp_path: Path) -> None:
+def test_ngram_replaces_what_drafts_for_a_model(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "first" / "model"
     rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
     reactions = tmp_path / "reactions.smi"
     reactions.write_text("\n".join(rows))
     prepare = ("prepare", reactions, "--output", data, "--task", "retro", "--variants", 1)
-    assert run(app, *prepare, "--validation-share", 0.2)[0] == 0
+    assert run(*prepare, "--validation-share", 0.2)[0] == 0
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"steps": 1, "model": TINY, "batch_tokens": 600}))
     train = ("train", "--data", data, "--output", model.parent, "--config", settings)
-    assert run(app, *train, "--device", "cpu")[0] == 0
+    assert run(*train, "--device", "cpu")[0] == 0
     before = checkpoints.read(model).ngram
-    status, said = run(app, "ngram", data, "--output", model / "ngram.bin", "--min-gain", 0.0)
+    status, said = run("ngram", data, "--output", model / "ngram.bin", "--min-gain", 0.0)
     assert status == 0
     assert "16 nodes: " in said
     after = checkpoints.read(model).ngram
     assert before is not None
     assert after is not None
     assert len(after) > len(before)
-    status, said = run(app, "ngram", data, "--output", data / "prepared.json")
+    status, said = run("ngram", data, "--output", data / "prepared.json")
     assert (status, "prepared.json, which it reads as DATA" in said) == (2, True)
     assert read(data).train
 
 
-def test_sample(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample, "OPTIONS", replace(sample.OPTIONS, variants=1))
     output = tmp_path / "tiny"
-    status, _ = run(app, "train", "--sample", "--output", output, "--steps", 1)
+    status, _ = run("train", "--sample", "--output", output, "--steps", 1)
     assert status == 0
     description = json.loads((tmp_path / "tiny-data" / "prepared.json").read_text())
     assert description["train"]["reactions"] + description["validation"]["reactions"] > 1990
     assert checkpoints.read(output / "model").spec.d_model == CONFIG["model"]["d_model"]
 
 
-def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
+def test_wrong_use_is_said_in_a_line(tmp_path: Path) -> None:
     output = ("--output", tmp_path / "out")
     (tmp_path / "list.json").write_text("[1]")
     for arguments, message in (
@@ -164,18 +156,18 @@ def test_wrong_use_is_said_in_a_line(app: typer.Typer, tmp_path: Path) -> None:
         (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
         (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),
     ):
-        status, said = run(app, *arguments)
+        status, said = run(*arguments)
         assert status == 2
         assert message in said
 
 
 def test_a_preparation_that_is_stopped_says_that_it_resumes(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("molspec.training.preparation.prepare", stopped)
-    status, said = run(app, "prepare", FILE, "--output", tmp_path / "out", "--task", "retro")
+    status, said = run("prepare", FILE, "--output", tmp_path / "out", "--task", "retro")
     assert status == 130
     assert "the same command resumes from the state that was saved last" in said

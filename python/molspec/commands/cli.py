@@ -2,54 +2,85 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from molspec.commands import distributing, heads, loading, planning, predicting, serving, training
-from molspec.commands.flags import (
-    ModelFlags,
-    Processes,
-    QueryColumn,
-    Table,
-    TargetColumn,
-    with_flags,
-)
 from molspec.console.usage import (
-    UsageError,
-    check_standard_output,
     occupy_standard_streams,
     one_line_errors,
     print_err,
     print_out,
-    value_errors_are_usage_errors,
 )
-from molspec.options import PredictOptions
 
-if TYPE_CHECKING:
-    from molspec.evaluation import Evaluation, Record, Summary
+#: The module of each command, in the order of `molspec --help`.
+_MODULES = {
+    "predict": "predicting",
+    "score": "predicting",
+    "predict-parquet": "distributing",
+    "serve": "serving",
+    "plan": "planning",
+    "prepare": "training",
+    "train": "training",
+    "cooldown": "training",
+    "average": "training",
+    "ngram": "training",
+    "distil": "heads",
+    "train-heads": "heads",
+    "train-drafter": "heads",
+    "evaluate": "evaluating",
+    "info": "checkpoints",
+    "convert": "checkpoints",
+    "seal": "checkpoints",
+}
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+class _Commands(Mapping[str, Any]):
+    """Commands by name. Only the one looked up is imported: its help is to answer at once."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+@cache
+def _command(name: str) -> Any:
+    module = import_module(f"molspec.commands.{_MODULES[name]}")
+    program = _program()
+    program.command(name)(getattr(module, f"{name.replace('-', '_')}_command"))
+    return get_command(program)
+
+
+class _Program(TyperGroup):
+    """The command line, whose commands are not imported before they are used."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": _Commands()})
+
+
+def _program(**settings: Any) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings
+    )
+
+
+app = _program(
+    cls=_Program,
     help="Run SMILES-to-SMILES transformers: fast, and exact to the bit.",
+    # Typer would import pydantic to convert the None of a --help that is not given.
+    context_settings={"default_map": {"help": False}},
 )
-
-app.command("predict")(predicting.predict_command)
-app.command("score")(predicting.score_command)
-app.command("predict-parquet")(distributing.predict_parquet_command)
-app.command("serve")(serving.serve_command)
-app.command("plan")(planning.plan_command)
-training.register(app)
-heads.register(app)
 
 
 def main() -> NoReturn:
@@ -85,122 +116,3 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None: ...
-
-
-@app.command()
-@with_flags
-def evaluate(
-    table_path: Table,
-    query_column: QueryColumn = None,
-    target_column: TargetColumn = None,
-    by: Annotated[
-        str | None, typer.Option(help="Name of a column: accuracy for each value in it too.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Output file, one line a query; an interrupted run resumes."),
-    ] = None,
-    offset: Annotated[int, typer.Option(help="Rows to skip at the beginning.")] = 0,
-    limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,
-    summary_format: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="Form of the summary.")
-    ] = "text",
-    processes: Processes = "1",
-    *,
-    model: ModelFlags,
-    options: PredictOptions,
-) -> None:
-    """Measure accuracy and cost on a table of queries and targets."""
-    check_standard_output()  # before hours of work
-    from molspec.evaluation import Evaluation, PairTable, Settings
-
-    with value_errors_are_usage_errors():
-        count = loading.process_count(processes)
-        loaded = loading.load_model(model)
-        if options.canonical_queries is None:
-            options = replace(options, canonical_queries=loaded.canonical_queries)
-        table = PairTable(table_path, query_column, target_column, loaded.task, by)
-        settings = Settings(table, model.model_name, loaded.identity, options, offset)
-        evaluation = Evaluation(settings, output, limit)
-        records = evaluation.run(loaded, count)
-    _work_off(records, evaluation.summary, limit)
-    _show_summary(evaluation, as_json=summary_format == "json")
-    raise typer.Exit(1 if evaluation.summary.failed else 0)
-
-
-@app.command()
-@with_flags
-def info(
-    model_name: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="A model; all bundled ones if not given.")
-    ] = None,
-) -> None:
-    """Show what is installed, what the processor can do, and what a model is."""
-    with value_errors_are_usage_errors():
-        from molspec import models
-        from molspec.commands import description
-
-        print_out(description.installation())
-        for name in [model_name] if model_name is not None else models.bundled_names():
-            print_out("\n" + description.model(name))
-
-
-@app.command()
-@with_flags
-def convert(
-    source: Annotated[str, typer.Argument(help="A bundled model, or a checkpoint of any format.")],
-    destination: Annotated[str, typer.Argument(help="The folder to write; it must not exist.")],
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, float16 or bfloat16; as it is if not given.")
-    ] = None,
-) -> None:
-    """Write a checkpoint of any format that can be read in molspec's own."""
-    with value_errors_are_usage_errors():
-        from molspec import checkpoints, models
-
-        checkpoints.convert(models.locate(source), destination, dtype)
-
-
-@app.command()
-@with_flags
-def seal(
-    model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of molspec's own.")],
-) -> None:
-    """Write a model's hash anew, after files in its folder were changed on purpose."""
-    with value_errors_are_usage_errors():
-        from molspec import checkpoints
-
-        checkpoints.seal(model)
-
-
-def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:
-    """Let an evaluation run to its end, with progress on a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(initial=summary.queries, total=limit, disable=None, unit=" queries") as bar:
-        for _ in records:
-            accuracy = summary.accuracy(1)
-            if accuracy is not None:
-                bar.set_postfix_str(f"top-1 {100 * accuracy:.1f} %", refresh=False)
-            bar.update()
-    if summary.queries == 0:
-        raise UsageError("there are no such rows in TABLE")
-
-
-def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
-    from molspec.evaluation import report
-
-    settings, summary = evaluation.settings.to_json(), evaluation.summary
-    groups = evaluation.groups
-    if as_json:
-        values = {"settings": settings, **summary.to_json()}
-        if groups:
-            values["groups"] = {group: part.to_json() for group, part in groups.items()}
-        print_out(json.dumps(values, indent=1))
-    else:
-        print_out(report(settings, summary, groups))
-    if summary.excluded:
-        print_err(
-            f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
-            "not counted for accuracy"
-        )

@@ -1,4 +1,4 @@
-"""The commands `distil`, `train-heads` and `train-drafter`, for the command line to register."""
+"""The commands `distil`, `train-heads` and `train-drafter`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,6 @@ ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path 
 OutputOption = Annotated[Path, typer.Option(help="Output folder; an interrupted run resumes.")]
 Pairs = Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads on the CPU.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
-    app.command("distil")(distil_command)
-    app.command("train-heads")(train_heads_command)
-    app.command("train-drafter")(train_drafter_command)
 
 
 def distil_command(

@@ -1,4 +1,4 @@
-"""The commands `prepare`, `train`, `average` and `ngram`, for the command line to register."""
+"""The commands `prepare`, `train`, `cooldown`, `average` and `ngram`."""
 
 from __future__ import annotations
 
@@ -35,15 +35,6 @@ Threads = Annotated[
 ]
 #: Validation pairs on which `ngram` tries what it made.
 _TRIED_PAIRS = 500
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
-    app.command("prepare")(prepare_command)
-    app.command("train")(train_command)
-    app.command("cooldown")(cooldown_command)
-    app.command("average")(average_command)
-    app.command("ngram")(ngram_command)
 
 
 @with_flags

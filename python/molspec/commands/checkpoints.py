@@ -1,0 +1,55 @@
+"""The commands `info`, `convert` and `seal`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from molspec.commands.flags import with_flags
+from molspec.console.usage import print_out, value_errors_are_usage_errors
+
+# What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+
+@with_flags
+def info_command(
+    model_name: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A model; all bundled ones if not given.")
+    ] = None,
+) -> None:
+    """Show what is installed, what the processor can do, and what a model is."""
+    with value_errors_are_usage_errors():
+        from molspec import models
+        from molspec.commands import description
+
+        print_out(description.installation())
+        for name in [model_name] if model_name is not None else models.bundled_names():
+            print_out("\n" + description.model(name))
+
+
+@with_flags
+def convert_command(
+    source: Annotated[str, typer.Argument(help="A bundled model, or a checkpoint of any format.")],
+    destination: Annotated[str, typer.Argument(help="The folder to write; it must not exist.")],
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, float16 or bfloat16; as it is if not given.")
+    ] = None,
+) -> None:
+    """Write a checkpoint of any format that can be read in molspec's own."""
+    with value_errors_are_usage_errors():
+        from molspec import checkpoints, models
+
+        checkpoints.convert(models.locate(source), destination, dtype)
+
+
+@with_flags
+def seal_command(
+    model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of molspec's own.")],
+) -> None:
+    """Write a model's hash anew, after files in its folder were changed on purpose."""
+    with value_errors_are_usage_errors():
+        from molspec import checkpoints
+
+        checkpoints.seal(model)

@@ -1,0 +1,107 @@
+"""The command `evaluate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from molspec.commands import loading
+from molspec.commands.flags import (
+    ModelFlags,
+    Processes,
+    QueryColumn,
+    Table,
+    TargetColumn,
+    with_flags,
+)
+from molspec.console.usage import (
+    UsageError,
+    check_standard_output,
+    print_err,
+    print_out,
+    value_errors_are_usage_errors,
+)
+from molspec.options import PredictOptions
+
+if TYPE_CHECKING:
+    from molspec.evaluation import Evaluation, Record, Summary
+
+# What needs torch is imported where it is used: `molspec --help` is to answer at once.
+
+
+@with_flags
+def evaluate_command(
+    table_path: Table,
+    query_column: QueryColumn = None,
+    target_column: TargetColumn = None,
+    by: Annotated[
+        str | None, typer.Option(help="Name of a column: accuracy for each value in it too.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Output file, one line a query; an interrupted run resumes."),
+    ] = None,
+    offset: Annotated[int, typer.Option(help="Rows to skip at the beginning.")] = 0,
+    limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,
+    summary_format: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="Form of the summary.")
+    ] = "text",
+    processes: Processes = "1",
+    *,
+    model: ModelFlags,
+    options: PredictOptions,
+) -> None:
+    """Measure accuracy and cost on a table of queries and targets."""
+    check_standard_output()  # before hours of work
+    from molspec.evaluation import Evaluation, PairTable, Settings
+
+    with value_errors_are_usage_errors():
+        count = loading.process_count(processes)
+        loaded = loading.load_model(model)
+        if options.canonical_queries is None:
+            options = replace(options, canonical_queries=loaded.canonical_queries)
+        table = PairTable(table_path, query_column, target_column, loaded.task, by)
+        settings = Settings(table, model.model_name, loaded.identity, options, offset)
+        evaluation = Evaluation(settings, output, limit)
+        records = evaluation.run(loaded, count)
+    _work_off(records, evaluation.summary, limit)
+    _show_summary(evaluation, as_json=summary_format == "json")
+    raise typer.Exit(1 if evaluation.summary.failed else 0)
+
+
+def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:
+    """Let an evaluation run to its end, with progress on a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(initial=summary.queries, total=limit, disable=None, unit=" queries") as bar:
+        for _ in records:
+            accuracy = summary.accuracy(1)
+            if accuracy is not None:
+                bar.set_postfix_str(f"top-1 {100 * accuracy:.1f} %", refresh=False)
+            bar.update()
+    if summary.queries == 0:
+        raise UsageError("there are no such rows in TABLE")
+
+
+def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
+    from molspec.evaluation import report
+
+    settings, summary = evaluation.settings.to_json(), evaluation.summary
+    groups = evaluation.groups
+    if as_json:
+        values = {"settings": settings, **summary.to_json()}
+        if groups:
+            values["groups"] = {group: part.to_json() for group, part in groups.items()}
+        print_out(json.dumps(values, indent=1))
+    else:
+        print_out(report(settings, summary, groups))
+    if summary.excluded:
+        print_err(
+            f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
+            "not counted for accuracy"
+        )
