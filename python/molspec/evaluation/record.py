@@ -11,7 +11,6 @@ from molspec.evaluation.pairs import Pair
 from molspec.results import Prediction, Result
 from molspec.text import canonicalise
 
-
 #: What is kept of a prediction.
 _KEPT = ("smiles", "canonical", "log_prob", "finished")
 
