@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from molspec import checkpoints, models
-from molspec.commands import training as commands
+from molspec.commands import cli
 from molspec.training import sample
 from molspec.training.prepared import read
 from molspec.training.reactions import read_rows
@@ -24,9 +24,7 @@ TINY = {**CONFIG["model"], "d_model": 16, "feed_forward": 16}
 
 @pytest.fixture
 def app() -> typer.Typer:
-    made = typer.Typer()
-    commands.register(made)
-    return made
+    return cli.app
 
 
 def run(app: typer.Typer, *arguments: object) -> tuple[int, str]:

@@ -34,8 +34,6 @@ from molspec.options import PredictOptions
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -48,8 +46,14 @@ app.command("score")(predicting.score_command)
 app.command("predict-parquet")(distributing.predict_parquet_command)
 app.command("serve")(serving.serve_command)
 app.command("plan")(planning.plan_command)
-training.register(app)
-heads.register(app)
+app.command("prepare")(training.prepare_command)
+app.command("train")(training.train_command)
+app.command("cooldown")(training.cooldown_command)
+app.command("average")(training.average_command)
+app.command("ngram")(training.ngram_command)
+app.command("distil")(heads.distil_command)
+app.command("train-heads")(heads.train_heads_command)
+app.command("train-drafter")(heads.train_drafter_command)
 
 
 def main() -> NoReturn:

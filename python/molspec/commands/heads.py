@@ -1,4 +1,4 @@
-"""The commands `distil`, `train-heads` and `train-drafter`, for the command line to register."""
+"""The commands `distil`, `train-heads` and `train-drafter`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.training.drafters import DrafterTrainer
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 #: Validation queries on which drafters are tried.
 _TRIED = 500
 _TRIED_NODES = 16
@@ -32,13 +30,6 @@ ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path 
 OutputOption = Annotated[Path, typer.Option(help="Output folder; an interrupted run resumes.")]
 Pairs = Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads on the CPU.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
-    app.command("distil")(distil_command)
-    app.command("train-heads")(train_heads_command)
-    app.command("train-drafter")(train_drafter_command)
 
 
 def distil_command(

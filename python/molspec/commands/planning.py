@@ -26,8 +26,6 @@ from molspec.files import OutputContext, Query
 if TYPE_CHECKING:
     from molspec.planners.routes import Plan
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 
 @dataclass(frozen=True)
 class RetroFlags(ModelFlags):

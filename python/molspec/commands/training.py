@@ -1,4 +1,4 @@
-"""The commands `prepare`, `train`, `average` and `ngram`, for the command line to register."""
+"""The commands `prepare`, `train`, `cooldown`, `average` and `ngram`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from molspec.training.loop import Outcome
     from molspec.training.sieve import Judge
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 _MEBIBYTE = 2**20
 
 Device = Annotated[str | None, typer.Option(help="cuda or cpu.")]
@@ -35,15 +33,6 @@ Threads = Annotated[
 ]
 #: Validation pairs on which `ngram` tries what it made.
 _TRIED_PAIRS = 500
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
-    app.command("prepare")(prepare_command)
-    app.command("train")(train_command)
-    app.command("cooldown")(cooldown_command)
-    app.command("average")(average_command)
-    app.command("ngram")(ngram_command)
 
 
 @with_flags
