@@ -146,7 +146,7 @@ def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]
 
 def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float) -> Iterator[Made]:
     def make(rows: Iterator[Row]) -> Iterator[Made]:
-        return (make_pairs(row, options, validation_share) for row in rows)
+        return (make_pairs(row, options=options, validation_share=validation_share) for row in rows)
 
     if options.workers == 1:
         return make(iter(rows))
