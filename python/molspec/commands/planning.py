@@ -21,6 +21,7 @@ from molspec.commands.flags import (
     with_flags,
 )
 from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
+from molspec.fields import setting
 from molspec.files import OutputContext, Query
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 class RetroFlags(ModelFlags):
     """Those of a model of reactants."""
 
-    model_name: Annotated[
-        str, typer.Option("--model", "-m", help="retro, or the path of a checkpoint.")
-    ] = "retro"
+    model_name: str = setting(
+        "retro", "retro, or the path of a checkpoint.", flags=("--model", "-m")
+    )
 
 
 @dataclass(frozen=True)
