@@ -55,7 +55,7 @@ def test_the_logits_are_chemformers(save: Any, vocabulary: str) -> None:
 
 DAMAGE: dict[str, tuple[Callable[[Any], object], str]] = {
     "no state": (lambda c: c.pop("state_dict"), "no state_dict in it: not a Chemformer"),
-    "no positions": (lambda c: c["state_dict"].pop("pos_emb"), "no matrix pos_emb in state_dict"),
+    "no positions": (lambda c: c["state_dict"].pop("pos_emb"), "missing weights: pos_emb"),
     "no size": (
         lambda c: c["hyper_parameters"].pop("num_heads"),
         "hyper_parameters lack num_heads",

@@ -101,7 +101,7 @@ KEY = "decoder.transformer_layers.0.context_attn.linear_keys.weight"
 DAMAGE = {
     "no vocabulary": (put(None, "vocab"), "expected model, generator, vocab, opt in it"),
     "a list": (put([1], "vocab", "src"), "vocab has no list of tokens for 'src'"),
-    "no BOS": (put("<go>", "vocab", "decoder_start_token"), "lacks the special tokens '<go>'"),
+    "no BOS": (put("<go>", "vocab", "decoder_start_token"), "lacks the special tokens <go>"),
     "a shape": (put(torch.zeros(3, 8), "model", KEY), rf"{KEY} has shape \(3, 8\): expected"),
     "text": (put("?", "model", KEY), f"{KEY} is a str: expected a tensor"),
     "more": (put(torch.zeros(2), "model", "more"), "unexpected weights: more"),

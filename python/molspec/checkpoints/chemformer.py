@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import mapping, only, only_file, read_object
 from molspec.checkpoints.inert_pickle import load
-from molspec.checkpoints.names import TORCH_LAYERS, Rules, take, vocabulary_of
+from molspec.checkpoints.names import TORCH_LAYERS, Rules, matrix, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -76,17 +74,14 @@ def read(path: Path) -> Checkpoint:
 
 
 def _spec(state: Mapping[str, Any], sizes: Mapping[str, Any]) -> ModelSpec:
-    for key in ("emb.weight", "pos_emb"):
-        if not isinstance(state.get(key), torch.Tensor) or state[key].dim() != 2:
-            raise CheckpointError(f"no matrix {key} in state_dict")
     if missing := [key for key in _SIZES.values() if key not in sizes]:
         raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
-    vocab_size, d_model = state["emb.weight"].shape
+    vocab_size, d_model = matrix(state, "emb.weight").shape
     return ModelSpec(
         source_vocab_size=vocab_size,
         target_vocab_size=vocab_size,
         d_model=d_model,
-        max_positions=len(state["pos_emb"]),
+        max_positions=len(matrix(state, "pos_emb")),
         norm="pre",
         positions="learned",
         scale_embedding=True,

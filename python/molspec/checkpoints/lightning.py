@@ -16,7 +16,7 @@ import torch
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import mapping, only_file, read_object
-from molspec.checkpoints.names import TORCH_LAYERS, take, vocabulary_of
+from molspec.checkpoints.names import TORCH_LAYERS, matrix, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -80,19 +80,12 @@ def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
     if missing := [key for key in _SIZES.values() if key not in sizes]:
         raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
     return ModelSpec(
-        source_vocab_size=_row_count(state, _SOURCE_EMBEDDING),
-        target_vocab_size=_row_count(state, _TARGET_EMBEDDING),
+        source_vocab_size=len(matrix(state, _SOURCE_EMBEDDING)),
+        target_vocab_size=len(matrix(state, _TARGET_EMBEDDING)),
         activation=sizes.get("activation", "relu"),
         shared_embedding=sizes.get("share_embeddings", False),
         **{name: sizes[key] for name, key in _SIZES.items()},
     )
-
-
-def _row_count(state: Mapping[str, Any], key: str) -> int:
-    matrix = state.get(key)
-    if not isinstance(matrix, torch.Tensor) or matrix.dim() != 2:
-        raise CheckpointError(f"no matrix {key} in state_dict")
-    return matrix.shape[0]
 
 
 def _weights(state: Mapping[str, torch.Tensor], spec: ModelSpec) -> dict[str, torch.Tensor]:

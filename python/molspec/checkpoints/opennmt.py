@@ -21,7 +21,7 @@ from torch import Tensor
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import only_file
 from molspec.checkpoints.inert_pickle import Inert, load
-from molspec.checkpoints.names import Rules, take
+from molspec.checkpoints.names import Rules, matrix, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -146,7 +146,7 @@ def _check_options(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> N
 def _spec(
     options: Mapping[str, Any], state: Mapping[str, Tensor], shares_vocabulary: bool, eps: float
 ) -> ModelSpec:
-    source, target = (_matrix(state, _EMBEDDING.format(side)) for side in ("encoder", "decoder"))
+    source, target = (matrix(state, _EMBEDDING.format(side)) for side in ("encoder", "decoder"))
     if "heads" not in options:
         raise CheckpointError("opt lacks heads")
     return ModelSpec(
@@ -156,7 +156,7 @@ def _spec(
         head_count=options["heads"],
         encoder_layers=_layer_count(state, "encoder.transformer"),
         decoder_layers=_layer_count(state, "decoder.transformer_layers"),
-        feed_forward=len(_matrix(state, "encoder.transformer.0.feed_forward.w_1.weight")),
+        feed_forward=len(matrix(state, "encoder.transformer.0.feed_forward.w_1.weight")),
         max_positions=_MAX_POSITIONS,
         norm="pre",
         norm_kind="rms" if options.get("layer_norm") == "rms" else "layer",
@@ -177,12 +177,6 @@ def _norm_eps(model: Mapping[str, Any], options: Mapping[str, Any]) -> float:
         # 1e-6 is added to the deviation: sqrt(variance + 2e-6) is that, where it is about 1.
         return 2e-6
     return float(options.get("norm_eps", 1e-6))
-
-
-def _matrix(state: Mapping[str, Tensor], key: str) -> Tensor:
-    if key not in state or state[key].dim() != 2:
-        raise CheckpointError(f"no matrix {key} in it")
-    return state[key]
 
 
 def _layer_count(state: Mapping[str, Tensor], stack: str) -> int:
@@ -245,6 +239,4 @@ def _vocabulary(tokens: Sequence[str], vocabularies: Any) -> Vocabulary:
     special = dict(_SPECIAL_TOKENS)
     if isinstance(vocabularies, Mapping):
         special["bos_id"] = vocabularies.get("decoder_start_token", special["bos_id"])
-    if missing := [token for token in special.values() if token not in tokens]:
-        raise CheckpointError(f"vocab lacks the special tokens {', '.join(map(repr, missing))}")
-    return Vocabulary(tuple(tokens), **{key: tokens.index(token) for key, token in special.items()})
+    return vocabulary_of(tokens, special, "vocab")

@@ -16,8 +16,6 @@ from molspec.console.usage import UsageError, print_err, value_errors_are_usage_
 from molspec.journal import open_unlinked, write_whole
 from molspec.options import PredictOptions
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 #: Marks a folder as this command's, until all is done, by its settings. Parquet's readers skip it.
 _MARK = ".molspec"
 

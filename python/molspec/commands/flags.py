@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 import typer
 
 from molspec.console.usage import one_line_errors, value_errors_are_usage_errors
+from molspec.fields import setting
 
 #: Standard input or output in place of a file.
 STANDARD = "-"
@@ -43,18 +44,13 @@ TargetColumn = Annotated[
 class ModelFlags:
     """Which model, where, and in which precision."""
 
-    model_name: Annotated[
-        str, typer.Option("--model", "-m", help="product, retro, or the path of a checkpoint.")
-    ] = "product"
-    device: Annotated[
-        str, typer.Option(help="cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
-    ] = "cpu"
-    dtype: Annotated[
-        str,
-        typer.Option(
-            help="float32; bfloat16: faster; int8: faster still, rougher; float16 on cuda."
-        ),
-    ] = "float32"
+    model_name: str = setting(
+        "product", "product, retro, or the path of a checkpoint.", flags=("--model", "-m")
+    )
+    device: str = setting("cpu", "cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
+    dtype: str = setting(
+        "float32", "float32; bfloat16: faster; int8: faster still, rougher; float16 on cuda."
+    )
     threads: Annotated[
         int, typer.Option(min=1, help="Threads on the CPU; answers do not change.")
     ] = 1
@@ -79,63 +75,50 @@ CopyColumn = Annotated[
 class InputFlags:
     """Where queries come from."""
 
-    input_name: Annotated[
-        str | None,
-        typer.Option(
-            "--input", "-i", help="Queries: .smi, .csv, .tsv or .sdf; .gz or .xz too; - is stdin."
-        ),
-    ] = None
+    input_name: str | None = setting(
+        None,
+        "Queries: .smi, .csv, .tsv or .sdf; .gz or .xz too; - is stdin.",
+        flags=("--input", "-i"),
+    )
     input_form: Annotated[
         InputForm | None,
         typer.Option("--input-format", help="Input format; by default from the input's name."),
     ] = None
-    column: Annotated[
-        str | None,
-        typer.Option(help="Column of SMILES; by default smiles, query, src or the task's."),
-    ] = None
-    id_column: Annotated[
-        str | None,
-        typer.Option(help="Column, or SDF field, of identifiers; by default id or name."),
-    ] = None
-    keep_salts: Annotated[
-        bool,
-        typer.Option(
-            "--keep-salts", help="Decode salts as they stand; retro takes their main component."
-        ),
-    ] = False
+    column: str | None = setting(
+        None, "Column of SMILES; by default smiles, query, src or the task's."
+    )
+    id_column: str | None = setting(
+        None, "Column, or SDF field, of identifiers; by default id or name."
+    )
+    keep_salts: bool = setting(
+        False, "Decode salts as they stand; retro takes their main component."
+    )
 
 
 @dataclass(frozen=True)
 class OutputFlags:
     """Where results go, and in what form."""
 
-    output_name: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", help="Output file; an interrupted run resumes. - writes to stdout."
-        ),
-    ] = STANDARD
+    output_name: str = setting(
+        STANDARD,
+        "Output file; an interrupted run resumes. - writes to stdout.",
+        flags=("--output", "-o"),
+    )
     output_form: Annotated[
         OutputForm | None,
         typer.Option(
             "--format", "-f", help="Output format; by default from the output's name, else text."
         ),
     ] = None
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Start again and replace an output that exists.")
-    ] = False
+    overwrite: bool = setting(False, "Start again and replace an output that exists.")
 
 
 @dataclass(frozen=True)
 class PredictionFlags(OutputFlags):
     """Those of predictions: in how many files, and in whose spelling."""
 
-    part_size: Annotated[
-        int | None, typer.Option(help="Results in each file: NAME-00001, NAME-00002 and so on.")
-    ] = None
-    as_written: Annotated[
-        bool, typer.Option("--as-written", help="Write answers in the model's own spelling.")
-    ] = False
+    part_size: int | None = setting(None, "Results in each file: NAME-00001, NAME-00002 and so on.")
+    as_written: bool = setting(False, "Write answers in the model's own spelling.")
 
 
 @dataclass(frozen=True)

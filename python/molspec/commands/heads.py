@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.training.drafters import DrafterTrainer
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 #: Validation queries on which drafters are tried.
 _TRIED = 500
 _TRIED_NODES = 16

@@ -21,21 +21,20 @@ from molspec.commands.flags import (
     with_flags,
 )
 from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
+from molspec.fields import setting
 from molspec.files import OutputContext, Query
 
 if TYPE_CHECKING:
     from molspec.planners.routes import Plan
-
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
 
 
 @dataclass(frozen=True)
 class RetroFlags(ModelFlags):
     """Those of a model of reactants."""
 
-    model_name: Annotated[
-        str, typer.Option("--model", "-m", help="retro, or the path of a checkpoint.")
-    ] = "retro"
+    model_name: str = setting(
+        "retro", "retro, or the path of a checkpoint.", flags=("--model", "-m")
+    )
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,6 @@ from molspec.processes import usable_cores
 if TYPE_CHECKING:
     from molspec.predictor import Model
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 #: Rows from which on processes are worth their start.
 _MANY_ROWS = 3000
 

@@ -12,9 +12,6 @@ from molspec.commands.flags import with_flags
 from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.server.limits import Limits
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
-
 #: Names of a server that only this machine reaches; in a request ::1 stands in brackets.
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 

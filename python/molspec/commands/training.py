@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from molspec.training.loop import Outcome
     from molspec.training.sieve import Judge
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 _MEBIBYTE = 2**20
 
 Device = Annotated[str | None, typer.Option(help="cuda or cpu.")]

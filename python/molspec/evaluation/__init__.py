@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from molspec.evaluation.evaluation import Evaluation, Settings
 from molspec.evaluation.pairs import Pair, PairTable
-from molspec.evaluation.record import Answer, Record
+from molspec.evaluation.record import Record
 from molspec.evaluation.report import report
 from molspec.evaluation.summary import Rank, Summary
 
 __all__ = [
-    "Answer",
     "Evaluation",
     "Pair",
     "PairTable",

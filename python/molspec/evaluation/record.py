@@ -8,18 +8,11 @@ from typing import Any
 
 from molspec.decoding import QueryStatistics
 from molspec.evaluation.pairs import Pair
-from molspec.results import Result
+from molspec.results import Prediction, Result
 from molspec.text import canonicalise
 
-
-@dataclass(frozen=True)
-class Answer:
-    """A prediction; `canonical` is None where it is unfinished or no molecule to RDKit."""
-
-    smiles: str
-    canonical: str | None
-    log_prob: float
-    finished: bool
+#: What is kept of a prediction.
+_KEPT = ("smiles", "canonical", "log_prob", "finished")
 
 
 @dataclass(frozen=True)
@@ -36,7 +29,7 @@ class Record:
     group: str
     #: None where the target is no molecule to RDKit.
     target_canonical: str | None
-    predictions: tuple[Answer, ...]
+    predictions: tuple[Prediction, ...]
     #: Why there are no predictions, where there are none.
     error: str | None
     statistics: QueryStatistics
@@ -51,10 +44,7 @@ class Record:
             pair.target,
             pair.group,
             canonicalise(pair.target),
-            tuple(
-                Answer(found.smiles, found.canonical, found.log_prob, found.finished)
-                for found in result.predictions
-            ),
+            result.predictions,
             result.error,
             result.statistics,
             seconds,
@@ -81,11 +71,12 @@ class Record:
         return cls(
             **{
                 **values,
-                "predictions": tuple(Answer(**answer) for answer in values["predictions"]),
+                "predictions": tuple(Prediction.known(**each) for each in values["predictions"]),
                 "statistics": QueryStatistics(**values["statistics"]),
             }
         )
 
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""
-        return asdict(self)
+        predictions = [{name: getattr(each, name) for name in _KEPT} for each in self.predictions]
+        return {**vars(self), "predictions": predictions, "statistics": asdict(self.statistics)}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from molspec.server.service import Service, Text, finished_answers, refusing
+from molspec.server.service import Service, Text, finished_answers, in_order, refusing
 
 
 class _Asked(BaseModel):
@@ -35,8 +35,7 @@ def make_router(service: Service) -> APIRouter:
         worker = service.worker(model_name)
         with refusing("query", "n_best"):
             options = service.options(worker, body.smiles, n_best=n_best)
-        pending = service.submit(worker, body.smiles, options)
-        results = await service.all_answers(request, worker, pending)
+        results = await in_order(service.submit(request, worker, body.smiles, options))
         return [finished_answers(result, "products", "scores") for result in results]
 
     return router

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 
 from molspec.results import Result
-from molspec.server.service import Service, Text, arrival, finished_answers, refusing
+from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
 from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings
 
@@ -45,8 +45,7 @@ def make_router(service: Service) -> APIRouter:
             options = service.options(
                 worker, smiles_list, n_best=_N_BEST if given is None else given
             )
-        pending = service.submit(worker, smiles_list, options)
-        results = await service.all_answers(request, worker, pending)
+        results = await in_order(service.submit(request, worker, smiles_list, options))
         return [
             {"input": text, **finished_answers(result, "output", "lhs")}
             for text, result in zip(smiles_list, results, strict=True)
@@ -123,14 +122,12 @@ async def _best(
             )
         options = service.options(worker, queries)
     owners = [index for index, texts in enumerate(spelt) for _ in texts]
-    pending = service.submit(
-        *(worker, [queries[index] for index in owners], options),
+    answers = service.submit(
+        *(request, worker, [queries[index] for index in owners], options),
         targets=[text for texts in spelt for text in texts],
     )
     results: list[list[Result]] = [[] for _ in spelt]
-    for owner, result in zip(
-        owners, await service.all_answers(request, worker, pending), strict=True
-    ):
+    for owner, result in zip(owners, await in_order(answers), strict=True):
         results[owner].append(result)
     return [
         {"product_smiles": product, "reactant_smiles": reactant, **_likelihood(found)}

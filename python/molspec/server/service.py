@@ -105,57 +105,49 @@ class Service:
 
     def submit(
         self,
+        request: Request,
         worker: Worker,
         queries: Sequence[str],
         options: PredictOptions,
         targets: Sequence[str] | None = None,
-    ) -> PendingRequest:
-        """Accept a request. Raises BusyError or StoppedError where it cannot be."""
-        pending = PendingRequest(queries, options, targets)
-        worker.submit(pending)
-        return pending
-
-    async def answers(
-        self,
-        request: Request,
-        worker: Worker,
-        pending: PendingRequest,
         seconds: float | None = None,
     ) -> AsyncIterator[Answered]:
-        """Results as they are done, until the client goes away or time is up.
+        """Accept a request. Its results come as they are done, until the client or time is gone.
 
         The time is that since the request came: what was done before counts.
 
-        Raises WithdrawnError where the client goes away.
+        Raises BusyError or StoppedError where it cannot be accepted; what is returned raises
+        WithdrawnError where the client goes away.
         """
-        gone = asyncio.create_task(_client_gone(request))
+        pending = PendingRequest(queries, options, targets)
+        worker.submit(pending)
+        limit = self.limits.seconds if seconds is None else min(seconds, self.limits.seconds)
+        return _answers(request, worker, pending, limit)
 
-        def let_go(task: asyncio.Task[None]) -> None:
-            if not task.cancelled():
-                worker.withdraw(pending)
 
-        gone.add_done_callback(let_go)
-        try:
-            limit = self.limits.seconds if seconds is None else min(seconds, self.limits.seconds)
-            async for answered in pending.answers(limit, perf_counter() - arrival(request)):
-                yield answered
-        finally:
-            gone.cancel()
-            if len(pending.answered) < pending.count:
-                worker.withdraw(pending)
+async def _answers(
+    request: Request, worker: Worker, pending: PendingRequest, seconds: float
+) -> AsyncIterator[Answered]:
+    gone = asyncio.create_task(_client_gone(request))
 
-    async def all_answers(
-        self,
-        request: Request,
-        worker: Worker,
-        pending: PendingRequest,
-        seconds: float | None = None,
-    ) -> list[Result]:
-        """The same in the order of the queries. Raises WithdrawnError as `answers` does."""
-        results: dict[int, Result] = {}
-        async for index, result in self.answers(request, worker, pending, seconds):
-            results[index] = result
-        return [results[index] for index in range(pending.count)]
+    def let_go(task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            worker.withdraw(pending)
+
+    gone.add_done_callback(let_go)
+    try:
+        async for answered in pending.answers(seconds, perf_counter() - arrival(request)):
+            yield answered
+    finally:
+        gone.cancel()
+        if len(pending.answered) < pending.count:
+            worker.withdraw(pending)
+
+
+async def in_order(answers: AsyncIterator[Answered]) -> list[Result]:
+    """All results, in the order of the queries. Raises what `answers` raises."""
+    results = {index: result async for index, result in answers}
+    return [results[index] for index in sorted(results)]
 
 
 def finished_answers(result: Result, answers: str, scores: str) -> dict[str, Any]:

@@ -10,17 +10,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from molspec.files import (
-    FORMATS,
-    OutputContext,
-    PreparedQuery,
-    Query,
-    answer_to,
-    prepare_query,
-)
-from molspec.server.pending import Answered, PendingRequest, WithdrawnError
+from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, answer_to, prepare_query
+from molspec.server.pending import Answered, WithdrawnError
 from molspec.server.schemas import ModelItem, Models, PredictBody, Results, ScoreBody
-from molspec.server.service import Service, arrival, refusing
+from molspec.server.service import Service, arrival, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 
 #: Of a body: what is no option of decoding.
@@ -60,8 +53,9 @@ def make_router(service: Service) -> APIRouter:
             prepared_queries = await service.in_pieces(prepared, body.queries)
         else:
             prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
-        pending = service.submit(worker, [each.smiles for each in prepared_queries], options)
-        return await _answer(service, request, worker, pending, prepared_queries, body)
+        decoded = [each.smiles for each in prepared_queries]
+        answers = service.submit(request, worker, decoded, options, seconds=body.seconds)
+        return await _answer(service, worker, answers, prepared_queries, body.stream)
 
     @router.post("/score", responses=_ANSWERS, response_model=Results)
     async def score(body: ScoreBody, request: Request) -> Response:
@@ -77,8 +71,8 @@ def make_router(service: Service) -> APIRouter:
                 worker, body.queries, canonical_queries=body.canonical_queries
             )
         prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
-        pending = service.submit(worker, body.queries, options, body.targets)
-        return await _answer(service, request, worker, pending, prepared_queries, body)
+        answers = service.submit(request, worker, body.queries, options, body.targets, body.seconds)
+        return await _answer(service, worker, answers, prepared_queries, body.stream)
 
     @router.get("/models")
     def models() -> Models:
@@ -113,11 +107,10 @@ def _described(worker: Worker) -> ModelItem:
 
 async def _answer(
     service: Service,
-    request: Request,
     worker: Worker,
-    pending: PendingRequest,
+    answers: AsyncIterator[Answered],
     prepared_queries: Sequence[PreparedQuery],
-    body: PredictBody | ScoreBody,
+    stream: bool,
 ) -> Response:
     """All results, or a line each as it is done, as in the command line's jsonl."""
     context = OutputContext(worker.name, worker.model.task)
@@ -129,15 +122,15 @@ async def _answer(
 
     async def lines() -> AsyncIterator[str]:
         try:
-            async for answered in service.answers(request, worker, pending, body.seconds):
+            async for answered in answers:
                 (text,) = await service.in_pieces(line, [answered])
                 yield text
         except (WithdrawnError, EngineError, ValueError):
             return  # the client is gone, or sees that lines are missing
 
-    if body.stream:
+    if stream:
         return StreamingResponse(lines(), media_type=_LINES)
-    found = await service.all_answers(request, worker, pending, body.seconds)
-    rendered = await service.in_pieces(line, [*enumerate(found)], _PIECE)
+    found = enumerate(await in_order(answers))
+    rendered = await service.in_pieces(line, [*found], _PIECE)
     results = ", ".join(text.rstrip() for text in rendered)
     return Response(f'{{"results": [{results}]}}', media_type="application/json")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from molspec import checkpoints
-from molspec.training.beginning import Beginning
 from molspec.training.config import TrainConfig
 from molspec.training.folder import has_state, read_state
-from molspec.training.loop import Outcome, run_training
+from molspec.training.loop import Beginning, Outcome, run_training
 from molspec.training.trainer import learning_rate_factor
 from molspec.training.validation import Decode
 

@@ -9,6 +9,7 @@ model/          a checkpoint: the averaged weights of the best validation
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import os
@@ -28,7 +29,6 @@ from molspec.drafting import build_ngram
 from molspec.model.transformer import Transformer
 from molspec.training.card import write_card
 from molspec.training.config import TrainConfig
-from molspec.training.log import CsvLog
 from molspec.training.prepared import Prepared
 from molspec.training.validation import Validation
 
@@ -159,3 +159,41 @@ class Folder:
         """What the model's drafter knows of targets; a part of a large table tells it enough."""
         pairs = self._data.train.spread(_NGRAM_PAIRS).pairs()
         return build_ngram(self._data.vocabulary, pairs)
+
+
+class CsvLog:
+    """A CSV file with a column `step`, to which rows are added as they come.
+
+    A training that goes on at `step_count` has not made the rows after it: they are dropped. The
+    others are never away: a file with them takes the place of the old one.
+    """
+
+    def __init__(self, path: Path, columns: tuple[str, ...], step_count: int) -> None:
+        self._path = path
+        self._columns = columns
+        rows = []
+        if path.exists():
+            with path.open(encoding="utf-8", newline="") as stream:
+                rows = [row for row in csv.DictReader(stream) if _step(row) <= step_count]
+        unfinished = _unfinished(path)
+        with unfinished.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+        unfinished.rename(path)
+
+    def add(self, row: Mapping[str, float | None]) -> None:
+        """Write a row; None is an empty cell."""
+        cells = {name: _cell(row[name]) for name in self._columns}
+        with self._path.open("a", encoding="utf-8", newline="") as stream:
+            csv.DictWriter(stream, self._columns).writerow(cells)
+
+
+def _step(row: Mapping[str, str | None]) -> float:
+    """Give the step of a row; a row that a kill cut short has none to trust."""
+    complete = None not in row.values()
+    return int(row["step"] or 0) if complete else float("inf")
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

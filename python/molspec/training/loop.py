@@ -16,8 +16,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from molspec.checkpoints import Checkpoint
+from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
-from molspec.training.beginning import Beginning
 from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder
 from molspec.training.prepared import Prepared, read_together
@@ -39,6 +39,48 @@ _MORE_STEPS = "take more minutes or steps, smaller batch_tokens or a smaller mod
 
 class TrainingError(RuntimeError):
     """A training that cannot go on; the message says why."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """How a training begins: of a cooldown with the `state` of another training.
+
+    fingerprint: of the weights that the model began with, where they were not drawn.
+    """
+
+    config: TrainConfig
+    start: Checkpoint | None
+    fingerprint: str | None
+    state: dict[str, Any] | None = None
+
+    def model(self, data: Prepared) -> Transformer:
+        """The model to train: its weights, if they are new, and its dropout depend on the seed.
+
+        Raises ValueError where it does not go with the data.
+        """
+        config, start, vocabulary = self.config, self.start, data.vocabulary
+        if start is not None:
+            self._check(start, data)
+        torch.manual_seed(config.seed)
+        spec = config.spec(vocabulary.size) if start is None else start.spec
+        model = Transformer(spec, config.dropout, vocabulary.pad_id)
+        if start is not None:
+            weights = {name: weight.float() for name, weight in start.weights.items()}
+            model.load_state_dict(weights)
+        return model
+
+    def _check(self, start: Checkpoint, data: Prepared) -> None:
+        if self.config.model and self.state is None:
+            raise ValueError("config.model is given with start: its sizes are kept, leave them out")
+        task = data.description["task"]
+        if start.task not in (None, task):
+            raise ValueError(
+                f"start is a model of the task {start.task!r}: the data are of {task!r}"
+            )
+        if start.vocabulary != data.vocabulary:
+            raise ValueError(
+                "start has another vocabulary: prepare the data with start's vocabulary"
+            )
 
 
 @dataclass(frozen=True)

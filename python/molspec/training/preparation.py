@@ -6,19 +6,17 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any, get_args
 
 from rdkit import rdBase
 
 import molspec
 from molspec.console.usage import naming
+from molspec.processes import DIED, in_processes
 from molspec.tables import inert_cell
 from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
@@ -31,8 +29,8 @@ from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Sieve
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
-#: Rows that a process takes at a time.
-_CHUNK = 256
+#: Rows that a process takes at a time, and rows that may be under way.
+_PIECE, _AHEAD = 64, 4096
 
 
 def prepare(
@@ -147,24 +145,13 @@ def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]
 
 
 def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float) -> Iterator[Made]:
-    make = partial(make_pairs, options=options, validation_share=validation_share)
+    def make(rows: Iterator[Row]) -> Iterator[Made]:
+        return (make_pairs(row, options=options, validation_share=validation_share) for row in rows)
+
     if options.workers == 1:
-        yield from map(make, rows)
-        return
-    with ProcessPoolExecutor(options.workers, get_context("spawn"), _end_with_parent) as pool:
-        yield from pool.map(make, rows, chunksize=_CHUNK)
-
-
-def _end_with_parent() -> None:
-    """Let a worker end when its parent is killed: a pool alone waits forever."""
-
-    def watch() -> None:
-        parent = parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
+        return make(iter(rows))
+    failed = lambda row: Made(row, "train", reason=DIED)  # noqa: E731
+    return in_processes(make, rows, options.workers, failed, piece=_PIECE, ahead=_AHEAD)
 
 
 def _vocabulary(rows: Iterable[Made], min_count: int) -> Vocabulary:

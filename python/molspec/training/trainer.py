@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import ScheduleName, StepConfig, TrainConfig
@@ -245,9 +244,3 @@ class ModelTrainer(Trainer):
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
     """Matrix products in bfloat16 where `precision` says so."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
-
-
-def new_model(spec: ModelSpec, config: TrainConfig, pad_id: int) -> Transformer:
-    """Draw a model's weights, and dropout's random numbers, both from the seed."""
-    torch.manual_seed(config.seed)
-    return Transformer(spec, config.dropout, pad_id)
