@@ -103,14 +103,14 @@ class PredictOptions:
         group=DRAFTS,
     )
     draft_length: int | None = setting(
-        None, "Tokens of each draft of the drafter windows.", group=DRAFTS, most=1000
+        None, "For the drafter windows: tokens of each draft.", group=DRAFTS, most=1000
     )
     draft_count: int | None = setting(
-        None, "Drafts for each query of the drafter windows.", group=DRAFTS, most=1000
+        None, "For the drafter windows: drafts for each query.", group=DRAFTS, most=1000
     )
     node_budget: int | None = setting(
         None,
-        "Draft tokens in each decoder pass of a query, of drafters that draft trees.",
+        "For drafters of trees: draft tokens of a query in each decoder pass.",
         more="By default the drafter tree weighs what each token costs.",
         group=DRAFTS,
         most=10_000,
@@ -123,7 +123,7 @@ class PredictOptions:
     )
     finished: FinishedPlace = setting(
         "beam",
-        "Whether finished hypotheses stay in the beam or are kept separate.",
+        "Whether finished hypotheses stay in the beam (beam) or leave it (separate).",
         more='"separate" is what `generate` of Hugging Face does: likelier answers at the lower '
         "ranks for more nodes; the search ends when no better answer can come.",
         group=BEAMS,
@@ -171,7 +171,7 @@ class PredictOptions:
         most=1,
     )
     drop_invalid: bool = setting(
-        False, "Drop answers that are not a molecule or are unfinished.", group=ANSWERS
+        False, "Drop answers that are unfinished or not a molecule.", group=ANSWERS
     )
     drop_unchanged: bool = setting(
         False,

@@ -51,9 +51,7 @@ class ModelFlags:
     ] = "cpu"
     dtype: Annotated[
         str,
-        typer.Option(
-            help="float32; bfloat16: faster; int8: faster still, rougher; float16 on cuda."
-        ),
+        typer.Option(help="float32; faster but rougher: bfloat16, int8 (CPU), float16 (cuda)."),
     ] = "float32"
     threads: Annotated[
         int, typer.Option(min=1, help="Threads on the CPU; answers do not change.")
@@ -66,7 +64,7 @@ OutputForm = Literal["text", "jsonl", "csv", "tsv", "smi", "rsmi", "sdf", "html"
 RawCells = Annotated[
     bool,
     typer.Option(
-        "--raw-cells", help="Write cells unchanged, also those that a spreadsheet would run."
+        "--raw-cells", help="Write cells unchanged, also if a spreadsheet would run them."
     ),
 ]
 CopyColumn = Annotated[
@@ -100,7 +98,7 @@ class InputFlags:
     keep_salts: Annotated[
         bool,
         typer.Option(
-            "--keep-salts", help="Decode salts as they stand; retro takes their main component."
+            "--keep-salts", help="Decode salts whole; retro decodes only their main component."
         ),
     ] = False
 
