@@ -49,7 +49,7 @@ class PrepareOptions:
     min_token_count: int = setting(
         1,
         "Drop pairs with rarer tokens.",
-        more="Only where the vocabulary is made of the pairs.",
+        more="Only if the vocabulary is made from the pairs.",
     )
     seed: int = setting(0, "Seed of the random variants.", least=0)
     workers: int = setting(
@@ -126,7 +126,7 @@ class TrainConfig(StepConfig):
     minutes: float | None = setting(
         None,
         "Budget: minutes.",
-        more="Wall-clock time, that of interrupted parts counted, pauses between them not.",
+        more="Wall-clock time of all parts of an interrupted training, without the pauses.",
         group=_BUDGET,
         above=0,
     )
@@ -138,14 +138,14 @@ class TrainConfig(StepConfig):
     )
     patience: int | None = setting(
         None,
-        "Stop after so many validations without improvement.",
-        more="Of the token accuracy; None: never.",
+        "Stop after so many validations without better token accuracy.",
+        more="None: never.",
         group=_BUDGET,
     )
     save_minutes: float = setting(
         5.0,
         "Minutes between saved states.",
-        more="A state is also saved at each validation and before SIGTERM or Ctrl-C end it.",
+        more="A state is also saved at each validation, and at SIGTERM or Ctrl-C.",
         group=_BUDGET,
     )
     model: Mapping[str, Any] = field(
@@ -160,7 +160,7 @@ class TrainConfig(StepConfig):
     averaging: float = setting(
         0.998,
         "Weights are averaged over about the last 1 / (1 - averaging) steps.",
-        more="An exponential average; 0: the last weights.",
+        more="An exponential average; 0 takes the last weights.",
         group=_MODEL,
     )
     label_smoothing: float = setting(0.0, "Label smoothing of the loss.", group=_STEPS)
