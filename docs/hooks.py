@@ -115,7 +115,7 @@ def options(kind: type[Any] | None = None) -> str:
     """The page of options: every field of `PredictOptions`, by heading."""
     from molspec.options import PredictOptions
 
-    head = "# Options\n\nOf `predict`, the command line (`--n-best`) and `/v1/predict`.\n\n"
+    head = "# Options\n\nFor `predict`, the command line (`--n-best`) and `/v1/predict`.\n\n"
     return head + _tables(kind or PredictOptions, "##")
 
 
@@ -125,8 +125,8 @@ def training_options() -> str:
     from molspec.training import config
 
     parts = [
-        "# Settings of training\n\nFlags are named as the settings: `--learning-rate`. "
-        "`molspec train --config FILE` reads them from a JSON object too.\n"
+        "# Settings of training\n\nThe flag of `learning_rate` is `--learning-rate`. "
+        "`molspec train --config FILE` also reads settings from a JSON object.\n"
     ]
     for heading, kinds in {
         "molspec prepare": (config.PrepareOptions,),

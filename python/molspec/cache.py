@@ -37,19 +37,19 @@ _LAST_USE = 1 << 53
 
 
 class AnswerCache:
-    """At most `capacity` answers; those that were used longest ago go first.
+    """Stores at most `capacity` answers; the least recently used one is dropped first.
 
-    A planner asks for the same molecules in search after search. An answer is known by the
-    canonical SMILES of its query, where the model decodes that, and by all that decides it:
-    weights, dtype, device, options, the version of molspec. So one cache serves several models, and
-    what it gives is what the model would give, to the bit.
+    Planners request the same molecules in search after search. The key of an answer is its query,
+    as canonical SMILES if the model decodes that, and everything that decides the answer: weights,
+    dtype, device, options and the version of molspec. So one cache serves several models, and its
+    answers are the model's own, to the bit.
 
-    path: a file that keeps the answers (SQLite); processes may share it. In memory where not given.
+    path: an SQLite file of answers, which processes may share; by default answers are in memory.
 
-    A damaged row is computed again; `damaged` counts them, and a warning reports the first.
+    A damaged row is computed again. `damaged` counts such rows, and a warning reports the first.
 
-    Threads may share a cache; processes open one each, after they were forked. Raises ValueError
-    where `path` is something else; OSError, then and later, where it is damaged or cannot be used.
+    Threads may share a cache. Each process opens its own, after the fork. Raises ValueError if
+    `path` is another file. Raises OSError, then or later, if it is damaged or cannot be used.
     """
 
     def __init__(self, capacity: int = 100_000, path: str | Path | None = None) -> None:

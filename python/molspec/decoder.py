@@ -59,18 +59,18 @@ class DecodableModel(Protocol):
 
 
 class Decoder(Scheduler[Result]):
-    """Answers queries that come at any moment, each with options of its own, in one running batch.
+    """Answers queries that come at any moment, each with its own options, in one running batch.
 
-    A query takes free rows of the batch at the next `step` and leaves as soon as it is answered,
-    whatever came before it. An answer does not depend on what else is under way: it is that of
-    `Model.predict` alone, to the bit. A query that cannot be read, or whose drafter fails, is
-    answered with its error.
+    A query takes free rows of the batch at the next `step`. It leaves as soon as it is answered,
+    whatever came before it. An answer does not depend on the other queries: it has the bits that
+    `Model.predict` gives the query alone. A query that cannot be read, or whose drafter fails, gets
+    a Result with `error`.
 
-    Threads may share a decoder: `submit` never waits for a step, the other methods wait for the one
-    that is being done, and steps are done one after the other.
+    Threads may share a decoder. `submit` never waits for a step; the other methods wait for the
+    step that runs. One step runs at a time.
 
     batch_size: spellings of queries that are decoded together.
-    statistics: kept up to date, where given.
+    statistics: counts what each query took, as soon as it is answered.
 
     Raises ValueError, naming the argument.
     """
@@ -103,13 +103,12 @@ class Decoder(Scheduler[Result]):
     ) -> int:
         """Add a query; return the ticket that its answer will have.
 
-        options: as for `Model.predict_stream`; their batch_size is the decoder's.
-        target: where given, the answer is how probable the model finds this target, as
-            `Model.log_probs` gives it.
-        aligned: of the target's spellings the likeliest one, see there.
+        options: as for `Model.predict_stream`; the decoder's batch_size replaces theirs.
+        target: compute the log-probability of this target, as `Model.log_probs` does.
+        aligned: take the target's likeliest spelling, as `Model.log_probs` does.
 
-        Raises ValueError where the options make no sense for the model. A query that cannot be read
-        is answered with its error by the next step.
+        Raises ValueError if the model cannot decode with these options. A query that cannot be read
+        gets a Result with `error` at the next step.
         """
         plan = self._planned(options)
         if target is None:

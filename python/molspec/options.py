@@ -80,15 +80,15 @@ class PredictOptions:
     beam_size: int | None = setting(
         None,
         "Number of hypotheses in the beam; n_best by default.",
-        more="Greedy decoding where both are 1.",
+        more="Greedy decoding if both are 1.",
         group=BEAMS,
         most=WIDEST_BEAM,
     )
     beam: BeamKind | None = setting(
         None,
         "Beam search: exact, standard or sbs; by default greedy for one answer, else exact.",
-        more='"exact" gives standard beam search\'s own list in fewer passes, "standard" takes one '
-        'pass for each token, "sbs" is the speculative beam search of Andronov et al., which is '
+        more='"exact" gives standard beam search\'s own list in fewer passes. "standard" takes one '
+        'pass for each token. "sbs" is the speculative beam search of Andronov et al., which is '
         "approximate.",
         group=BEAMS,
     )
@@ -96,36 +96,36 @@ class PredictOptions:
         None,
         f"Drafter: {', '.join(DRAFTERS)}; by default the one that is fastest for the search.",
         more="Also a configuration of `molspec.drafting`, or an object with the methods of "
-        '`molspec.drafting.Drafter`. The default is "tree", for sbs "windows", and "none" for '
-        "exact beams where drafting is expected to cost more than it saves: on the CPU for beams "
-        "wider than 5 (10 where Intel's AVX-512 kernels run), on a device for those wider than 7 "
-        "and for more than 1,024 hypotheses in a batch.",
+        '`molspec.drafting.Drafter`. The default is "tree"; for sbs "windows"; and "none" for '
+        "exact beams if drafting costs more than it saves. On the CPU those are beams wider than "
+        "3, or wider than 10 with Intel's AVX-512 kernels or decoder weights of 16 MiB or more. On "
+        "a device those are beams wider than 7, and batches of more than 1,024 hypotheses.",
         group=DRAFTS,
     )
     draft_length: int | None = setting(
-        None, "Tokens of each draft of the drafter windows.", group=DRAFTS, most=1000
+        None, "For the drafter windows: tokens of each draft.", group=DRAFTS, most=1000
     )
     draft_count: int | None = setting(
-        None, "Drafts for each query of the drafter windows.", group=DRAFTS, most=1000
+        None, "For the drafter windows: drafts for each query.", group=DRAFTS, most=1000
     )
     node_budget: int | None = setting(
         None,
-        "Draft tokens in each decoder pass of a query, of drafters that draft trees.",
-        more="By default the drafter tree weighs what each token costs.",
+        "For drafters of trees: draft tokens of a query in each decoder pass.",
+        more="By default the drafter tree weighs the cost of each token.",
         group=DRAFTS,
         most=10_000,
     )
     length_penalty: float = setting(
         0.0,
         "Rank hypotheses by log_prob / length ** length_penalty.",
-        more="0 where answers are merged: those rank by their probability.",
+        more="Merged answers need 0: they rank by their probability.",
         group=BEAMS,
     )
     finished: FinishedPlace = setting(
         "beam",
-        "Whether finished hypotheses stay in the beam or are kept separate.",
-        more='"separate" is what `generate` of Hugging Face does: likelier answers at the lower '
-        "ranks for more nodes; the search ends when no better answer can come.",
+        "Whether finished hypotheses stay in the beam (beam) or leave it (separate).",
+        more='"separate" is the search of Hugging Face\'s `generate`. It costs more nodes and '
+        "gives likelier answers at the lower ranks. It ends when no better answer can come.",
         group=BEAMS,
     )
     batch_size: int = setting(
@@ -144,7 +144,7 @@ class PredictOptions:
     )
     canonical_queries: bool | None = setting(
         None,
-        "Whether queries are made canonical first; by default as the model was trained.",
+        "Whether to make queries canonical first; by default as the model was trained.",
         more="Canonical queries are RDKit's canonical SMILES without atom maps. The bundled models "
         "and those of `molspec train` were trained on them.",
         group=ANSWERS,
@@ -153,10 +153,10 @@ class PredictOptions:
     augmentations: int = setting(
         1,
         "Number of spellings of each query; their answers are merged.",
-        more="The canonical spelling and others that begin at other atoms, for models that were "
-        "trained on such (root-aligned SMILES, as the bundled ones were). Answers that are one "
-        "molecule are merged, with the mean of their probabilities (Zhong et al. 2022, test-time "
-        "augmentation).",
+        more="The spellings are the canonical one and others that begin at other atoms. Use them "
+        "with models that were trained on such (root-aligned SMILES, as the bundled ones were). "
+        "Answers that are one molecule are merged, with the mean of their probabilities (Zhong et "
+        "al. 2022, test-time augmentation).",
         group=ANSWERS,
         most=1000,
     )
@@ -171,13 +171,13 @@ class PredictOptions:
         most=1,
     )
     drop_invalid: bool = setting(
-        False, "Drop answers that are not a molecule or are unfinished.", group=ANSWERS
+        False, "Drop answers that are unfinished or not a molecule.", group=ANSWERS
     )
     drop_unchanged: bool = setting(
         False,
         "Drop predictions that leave the molecules unchanged.",
-        more="For `retro` those that have the query among their molecules, for `product` those "
-        "that are among the query's molecules.",
+        more="For `retro`, an answer is unchanged if the query is among its molecules; for "
+        "`product`, if it is among the query's molecules.",
         group=ANSWERS,
     )
     max_beam_factor: int = setting(
@@ -190,8 +190,8 @@ class PredictOptions:
     samples: int | None = setting(
         None,
         "Draw this many random answers instead of the best ones.",
-        more="In the order drawn. Given the seed, the samples of a query are one list, whatever "
-        "the drafts, batch, order or threads. With merge_duplicates equal ones become one with "
+        more="They come in the order drawn. The seed fixes the samples of a query, whatever the "
+        "drafts, batch, order or threads. With merge_duplicates, equal samples become one with "
         "their `count`, the most frequent first.",
         group=SAMPLES,
         most=1000,
@@ -210,7 +210,7 @@ class PredictOptions:
     top_p: float | None = setting(
         None,
         "Draw among the fewest tokens whose probabilities reach this sum.",
-        more="After top_k where both are given.",
+        more="After top_k if both are given.",
         group=SAMPLES,
         above=0,
         most=1,
@@ -225,19 +225,19 @@ class PredictOptions:
     replacement: bool = setting(
         True,
         "Whether one answer may be drawn twice.",
-        more="False draws samples that all differ (stochastic beam search, Kool et al. 2019), the "
-        "first as if it were alone, each with its `inclusion`, the probability that it is among "
-        "them.",
+        more="False draws samples that all differ (stochastic beam search, Kool et al. 2019). The "
+        "first is distributed as a single sample. Each has its `inclusion`, the probability that "
+        "it is among them.",
         group=SAMPLES,
     )
     verification: Verification = setting(
         "strict",
         "Which draft tokens are accepted: strict, relaxed (greedy) or rejection (samples).",
-        more='"strict" accepts the model\'s own tokens, so that drafts change no answer. "relaxed" '
-        "also accepts nearly as probable ones in greedy decoding (Xia et al. 2023): answers then "
-        "depend on the drafter, and predictions say how many of their tokens were `tolerated`. "
-        '"rejection" draws samples as Leviathan et al. (2023) do: of the same distribution, but '
-        "dependent on the drafter.",
+        more='"strict" accepts the model\'s own tokens, so drafts change no answer. "relaxed" also '
+        "accepts nearly as probable ones in greedy decoding (Xia et al. 2023). Answers then depend "
+        "on the drafter, and `tolerated` counts such tokens of an answer. "
+        '"rejection" draws samples as Leviathan et al. (2023) do. They have the same distribution, '
+        "but depend on the drafter.",
         group=DRAFTS,
     )
     beta: int = setting(
@@ -249,7 +249,7 @@ class PredictOptions:
     judge: Judge = setting(
         "model",
         "Whose probability decides about a relaxed draft token: model or drafter.",
-        more='"drafter" is the rule of the earlier paper.',
+        more='"drafter" is for comparison: nearly all answers are then wrong.',
         group=RELAXED,
     )
 
@@ -291,11 +291,11 @@ class PredictOptions:
         return replace(self, n_best=width, beam_size=None, max_beam_factor=1)
 
     def distinct(self, widest: int = WIDEST_BEAM) -> PredictOptions:
-        """These options for a list of different molecules, n_best of them where there are as many.
+        """These options, for a list of n_best different molecules if the beam finds so many.
 
-        Beams alone: one greedy answer, samples, and beams with a length penalty stay as they are.
+        They do not change for one greedy answer, for samples, and for beams with a length penalty.
 
-        widest: hypotheses of a beam at most.
+        widest: maximum hypotheses of a beam.
         """
         if self.is_greedy or self.samples is not None or self.length_penalty:
             return self

@@ -68,13 +68,14 @@ class Model:
         return {name: value for name, value in vars(self).items() if name != "context"}  # native
 
     def free_caches(self) -> None:
-        """Free the caches that calls keep for the next call: on the CPU at most 256 MiB."""
+        """Free the caches that are stored for the next call, on the CPU at most 256 MiB."""
         self.engine.free_caches()
 
     def predict(self, queries: Iterable[str], n_best: int = 1, **options: Any) -> Results:
         """Answer every query. A bad query gets a Result with `error`; the others are answered.
 
-        queries are SMILES. The options, all by name, are the fields of `PredictOptions`.
+        queries: SMILES.
+        options: fields of `PredictOptions`, by name.
 
         Raises ValueError, naming the option, for a bad value or combination.
         """
@@ -93,12 +94,12 @@ class Model:
     ) -> Iterator[Result]:
         """Yield the answers in the order of the queries, which are read as needed.
 
-        As many as `options.batch_size` are read ahead. `statistics`, where given, is kept up to
-        date.
+        At most `options.batch_size` queries are read ahead.
 
-        processes: workers on the CPU, or "all": one for each core that may be used. They share the
-            weights and give the answers of one process. A worker that dies is replaced; a query
-            whose workers died three times gets a Result with `error`.
+        statistics: counts what each query took, as soon as it is answered.
+        processes: workers on the CPU, or "all": one for each usable core. They share the weights
+            and give the answers of one process. A worker that dies is replaced. A query whose
+            workers died three times gets a Result with `error`.
 
         Raises ValueError as `predict` does.
         """
@@ -115,20 +116,18 @@ class Model:
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
         """Compute the log-probability of each query's target, as it is spelt.
 
-        The result's only prediction is the target; its log_prob is, to the bit, the one that
-        `predict` gives the target where it finds it, and comes of one decoder pass. A target of
-        learned pieces is split as the tokenizer splits it: the model may write it in others. A
-        query or a target that the model cannot read gets a Result with `error`, the others are
-        answered.
+        The result's only prediction is the target. Its log_prob takes one decoder pass, and has
+        the bits that `predict` gives an answer with the same tokens. The tokenizer splits a target
+        of learned pieces; the model may split it otherwise. A query or target that the model
+        cannot read gets a Result with `error`; the others are answered.
 
-        The options, all by name, are batch_size and canonical_queries of `PredictOptions`, and
-        `aligned`. With `aligned` the result has the target in its likeliest spelling: of the
-        spellings that begin at any atom of each of its molecules, read along with the query.
-        Models that were trained on root-aligned SMILES, as the bundled ones were, find the
-        canonical spelling improbable.
+        options: batch_size and canonical_queries of `PredictOptions`, and `aligned`, by name. With
+            `aligned`, the prediction is the target in its likeliest spelling. The spellings begin
+            at each atom of a molecule, and follow the order of the atoms in the query. Use it for
+            models that were trained on root-aligned SMILES, as the bundled ones were: they find
+            the canonical spelling improbable.
 
-        Raises ValueError where queries and targets are not equally many or an option makes no
-        sense.
+        Raises ValueError if queries and targets differ in number, or for a bad option.
         """
         _check_several("queries", queries)
         _check_several("targets", targets)
@@ -151,9 +150,9 @@ class Model:
         statistics: Statistics | None = None,
         processes: Processes = 1,
     ) -> Iterator[Result]:
-        """Answer (query, target) pairs read as they are needed, in their order; see `log_probs`.
+        """Answer (query, target) pairs as `log_probs` does, in their order; read as needed.
 
-        processes: as of `predict_stream`.
+        statistics and processes: as for `predict_stream`.
         """
         _check_several("pairs", pairs, "pairs of SMILES")
         if aligned and not self.vocabulary.atomwise:
@@ -192,7 +191,7 @@ class Model:
         return answers_of_processes(work, items, query_of, count, statistics or Statistics())
 
     def check_processes(self, processes: Processes) -> int:
-        """The number of processes. Raises ValueError where the model cannot be shared by them."""
+        """The number of processes. Raises ValueError if they cannot share the model."""
         count = process_count(processes)
         if count > 1 and self.device != "cpu":
             raise ValueError(
@@ -243,15 +242,16 @@ def load(
     device: str | torch.device = "cpu",
     dtype: str | torch.dtype = "float32",
 ) -> Model:
-    """Load a bundled model ("product", "retro") or a checkpoint of any format that can be read.
+    """Load a bundled model ("product", "retro") or a checkpoint of any known format.
 
-    device: "cpu", "cuda" or "cuda:1", or torch's own object, as for dtype; "auto" for the first
-        CUDA device where it works with this dtype, and the CPU elsewhere.
-    dtype: "float32" gives PyTorch's own answers; "bfloat16" (on CUDA "float16" too) is faster and
-        rounds its matrices; "int8", on the CPU, is faster still and rounds them to 255 steps.
+    device: "cpu", "cuda", "cuda:1" or a torch.device. "auto" takes the first CUDA device if it
+        works with this dtype, and otherwise the CPU.
+    dtype: a name or a torch.dtype. "float32" gives PyTorch's own answers. "bfloat16" (on CUDA also
+        "float16") is faster and rounds the matrices. "int8", on the CPU, is faster still and
+        rounds them to 255 steps.
 
-    Raises ValueError for an unknown device or dtype, CheckpointError (a ValueError) where there is
-    no such model or it is broken.
+    Raises ValueError for an unknown device or dtype. Raises CheckpointError, a ValueError, if there
+    is no such model or it is broken.
     """
     dtype = by_name(dtype)
     device = choose_device(device, dtype)

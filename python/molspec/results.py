@@ -20,26 +20,26 @@ class Prediction:
 
     #: As the model wrote it.
     smiles: str
-    #: Natural log of its probability: the sum over its tokens and EOS; of merged answers that of
-    #: the sum of their probabilities, of several views of the mean over the views.
+    #: Natural log of its probability: the sum over its tokens and EOS. Merged answers have the log
+    #: of the sum of their probabilities; those of several views, the log of the mean over views.
     log_prob: float
-    #: False where max_length came before EOS.
+    #: False if it reached max_length before EOS.
     finished: bool = True
-    #: Samples that it stands for, where equal ones are one.
+    #: Number of equal samples, if merge_duplicates made them one.
     count: int = 1
-    #: Of a sample without replacement, the probability of its being among the samples.
+    #: For samples without replacement: the probability that it is among the samples.
     inclusion: float | None = None
-    #: Of relaxed verification, how many of its tokens the model itself would not have written.
+    #: For relaxed verification: how many of its tokens the model would not have written.
     tolerated: int | None = None
 
     @cached_property
     def canonical(self) -> str | None:
-        """RDKit's canonical SMILES; None where the answer is unfinished or no molecule."""
+        """RDKit's canonical SMILES; None if the answer is unfinished or not a molecule."""
         return canonicalise(self.smiles) if self.finished else None
 
     @property
     def is_valid(self) -> bool:
-        """Whether the answer is a molecule to RDKit."""
+        """Whether RDKit can read the answer as a molecule."""
         return self.canonical is not None
 
     @classmethod
@@ -54,7 +54,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Result:
-    """The answers to one query, best first, or why there are none."""
+    """The answers to one query, best first, or the `error` if there are none."""
 
     query: str
     predictions: tuple[Prediction, ...] = ()
@@ -66,7 +66,7 @@ class Result:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """Probabilities of the answers beside each other: their sum is 1, unlike the model's."""
+        """Probabilities of the answers, normalised over the list: their sum is 1."""
         if not self.predictions:
             return ()
         every = _log_sum(prediction.log_prob for prediction in self.predictions)
@@ -74,9 +74,9 @@ class Result:
 
     @property
     def reactions(self) -> tuple[str | None, ...]:
-        """Reaction SMILES of the query and each answer's canonical SMILES; None where it has none.
+        """Reaction SMILES of the query and each answer; None for an answer that is no molecule.
 
-        Raises ValueError where the model does not say which side it answers.
+        Raises ValueError if the model has no task: it does not say which side it answers.
         """
         if self.task is None:
             raise ValueError("task is None: expected 'retro' or 'product', of the model")
@@ -88,7 +88,7 @@ class Result:
 
 
 class Results(list[Result]):
-    """Results in the order of the queries, with what they took."""
+    """Results in the order of the queries, with the `statistics` of decoding them."""
 
     def __init__(self, results: Iterable[Result], statistics: Statistics) -> None:
         super().__init__(results)

@@ -16,10 +16,10 @@ from molspec.console.usage import print_out, value_errors_are_usage_errors
 @with_flags
 def info_command(
     model_name: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="A model; all bundled ones if not given.")
+        str | None, typer.Argument(metavar="MODEL", help="A model; by default all bundled ones.")
     ] = None,
 ) -> None:
-    """Show what is installed, what the processor can do, and what a model is."""
+    """Show versions, the processor's kernels and models."""
     with value_errors_are_usage_errors():
         from molspec import models
         from molspec.commands import description
@@ -34,10 +34,11 @@ def convert_command(
     source: Annotated[str, typer.Argument(help="A bundled model, or a checkpoint of any format.")],
     destination: Annotated[str, typer.Argument(help="The folder to write; it must not exist.")],
     dtype: Annotated[
-        str | None, typer.Option(help="float32, float16 or bfloat16; as it is if not given.")
+        str | None,
+        typer.Option(help="float32, float16 or bfloat16; by default the checkpoint's own."),
     ] = None,
 ) -> None:
-    """Write a checkpoint of any format that can be read in molspec's own."""
+    """Convert a checkpoint to molspec's own format."""
     with value_errors_are_usage_errors():
         from molspec import checkpoints, models
 
@@ -46,9 +47,11 @@ def convert_command(
 
 @with_flags
 def seal_command(
-    model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of molspec's own.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A checkpoint folder in molspec's format.")
+    ],
 ) -> None:
-    """Write a model's hash anew, after files in its folder were changed on purpose."""
+    """Write a model's hash again, after you changed its files."""
     with value_errors_are_usage_errors():
         from molspec import checkpoints
 

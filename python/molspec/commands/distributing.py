@@ -22,10 +22,11 @@ _MARK = ".molspec"
 
 @with_flags
 def predict_parquet_command(
-    source: Annotated[Path, typer.Argument(help="Parquet: a file, or a folder of files.")],
+    source: Annotated[Path, typer.Argument(help="A Parquet file, or a folder of them.")],
     output: Annotated[Path, typer.Argument(help="Folder for the rows with their predictions.")],
     column: Annotated[
-        str | None, typer.Option(help="Column of SMILES; smiles, query, src or the task's.")
+        str | None,
+        typer.Option(help="Column of SMILES; by default smiles, query, src or the task's."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes; on cuda each has a GPU.")] = 1,
     block_rows: Annotated[int, typer.Option(min=1, help="Rows a worker takes at a time.")] = 1024,
@@ -33,9 +34,10 @@ def predict_parquet_command(
     model: ModelFlags,
     options: PredictOptions,
 ) -> None:
-    """Predict for every row of Parquet files on all machines of a Ray cluster.
+    """Predict for rows of Parquet files on a Ray cluster.
 
-    The cluster is the one that RAY_ADDRESS names, or this machine; all of it must see the paths.
+    RAY_ADDRESS names the cluster; without it, this machine is the cluster. All of its machines must
+    see the paths.
     """
     with value_errors_are_usage_errors():
         unfinished = output.with_name(output.name + ".unfinished")

@@ -40,23 +40,23 @@ def evaluate_command(
     query_column: QueryColumn = None,
     target_column: TargetColumn = None,
     by: Annotated[
-        str | None, typer.Option(help="Name of a column: accuracy for each value in it too.")
+        str | None, typer.Option(help="Report the accuracy for each value of this column too.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Output file, one line a query; an interrupted run resumes."),
+        typer.Option(help="Output file, a line for each query; an interrupted run resumes."),
     ] = None,
     offset: Annotated[int, typer.Option(help="Rows to skip at the beginning.")] = 0,
-    limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Maximum rows to read.")] = None,
     summary_format: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="Form of the summary.")
+        Literal["text", "json"], typer.Option("--format", help="Format of the summary.")
     ] = "text",
     processes: Processes = "1",
     *,
     model: ModelFlags,
     options: PredictOptions,
 ) -> None:
-    """Measure accuracy and cost on a table of queries and targets."""
+    """Measure accuracy and cost on queries with targets."""
     check_standard_output()  # before hours of work
     from molspec.evaluation import Evaluation, PairTable, Settings
 

@@ -49,7 +49,7 @@ class ModelFlags:
     )
     device: str = setting("cpu", "cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
     dtype: str = setting(
-        "float32", "float32; bfloat16: faster; int8: faster still, rougher; float16 on cuda."
+        "float32", "float32; faster but rougher: bfloat16, int8 (CPU), float16 (cuda)."
     )
     threads: Annotated[
         int, typer.Option(min=1, help="Threads on the CPU; answers do not change.")
@@ -62,7 +62,7 @@ OutputForm = Literal["text", "jsonl", "csv", "tsv", "smi", "rsmi", "sdf", "html"
 RawCells = Annotated[
     bool,
     typer.Option(
-        "--raw-cells", help="Write cells unchanged, also those that a spreadsheet would run."
+        "--raw-cells", help="Write cells unchanged, also if a spreadsheet would run them."
     ),
 ]
 CopyColumn = Annotated[
@@ -91,7 +91,7 @@ class InputFlags:
         None, "Column, or SDF field, of identifiers; by default id or name."
     )
     keep_salts: bool = setting(
-        False, "Decode salts as they stand; retro takes their main component."
+        False, "Decode salts whole; retro decodes only their main component."
     )
 
 

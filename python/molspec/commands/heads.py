@@ -37,18 +37,18 @@ def distil_command(
     data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
     output: OutputOption,
     pairs: Annotated[
-        int, typer.Option(min=1, help="Answer at most so many, evenly spread.")
+        int, typer.Option(min=1, help="Answer at most so many sources, evenly spread.")
     ] = 100_000,
     augmentations: Annotated[
-        int, typer.Option(min=1, help="Spellings of each source, for one answer.")
+        int, typer.Option(min=1, help="Spellings of each source, merged to one answer.")
     ] = 1,
     threads: Threads = 1,
 ) -> None:
-    """Write prepared data whose targets are a model's own answers, to train a smaller one on.
+    """Write a model's answers as training data. A smaller model can learn from them.
 
-    With --augmentations each answer combines several spellings of the source and is written as the
-    model writes it to the source as given: trained on them, one spelling may learn what several
-    find.
+    With --augmentations the answers to several spellings of a source are merged into one. The model
+    spells it as its answer to the given source. With one spelling, a model trained on them comes
+    nearer to the accuracy of several.
     """
     with failures(), resumable():
         from molspec.ops import set_num_threads
@@ -73,11 +73,11 @@ def train_heads_command(
     pairs: Pairs = 20_000,
     threads: Threads = 1,
 ) -> None:
-    """Train draft heads for a model, whose answers do not change; an interrupted run resumes.
+    """Train draft heads for a model. They do not change its answers.
 
-    The model answers the data's sources, the heads learn to guess its answers, and the model with
-    its heads is written to OUTPUT/model. With --joint the model's own weights are trained too, on
-    the data's targets as they are: what is written is another model, whose answers are others.
+    The model answers the sources of the data, and the heads learn to guess its answers.
+    OUTPUT/model is the model with its heads. With --joint the model is trained too, on the targets
+    of the data: it becomes another model with other answers.
     """
     with failures(), resumable():
         from molspec.training.heads import HeadsTrainer
@@ -95,10 +95,10 @@ def train_drafter_command(
     pairs: Pairs = 100_000,
     threads: Threads = 1,
 ) -> None:
-    """Train a Spec-Drafter for a model, whose answers do not change; an interrupted run resumes.
+    """Train a Spec-Drafter for a model. It does not change its answers.
 
-    The model answers the data's sources unless they are its answers already, the drafter learns to
-    guess k tokens of them at once, and the model with its drafter is written to OUTPUT/model.
+    The model answers the sources of the data, unless `distil` wrote the data. The drafter learns to
+    guess k tokens of an answer at once. OUTPUT/model is the model with its drafter.
     """
     with failures(), resumable():
         from molspec.training.masked import SpecDrafterTrainer

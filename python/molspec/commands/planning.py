@@ -43,7 +43,9 @@ class PlanFlags(OutputFlags):
 
     output_form: Annotated[
         Literal["text", "jsonl", "csv", "html"] | None,
-        typer.Option("--format", "-f", help="As the output's name says, or text, if not given."),
+        typer.Option(
+            "--format", "-f", help="Output format; by default from the output's name, else text."
+        ),
     ] = None
 
 
@@ -54,9 +56,9 @@ def plan_command(
         Path | None,
         typer.Option(help="Purchasable molecules: a file of SMILES and names, or a table."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Seconds of a search, at most.")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="Maximum seconds of a search.")] = 10.0,
     routes: Annotated[
-        int, typer.Option(help="Routes for each target; a search ends with them.")
+        int, typer.Option(help="Routes for each target; a search ends when it has them.")
     ] = 3,
     first: Annotated[
         bool, typer.Option("--first", help="End a search at its first route, as --routes 1 does.")
@@ -66,7 +68,7 @@ def plan_command(
         typer.Option(help="Drop routes below this share of the likeliest one's probability."),
     ] = 0.01,
     expansions: Annotated[
-        int | None, typer.Option(help="Molecules that a search expands by the model, at most.")
+        int | None, typer.Option(help="Maximum molecules that a search expands.")
     ] = None,
     n_best: Annotated[
         int, typer.Option("--n-best", "-n", help="Reactions for each molecule.")
@@ -83,7 +85,7 @@ def plan_command(
     source: InputFlags,
     model: RetroFlags,
 ) -> None:
-    """Find routes from purchasable molecules to targets, by Syntheseus."""
+    """Find routes from purchasable molecules to targets. Syntheseus searches."""
     with value_errors_are_usage_errors():
         jobs.check_queries(targets, source, "targets")
         if stock is None:

@@ -49,13 +49,13 @@ def predict_command(
     options: PredictOptions,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="List the beam as it is: duplicates and invalid answers too."),
+        typer.Option("--raw", help="List the beam as it is, with duplicates and invalid answers."),
     ] = False,
     processes: Processes = "1",
     copy_column: CopyColumn = None,
     raw_cells: RawCells = False,
 ) -> None:
-    """Predict for every query, in order; the same command resumes an interrupted run."""
+    """Predict for every query, in order. The same command resumes an interrupted run."""
     with value_errors_are_usage_errors():
         count = loading.process_count(processes)
         options = options if raw else options.distinct()
@@ -125,7 +125,10 @@ def score_command(
     model: ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
 ) -> None:
-    """Say how probable a model finds the targets of a table, spelt as they are or --aligned."""
+    """Compute how probable each target of a table is.
+
+    The target is spelt as it is, or, with --aligned, in its likeliest spelling.
+    """
     from molspec.evaluation import PairTable
     from molspec.provenance import model_settings
 

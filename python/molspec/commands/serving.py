@@ -24,7 +24,7 @@ def serve_command(
             "--model",
             "-m",
             metavar="NAME[=PATH]",
-            help="A bundled model, or a checkpoint and what to call it; all bundled ones if none.",
+            help="A bundled model, or a name and its checkpoint; by default all bundled models.",
         ),
     ] = None,
     host: Annotated[
@@ -36,7 +36,7 @@ def serve_command(
     processes: Annotated[
         int, typer.Option(min=1, help="Processes with the models, on one port.")
     ] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads on the CPU, of each.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each process on the CPU.")] = 1,
     device: Annotated[
         str, typer.Option(help="cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
     ] = "cpu",
@@ -45,13 +45,13 @@ def serve_command(
     ] = "float32",
     batch_size: Annotated[int, typer.Option(min=1, help="Queries decoded together.")] = 32,
     api_key_file: Annotated[
-        Path | None, typer.Option(help="File of keys, one a line; requests need one.")
+        Path | None, typer.Option(help="File of keys, one on each line; requests need one of them.")
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A name by which clients reach the server; may be repeated. On 127.0.0.1 that and "
-            "localhost are names without it, elsewhere any name is."
+            help="A name by which clients reach the server; may be repeated. On 127.0.0.1 that "
+            "and localhost are always allowed; elsewhere every name is unless you give some."
         ),
     ] = None,
     log_level: Annotated[
@@ -64,7 +64,7 @@ def serve_command(
     *,
     limits: Limits,
 ) -> None:
-    """Serve models over HTTP, with a page to draw in, until Ctrl-C or SIGTERM."""
+    """Serve models over HTTP, with a page to draw in. Ctrl-C or SIGTERM stops the server."""
     with value_errors_are_usage_errors():
         try:
             from molspec.server.processes import Settings, listen, run, run_many

@@ -47,13 +47,13 @@ def prepare_command(
         list[Path] | None, typer.Option(help="Files (test sets) whose products are left out.")
     ] = None,
     vocabulary: Annotated[
-        str | None, typer.Option(help="A model, to be trained further, whose vocabulary to take.")
+        str | None, typer.Option(help="Take the vocabulary of this model, to train it further.")
     ] = None,
     judge: Annotated[
         str | None, typer.Option(help="A model that must find the reactions probable.")
     ] = None,
 ) -> None:
-    """Make tokenised training pairs of reactions; bad rows are listed, never fatal."""
+    """Make tokenised training pairs from reaction files. Bad rows are left out and listed."""
     with failures(), resumable():
         from molspec.training.preparation import prepare
 
@@ -90,14 +90,14 @@ def _summary(description: dict[str, Any]) -> Iterator[str]:
 
 @with_flags
 def train_command(
-    output: Annotated[Path, typer.Option(help="The training's folder; it resumes where it is.")],
+    output: Annotated[Path, typer.Option(help="Output folder; an interrupted training resumes.")],
     settings: Annotated[dict[str, Any], Given(TrainConfig)],
     data: Annotated[
         list[Path] | None,
-        typer.Option(help="Folders that `prepare` wrote; validation pairs are the first one's."),
+        typer.Option(help="Folders that `prepare` wrote; validation uses the first."),
     ] = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="A tiny model on 2,000 bundled reactions instead.")
+        bool, typer.Option("--sample", help="Train a tiny model on 2,000 bundled reactions.")
     ] = False,
     config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
     start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
@@ -105,9 +105,9 @@ def train_command(
     shard_size: Annotated[int | None, typer.Option(help="Largest file of weights, in MiB.")] = None,
     threads: Threads = None,
 ) -> None:
-    """Train a model; the same command resumes a training that was interrupted.
+    """Train a model. The same command resumes an interrupted training.
 
-    SIGTERM and Ctrl-C save its state before they end it. Flags replace settings of --config.
+    SIGTERM and Ctrl-C save the state before they end it. Flags override settings of --config.
     """
     with failures():
         from molspec.training.loop import train
@@ -137,14 +137,17 @@ def train_command(
 
 def cooldown_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training.")],
-    output: Annotated[Path, typer.Option(help="The cooldown's folder; it resumes where it is.")],
+    output: Annotated[Path, typer.Option(help="Output folder; an interrupted cooldown resumes.")],
     data: Annotated[list[Path], typer.Option(help="Folders that `prepare` wrote.")],
     share: Annotated[float, typer.Option(help="Budget: a share of the steps of RUN so far.")] = 0.1,
     steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
     device: Device = None,
     threads: Threads = None,
 ) -> None:
-    """Make a model of a training at a constant rate: a copy is trained with a falling one."""
+    """Make a model of a training at a constant learning rate.
+
+    A copy is trained while the learning rate falls to zero.
+    """
     with failures():
         from molspec.training.cooldown import cool_down
         from molspec.training.processes import joined
@@ -182,13 +185,15 @@ def _print_outcome(outcome: Outcome) -> None:
 
 
 def average_command(
-    models: Annotated[list[str], typer.Argument(help="Models of one start: names or folders.")],
+    models: Annotated[
+        list[str], typer.Argument(help="Names or folders of models with the same start.")
+    ],
     output: Annotated[str, typer.Option(help="The folder to write; it must not exist.")],
     share: Annotated[
-        list[float] | None, typer.Option(help="What each model counts, in their order.")
+        list[float] | None, typer.Option(help="Weight of each model in the mean, in their order.")
     ] = None,
 ) -> None:
-    """Write the mean of several models' weights, a model that is often better than each."""
+    """Write the mean of several models' weights. It is often better than each of them."""
     with failures():
         from molspec import checkpoints
         from molspec.training.averaging import average
@@ -205,11 +210,13 @@ def ngram_command(
     data: Annotated[Path, typer.Argument(help="A folder that `prepare` wrote.")],
     output: Annotated[Path, typer.Option(help="The file to write: ngram.bin of a model's folder.")],
     min_gain: Annotated[
-        float, typer.Option(help="Bits that an entry must save; the knob for the size.")
+        float, typer.Option(help="Bits that an entry must save; more make a smaller file.")
     ] = 3.0,
-    pairs: Annotated[int, typer.Option(help="Train on at most so many, evenly spread.")] = 60_000,
+    pairs: Annotated[
+        int, typer.Option(help="Train on at most so many pairs, evenly spread.")
+    ] = 60_000,
 ) -> None:
-    """Make the n-gram model that drafts for a model, and try it on the validation pairs."""
+    """Make the n-gram model that drafts for a model. It is tried on the validation pairs."""
     with failures():
         from molspec import drafting, files
         from molspec.training import prepared

@@ -25,7 +25,7 @@ _Places = Mapping[int, _native.Path]
 
 
 class DrafterError(RuntimeError):
-    """A drafter failed for a query: it raised, or gave something else than a tree a path."""
+    """A drafter failed for a query: it raised, or did not return one tree for each path."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Path:
 
     #: The query, as given to `Drafter.start`.
     row: int
-    #: Behind BOS, in the target's vocabulary.
+    #: After BOS, in the target's vocabulary.
     token_ids: list[int]
     #: Natural log of the model's probability of them.
     log_prob: float
@@ -53,32 +53,32 @@ def wants_hidden_states(drafter: object) -> bool:
 
 @runtime_checkable
 class Drafter(Protocol):
-    """Proposes what the model may say next, for all queries under way together.
+    """Proposes tokens that may come next, for all live queries together.
 
-    What it proposes changes the time of greedy decoding and exact beams, never an answer; of SBS it
-    is part of the search. It is called by one thread at a time for each decode loop; loops that run
-    at once in several threads may share it where its methods bear that.
+    Its drafts change the time of greedy decoding and exact beams, never an answer. SBS depends on
+    them. A decode loop calls it in one thread at a time. Loops in several threads may share it only
+    if its methods are thread-safe.
 
-    One with an attribute `wants_hidden_states` that is true gets them with its paths.
+    If its attribute `wants_hidden_states` is true, its paths have the model's hidden states.
     """
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
-        """Begin a query. `row` is a number that no other query under way has.
+        """Begin a query. `row` is a number that no other live query has.
 
-        source_ids are in the target's vocabulary, without BOS and EOS.
+        source_ids: in the target's vocabulary, without BOS and EOS.
         """
 
     def propose(self, paths: Sequence[Path]) -> Sequence[DraftTree]:
-        """Draft after every path: a tree for each, in their order.
+        """Return one tree for each path, in their order.
 
-        A query has one path in greedy decoding and one a live hypothesis in a beam.
-        `DraftTree(token_ids, parents, log_probs)` lists nodes, parents before children; a parent of
-        -1 is the end of the path; log_probs are natural logs of the probability that the model
-        confirms the path up to the node. What stands after EOS, BOS, PAD or UNK is left out.
+        A query has one path in greedy decoding, and one for each live hypothesis in a beam.
+        `DraftTree(token_ids, parents, log_probs)` lists nodes, parents before children; parent -1
+        is the end of the path. log_probs are natural logs of the probability that the model
+        confirms the path up to the node. Nodes after EOS, BOS, PAD or UNK are ignored.
         """
 
     def release(self, row: int) -> None:
-        """End a query: it is done or cancelled."""
+        """End a query: it is answered or cancelled."""
 
 
 @runtime_checkable

@@ -74,14 +74,14 @@ class SourceRequest(Request[Decoded]):
 class Scheduler(Generic[AnswerT]):
     """Gives the rows of a batch to requests, in their order, and steps the batch.
 
-    A request is read when there is a free row, and leaves with its answer as soon as it is done;
-    the next one takes its rows. What is found for a source does not depend on the others, and a
-    request that fails fails alone.
+    A request is read when a row is free, and leaves with its answer as soon as it is done; the next
+    one takes its rows. The hypotheses of a source do not depend on other sources, and a request
+    that fails ends alone.
 
-    Threads may share a scheduler: `add` never waits for a step, the other methods wait for the one
-    that is being done, and steps are done one after the other.
+    Threads may share a scheduler. `add` never waits for a step; the other methods wait for the step
+    that runs. One step runs at a time.
 
-    statistics: kept up to date, where given.
+    statistics: counts what each request took, as soon as it is answered.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ class QueryStatistics:
     nodes: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
-    #: Tokens that decoding went on by, EOS counted: of a beam, those of all hypotheses.
+    #: Tokens that were added to hypotheses, EOS counted; in a beam, to all of them.
     emitted_tokens: int = 0
     #: Wall time from when the query was read until it was answered.
     seconds: float = 0.0
@@ -50,7 +50,7 @@ class Statistics:
     nodes: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
-    #: Tokens that decoding went on by, EOS counted: of a beam, those of all hypotheses.
+    #: Tokens that were added to hypotheses, EOS counted; in a beam, to all of them.
     emitted_tokens: int = 0
     #: Wall time by stage.
     seconds: dict[str, float] = field(
@@ -59,7 +59,7 @@ class Statistics:
 
     @property
     def accepted_per_emitted(self) -> float:
-        """Share of the emitted tokens that were drafted (the paper's acceptance rate)."""
+        """Share of the emitted tokens that had been drafted: the paper's acceptance rate."""
         return self.accepted_tokens / max(self.emitted_tokens, 1)
 
     @property

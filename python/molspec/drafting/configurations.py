@@ -52,12 +52,12 @@ class NoDraft(_NativeDraft):
 class WindowDrafts(_NativeDraft):
     """Windows of the source, as Andronov et al. draft (J. Cheminform. 2025, "Drafting").
 
-    draft_length: tokens of a window; tails of the source that are shorter are kept.
+    draft_length: tokens of a window; the last windows of the source may be shorter.
     draft_count: windows a query.
     choice: "even" spreads them over the source as the published code does, "first" takes the first
         ones as the paper says.
     dilution: further drafts, each window with one inner token left out.
-    smart: only windows that begin with the last token of a hypothesis, which is dropped.
+    smart: take only windows that begin with a hypothesis's last token, and draft the rest of them.
 
     Raises ValueError, naming the option.
     """
@@ -155,11 +155,11 @@ class _OwnDraft:
 
 @dataclass(frozen=True)
 class HeadsDraft(_OwnDraft):
-    """A tree of the tokens that the model's draft heads find likeliest; the model must have heads.
+    """A tree of the tokens that the model's draft heads find likeliest. The model must have heads.
 
     node_budget: draft tokens in each decoder pass.
     min_probability: tokens that are less likely to be accepted are not drafted.
-    tree: merged with the copying tree, see `merged`.
+    tree: whether to merge it with the tree of copies, see `merged`.
 
     Raises ValueError, naming the option.
     """
@@ -178,9 +178,9 @@ class SpecDraft(_OwnDraft):
 
     node_budget: draft tokens in each decoder pass of the model.
     min_probability: tokens that are less likely to be accepted are not drafted.
-    tree: merged with the copying tree, see `merged`.
-    model: the folder of the model with its drafter, as `molspec train-drafter` writes it; where not
-        given, the target model carries it.
+    tree: whether to merge it with the tree of copies, see `merged`.
+    model: the folder of a model with its drafter, as `molspec train-drafter` writes it; by default
+        the target model's own drafter.
     k: tokens guessed at once; by default as many as it was trained for.
 
     Raises ValueError, naming the option.
@@ -205,13 +205,12 @@ class SpecDraft(_OwnDraft):
 
 @dataclass(frozen=True)
 class LookAhead:
-    """How exact beams draft: beam search runs ahead on guesses of what it may need next.
+    """How exact beams draft: beam search runs ahead on guessed tokens.
 
     node_budget: draft tokens of a query in each decoder pass.
-    steps: steps of beam search to run ahead, at most.
+    steps: maximum steps of beam search to run ahead.
     min_confidence: nodes that standard beam search is less likely to reach are not drafted.
-    drafter: its trees are the guesses; where they end, and without a drafter, the n-gram model
-        guesses.
+    drafter: its trees are the guesses. Beyond them, or without a drafter, the n-gram model guesses.
 
     Raises ValueError, naming the option.
     """

@@ -28,12 +28,15 @@ from molspec.models import locate
 
 @dataclass(frozen=True)
 class DraftContext:
-    """What building a drafter takes: `guess` knows the model's tokens and its n-gram model.
+    """The model, as a drafter is built for it.
 
-    heads and spec are the model's own drafters, model is its fingerprint, dtype that of further
-    models that draft for it, width the beam's, decoder_bytes what a pass of the model's
-    decoder reads. open_module opens a session on a PyTorch module
-    that drafts for another one.
+    guess: the model's tokens and n-gram model.
+    heads, spec: the model's own drafters.
+    model: its fingerprint.
+    dtype: of further models that draft for it.
+    width: of the beam.
+    decoder_bytes: of the weights that a decoder pass reads.
+    open_module: opens a session on a PyTorch module that drafts for another one.
     """
 
     guess: _native.GuessModel

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
-    """One drafter of several: names, configurations or objects with the methods of `Drafter`.
+    """Merge several drafters: names, configurations or objects with the methods of `Drafter`.
 
-    A node is as likely as its drafters believe on average, one that has not proposed it believing
-    nothing; the likeliest node_budget nodes after every path are proposed.
+    The probability of a node is the mean over the drafters; 0 counts for one that does not propose
+    it. After every path, the node_budget likeliest nodes are proposed.
 
     Raises ValueError, naming the argument.
     """

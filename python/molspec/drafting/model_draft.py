@@ -24,20 +24,20 @@ from molspec.text import Vocabulary
 class ModelDraft:
     """A small model drafts for the target model (Leviathan et al. 2023), on the CPU.
 
-    What it drafts is verified as all drafts are: answers stay those of the target model. Of
-    samples it draws with the same noise.
+    The target model verifies its drafts, so answers do not change. For samples, both models use the
+    same noise.
 
-    model: the name or path of a model with the vocabulary of the one that it drafts for; for
-        `molspec.decode` a module as it takes them.
-    gamma: tokens drafted before each verification; "adaptive" follows how many are accepted and
-        what they cost.
-    drafter: what drafts for the small model itself: "none", "tree", or a ModelDraft of a model
-        that is smaller still.
-    width: likeliest tokens that are proposed at each place. More than one is for exact beams, where
-        it is the width of the beam if it is not given.
+    model: the name or path of a model with the target model's vocabulary; for `molspec.decode`, a
+        module of any kind that it takes.
+    gamma: tokens drafted before each verification; "adaptive" chooses it from the measured
+        acceptance and cost.
+    drafter: the drafter of the small model: "none", "tree", or a ModelDraft of an even smaller one.
+    width: likeliest tokens to propose at each place. More than one helps exact beams only; their
+        default is the width of the beam.
     dtype: of its matrices, as for `molspec.load`.
 
-    Raises ValueError, naming the option; `build` does where the model cannot draft for the other.
+    Raises ValueError, naming the option. `build` raises it if the model cannot draft for the
+    target model.
     """
 
     model: Any

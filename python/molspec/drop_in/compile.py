@@ -67,21 +67,20 @@ def compile(  # noqa: A001
 ) -> Engine | Model:
     """Turn a module into a model of the native engine, with the same outputs.
 
-    module: built on torch.nn.Transformer's layers, with `encode_src` and `decode_tgt` (Andronov et
-        al.), molspec's own training twin, or BART, Marian or T5 of transformers. It is copied, not
-        changed, and compared with what was made of it.
-    vocabulary: its tokens; then the result answers SMILES (`Model.predict`), else it is an engine
-        for token ids: `molspec.decode(engine, source_ids, ...)`.
-    dtype, device: of the result, as `load` takes them.
-    max_positions: longest source or target, of modules that do not say it themselves.
-    source_bos, source_eos: whether the model wants its sources wrapped in the vocabulary's BOS and
-        EOS. If not given: as molspec's own twin says of itself; Marian and T5 in EOS, others in
-        both.
+    module: one on torch.nn.Transformer's layers, with `encode_src` and `decode_tgt` (Andronov et
+        al.); molspec's own training twin; or BART, Marian or T5 of transformers. It is copied, not
+        changed, and the result is compared with it.
+    vocabulary: the module's tokens. With them the result answers SMILES (`Model.predict`). Without
+        them it is an engine for token ids: `molspec.decode(engine, source_ids, ...)`.
+    dtype, device: of the result, as for `load`.
+    max_positions: longest source or target, if the module does not say it.
+    source_bos, source_eos: whether sources need the vocabulary's BOS and EOS. By default molspec's
+        own twin decides it; Marian and T5 need EOS, others need both.
     target_bos: whether the model writes BOS after the token that its decoder starts with, as BART
-        does where transformers trained it; if not given, it does not.
+        does if transformers trained it. By default it does not.
 
-    Raises ValueError, naming what of the module the engine does not have; `molspec.decode` takes
-    such a module as it is.
+    Raises ValueError, naming the part of the module that the engine lacks. `molspec.decode` takes
+    such a module unchanged.
     """
     dtype = by_name(dtype)
     device = choose_device(device, dtype)

@@ -42,12 +42,16 @@ _DEVICE_DRAFTS = TreeDraft(node_budget=32)
 class Hypotheses:
     """The answers of `decode`, best first.
 
-    sequences int64 [batch, n_best, length] without BOS, with EOS where it was reached, padded on
-    the right with pad_id; log_probs float64 [batch, n_best], the sum over a sequence's tokens;
-    lengths int64 [batch, n_best], EOS counted; finished bool [batch, n_best], False where
-    max_length came before EOS; tolerated int64 [batch, n_best], tokens that relaxed verification
-    kept in place of the model's own. Where a beam found fewer than n_best, the rest has length 0
-    and log-probability -inf. The tensors are on the device of the source ids.
+    sequences: int64 [batch, n_best, length], without BOS, with EOS if it was reached, padded on the
+        right with pad_id.
+    log_probs: float64 [batch, n_best], the sum over a sequence's tokens.
+    lengths: int64 [batch, n_best], EOS counted.
+    finished: bool [batch, n_best], False if max_length came before EOS.
+    tolerated: int64 [batch, n_best], tokens that relaxed verification accepted in place of the
+        model's own.
+
+    If a beam found fewer than n_best answers, the rest have length 0 and log-probability -inf. The
+    tensors are on the device of the source ids.
     """
 
     sequences: Tensor
@@ -77,37 +81,37 @@ def decode(
     source_to_target: Mapping[int, int] | None = None,
     **options: Any,
 ) -> Hypotheses:
-    """Decode with any encoder-decoder; the same answers as its own decode loop, in fewer calls.
+    """Decode with any encoder-decoder: the answers of its own decode loop, in fewer calls.
 
-    model: a module with the paper's `encode_src` and `decode_tgt`; a Hugging Face encoder-decoder;
-        a pair of callables `encode(source_ids) -> memory` and `decode(target_ids, memory,
-        memory_padding_mask, position_offset) -> logits`, see `engine.torch.module.EncoderDecoder`
-        (a decode without its last argument gets its padding on the right); or a result of `compile`
-        or `load`. It is used unchanged, on its device and in its dtype, without gradients, in
-        evaluation mode; its own mode is restored.
-    source_ids: integers [batch, length], padded on the right with pad_id, or a list of lists, with
-        the special tokens that the model expects.
+    model: one of four. A module with the paper's `encode_src` and `decode_tgt`. An encoder-decoder
+        of Hugging Face. A result of `compile` or `load`. A pair of callables,
+        `encode(source_ids) -> memory` and `decode(target_ids, memory, memory_padding_mask,
+        position_offset) -> logits`, see `engine.torch.module.EncoderDecoder`. Rows are padded on
+        the left if `decode` takes its last argument, and on the right if it does not. The model is
+        not changed. It runs on its device, in its dtype, without gradients, in evaluation mode;
+        afterwards its mode is restored.
+    source_ids: integers [batch, length], padded on the right with pad_id, or a list of lists. They
+        have the special tokens that the model expects.
     bos_id: the token that the decoder starts with. Hugging Face: config.decoder_start_token_id.
-    max_length: tokens of an answer at most, EOS counted.
-    tokens: the target's token strings by id: drafts then follow ring-closure digits. A model of
+    max_length: maximum tokens of an answer, EOS counted.
+    tokens: the target's token strings by id, so that drafts follow ring-closure digits. A model of
         `compile` or `load` knows its own.
-    source_to_target: target id of every source id that has one, where the vocabularies differ.
-    options: those of `PredictOptions`: n_best, beam_size, beam ("exact", "standard", "sbs"),
-        drafter ("none", "windows", "tree" or a configuration of `molspec.drafting`),
-        draft_length, draft_count, node_budget, length_penalty, finished, batch_size; samples,
-        temperature, top_k, top_p, seed and replacement; verification, beta, tau and judge.
-        `ModelDraft(module)` of `molspec.drafting` lets another module draft, as any that `model`
-        may be.
+    source_to_target: the target id of each source id that has one, if the vocabularies differ.
+    options: fields of `PredictOptions`. For searches: n_best, beam_size, beam, length_penalty,
+        finished, batch_size. For drafts: drafter, draft_length, draft_count, node_budget. For
+        samples: samples, temperature, top_k, top_p, seed, replacement. For relaxed verification:
+        verification, beta, tau, judge. `ModelDraft(module)` of `molspec.drafting` lets another
+        model draft; module is what `model` may be.
 
-    Answers are exact up to the rounding of the model itself: where two tokens' log-probabilities
-    differ by less than that, a batch of another shape may prefer the other one.
+    Answers are exact up to the model's own rounding. If the log-probabilities of two tokens differ
+    by less, a batch of another shape may prefer the other token.
 
-    A PyTorch model is tested first, in a few calls, once for the same lengths.
+    A PyTorch model is tested first, in a few calls, and again for new ids or longer answers.
 
     Raises ValueError, naming the argument, if one makes no sense, or if the model has no embedding
     for an id or a length. It also raises ValueError if the decoder sees later tokens, or returns
-    probabilities, a wrong shape or NaN. Raises TypeError for an unknown
-    option and DrafterError if a drafter fails.
+    probabilities, a wrong shape or NaN. Raises TypeError for an unknown option, and DrafterError if
+    a drafter fails.
     """
     own = model if isinstance(model, Model) else None
     if own is not None:

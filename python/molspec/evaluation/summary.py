@@ -33,7 +33,7 @@ class Rank:
 
 
 class Summary:
-    """Sums over records, kept up to date. n_best: answers requested for a query."""
+    """Running sums over records. n_best: answers requested for a query."""
 
     def __init__(self, n_best: int) -> None:
         self.queries = 0

@@ -36,10 +36,11 @@ class ModelSpec:
     """Sizes and conventions of one encoder-decoder transformer.
 
     The defaults are the Molecular Transformer as Andronov et al. train it (J. Cheminform. 2025,
-    s13321-025-00974-w): post-norm, ReLU, one more LayerNorm at the end of each stack, interleaved
-    sinusoidal positions from 0, no sqrt(d) scaling, one embedding for source and target.
+    s13321-025-00974-w). It is post-norm, with ReLU and one more LayerNorm at the end of each stack.
+    Positions are interleaved sinusoids from 0. Source and target share one embedding, which is not
+    scaled by sqrt(d).
 
-    Raises ValueError, naming the field, where a value cannot describe a model.
+    Raises ValueError, naming the field, if a value cannot describe a model.
     """
 
     source_vocab_size: int

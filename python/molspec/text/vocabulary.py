@@ -26,12 +26,12 @@ class Vocabulary:
     """Tokens of source and target: `tokens[i]` has id `i`.
 
     Special tokens stand for no text. An unknown token in a query is an error, never `unk_id`: the
-    model would answer for another molecule. Some vocabularies spell the unknown token "?", which
-    is a token of SMILES too, so a query that spells a special token holds an unknown one. Where
-    there is no BOS, the model's spec says what the decoder starts with.
+    model would answer for another molecule. A query that spells a special token has an unknown
+    token, because some vocabularies spell UNK "?", which SMILES uses too. Without BOS, the model's
+    spec names the token that the decoder starts with.
 
-    Raises ValueError where a token is no string, empty or there twice, or where a special id is
-    out of range or used twice.
+    Raises ValueError if a token is no string, is empty or occurs twice, or if a special id is out
+    of range or used twice.
     """
 
     #: Tokens are SMILES's own atoms, bonds, branches, ...: a text of them holds nothing else.

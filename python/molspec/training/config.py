@@ -42,14 +42,14 @@ class PrepareOptions:
     reaction_column: str | None = setting(None, "Column of reaction SMILES; found if not given.")
     validation_share: float = setting(
         0.05,
-        "Share of the products set aside where no validation files are given.",
+        "Share of the products set aside if no validation files are given.",
         above=0,
     )
-    max_tokens: int = setting(400, "Longest source or target.")
+    max_tokens: int = setting(400, "Maximum tokens of a source or target.")
     min_token_count: int = setting(
         1,
         "Drop pairs with rarer tokens.",
-        more="Only where the vocabulary is made of the pairs.",
+        more="Only if the vocabulary is made from the pairs.",
     )
     seed: int = setting(0, "Seed of the random variants.", least=0)
     workers: int = setting(
@@ -86,7 +86,7 @@ class StepConfig:
     )
     schedule: ScheduleName = setting(
         "linear",
-        "What the learning rate does after the warm-up.",
+        "The learning rate after the warm-up: linear, constant or cooldown.",
         more="`linear`: it falls to 0 at the end of the budget. `constant`: it stays, and "
         "`molspec cooldown` makes a model at any time. `cooldown`: it falls to 0 as 1 - sqrt of "
         "the budget used (Hägele et al. 2024).",
@@ -94,13 +94,12 @@ class StepConfig:
     )
     optimizer: OptimizerName = setting(
         "muon",
-        "Optimiser of the layers' matrices; AdamW for the other weights.",
-        more="`muon` or `adamw`.",
+        "muon or adamw, for the layers' matrices; other weights use AdamW.",
         group=_STEPS,
     )
     weight_decay: float = setting(0.01, "Weight decay of matrices.", group=_STEPS)
     gradient_norm: float = setting(
-        1.0, "Longest gradient: longer ones are shortened to it.", group=_STEPS, above=0
+        1.0, "Maximum norm of the gradient; longer ones are shortened to it.", group=_STEPS, above=0
     )
     precision: Precision = setting(
         "bfloat16",
@@ -127,7 +126,7 @@ class TrainConfig(StepConfig):
     minutes: float | None = setting(
         None,
         "Budget: minutes.",
-        more="Wall-clock time, that of interrupted parts counted, pauses between them not.",
+        more="Wall-clock time of all parts of an interrupted training, without the pauses.",
         group=_BUDGET,
         above=0,
     )
@@ -139,14 +138,14 @@ class TrainConfig(StepConfig):
     )
     patience: int | None = setting(
         None,
-        "Stop after so many validations without improvement.",
-        more="Of the token accuracy; None: never.",
+        "Stop after so many validations without better token accuracy.",
+        more="None: never.",
         group=_BUDGET,
     )
     save_minutes: float = setting(
         5.0,
         "Minutes between saved states.",
-        more="A state is also saved at each validation and before SIGTERM or Ctrl-C end it.",
+        more="A state is also saved at each validation, and at SIGTERM or Ctrl-C.",
         group=_BUDGET,
     )
     model: Mapping[str, Any] = field(
@@ -157,20 +156,20 @@ class TrainConfig(StepConfig):
             "group": _MODEL,
         },
     )
-    dropout: float = setting(0.1, "Probability of dropping.", group=_MODEL)
+    dropout: float = setting(0.1, "Dropout probability.", group=_MODEL)
     averaging: float = setting(
         0.998,
-        "Weights are averaged over about 1 / (1 - averaging) last steps.",
-        more="An exponential average; 0: the last weights.",
+        "Weights are averaged over about the last 1 / (1 - averaging) steps.",
+        more="An exponential average; 0 takes the last weights.",
         group=_MODEL,
     )
     label_smoothing: float = setting(0.0, "Label smoothing of the loss.", group=_STEPS)
     validate_every: int = setting(1000, "Steps between validations.", group=_VALIDATION)
     validation_pairs: int = setting(
-        1000, "Validation pairs, at most, of loss and token accuracy.", group=_VALIDATION
+        1000, "Maximum validation pairs for loss and token accuracy.", group=_VALIDATION
     )
     decoded_pairs: int = setting(
-        200, "Validation pairs, at most, decoded for top-1.", group=_VALIDATION, least=0
+        200, "Maximum validation pairs decoded for top-1.", group=_VALIDATION, least=0
     )
 
     def __post_init__(self) -> None:
@@ -230,7 +229,7 @@ class HeadsConfig(DrafterConfig):
     heads: HeadsSpec = field(default_factory=HeadsSpec)
     joint: bool = setting(
         False,
-        "Train the model too, on the data's targets: another model.",
+        "Train the model too, on the data's targets; its answers change.",
         more="By its own next tokens (Stern et al. 2018).",
         group=_MODEL,
     )
@@ -259,7 +258,7 @@ class SpecDrafterConfig(DrafterConfig):
     )
     published: bool = setting(
         False,
-        "The published form, to compare with: no model.",
-        more="Prefix and MASKs see each other: no cache, so no engine.",
+        "Train the published form, to compare with; no engine runs it.",
+        more="Prefix and MASKs see each other, so there is no cache.",
         group=_MODEL,
     )

@@ -29,14 +29,14 @@ def cool_down(
 ) -> Outcome:
     """Train a copy of the training in `run` with a learning rate that falls to 0.
 
-    A training at a constant learning rate can go on for ever; a cooldown makes a model of what it
-    has learned so far (Hu et al. 2024, MiniCPM, section 4; Hägele et al. 2024, section 3). It
-    begins with the state that `run` saved last, at the learning rate that it has there, and takes
-    `share` of the steps taken so far, or `steps`. `run` is only read: it may go on meanwhile. On
-    the same data it goes on with the batches that come next in `run`; other data are read from
-    their beginning. Interrupted, it goes on as `train` does; arguments are those of `train`.
+    A training at a constant learning rate has no end. A cooldown makes a model of it at any time
+    (Hu et al. 2024, MiniCPM, section 4; Hägele et al. 2024, section 3). It begins with the last
+    saved state of `run`, at its learning rate. It takes `share` of the steps so far, or `steps`.
+    `run` is only read, so it may continue meanwhile. On the same data, the cooldown takes the
+    batches that come next in `run`; it reads other data from their beginning. It resumes as `train`
+    does. The other arguments are those of `train`.
 
-    Raises ValueError where `run` holds no training with a model, and as `train` does.
+    Raises ValueError if `run` has no training with a model, and for what `train` refuses.
     """
     run, output = Path(run), Path(output)
     if not 0.0 < share <= 1.0:

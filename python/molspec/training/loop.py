@@ -107,26 +107,27 @@ def train(
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
 
-    Of several folders all training pairs are taken, and the validation pairs of the first; they
-    must have one task and one vocabulary, and train on no validation pair of the first.
+    prepared: one folder or several. All their training pairs are used, and the validation pairs of
+        the first. They must have one task and one vocabulary, and train on no validation pair of
+        the first.
+    output: if it has the same training, interrupted, that resumes from its last saved state. After
+        the same number of steps, its weights have the same bits on a CPU as without interruption.
+    start: a model to train further. It must have the vocabulary of the data; its sizes stay.
+    device: by default "cuda" if there is one, otherwise "cpu".
+    decode: called with the model at each validation, to measure top-1.
+    shard_bytes: maximum size of a file of weights.
+    threads: torch's on the CPU. By default a resumed training takes its earlier number, and a new
+        one the number that is measured to be fast.
 
-    Where `output` holds the same training, interrupted, it goes on from its last saved state:
-    after a number of steps its weights are the same to the bit on a CPU as if it had never
-    stopped. `start` is a model to train further: its vocabulary must be that of the data, its
-    sizes are kept. `device` is "cuda" where there is one, otherwise "cpu". `decode` is called with
-    the model at each validation to measure top-1. `shard_bytes` bounds the files of the weights.
-    `threads` is torch's on the CPU; where it is not given, a training that is gone on with takes
-    those that it had, and a new one as many of torch's as are measured to be fast. The logger
-    "molspec.training" says where it resumes and how far it is (INFO), and where the minutes are too
-    few to learn anything (WARNING). SIGINT and SIGTERM end it after the step, its
-    state saved, where one process trains.
+    The logger "molspec.training" reports where it resumes and its progress (INFO), and a budget of
+    minutes that is too small (WARNING). If one process trains, SIGINT and SIGTERM end it after the
+    step, with its state saved.
 
-    Processes that torchrun started train together, each on a GPU of its own or all on the CPU:
-    call it in each with the same arguments. The first decodes and writes, all have the outcome.
+    Processes that torchrun started train together, each on its own GPU or all on the CPU. Call it
+    in each with the same arguments. The first decodes and writes; all return the outcome.
 
-    Raises ValueError where settings, data or folder do not go together, TrainingError where the
-    loss is no number any more, LostProcessError where another process has ended, OSError where a
-    file cannot be written.
+    Raises ValueError if settings, data or folder do not fit. Raises TrainingError if the loss is no
+    number, LostProcessError if another process has ended, OSError if a file cannot be written.
     """
     beginning = Beginning(config, start, None if start is None else start.fingerprint())
     return run_training(prepared, output, beginning, device, decode, shard_bytes, threads)

@@ -43,21 +43,23 @@ def prepare(
     vocabulary: Vocabulary | None = None,
     judge: Judge | None = None,
 ) -> Prepared:
-    """Make training pairs of the reactions in `files` and write them to the folder `output`.
+    """Make training pairs from the reactions in `files` and write them to the folder `output`.
 
-    Rows that make no pair are counted and listed in rejected.tsv, never fatal. Reactions whose
-    product occurs in `exclude` (test sets) are left out; where such a file does not say which
-    column is the product (src and tgt), both are taken for it. Of those whose product occurs in
-    `validation`, none is trained on. `vocabulary` is that of a model to train further. `judge` is
-    scores the canonical pair of each training reaction and rules out what is less probable
-    than options.max_nats allows: records that are wrong or incomplete are improbable to a model of
-    cleaner ones (Toniato et al. 2021 clean by what a model keeps forgetting).
+    Rows that make no pair are counted and listed in rejected.tsv; they are no errors.
 
-    What is done is kept in `output`/unfinished until all is: where a preparation was killed or its
-    disk was full, the same call goes on from there and writes the same bytes.
+    validation: files whose products are not trained on.
+    exclude: files (test sets) whose products are left out. If such a file does not name the column
+        of the product (src and tgt), both columns count as products.
+    vocabulary: of a model to train further.
+    judge: scores the canonical pair of each training reaction, and drops those that are less
+        probable than options.max_nats allows. A model of cleaner records finds wrong or incomplete
+        ones improbable (Toniato et al. 2021 drop records that a model forgets repeatedly).
 
-    Raises ValueError where `output` exists, the vocabulary is not one of SMILES tokens, a file has
-    no reactions at all or nothing is left, OSError where a file cannot be read or written.
+    `output`/unfinished holds the work until all is done. If the preparation was killed or its disk
+    was full, the same call resumes from there and writes the same bytes.
+
+    Raises ValueError if `output` exists, if the vocabulary is not one of SMILES tokens, if a file
+    has no reactions, or if no pair is left. Raises OSError if a file cannot be read or written.
     """
     output = Path(output)
     check_output(output)
