@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,6 +63,7 @@ def predict_command(
     with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = loading.load_model(model)
+            options = loaded.resolved(options)
             copied = tuple(copy_column or ())
             queries = _Counted(
                 opened.queries(source.column, source.id_column, loaded.task, copied),
@@ -185,8 +185,6 @@ def _results(
         *(_further_columns(options), copied, raw_cells),
     )
     _check_copied(copied, form, context)
-    if options.canonical_queries is None:
-        options = replace(options, canonical_queries=loaded.canonical_queries)
     settings = {
         **run_settings(model.model_name, loaded.identity, options),
         "format": form,
