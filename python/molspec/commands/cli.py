@@ -100,8 +100,7 @@ def evaluate(
         str | None, typer.Option(help="Name of a column: accuracy for each value in it too.")
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(help="Output file, one line a query; an interrupted run resumes."),
+        Path | None, typer.Option(help="Output file, one line a query; an interrupted run resumes.")
     ] = None,
     offset: Annotated[int, typer.Option(help="Rows to skip at the beginning.")] = 0,
     limit: Annotated[int | None, typer.Option(help="Rows to take at most.")] = None,

@@ -8,13 +8,4 @@ from molspec.evaluation.record import Record
 from molspec.evaluation.report import report
 from molspec.evaluation.summary import Rank, Summary
 
-__all__ = [
-    "Evaluation",
-    "Pair",
-    "PairTable",
-    "Rank",
-    "Record",
-    "Settings",
-    "Summary",
-    "report",
-]
+__all__ = ["Evaluation", "Pair", "PairTable", "Rank", "Record", "Settings", "Summary", "report"]

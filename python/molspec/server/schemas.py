@@ -51,8 +51,7 @@ class PredictBody(_Options):
     model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
     queries: Queries
     keep_salts: Annotated[
-        bool,
-        Field(description="Decode salts as they stand; retro decodes their main component."),
+        bool, Field(description="Decode salts as they stand; retro decodes their main component.")
     ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")

@@ -41,15 +41,11 @@ class PrepareOptions:
     )
     reaction_column: str | None = setting(None, "Column of reaction SMILES; found if not given.")
     validation_share: float = setting(
-        0.05,
-        "Share of the products set aside where no validation files are given.",
-        above=0,
+        0.05, "Share of the products set aside where no validation files are given.", above=0
     )
     max_tokens: int = setting(400, "Longest source or target.")
     min_token_count: int = setting(
-        1,
-        "Drop pairs with rarer tokens.",
-        more="Only where the vocabulary is made of the pairs.",
+        1, "Drop pairs with rarer tokens.", more="Only where the vocabulary is made of the pairs."
     )
     seed: int = setting(0, "Seed of the random variants.", least=0)
     workers: int = setting(
@@ -103,9 +99,7 @@ class StepConfig:
         1.0, "Longest gradient: longer ones are shortened to it.", group=_STEPS, above=0
     )
     precision: Precision = setting(
-        "bfloat16",
-        "Matrix products in `bfloat16` or `float32`; weights are float32.",
-        group=_STEPS,
+        "bfloat16", "Matrix products in `bfloat16` or `float32`; weights are float32.", group=_STEPS
     )
     seed: int = setting(0, "Seed of weights, order and dropout.", group=_STEPS, least=0)
 
