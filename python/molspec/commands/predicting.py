@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,7 +57,7 @@ def predict_command(
     with value_errors_are_usage_errors():
         count = loading.process_count(processes)
         options = options if raw else options.distinct()
-        _check(smiles, source)
+        jobs.check_queries(smiles, source)
         form = jobs.chosen_format(output, FORMATS)
     with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
@@ -152,14 +151,6 @@ def score_command(
     queries = (Query(row.query, target=row.target) for row in table)
     status = jobs.run(results, queries, answer, source="TABLE", output=output.output_name)
     raise typer.Exit(status)
-
-
-def _check(smiles: list[str] | None, source: InputFlags) -> None:
-    """Raise UsageError where queries are not given in one way."""
-    jobs.check_queries(smiles, source)
-    for text in smiles or ():
-        if files.input_format(text) and Path(text).is_file():
-            raise UsageError(f"{text} is a file: give it by --input")
 
 
 def _results(

@@ -12,15 +12,19 @@ from molspec.fields import hints
 from molspec.options import PredictOptions
 from molspec.task import Task
 
-Queries = Annotated[list[str], Field(min_length=1, description="SMILES.")]
-Seconds = Annotated[
-    float | None,
-    Field(gt=0, description="What is not answered by then is an error; the server's own limit."),
-]
-
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+
+    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
+    queries: Annotated[list[str], Field(min_length=1, description="SMILES.")]
+    stream: Annotated[
+        bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
+    ] = False
+    seconds: Annotated[
+        float | None,
+        Field(gt=0, description="Queries not answered by then are errors; the server's own limit."),
+    ] = None
 
 
 def _option_fields() -> dict[str, Any]:
@@ -48,29 +52,19 @@ else:
 class PredictBody(_Options):
     """Queries for a model, with the options of `molspec predict`."""
 
-    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
-    queries: Queries
     keep_salts: Annotated[
         bool, Field(description="Decode salts as they stand; retro decodes their main component.")
     ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")
     ] = False
-    stream: Annotated[
-        bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
-    ] = False
-    seconds: Seconds = None
 
 
 class ScoreBody(_Body):
     """Queries, and for each the target whose log-probability is requested."""
 
-    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
-    queries: Queries
     targets: Annotated[list[str], Field(description="SMILES, scored as they are spelt.")]
     canonical_queries: bool | None = None
-    stream: bool = False
-    seconds: Seconds = None
 
 
 class PredictionItem(BaseModel):
