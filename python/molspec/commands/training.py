@@ -207,7 +207,9 @@ def ngram_command(
     min_gain: Annotated[
         float, typer.Option(help="Bits that an entry must save; the knob for the size.")
     ] = 3.0,
-    pairs: Annotated[int, typer.Option(help="Train on at most so many, evenly spread.")] = 60_000,
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Train on at most so many, evenly spread.")
+    ] = 60_000,
 ) -> None:
     """Make the n-gram model that drafts for a model, and try it on the validation pairs."""
     with failures():
@@ -216,8 +218,6 @@ def ngram_command(
 
         files.check_apart({"DATA": data}, [output])
         made = prepared.read(data)
-        if pairs < 1:
-            raise ValueError(f"pairs is {pairs}: expected at least 1")
         ngram = drafting.build_ngram(
             made.vocabulary, made.train.spread(pairs).pairs(), min_gain=min_gain
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -14,7 +14,9 @@ from molspec.task import Task
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
 
     model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
     queries: Annotated[list[str], Field(min_length=1, description="SMILES.")]
@@ -29,18 +31,13 @@ class _Body(BaseModel):
 
 def _option_fields() -> dict[str, Any]:
     """A field of the body for each option that a request may have."""
-    made: dict[str, Any] = {}
-    for option in fields(PredictOptions):
-        if option.name == "batch_size":  # the server's own
-            continue
-        kind = hints(PredictOptions)[option.name]
-        if option.name == "drafter":
-            kind = Literal[DRAFTERS] | None
-        about = Field(description=option.metadata["help"])
-        if float in (kind, *get_args(kind)):
-            about = Field(description=option.metadata["help"], allow_inf_nan=False)
-        made[option.name] = (Annotated[kind, about], option.default)
-    return made
+    kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
+    described = {
+        option.name: Annotated[kinds[option.name], Field(description=option.metadata["help"])]
+        for option in fields(PredictOptions)
+    }
+    del described["batch_size"]  # the server's own
+    return {name: (kind, getattr(PredictOptions, name)) for name, kind in described.items()}
 
 
 if TYPE_CHECKING:
