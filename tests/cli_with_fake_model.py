@@ -30,6 +30,9 @@ class FakeModel:
         self.identity = Identity("product")
         self.options: Any = None
 
+    def resolved(self, options: Any) -> Any:
+        return options
+
     def predict_stream(
         self, queries: Iterable[str], options: Any, processes: Any = 1
     ) -> Iterator[Result]:

@@ -125,11 +125,7 @@ def name_columns(header: Sequence[str]) -> str:
 
 
 def choose_column(
-    path: Path | str,
-    header: Sequence[str],
-    option: str,
-    name: str | None,
-    defaults: Sequence[str],
+    path: Path | str, header: Sequence[str], option: str, name: str | None, defaults: Sequence[str]
 ) -> int:
     """Find the column that `option` names, or the first of `defaults` that the header has.
 

@@ -20,7 +20,8 @@ from molspec import PredictOptions
 from molspec.cache import AnswerCache
 from molspec.files import Query
 from molspec.planners.expander import Expander
-from molspec.planners.search import ALGORITHMS, Limits, Planner
+from molspec.planners.routes import Limits
+from molspec.planners.search import ALGORITHMS, Planner
 from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, main
 from molspec.predictor import Model, load
@@ -137,7 +138,8 @@ from pathlib import Path
 from molspec import load
 from molspec.files import Query
 from molspec.planners.expander import Expander
-from molspec.planners.search import ALGORITHMS, Limits, Planner
+from molspec.planners.routes import Limits
+from molspec.planners.search import ALGORITHMS, Planner
 from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel
 

@@ -20,13 +20,7 @@ class _Format(Protocol):
     def read(self, path: Path) -> Checkpoint: ...
 
 
-_FORMATS: tuple[_Format, ...] = (
-    hugging_face,
-    folder,
-    chemformer,
-    lightning,
-    opennmt,
-)
+_FORMATS: tuple[_Format, ...] = (hugging_face, folder, chemformer, lightning, opennmt)
 
 #: What a reader raises that meets a value of another kind than its format's: anywhere in a file.
 _OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError)

@@ -89,9 +89,11 @@ def seal(path: str | Path) -> None:
 def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
     ngram, card = path / _NGRAM, path / _CARD
     heads = path / _HEADS
+    vocabulary = read_object(path / _VOCABULARY)
+    kind = PieceVocabulary if "tokenizer" in vocabulary else Vocabulary
     checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
-        vocabulary=_read_vocabulary(path / _VOCABULARY),
+        vocabulary=kind.from_json(vocabulary),
         weights=load_weights(path / name for name in _weight_files(path)),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         card=card.read_text(encoding="utf-8") if card.exists() else None,
@@ -163,12 +165,6 @@ def _read_config(path: Path) -> dict[str, Any]:
             "expected true or false"
         )
     return config
-
-
-def _read_vocabulary(path: Path) -> Vocabulary:
-    values = read_object(path)
-    kind = PieceVocabulary if "tokenizer" in values else Vocabulary
-    return kind.from_json(values)
 
 
 def _weight_files(folder: Path) -> list[str]:

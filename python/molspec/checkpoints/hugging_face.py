@@ -106,9 +106,7 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
 
 
 def convert(
-    config: Mapping[str, Any],
-    state: Mapping[str, Tensor],
-    max_positions: int = _MAX_POSITIONS,
+    config: Mapping[str, Any], state: Mapping[str, Tensor], max_positions: int = _MAX_POSITIONS
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
     """Give a model of transformers, its config and its state dict, as molspec's spec and weights.
 

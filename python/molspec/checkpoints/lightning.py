@@ -57,7 +57,11 @@ def read(path: Path) -> Checkpoint:
     stored = _load(file)
     state, sizes = (mapping(stored, key, "Lightning") for key in ("state_dict", "hyper_parameters"))
     spec = _spec(sizes, state)
-    return Checkpoint(spec=spec, weights=_weights(state, spec), vocabulary=vocabulary)
+    weights = take(state, spec, _NAMES)
+    embeddings = (state[name] for name in (_SOURCE_EMBEDDING, _TARGET_EMBEDDING))
+    if spec.shared_embedding and not torch.equal(*embeddings):
+        raise CheckpointError("share_embeddings is true, but source and target embedding differ")
+    return Checkpoint(spec, weights, vocabulary)
 
 
 def _load(file: Path) -> Any:
@@ -86,15 +90,6 @@ def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
         shared_embedding=sizes.get("share_embeddings", False),
         **{name: sizes[key] for name, key in _SIZES.items()},
     )
-
-
-def _weights(state: Mapping[str, torch.Tensor], spec: ModelSpec) -> dict[str, torch.Tensor]:
-    weights = take(state, spec, _NAMES)
-    if spec.shared_embedding and not torch.equal(
-        state[_SOURCE_EMBEDDING], state[_TARGET_EMBEDDING]
-    ):
-        raise CheckpointError("share_embeddings is true, but source and target embedding differ")
-    return weights
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:

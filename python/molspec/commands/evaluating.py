@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -63,8 +62,7 @@ def evaluate_command(
     with value_errors_are_usage_errors():
         count = loading.process_count(processes)
         loaded = loading.load_model(model)
-        if options.canonical_queries is None:
-            options = replace(options, canonical_queries=loaded.canonical_queries)
+        options = loaded.resolved(options)
         table = PairTable(table_path, query_column, target_column, loaded.task, by)
         settings = Settings(table, model.model_name, loaded.identity, options, offset)
         evaluation = Evaluation(settings, output, limit)

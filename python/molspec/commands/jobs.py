@@ -26,6 +26,7 @@ from molspec.files import (
     ResultFile,
     ResultStream,
     format_of,
+    input_format,
     is_stream,
 )
 from molspec.tables import COMPRESSED
@@ -37,6 +38,9 @@ def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "
     """Raise UsageError where queries are not given in one way."""
     if bool(given) == (source.input_name is not None):
         raise UsageError(f"give {noun} either as SMILES or by --input, FILE or -")
+    for text in given or ():
+        if input_format(text) and Path(text).is_file():
+            raise UsageError(f"{text} is a file: give it by --input")
 
 
 def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> str:

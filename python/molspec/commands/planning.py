@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,9 +23,7 @@ from molspec.commands.flags import (
 from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.fields import setting
 from molspec.files import OutputContext, Query
-
-if TYPE_CHECKING:
-    from molspec.planners.routes import Plan
+from molspec.planners.routes import Limits, Plan
 
 
 @dataclass(frozen=True)
@@ -56,20 +54,9 @@ def plan_command(
         Path | None,
         typer.Option(help="Purchasable molecules: a file of SMILES and names, or a table."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Maximum seconds of a search.")] = 10.0,
-    routes: Annotated[
-        int, typer.Option(help="Routes for each target; a search ends when it has them.")
-    ] = 3,
     first: Annotated[
         bool, typer.Option("--first", help="End a search at its first route, as --routes 1 does.")
     ] = False,
-    min_share: Annotated[
-        float,
-        typer.Option(help="Drop routes below this share of the likeliest one's probability."),
-    ] = 0.01,
-    expansions: Annotated[
-        int | None, typer.Option(help="Maximum molecules that a search expands.")
-    ] = None,
     n_best: Annotated[
         int, typer.Option("--n-best", "-n", help="Reactions for each molecule.")
     ] = 10,
@@ -80,6 +67,7 @@ def plan_command(
         Path | None, typer.Option(help="Prediction cache (SQLite file), reused by later searches.")
     ] = None,
     *,
+    limits: Limits,
     output: PlanFlags,
     processes: Processes = "1",
     source: InputFlags,
@@ -93,16 +81,17 @@ def plan_command(
         _check_installed()
         from molspec.planners import formats
 
+        if first:
+            limits = replace(limits, routes=1)
         form = jobs.chosen_format(output, formats.FORMATS)
         count = loading.process_count(processes)
     with files.open_source(source.input_name, source.input_form, targets or ()) as opened:
         with value_errors_are_usage_errors():
             from molspec.cache import AnswerCache
-            from molspec.planners.search import Limits, Planner
+            from molspec.planners.search import Planner
             from molspec.planners.stock import read_stock
             from molspec.provenance import model_settings
 
-            limits = Limits(1 if first else routes, seconds, expansions, min_share)
             for_sale = read_stock(stock)
             if for_sale.bad_entries:
                 print_err(
@@ -135,7 +124,6 @@ def plan_command(
 
         def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
             from molspec.planners.expander import Expander
-            from molspec.planners.routes import Plan
             from molspec.planners.syntheseus import BackwardModel
             from molspec.processes import DIED, in_processes
 

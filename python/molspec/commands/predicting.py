@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,11 +57,12 @@ def predict_command(
     with value_errors_are_usage_errors():
         count = loading.process_count(processes)
         options = options if raw else options.distinct()
-        _check(smiles, source)
+        jobs.check_queries(smiles, source)
         form = jobs.chosen_format(output, FORMATS)
     with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = loading.load_model(model)
+            options = loaded.resolved(options)
             copied = tuple(copy_column or ())
             queries = _Counted(
                 opened.queries(source.column, source.id_column, loaded.task, copied),
@@ -159,14 +158,6 @@ def score_command(
     raise typer.Exit(status)
 
 
-def _check(smiles: list[str] | None, source: InputFlags) -> None:
-    """Raise UsageError where queries are not given in one way."""
-    jobs.check_queries(smiles, source)
-    for text in smiles or ():
-        if files.input_format(text) and Path(text).is_file():
-            raise UsageError(f"{text} is a file: give it by --input")
-
-
 def _results(
     form: str,
     source: InputFlags,
@@ -190,8 +181,6 @@ def _results(
         *(_further_columns(options), copied, raw_cells),
     )
     _check_copied(copied, form, context)
-    if options.canonical_queries is None:
-        options = replace(options, canonical_queries=loaded.canonical_queries)
     settings = {
         **run_settings(model.model_name, loaded.identity, options),
         "format": form,

@@ -213,7 +213,7 @@ def ngram_command(
         float, typer.Option(help="Bits that an entry must save; more make a smaller file.")
     ] = 3.0,
     pairs: Annotated[
-        int, typer.Option(help="Train on at most so many pairs, evenly spread.")
+        int, typer.Option(min=1, help="Train on at most so many pairs, evenly spread.")
     ] = 60_000,
 ) -> None:
     """Make the n-gram model that drafts for a model. It is tried on the validation pairs."""
@@ -223,8 +223,6 @@ def ngram_command(
 
         files.check_apart({"DATA": data}, [output])
         made = prepared.read(data)
-        if pairs < 1:
-            raise ValueError(f"pairs is {pairs}: expected at least 1")
         ngram = drafting.build_ngram(
             made.vocabulary, made.train.spread(pairs).pairs(), min_gain=min_gain
         )

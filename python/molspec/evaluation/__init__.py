@@ -6,15 +6,6 @@ from molspec.evaluation.evaluation import Evaluation, Settings
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record
 from molspec.evaluation.report import report
-from molspec.evaluation.summary import Rank, Summary
+from molspec.evaluation.summary import Summary
 
-__all__ = [
-    "Evaluation",
-    "Pair",
-    "PairTable",
-    "Rank",
-    "Record",
-    "Settings",
-    "Summary",
-    "report",
-]
+__all__ = ["Evaluation", "Pair", "PairTable", "Record", "Settings", "Summary", "report"]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from molspec.files.answer import Answer, Answered, AnswerT, OutputContext, Query
+from molspec.files.answer import Answer, AnswerT, OutputContext, Query
 from molspec.files.asking import PreparedQuery, answer_to, ask, prepare_query, score
 from molspec.files.formats import FORMATS, Format, format_of, table
 from molspec.files.lines import COLUMNS
 from molspec.files.places import Reads, check_apart
 from molspec.files.results import ResultFile, ResultStream, is_stream
-from molspec.files.sources import (
-    INPUT_FORMATS,
-    Source,
-    find_query_column,
-    input_format,
-    open_source,
-)
+from molspec.files.sources import INPUT_FORMATS, find_query_column, input_format, open_source
 
 __all__ = [
     "COLUMNS",
@@ -22,7 +16,6 @@ __all__ = [
     "INPUT_FORMATS",
     "Answer",
     "AnswerT",
-    "Answered",
     "Format",
     "OutputContext",
     "PreparedQuery",
@@ -30,7 +23,6 @@ __all__ = [
     "Reads",
     "ResultFile",
     "ResultStream",
-    "Source",
     "answer_to",
     "ask",
     "check_apart",

@@ -96,11 +96,7 @@ class Source:
                 yield Query(smiles, name.strip())
 
     def _of_table(
-        self,
-        column: str | None,
-        name_column: str | None,
-        task: Task | None,
-        copied: Sequence[str],
+        self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
     ) -> Iterator[Query]:
         rows = split_cells(self._lines, self.form == "csv", self.name)
         _, header = next(rows, (0, []))

@@ -1,11 +1,13 @@
-"""Routes to a target, as they are shown and written."""
+"""Routes to a target, as they are shown and written, and when a search for them ends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import log
 from typing import Any
 
+from molspec.fields import setting
 from molspec.files import Query
 from molspec.processes import DIED
 
@@ -68,6 +70,36 @@ class Route:
                 {"reaction": step.reaction, "log_prob": step.log_prob} for step in self.steps
             ],
         }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a search ends: with so many routes, after so long, or after so many expansions.
+
+    min_share: of the likeliest route's probability; less probable routes are not searched for.
+
+    Raises ValueError, naming the limit.
+    """
+
+    routes: int = setting(3, "Routes for each target; a search ends when it has them.")
+    seconds: float = setting(10.0, "Maximum seconds of a search.")
+    expansions: int | None = setting(None, "Maximum molecules that a search expands.")
+    min_share: float = setting(
+        0.01, "Drop routes below this share of the likeliest one's probability."
+    )
+
+    def __post_init__(self) -> None:
+        for name, least in (("routes", 1), ("seconds", 0), ("expansions", 1)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ValueError(f"{name} is {value}: expected at least {least}")
+        if not 0 <= self.min_share <= 1:
+            raise ValueError(f"min_share is {self.min_share}: expected 0 to 1")
+
+    @property
+    def nats(self) -> float:
+        """How far below the likeliest route's log_prob another may be."""
+        return -log(self.min_share) if self.min_share else float("inf")
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
-from math import log
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -23,41 +21,13 @@ from syntheseus.search.graph.and_or import AndNode
 from syntheseus.search.mol_inventory import BaseMolInventory
 
 from molspec.files import Query, prepare_query
-from molspec.planners.routes import Plan, Route, Step
+from molspec.planners.routes import Limits, Plan, Route, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
 from molspec.text import canonical_query
 
 #: Nodes of a search's graph before its routes are counted again, as a multiple.
 _GROWTH = 1.25
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a search ends: with so many routes, after so long, or after so many expansions.
-
-    min_share: of the likeliest route's probability; less probable routes are not searched for.
-
-    Raises ValueError, naming the limit.
-    """
-
-    routes: int = 3
-    seconds: float = 10.0
-    expansions: int | None = None
-    min_share: float = 0.01
-
-    def __post_init__(self) -> None:
-        for name, least in (("routes", 1), ("seconds", 0), ("expansions", 1)):
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise ValueError(f"{name} is {value}: expected at least {least}")
-        if not 0 <= self.min_share <= 1:
-            raise ValueError(f"min_share is {self.min_share}: expected 0 to 1")
-
-    @property
-    def nats(self) -> float:
-        """How far below the likeliest route's log_prob another may be."""
-        return -log(self.min_share) if self.min_share else float("inf")
 
 
 class _Search:

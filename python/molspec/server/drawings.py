@@ -103,10 +103,7 @@ def _drawing(molecule: Chem.Mol, change: Change) -> Drawing:
     for atom in bare.GetAtoms():
         atom.SetAtomMapNum(0)
     drawn = svg(
-        bare,
-        _in_colour,
-        highlightAtoms=sorted(change.atoms),
-        highlightBonds=sorted(change.bonds),
+        bare, _in_colour, highlightAtoms=sorted(change.atoms), highlightBonds=sorted(change.bonds)
     )
     return Drawing(smiles=Chem.MolToSmiles(bare), svg=drawn.replace(_INK, "currentColor"))
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -82,22 +83,22 @@ class Guard:
         # The server itself refuses what is no number.
         if int(dict(scope["headers"]).get(b"content-length", b"0")) > self._most:
             raise too_large
-        body = b""
-        deadline = perf_counter() + REQUEST_SECONDS
-        while True:
-            try:
-                message = await asyncio.wait_for(receive(), deadline - perf_counter())
-            except asyncio.TimeoutError:
-                detail = f"the body did not come to its end within {REQUEST_SECONDS:g} s"
-                raise HTTPException(408, detail, close) from None
-            if message["type"] != "http.request":
-                return None
-            piece: bytes = message.get("body", b"")
-            body += piece
-            if len(body) > self._most:
-                raise too_large
-            if not message.get("more_body"):
-                return body
+
+        async def read() -> bytes:
+            body = b""
+            async for piece in Request(scope, receive).stream():
+                body += piece
+                if len(body) > self._most:
+                    raise too_large
+            return body
+
+        try:
+            return await asyncio.wait_for(read(), REQUEST_SECONDS)
+        except ClientDisconnect:
+            return None
+        except asyncio.TimeoutError:
+            detail = f"the body did not come to its end within {REQUEST_SECONDS:g} s"
+            raise HTTPException(408, detail, close) from None
 
 
 def _given_keys(scope: Scope) -> list[bytes]:

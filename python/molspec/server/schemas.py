@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -12,31 +12,32 @@ from molspec.fields import hints
 from molspec.options import PredictOptions
 from molspec.task import Task
 
-Queries = Annotated[list[str], Field(min_length=1, description="SMILES.")]
-Seconds = Annotated[
-    float | None,
-    Field(gt=0, description="What is not answered by then is an error; the server's own limit."),
-]
-
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
+    queries: Annotated[list[str], Field(min_length=1, description="SMILES.")]
+    stream: Annotated[
+        bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
+    ] = False
+    seconds: Annotated[
+        float | None,
+        Field(gt=0, description="Queries not answered by then are errors; the server's own limit."),
+    ] = None
 
 
 def _option_fields() -> dict[str, Any]:
     """A field of the body for each option that a request may have."""
-    made: dict[str, Any] = {}
-    for option in fields(PredictOptions):
-        if option.name == "batch_size":  # the server's own
-            continue
-        kind = hints(PredictOptions)[option.name]
-        if option.name == "drafter":
-            kind = Literal[DRAFTERS] | None
-        about = Field(description=option.metadata["help"])
-        if float in (kind, *get_args(kind)):
-            about = Field(description=option.metadata["help"], allow_inf_nan=False)
-        made[option.name] = (Annotated[kind, about], option.default)
-    return made
+    kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
+    described = {
+        option.name: Annotated[kinds[option.name], Field(description=option.metadata["help"])]
+        for option in fields(PredictOptions)
+    }
+    del described["batch_size"]  # the server's own
+    return {name: (kind, getattr(PredictOptions, name)) for name, kind in described.items()}
 
 
 if TYPE_CHECKING:
@@ -48,30 +49,19 @@ else:
 class PredictBody(_Options):
     """Queries for a model, with the options of `molspec predict`."""
 
-    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
-    queries: Queries
     keep_salts: Annotated[
-        bool,
-        Field(description="Decode salts as they stand; retro decodes their main component."),
+        bool, Field(description="Decode salts as they stand; retro decodes their main component.")
     ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")
     ] = False
-    stream: Annotated[
-        bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
-    ] = False
-    seconds: Seconds = None
 
 
 class ScoreBody(_Body):
     """Queries, and for each the target whose log-probability is requested."""
 
-    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
-    queries: Queries
     targets: Annotated[list[str], Field(description="SMILES, scored as they are spelt.")]
     canonical_queries: bool | None = None
-    stream: bool = False
-    seconds: Seconds = None
 
 
 class PredictionItem(BaseModel):

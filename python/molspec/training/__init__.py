@@ -46,7 +46,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch only for what needs it: the command line's help does not, nor do workers."""
+    """Import torch only for what needs it: the command line's help does not."""
     if name not in _HOMES:
         raise AttributeError(f"module 'molspec.training' has no attribute {name!r}")
     from importlib import import_module

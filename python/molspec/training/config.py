@@ -102,9 +102,7 @@ class StepConfig:
         1.0, "Maximum norm of the gradient; longer ones are shortened to it.", group=_STEPS, above=0
     )
     precision: Precision = setting(
-        "bfloat16",
-        "Matrix products in `bfloat16` or `float32`; weights are float32.",
-        group=_STEPS,
+        "bfloat16", "Matrix products in `bfloat16` or `float32`; weights are float32.", group=_STEPS
     )
     seed: int = setting(0, "Seed of weights, order and dropout.", group=_STEPS, least=0)
 

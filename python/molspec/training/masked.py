@@ -51,7 +51,13 @@ class SpecDrafterTrainer(DrafterTrainer):
         self._lay = published if config.published else causal
         spec = _drafter_spec(checkpoint.spec, config)
         self.model = Transformer(spec, 0.0, checkpoint.vocabulary.pad_id)
-        self.model.load_state_dict(_fitting(checkpoint, spec), strict=False)
+        shapes = spec.weight_shapes()
+        fitting = {
+            name: weight.float()
+            for name, weight in checkpoint.weights.items()
+            if tuple(weight.shape) == shapes.get(name)
+        }
+        self.model.load_state_dict(fitting, strict=False)
         return self.model, optimizers(self.model, config)
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
@@ -142,15 +148,6 @@ def accepted(
             first = torch.where(wrong, layout.ahead, k).amin(1)
             prefixes[live] += first + 1
     return tokens, iterations
-
-
-def _fitting(checkpoint: Checkpoint, spec: ModelSpec) -> dict[str, Tensor]:
-    shapes = spec.weight_shapes()
-    return {
-        name: weight.float()
-        for name, weight in checkpoint.weights.items()
-        if tuple(weight.shape) == shapes.get(name)
-    }
 
 
 def _prefixes(lengths: Tensor, count: int, chance: torch.Generator) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.tables import find_column, name_columns, read_cells
+from molspec.tables import choose_column, find_column, name_columns, read_cells
 from molspec.task import Task
 from molspec.text import TokenizationError, tokenize
 from molspec.training.rooting import Molecule, UnfitReactionError
@@ -72,12 +72,7 @@ def read_rows(
     column = _reaction_column(peeked[:1])
     header = peeked.pop(0)[1] if peeked and column is None else []
     if reaction_column is not None:
-        column = find_column(header, reaction_column)
-        if column is None:
-            raise ValueError(
-                f"reaction_column is {reaction_column!r}: expected one of the header of {path}, "
-                f"{name_columns(header)}"
-            )
+        column = choose_column(path, header, "reaction_column", reaction_column, ())
     elif column is None:
         column = _reaction_column(peeked)
     sides = _sides(header, task)
