@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from molspec.processes import DIED
 from molspec.text import Vocabulary, canonicalise
-from molspec.training import Judge, PrepareOptions, prepare
+from molspec.training import Judge, PrepareOptions, preparation, prepare
+from molspec.training.pairs import Made
 from molspec.training.prepared import PairTable, Prepared, read
-from molspec.training.reactions import read_rows
+from molspec.training.reactions import Row, read_rows
 from molspec.training.sample import FILE
 
 RETRO = PrepareOptions("retro", variants=3, validation_share=0.2)
@@ -111,6 +115,22 @@ def test_outcome_does_not_depend_on_workers(file: Path, prepared: Prepared, tmp_
     for split in ("train", "validation"):
         for name, expected in vars(getattr(prepared, split)).items():
             assert torch.equal(getattr(getattr(again, split), name), expected)
+
+
+def test_a_row_that_kills_its_workers_is_rejected(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = preparation.make_pairs
+
+    def killing(row: Row, **options: Any) -> Made:
+        if row.number == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return make(row, **options)
+
+    monkeypatch.setattr(preparation, "make_pairs", killing)
+    counts = prepare([file], tmp_path / "out", replace(RETRO, workers=2)).description
+    assert counts["rejected"][DIED] == 1
+    assert counts["train"]["reactions"] + counts["validation"]["reactions"] == 59
 
 
 def test_workers_end_when_the_preparation_is_killed() -> None:

@@ -152,7 +152,8 @@ def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float)
 
     if options.workers == 1:
         return make(iter(rows))
-    failed = lambda row: Made(row, "train", reason=DIED)  # noqa: E731
+    split = "validation" if validation_share == 1.0 else "train"
+    failed = lambda row: Made(row, split, reason=DIED)  # noqa: E731
     return in_processes(make, rows, options.workers, failed, piece=_PIECE, ahead=_AHEAD)
 
 
