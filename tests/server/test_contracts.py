@@ -16,9 +16,11 @@ from pydantic import BaseModel
 
 from molspec.server import chemformer
 from molspec.server.limits import Limits
+from molspec.server.pending import PendingRequest
 from molspec.server.service import Service
+from molspec.server.worker import BusyError, Worker
 from molspec.text import canonicalise, other_spellings
-from tests.server.serving import service, serving
+from tests.server.serving import SHORT, service, serving
 
 #: As requests 2.32 writes it, for AiZynthFinder's ChemformerBasedExpansionStrategy
 #: (`requests.post(url, json=[...], params={"n_beams": 10})`) and for ASKCOS' wrappers
@@ -163,14 +165,43 @@ def test_wrong_use_is_refused(
     assert told in json.dumps(response.json()["detail"])
 
 
-def test_more_spellings_than_ever_may_wait_are_refused() -> None:
-    limits = Limits(queries=20, augmentations=20, waiting=50)
-    body = {"reactants": ["C"] * 10, "products": ["C"] * 10}
-    with serving(service(limits)) as url:
-        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=20"
-        response = httpx.post(path, json=body)
-    assert response.status_code == 422
-    assert "n_augments is 20: expected at most 5 for 10 reactions" in response.text
+def test_spellings_leave_room_for_other_requests() -> None:
+    """Of 200 spellings only as many wait together as one request may have queries."""
+    limits = Limits(queries=20, augmentations=20, waiting=21)
+    targets = ["CCCCCCO", "CCCCCCN"] * 10
+    query = {"model": "retro", "queries": ["C"], **SHORT}
+    with serving(service(limits)) as url, ThreadPoolExecutor(1) as pool:
+        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=10"
+        body = {"reactants": targets, "products": targets}
+        long = pool.submit(httpx.post, path, json=body, timeout=60)
+        statuses = []
+        while not long.done():
+            short = httpx.post(f"{url}/v1/predict", json=query)
+            statuses.append(short.status_code)
+        answers = long.result().json()
+    assert set(statuses) == {200}
+    assert len(answers) == 20
+    assert all(answer["log_likelihood"] < 0 for answer in answers)
+
+
+def test_later_spellings_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue is full once the first of three parts is done."""
+    submit = Worker.submit
+    sizes: list[int] = []
+
+    def busy(worker: Worker, pending: PendingRequest) -> None:
+        sizes.append(pending.count)
+        if len(sizes) == 2:
+            raise BusyError(0)
+        submit(worker, pending)
+
+    monkeypatch.setattr(Worker, "submit", busy)
+    body = {"reactants": ["CCCCCCO"] * 10, "products": ["CCCCCCO"] * 10}
+    with serving(service(Limits(queries=20, augmentations=5, waiting=20))) as url:
+        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=5"
+        answers = httpx.post(path, json=body).json()
+    assert sizes == [20, 20, 20, 10]
+    assert all(answer["log_likelihood"] < 0 for answer in answers)
 
 
 def test_spelling_keeps_nobody_waiting_and_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ molecule that cannot be answered has empty lists, or no likelihood, and an `erro
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from fastapi import APIRouter, Body, Query, Request
 
 from molspec.results import Result
 from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
-from molspec.server.worker import Worker
+from molspec.server.worker import BusyError, Worker
 from molspec.text import canonicalise, other_spellings
 
 _Texts = Annotated[list[Text], Body(min_length=1)]
@@ -77,12 +78,6 @@ def make_router(service: Service) -> APIRouter:
             if not 1 <= n_augments <= most:
                 raise ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
             service.limits.check_count(targets)
-            if len(targets) * n_augments > service.limits.waiting:
-                raise ValueError(
-                    f"n_augments is {n_augments}: expected at most "
-                    f"{service.limits.waiting // len(targets)} for {len(targets)} reactions, as "
-                    f"{service.limits.waiting} spellings may wait on this server"
-                )
 
         def spellings(target: str) -> list[str]:
             """Those of a target; it alone once time is up, as nothing of it is answered."""
@@ -122,13 +117,24 @@ async def _best(
             )
         options = service.options(worker, queries)
     owners = [index for index, texts in enumerate(spelt) for _ in texts]
-    answers = service.submit(
-        *(request, worker, [queries[index] for index in owners], options),
-        targets=[text for texts in spelt for text in texts],
-    )
+    targets = [text for texts in spelt for text in texts]
     results: list[list[Result]] = [[] for _ in spelt]
-    for owner, result in zip(owners, await in_order(answers), strict=True):
-        results[owner].append(result)
+    most, start = service.limits.queries, 0
+    while start < len(targets):  # in parts: meanwhile there is room for requests of others
+        part = owners[start : start + most]
+        try:
+            answers = service.submit(
+                *(request, worker, [queries[index] for index in part], options),
+                targets=targets[start : start + most],
+            )
+        except BusyError as busy:
+            if not start or perf_counter() - arrival(request) > service.limits.seconds:
+                raise
+            await asyncio.sleep(busy.retry_after)
+            continue
+        for owner, result in zip(part, await in_order(answers), strict=True):
+            results[owner].append(result)
+        start += most
     return [
         {"product_smiles": product, "reactant_smiles": reactant, **_likelihood(found)}
         for reactant, product, found in zip(reactants, products, results, strict=True)
