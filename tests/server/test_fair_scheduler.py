@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from weakref import ref
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from molspec.options import PredictOptions
 from molspec.server.fair_scheduler import FairScheduler
 from molspec.server.pending import PendingRequest
 
@@ -46,6 +48,20 @@ def test_a_long_request_leaves_rows_to_one_that_comes_later() -> None:
     assert len(taken(turns)) == 4
     turns.add(late)
     assert taken(turns) == [(late, 0)]
+
+
+def test_few_targets_are_under_way_together() -> None:
+    """A step verifies all tokens of a target: of sixteen it would be a long one for others."""
+
+    async def made() -> list[PendingRequest]:
+        options = PredictOptions(augmentations=3)
+        return [PendingRequest(["C"] * 40, options, targets) for targets in (None, ["C"] * 40)]
+
+    spelt, scored = asyncio.run(made())
+    for request, together in ((spelt, 5), (scored, 4)):
+        turns = FairScheduler(32)
+        turns.add(request)
+        assert len(taken(turns)) == together
 
 
 def test_wide_queries_leave_rows_and_time_to_narrow_ones() -> None:

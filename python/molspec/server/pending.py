@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from molspec.options import PredictOptions
 from molspec.results import Result
 
+#: Rows that a target counts as: of more than four targets a step would be a long one for others.
+_TARGET_ROWS = 4
 #: The index of a query in its request, and its result.
 Answered = tuple[int, Result]
 
@@ -45,9 +47,13 @@ class PendingRequest:
 
     @property
     def rows(self) -> int:
-        """Rows of the batch that a query takes, one for each view that is decoded at once."""
-        one_at_once = self.targets is not None or self.options.augment_below is not None
-        return 1 if one_at_once else self.options.augmentations
+        """Rows of the batch that a query takes, one for each view that is decoded at once.
+
+        A target counts as several: a step verifies all its tokens.
+        """
+        if self.targets is not None:
+            return _TARGET_ROWS
+        return 1 if self.options.augment_below is not None else self.options.augmentations
 
     @property
     def hypotheses(self) -> int:
