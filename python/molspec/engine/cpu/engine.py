@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from molspec import _native, ops
-from molspec.engine.host import grown, integers
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
-from molspec.engine.session import Session
+from molspec.engine.session import Session, grown, integers
 from molspec.model.spec import ModelSpec
 
 
