@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/block.h"
+#include "common/limits.h"
 
 namespace molspec {
 
@@ -19,7 +19,7 @@ class TokenTree {
  public:
   static constexpr int32_t kNone = -1;  // no node; the parent of BOS
 
-  // One row of the operator decoder_step (csrc/ops/decoder_step.h).
+  // One row of the operator decoder_step (csrc/ops/steps.h).
   struct StagedNode {
     int32_t token_id, position, path_begin, memory;
   };

@@ -19,7 +19,7 @@ from molspec.engine.session import grown, integers
 _FEWEST_NODES = 8
 #: The same of sources.
 _FEWEST_POSITIONS = 16
-#: The row of a captured step that has no node (csrc/ops/decoder_step.h).
+#: The row of a captured step that has no node (csrc/ops/steps.h).
 _GAP = (0, 0, 0, -1)
 
 
