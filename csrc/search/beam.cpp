@@ -290,6 +290,7 @@ void BeamSearch::finish() {
 }
 
 std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
+  if (sampling) return stochastic_beam_search(*this, row);
   return std::make_unique<BeamSearch>(*this, row);
 }
 

@@ -141,4 +141,7 @@ class BeamSearch : public Search {
   int64_t round_ = 1;            // of guesses: one for all where none come from outside
 };
 
+// Of a spec with `sampling`.
+std::unique_ptr<Search> stochastic_beam_search(const BeamSpec& spec, const Row& row);
+
 }  // namespace molspec

@@ -45,8 +45,8 @@ bool noisier(const NoisyToken& left, const NoisyToken& right) {
 
 class StochasticBeamSearch final : public BeamSearch {
  public:
-  StochasticBeamSearch(const StochasticBeamSpec& spec, Row row)
-      : BeamSearch(spec, std::move(row)), sampling_(spec.sampling) {}
+  StochasticBeamSearch(const BeamSpec& spec, Row row)
+      : BeamSearch(spec, std::move(row)), sampling_(*spec.sampling) {}
 
   void begin(const std::vector<int32_t>& source_ids) override {
     BeamSearch::begin(source_ids);
@@ -159,8 +159,8 @@ class StochasticBeamSearch final : public BeamSearch {
 
 }  // namespace
 
-std::unique_ptr<Search> StochasticBeamSpec::search(const Row& row) const {
-  return std::make_unique<StochasticBeamSearch>(*this, row);
+std::unique_ptr<Search> stochastic_beam_search(const BeamSpec& spec, const Row& row) {
+  return std::make_unique<StochasticBeamSearch>(spec, row);
 }
 
 }  // namespace molspec

@@ -29,15 +29,21 @@ class TreeSizes:
     """What the buffers of a search depend on, and the numbers that its graphs hold."""
 
     beam_size: int
-    finished_apart: bool
     #: Positions of a path, BOS counted: an even number.
     capacity: int
+    special_ids: tuple[int, int]
     #: Steps of looking ahead, or drafts of a hypothesis: what BeamRows::reserve takes.
     drafted: int
     #: Nodes of a query in a round.
     planned: int
     numbers: tuple[float, ...]
-    special_ids: tuple[int, int]
+    finished_apart: bool = False
+
+    @classmethod
+    def of(cls, spec: ListSpec, guess: GuessModel, **more: Any) -> TreeSizes:
+        """Those of a spec; `more` are the fields that only its kind of search knows."""
+        capacity = spec.max_length + 2 - spec.max_length % 2
+        return cls(spec.beam_size, capacity, (guess.bos, guess.eos), **more)
 
     @property
     def places(self) -> int:
@@ -79,16 +85,6 @@ class TreeSizes:
             and isfinite(length_norm(self.capacity))
             and session.has_room(slots // BLOCK_POSITIONS, slots * slot_size)
         )
-
-
-def capacity(spec: ListSpec) -> int:
-    """Positions of a path."""
-    return spec.max_length + 2 - spec.max_length % 2
-
-
-def special_ids(guess: GuessModel) -> tuple[int, int]:
-    """Special ids of a vocabulary, for the operators."""
-    return guess.bos, guess.eos
 
 
 class BeamTreeRounds(GraphExecutor[SpecT]):

@@ -9,7 +9,7 @@ import numpy as np
 
 from molspec._native import BeamSpec, GuessModel
 from molspec.engine.cuda import drafts
-from molspec.engine.cuda.beam_trees import BeamTreeRounds, TreeSizes, capacity, special_ids
+from molspec.engine.cuda.beam_trees import BeamTreeRounds, TreeSizes
 from molspec.engine.cuda.session import CudaSession
 
 
@@ -19,7 +19,7 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
     @staticmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is beam search that fits, without drafts or by a guess that a device makes."""
-        if not isinstance(spec, BeamSpec) or spec.proposed:
+        if not isinstance(spec, BeamSpec) or spec.proposed or spec.sampling:
             return False
         state_size = 0
         if spec.drafts:
@@ -35,14 +35,13 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
         steps, budget, confidence = (
             (spec.steps, spec.node_budget, spec.min_confidence) if spec.drafts else (0, 0, 0.0)
         )
-        return TreeSizes(
-            beam_size=spec.beam_size,
-            finished_apart=spec.finished_apart,
-            capacity=capacity(spec),
+        return TreeSizes.of(
+            spec,
+            guess,
             drafted=steps,
             planned=spec.beam_size + budget,
             numbers=(steps, budget, confidence),
-            special_ids=special_ids(guess),
+            finished_apart=spec.finished_apart,
         )
 
     def fits(self, spec: BeamSpec, guess: GuessModel) -> bool:

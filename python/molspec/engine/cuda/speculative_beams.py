@@ -15,7 +15,7 @@ from molspec._native import (
     WindowOptions,
 )
 from molspec.engine.cuda import drafts
-from molspec.engine.cuda.beam_trees import BeamTreeRounds, TreeSizes, capacity, special_ids
+from molspec.engine.cuda.beam_trees import BeamTreeRounds, TreeSizes
 from molspec.engine.cuda.session import CudaSession
 
 
@@ -38,15 +38,8 @@ class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
     @staticmethod
     def _sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
         limit, _ = drafts.window_limits(session, spec.drafter)
-        return TreeSizes(
-            beam_size=spec.beam_size,
-            finished_apart=False,
-            capacity=capacity(spec),
-            drafted=limit,
-            planned=spec.beam_size * (1 + limit),
-            numbers=(spec.nucleus,),
-            special_ids=special_ids(guess),
-        )
+        planned = spec.beam_size * (1 + limit)
+        return TreeSizes.of(spec, guess, drafted=limit, planned=planned, numbers=(spec.nucleus,))
 
     def fits(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> bool:
         """Whether the buffers, and the graphs on them, are those of another spec."""
