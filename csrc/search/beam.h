@@ -72,7 +72,7 @@ class BeamNotes {
     std::vector<NoisyToken> noisy;
   };
 
-  Note& operator[](int32_t slot) { return notes_[static_cast<size_t>(slot)]; }
+  Note& operator[](int32_t slot) { return notes_[slot]; }
   // Nothing is known of a new node.
   void begin(int32_t slot) {
     if (notes_.size() <= static_cast<size_t>(slot)) notes_.resize(static_cast<size_t>(slot) + 1);

@@ -58,8 +58,7 @@ class CachedPaths {
       state.sequence.live = counts[i] > 0;
       state.sequence.token_ids = token_ids;
       state.sequence.node = known(query, token_ids);
-      if (state.sequence.node != TokenTree::kNone)
-        kept[static_cast<size_t>(state.row)].push_back(state.sequence.node);
+      if (state.sequence.node != TokenTree::kNone) kept[state.row].push_back(state.sequence.node);
       states_.push_back(std::move(state));
     }
     for (size_t row = 0; row < rows_.size(); ++row)
@@ -124,7 +123,7 @@ class CachedPaths {
     std::optional<Rejection> rejection_;
   };
 
-  Query& query(const PathState& state) { return rows_[static_cast<size_t>(state.row)]; }
+  Query& query(const PathState& state) { return rows_[state.row]; }
   // What every round begins with: stages the nodes of paths that are not evaluated yet, and the
   // last one of each. Then what stands after, then submit().
   void stage() {
@@ -155,10 +154,9 @@ class CachedPaths {
 
  private:
   Query& checked_row(int32_t row, bool live) {
-    if (row < 0 || static_cast<size_t>(row) >= rows_.size() ||
-        rows_[static_cast<size_t>(row)].live != live)
+    if (row < 0 || static_cast<size_t>(row) >= rows_.size() || rows_[row].live != live)
       throw_invalid("row ", row, live ? " is free" : " is taken", " or none");
-    return rows_[static_cast<size_t>(row)];
+    return rows_[row];
   }
   // The deepest node that is known of a path.
   int32_t known(const Query& query, const std::vector<int32_t>& token_ids) const {
