@@ -8,13 +8,7 @@ from typing import Any
 
 from molspec import _native, ops
 from molspec.decoding import Strategy
-from molspec.drafting import (
-    AnyConfiguration,
-    DraftContext,
-    LookAhead,
-    NoDraft,
-    TreeDraft,
-)
+from molspec.drafting import AnyConfiguration, DraftContext, LookAhead, NoDraft, TreeDraft
 from molspec.options import PredictOptions
 
 #: Of SBS: a draft token is accepted while the likelier ones have less probability than this
@@ -38,10 +32,7 @@ _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budg
 
 
 def search_spec(
-    options: PredictOptions,
-    context: DraftContext,
-    max_length: int,
-    device: str | None = None,
+    options: PredictOptions, context: DraftContext, max_length: int, device: str | None = None
 ) -> Strategy:
     """Specification of the search of a query.
 

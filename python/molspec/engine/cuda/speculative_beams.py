@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from molspec._native import (
-    LIMITS,
-    GuessModel,
-    NoDraftOptions,
-    SpeculativeBeamSpec,
-    WindowOptions,
-)
+from molspec._native import LIMITS, GuessModel, NoDraftOptions, SpeculativeBeamSpec, WindowOptions
 from molspec.engine.cuda import drafts
 from molspec.engine.cuda.beam_trees import BeamTreeRounds, TreeSizes
 from molspec.engine.cuda.session import CudaSession
