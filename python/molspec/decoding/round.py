@@ -62,14 +62,18 @@ class Failed:
 
 
 class HostExecutor:
-    """Runs searches that draft, verify and select on the host, between a session's steps."""
+    """Runs searches that draft, verify and select on the host, between a session's steps.
+
+    A drafter from outside of the searches is called once a round for all of its queries.
+    """
 
     def __init__(
         self, session: Session, guess: GuessModel, row_count: int, watch: Stopwatch
     ) -> None:
         self._session = session
         self._batch = Batch(row_count, guess)
-        self._outside = OutsideDrafts(session, self._batch)
+        #: Of rows that are drafted for from outside: the drafter, and the query's number there.
+        self._drafters: dict[int, tuple[Drafter, int]] = {}
         self._watch = watch
         self.decoder_calls = 0
 
@@ -79,22 +83,29 @@ class HostExecutor:
         return self._batch.live_count
 
     def start(self, row: int, strategy: Strategy, source: Source) -> None:
-        """Begin the query of an encoded row. Raises what its drafter raises."""
-        key = _key(source.encoder_ids)
-        self._batch.start(row, strategy.search, source.token_ids, key)
-        if strategy.drafter is not None:
-            try:
-                self._outside.start(row, strategy.drafter, source.token_ids, source.encoder_ids)
-            except BaseException:
-                self._batch.cancel(row)
-                raise
+        """Begin the query of an encoded row. Raises DrafterError where its drafter fails."""
+        self._batch.start(row, strategy.search, source.token_ids, _key(source.encoder_ids))
+        drafter = strategy.drafter
+        if drafter is None:
+            return
+        number = next(_numbers)
+        try:
+            with _failing(drafter, "start"):
+                drafter.start(number, source.token_ids)
+            self._drafters[row] = drafter, number
+            if isinstance(drafter, EncoderDrafter):
+                with _failing(drafter, "read"):
+                    drafter.read(number, source.token_ids, source.encoder_ids)
+        except BaseException:
+            self.cancel(row)
+            raise
 
     def run(self, until_done: bool = False) -> Sequence[Decoded | Failed]:
         """Draft, step, accept; return the queries that are done.
 
         until_done: do as many rounds as can be done at once, until a query is done at the most.
         """
-        if not self._outside and (step := self._session.prepared_step()) is not None:
+        if not self._drafters and (step := self._session.prepared_step()) is not None:
             ran = self._batch.run(step, until_done)  # the three of them, in C++
             self.decoder_calls += ran.rounds
             self._watch.charge_seconds("draft", ran.planning)
@@ -108,7 +119,7 @@ class HostExecutor:
 
     def _draft(self) -> list[Failed]:
         """Let every search draft and stage its nodes; or return those whose drafter failed."""
-        trees, errors = self._outside.propose()
+        trees, errors = self._propose()
         for row in errors:
             self.cancel(row)
         if not errors:
@@ -128,7 +139,7 @@ class HostExecutor:
         """Let every search accept what the model confirms; return the queries that are done."""
         done: list[Decoded | Failed] = []
         for decoded in self._batch.advance(log_probs):
-            error = self._outside.release(decoded.query)
+            error = self._release(decoded.query)
             done.append(decoded if error is None else Failed(decoded.query, error))
         self._watch.charge("verify")
         return done
@@ -136,44 +147,9 @@ class HostExecutor:
     def cancel(self, row: int) -> None:
         """Forget a query that is not done."""
         self._batch.cancel(row)
-        self._outside.release(row)
+        self._release(row)
 
-
-def _key(encoder_ids: Sequence[int]) -> int:
-    """What tells a query from others, by what the model reads, on every machine alike."""
-    content = np.asarray(encoder_ids, dtype="<i4").tobytes()
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
-
-
-class OutsideDrafts:
-    """The drafters of a batch's rows, each called once a round for all of its queries."""
-
-    def __init__(self, session: Session, batch: Batch) -> None:
-        self._session = session
-        self._batch = batch
-        #: By row: the drafter, and the query's number there.
-        self._drafters: dict[int, tuple[Drafter, int]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._drafters)
-
-    def start(
-        self, row: int, drafter: Drafter, source_ids: Sequence[int], encoder_ids: Sequence[int]
-    ) -> None:
-        """Begin a query. Raises DrafterError where its drafter fails."""
-        number = next(_numbers)
-        with _failing(drafter, "start"):
-            drafter.start(number, source_ids)
-        self._drafters[row] = drafter, number
-        if isinstance(drafter, EncoderDrafter):
-            try:
-                with _failing(drafter, "read"):
-                    drafter.read(number, source_ids, encoder_ids)
-            except BaseException:
-                self.release(row)
-                raise
-
-    def propose(self) -> tuple[list[DraftTree], dict[int, DrafterError]]:
+    def _propose(self) -> tuple[list[DraftTree], dict[int, DrafterError]]:
         """A tree for each path that waits for one, and the errors of queries by row.
 
         A drafter that fails is called again for each query alone: only those that it fails for
@@ -196,7 +172,7 @@ class OutsideDrafts:
                         errors[next(iter(query.values())).row] = its
         return [trees[place] for place in sorted(trees)], errors
 
-    def release(self, row: int) -> DrafterError | None:
+    def _release(self, row: int) -> DrafterError | None:
         """End a query; return the error of a drafter that fails."""
         drafter, number = self._drafters.pop(row, (None, 0))
         if drafter is None:
@@ -236,6 +212,12 @@ class OutsideDrafts:
             )
             for path in paths
         ]
+
+
+def _key(encoder_ids: Sequence[int]) -> int:
+    """What tells a query from others, by what the model reads, on every machine alike."""
+    content = np.asarray(encoder_ids, dtype="<i4").tobytes()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
 def _groups(paths: _Places, key: Callable[[_native.Path], int]) -> list[dict[int, _native.Path]]:
