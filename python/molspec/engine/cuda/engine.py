@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from molspec._native import GuessModel, SearchSpec
-from molspec.engine.cuda.beams import BeamRounds
+from molspec.engine.cuda.beams import BeamRounds, SpeculativeBeamRounds
 from molspec.engine.cuda.greedy import GreedyRounds
 from molspec.engine.cuda.rounds import GraphExecutor
 from molspec.engine.cuda.session import CudaSession
-from molspec.engine.cuda.speculative_beams import SpeculativeBeamRounds
 from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
