@@ -37,7 +37,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "int eos_id) -> ()");
 
   // Beam search that stays on a device: the same. `beams`, `best` and `guess` are the tensors named
-  // in cuda/beam_rows.cpp.
+  // in cuda/rounds.cpp.
   library.def(
       "look_ahead(Tensor(a!)[] beams, Tensor(b!)[] best, Tensor length_norms, "
       "Tensor(c!)[] guess, int beam_size, int lookahead_steps, int node_budget, "

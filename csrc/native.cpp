@@ -7,7 +7,6 @@
 
 #include "bindings.h"
 #include "common/answers.h"
-#include "common/block.h"
 #include "common/limits.h"
 #include "common/prepared_step.h"
 

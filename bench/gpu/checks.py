@@ -14,7 +14,7 @@ from tests.engine.trees import Batch, random_batch
 from torch import Tensor
 
 from molspec import drafting
-from molspec.engine.packing import PackedModel, pack
+from molspec.engine.packing import pack
 
 #: Options of searches that read a device's results round by round.
 _HOST_ROUNDS: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ def on_device(batch: Batch, place: Place) -> Tensor:
     packed = batch.packed
     moved = replace(
         batch,
-        packed=PackedModel(packed.weights.to(device), packed.table, packed.spec),
+        packed=replace(packed, weights=packed.weights.to(device)),
         **{
             name: getattr(batch, name).to(device)
             for name in ("source_ids", "source_offsets", "memories", "nodes", "path_slots")

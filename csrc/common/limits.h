@@ -6,6 +6,8 @@
 
 namespace molspec {
 
+// Positions of a block of a cache of keys and values.
+constexpr int32_t kBlockPositions = 16;
 // Of searches that stay on a device.
 constexpr int64_t kMostTreeNodes = 32;  // of a draft tree: a node a lane
 constexpr int kTreeWarps = 8;           // that guess for a tree, each with a state to work in

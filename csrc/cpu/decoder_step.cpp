@@ -2,8 +2,6 @@
 // A chunk's keys and values are stored before it attends, and parents stand before children, so a
 // node finds its whole path in the cache wherever the chunks are cut.
 
-#include "ops/decoder_step.h"
-
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "cpu/layers.h"
 #include "ops/check.h"
+#include "ops/steps.h"
 
 namespace molspec::cpu {
 namespace {

@@ -1,12 +1,11 @@
 // encode on the CPU: one query at a time, so that no query ever sees another's padding.
 
-#include "ops/encode.h"
-
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
 
 #include "cpu/layers.h"
+#include "ops/steps.h"
 
 namespace molspec::cpu {
 namespace {

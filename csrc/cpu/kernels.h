@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "common/block.h"
+#include "common/limits.h"
 #include "ops/kinds.h"
 
 namespace molspec::cpu {

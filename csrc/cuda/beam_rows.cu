@@ -1,10 +1,10 @@
 #include "cuda/launch.h"
+#include "cuda/likeliest.cuh"
 #include "cuda/look_ahead.cuh"
+#include "cuda/place_nodes.cuh"
 #include "cuda/plan_windows.cuh"
-#include "cuda/rank_tokens.cuh"
 #include "cuda/replay_beams.cuh"
 #include "cuda/select_leaves.cuh"
-#include "cuda/stage_beams.cuh"
 
 namespace molspec::cuda {
 
@@ -13,9 +13,60 @@ void look_ahead(const LookAheadProblem& problem, cudaStream_t stream) {
          stream, problem);
 }
 
+inline __device__ int32_t node_count_of(const StageBeamsProblem& problem, int query) {
+  const BeamAnswer& answer = problem.rows.answers.head(query);
+  return answer.state == BeamAnswer::kLive ? answer.planned_count : 0;
+}
+
+// A block a query: threads stride over the planned nodes of their query.
+inline __global__ void stage_beams_kernel(StageBeamsProblem problem) {
+  const int query = blockIdx.x;
+  const BeamTrees& trees = problem.rows.trees;
+  BeamAnswer& answer = problem.rows.answers.head(query);
+  if (answer.state == BeamAnswer::kLive) begin_tree(problem.rows, query, problem.bos_id);
+  const int32_t first =
+      place_nodes(problem.nodes, problem.node_count, problem.rows.answers.query_count,
+                  [&](int other) { return node_count_of(problem, other); });
+  if (threadIdx.x == 0) answer.first_node = first;
+  if (first == BeamAnswer::kNotStaged) return;
+  if (threadIdx.x == 0) ++answer.steps;
+  for (int32_t i = threadIdx.x; i < answer.planned_count; i += blockDim.x) {
+    const int32_t index = trees.plan(query)[i];
+    if (index == BeamNode::kNone) {
+      problem.nodes[first + i] = {0, 0, 0, kAbsent};
+      continue;
+    }
+    atomicAdd(&answer.nodes, 1);
+    const BeamNode& node = trees.tree(query)[index];
+    problem.nodes[first + i] = {node.token_id, node.position,
+                                static_cast<int32_t>(trees.path_begin(query, index)), query};
+  }
+}
+
 void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream) {
   launch("stage_beams", stage_beams_kernel, problem.rows.answers.query_count, kStageThreads, stream,
          problem);
+}
+
+constexpr int kRankThreads = 128;
+
+// A warp a node: lane 0 writes what all lanes find, token by token.
+inline __global__ void rank_tokens_kernel(RankTokensProblem problem) {
+  const int64_t index = blockIdx.x * (kRankThreads / kWarp) + warp_index();
+  if (index >= problem.node_count || problem.nodes[index].memory == kAbsent) return;
+  const Node& node = problem.nodes[index];
+  const int64_t slot = problem.path_slots[node.path_begin + node.position];
+  const float* row = problem.log_probs + index * problem.vocab_size;
+  LikelyToken token = likeliest(row, problem.vocab_size);
+  if (!isfinite(token.log_prob)) token = {-INFINITY, LikelyToken::kNone};
+  for (int64_t i = slot * problem.count;; ++i) {
+    if (lane_index() == 0) {
+      problem.best_ids[i] = token.token_id == LikelyToken::kNone ? kNoToken : token.token_id;
+      problem.best_log_probs[i] = token.log_prob;
+    }
+    if (i + 1 == (slot + 1) * problem.count) return;
+    token = likeliest_behind(token, row, problem.vocab_size);
+  }
 }
 
 void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream) {

@@ -6,8 +6,7 @@
 
 #include <cuda_runtime.h>
 
-#include "ops/decoder_step.h"
-#include "ops/encode.h"
+#include "ops/steps.h"
 
 namespace molspec::cuda {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/answers.h"
-#include "ops/decoder_step.h"
+#include "ops/steps.h"
 
 namespace molspec::cuda {
 

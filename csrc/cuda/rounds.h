@@ -4,12 +4,10 @@
 #pragma once
 
 #include "drafting/guess_rows.h"
-#include "ops/decoder_step.h"
 #include "ops/refuse.h"
+#include "ops/steps.h"
 
 namespace molspec::cuda {
-
-class Stream;
 
 // The trees that the windows of a query make, for a device to pick from. They depend on the source
 // and at most on the last token (drafting/windows.h), so the host makes them when the query starts:
@@ -37,11 +35,5 @@ struct GuessTensors {
     return states + (query * state_count + index) * state_stride;
   }
 };
-
-// Types and shapes; what they hold is the device's own.
-Node* step_nodes(const Stream& stream, const Tensor& nodes);
-WindowRows window_rows(const Stream& stream, const Tensor& windows, int64_t query_count);
-GuessTensors guess_tensors(const Stream& stream, const Tensor& tables, const Tensor& texts,
-                           const Tensor& states, int64_t query_count, int64_t state_count);
 
 }  // namespace molspec::cuda

@@ -2,10 +2,8 @@
 
 #pragma once
 
-#include "ops/decoder_step.h"
-#include "ops/encode.h"
-#include "ops/fault.h"
 #include "ops/model.h"
+#include "ops/steps.h"
 
 namespace molspec::cuda {
 

@@ -34,7 +34,7 @@ void bind_ngram(py::module_& module) {
             lookup.find(model.table(), context.data(), static_cast<int>(context.size()), floor);
         std::vector<std::pair<int32_t, float>> found;
         for (int i = 0; i < count; ++i) {
-          const auto& [symbol, probability] = lookup.found[static_cast<size_t>(i)];
+          const auto& [symbol, probability] = lookup.found[i];
           found.emplace_back(symbol, probability);
         }
         return found;

@@ -60,11 +60,11 @@ void CopyTextWriter::write_molecule(int32_t root, CopyText& out) {
 
 // First pass: which bonds close rings, and the order of the branches.
 void CopyTextWriter::visit(int32_t atom, int32_t parent) {
-  Visit& here = visits_[static_cast<size_t>(atom)];
+  Visit& here = visits_[atom];
   here.order = ++time_;
-  for (const Bond& bond : graph_.atoms()[static_cast<size_t>(atom)].bonds) {
+  for (const Bond& bond : graph_.atoms()[atom].bonds) {
     if (bond.neighbour == parent) continue;
-    Visit& other = visits_[static_cast<size_t>(bond.neighbour)];
+    Visit& other = visits_[bond.neighbour];
     if (other.order == 0) {
       here.children.push_back({bond.neighbour, bond.token});
       visit(bond.neighbour, atom);
@@ -77,13 +77,13 @@ void CopyTextWriter::visit(int32_t atom, int32_t parent) {
 
 // Second pass: the symbols.
 void CopyTextWriter::emit(int32_t atom, CopyText& out) {
-  const Visit& here = visits_[static_cast<size_t>(atom)];
-  const int32_t position = graph_.atoms()[static_cast<size_t>(atom)].position;
+  const Visit& here = visits_[atom];
+  const int32_t position = graph_.atoms()[atom].position;
   const auto put = [&](int32_t symbol, int32_t source_position) {
     out.symbols.push_back(symbol);
     out.atoms.push_back(source_position);
   };
-  put(graph_.atoms()[static_cast<size_t>(atom)].token, position);
+  put(graph_.atoms()[atom].token, position);
   const size_t digits = out.symbols.size();
   for (const Child& ring : here.closed) {
     if (ring.bond != MoleculeGraph::kPlainBond) put(ring.bond, position);
@@ -98,7 +98,7 @@ void CopyTextWriter::emit(int32_t atom, CopyText& out) {
   }
   for (size_t i = 0; i < here.children.size(); ++i) {
     const Child& child = here.children[i];
-    const int32_t next = graph_.atoms()[static_cast<size_t>(child.atom)].position;
+    const int32_t next = graph_.atoms()[child.atom].position;
     const bool branch = i + 1 < here.children.size();
     if (i == 0)
       std::fill(out.atoms.begin() + static_cast<std::ptrdiff_t>(digits), out.atoms.end(), next);
@@ -107,7 +107,7 @@ void CopyTextWriter::emit(int32_t atom, CopyText& out) {
     emit(child.atom, out);
     if (branch) {
       const int32_t following = here.children[i + 1].atom;
-      put(*branch_close_, graph_.atoms()[static_cast<size_t>(following)].position);
+      put(*branch_close_, graph_.atoms()[following].position);
     }
   }
 }

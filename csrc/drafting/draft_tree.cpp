@@ -6,10 +6,8 @@
 namespace molspec {
 
 int32_t DraftTree::child(int32_t node, int32_t token) const {
-  for (int32_t i = node + 1; i < size(); ++i) {  // children lie after their parent
-    const auto at = static_cast<size_t>(i);
-    if (parents[at] == node && token_ids[at] == token) return i;
-  }
+  for (int32_t i = node + 1; i < size(); ++i)  // children lie after their parent
+    if (parents[i] == node && token_ids[i] == token) return i;
   return kNone;
 }
 
@@ -64,14 +62,13 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
                 parent, "-1 to ", static_cast<int64_t>(i) - 1);
     check_entry(log_prob <= proposed.log_prob(parent) + kSlack, "log_probs", i, log_prob,
                 "at most its parent's, ", proposed.log_prob(parent));
-    const int32_t before =
-        parent == DraftTree::kRoot ? parent : places[static_cast<size_t>(parent)];
+    const int32_t before = parent == DraftTree::kRoot ? parent : places[parent];
     if (before == DraftTree::kNone || roles.special().holds(token)) continue;
     places[i] = tree.child(before, token);
     if (places[i] == DraftTree::kNone) {
       places[i] = tree.add(token, before, log_prob);
     } else {
-      float& known = tree.log_probs[static_cast<size_t>(places[i])];
+      float& known = tree.log_probs[places[i]];
       known = std::max(known, log_prob);
     }
   }

@@ -26,9 +26,7 @@ struct DraftTree {
 
   int size() const { return static_cast<int>(token_ids.size()); }
   // Of a node or of kRoot, which is certain.
-  float log_prob(int32_t node) const {
-    return node == kRoot ? 0 : log_probs[static_cast<size_t>(node)];
-  }
+  float log_prob(int32_t node) const { return node == kRoot ? 0 : log_probs[node]; }
   // Of a node; nullptr where it was not drawn at random.
   const double* distribution(int32_t node, int32_t vocab_size) const {
     return drawn_from.empty() ? nullptr : drawn_from.data() + int64_t{node} * vocab_size;

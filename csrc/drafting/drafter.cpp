@@ -65,10 +65,10 @@ class GuessDrafter final : public Drafter {
       const int32_t node = out.add(entry.token, entry.parent, entry.log_prob);
       if (out.size() >= options_.node_budget) return;
       const bool at_root = entry.parent == DraftTree::kRoot;
-      depths_.push_back(at_root ? 1 : depths_[static_cast<size_t>(entry.parent)] + 1);
+      depths_.push_back(at_root ? 1 : depths_[entry.parent] + 1);
       if (depths_.back() == options_.max_depth) continue;
-      const GuessState& parent = at_root ? state_ : states_[static_cast<size_t>(entry.parent)];
-      GuessState& child = states_[static_cast<size_t>(node)];
+      const GuessState& parent = at_root ? state_ : states_[entry.parent];
+      GuessState& child = states_[node];
       guess_.advance(parent, entry.token, child);
       expand(child, node, entry.log_prob);
     }

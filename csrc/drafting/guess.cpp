@@ -40,7 +40,7 @@ void Guess::restart(const std::vector<int32_t>& source_ids) {
   codes_.clear();
   int used = 0;
   for (const int32_t symbol : text_.symbols) {
-    uint8_t& code = code_of_symbol_[static_cast<size_t>(symbol)];
+    uint8_t& code = code_of_symbol_[symbol];
     if (code == 0 && used < kNoCode - 1) {
       code = static_cast<uint8_t>(++used);
       symbol_of_code_[code] = symbol;
@@ -84,7 +84,7 @@ GuessContext Guess::context(const GuessState& state) const {
 
 int32_t Guess::observed_symbol(const GuessState& state, int32_t token) const {
   const int32_t symbol = rules_.symbols.symbol(token, state.place.rings);
-  const int32_t at = text_.symbols[static_cast<size_t>(state.place.copy_point)];
+  const int32_t at = text_.symbols[state.place.copy_point];
   return symbol == at ? model_->copy_symbol() : symbol;
 }
 
@@ -103,8 +103,8 @@ int Guess::find_copies(const GuessState& state) const {
   for (size_t position = 0; position < codes_.size(); ++position) {
     if (state.match_lengths[position] == 0) continue;
     const int match = std::min<int>(state.match_lengths[position], kSettledMatch);
-    const bool copied = state.copied[static_cast<size_t>(text_.atoms[position])] != 0;
-    const float odds = kCopyOdds[static_cast<size_t>(match)] * (copied ? kCopiedOdds : 1.0F);
+    const bool copied = state.copied[text_.atoms[position]] != 0;
+    const float odds = kCopyOdds[match] * (copied ? kCopiedOdds : 1.0F);
     code_odds_[codes_[position]] += odds;
     total += odds;
   }
@@ -121,7 +121,7 @@ void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate
   float total = 1.0F;
   out.clear();
   for (int i = 0; i < count; ++i) {
-    const WeighedToken token = rules_.weigh(lookup_.found[static_cast<size_t>(i)], state.place);
+    const WeighedToken token = rules_.weigh(lookup_.found[i], state.place);
     total -= token.lost;
     if (token.token != SymbolTable::kNoToken) out.push_back({token.token, token.probability});
   }

@@ -13,7 +13,7 @@ namespace {
 // Copies an array to where a carver that began at `row` has put it.
 template <typename T>
 void put(std::string& row, const uint8_t* base, const T* at, const T* from, int64_t count) {
-  std::memcpy(&row[static_cast<size_t>(reinterpret_cast<const uint8_t*>(at) - base)], from,
+  std::memcpy(&row[reinterpret_cast<const uint8_t*>(at) - base], from,
               static_cast<size_t>(count) * sizeof(T));
 }
 

@@ -33,7 +33,7 @@ struct NgramLookup {
     for (; depth >= 0 && left >= floor; --depth) {
       const int first = count;
       count = add_continuations(table, path_[depth], weight, count);
-      for (int i = first; i < count; ++i) left -= found[static_cast<size_t>(i)].probability;
+      for (int i = first; i < count; ++i) left -= found[i].probability;
       weight *= table.contexts[path_[depth]].back_off;
     }
     return count;

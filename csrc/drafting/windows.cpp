@@ -37,7 +37,7 @@ std::vector<int32_t> window(const std::vector<int32_t>& source, int start, int l
   for (int i = start; i < start + length + (skip < 0 ? 0 : 1); ++i) {
     if (i == skip) continue;
     if (i < source_length) {
-      draft.push_back(source[static_cast<size_t>(i)]);
+      draft.push_back(source[i]);
     } else if (filler) {
       draft.push_back(*filler);
     }
@@ -84,11 +84,11 @@ Drafts smart_window_drafts(const std::vector<int32_t>& source_ids, int32_t last_
 void share_evenly(DraftTree& tree) {
   std::vector<int> siblings(static_cast<size_t>(tree.size()) +
                             1);  // after each node, the root first
-  for (const int32_t parent : tree.parents) ++siblings[static_cast<size_t>(parent + 1)];
+  for (const int32_t parent : tree.parents) ++siblings[parent + 1];
   for (int32_t i = 0; i < tree.size(); ++i) {
-    const int32_t parent = tree.parents[static_cast<size_t>(i)];
-    const auto count = static_cast<float>(siblings[static_cast<size_t>(parent + 1)]);
-    tree.log_probs[static_cast<size_t>(i)] = tree.log_prob(parent) - std::log(count);
+    const int32_t parent = tree.parents[i];
+    const auto count = static_cast<float>(siblings[parent + 1]);
+    tree.log_probs[i] = tree.log_prob(parent) - std::log(count);
   }
 }
 

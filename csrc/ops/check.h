@@ -43,17 +43,12 @@ inline void check_alignment(const void* data, const char* name, int64_t bytes) {
 
 // torch's name of the type of entries T.
 template <typename T>
-constexpr ScalarType kTypeOf = ScalarType::Undefined;
-template <>
-inline constexpr ScalarType kTypeOf<uint8_t> = ScalarType::Byte;
-template <>
-inline constexpr ScalarType kTypeOf<int32_t> = ScalarType::Int;
-template <>
-inline constexpr ScalarType kTypeOf<int64_t> = ScalarType::Long;
-template <>
-inline constexpr ScalarType kTypeOf<float> = ScalarType::Float;
-template <>
-inline constexpr ScalarType kTypeOf<double> = ScalarType::Double;
+constexpr ScalarType kTypeOf = std::is_same_v<T, uint8_t>   ? ScalarType::Byte
+                               : std::is_same_v<T, int32_t> ? ScalarType::Int
+                               : std::is_same_v<T, int64_t> ? ScalarType::Long
+                               : std::is_same_v<T, float>   ? ScalarType::Float
+                               : std::is_same_v<T, double>  ? ScalarType::Double
+                                                            : ScalarType::Undefined;
 
 // A tensor's shape in an error: "[2, 3]".
 struct Shape {

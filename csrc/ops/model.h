@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/block.h"
+#include "common/limits.h"
 #include "ops/kinds.h"
 #include "ops/refuse.h"
 

@@ -16,7 +16,7 @@ Batch::Batch(int32_t row_count, std::shared_ptr<const GuessModel> model)
 Batch::Query& Batch::row(int32_t index) {
   require(index >= 0 && static_cast<size_t>(index) < rows_.size(), "row", index, "0 to ",
           rows_.size() - 1);
-  return rows_[static_cast<size_t>(index)];
+  return rows_[index];
 }
 
 void Batch::start(int32_t index, std::shared_ptr<SearchSpec> spec,

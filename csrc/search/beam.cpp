@@ -21,9 +21,7 @@ class BeamSearch::Stepper {
   bool drafted(int32_t rank) const { return note(rank).drafted; }
 
  private:
-  const Note& note(int32_t rank) const {
-    return search_.note(lists_.beam[static_cast<size_t>(rank)].node);
-  }
+  const Note& note(int32_t rank) const { return search_.note(lists_.beam[rank].node); }
 
   const BeamSearch& search_;
   const BeamLists& lists_;
@@ -54,7 +52,7 @@ int32_t BeamSearch::new_node(int32_t parent, int32_t token_id) {
 void BeamSearch::paths(std::vector<Path>& out) const {
   if (!spec_.proposed) return;
   for (int32_t rank = 0; rank < lists_.count; ++rank) {
-    const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
+    const BeamEntry& entry = lists_.beam[rank];
     if (entry.continues(spec_.max_length)) out.push_back(path(entry.node, own_log_prob(entry)));
   }
 }
@@ -64,7 +62,7 @@ void BeamSearch::plan(const DraftTree* proposed) {
   planned.clear();
   round_ += spec_.proposed;
   for (int32_t rank = 0; rank < lists_.count; ++rank) {
-    const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
+    const BeamEntry& entry = lists_.beam[rank];
     if (entry.finished) continue;
     Note& last = note(entry.node);
     if (!last.evaluated) planned.push_back(entry.node);
@@ -117,7 +115,7 @@ void BeamSearch::look_ahead() {
     settle(ahead);
     live = false;
     for (int32_t rank = 0; rank < ahead.count; ++rank) {
-      const BeamEntry& entry = ahead.beam[static_cast<size_t>(rank)];
+      const BeamEntry& entry = ahead.beam[rank];
       if (!entry.continues(spec_.max_length) || entry.confidence < options.min_confidence) continue;
       live = true;
       Note& node = note(entry.node);
@@ -174,10 +172,9 @@ void BeamSearch::blend_drafts(int32_t slot) {
   std::vector<Candidate> blended;
   float left = 1;
   for (int32_t i = 0; i < drafts.size(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    if (drafts.parents[at] != node.draft) continue;
-    const float log_prob = drafts.log_probs[at] - drafts.log_prob(node.draft);
-    blended.push_back({drafts.token_ids[at], log_prob});
+    if (drafts.parents[i] != node.draft) continue;
+    const float log_prob = drafts.log_probs[i] - drafts.log_prob(node.draft);
+    blended.push_back({drafts.token_ids[i], log_prob});
     left -= std::exp(log_prob);
   }
   if (blended.empty()) return;
@@ -229,7 +226,7 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
   lists.choices.clear();
   bool guessed = false;
   for (int32_t rank = 0; rank < lists.count; ++rank) {
-    const BeamEntry& entry = lists.beam[static_cast<size_t>(rank)];
+    const BeamEntry& entry = lists.beam[rank];
     const bool evaluated = note(entry.node).evaluated;
     if (stays(entry, spec_.max_length, evaluated, guessing, spec_.min_confidence)) {
       lists.choices.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
@@ -253,7 +250,7 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
 }
 
 void BeamSearch::add_choices(BeamLists& lists, int32_t rank, bool guessed) {
-  const BeamEntry& entry = lists.beam[static_cast<size_t>(rank)];
+  const BeamEntry& entry = lists.beam[rank];
   for (const Candidate& next : guessed ? guesses(entry.node) : note(entry.node).best) {
     const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
     lists.choices.push_back(
@@ -290,6 +287,7 @@ void BeamSearch::finish() {
 }
 
 std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
+  if (sampling) return stochastic_beam_search(*this, row);
   return std::make_unique<BeamSearch>(*this, row);
 }
 

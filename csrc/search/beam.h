@@ -72,7 +72,7 @@ class BeamNotes {
     std::vector<NoisyToken> noisy;
   };
 
-  Note& operator[](int32_t slot) { return notes_[static_cast<size_t>(slot)]; }
+  Note& operator[](int32_t slot) { return notes_[slot]; }
   // Nothing is known of a new node.
   void begin(int32_t slot) {
     if (notes_.size() <= static_cast<size_t>(slot)) notes_.resize(static_cast<size_t>(slot) + 1);
@@ -140,5 +140,8 @@ class BeamSearch : public Search {
   std::vector<int32_t> staged_;  // slots
   int64_t round_ = 1;            // of guesses: one for all where none come from outside
 };
+
+// Of a spec with `sampling`.
+std::unique_ptr<Search> stochastic_beam_search(const BeamSpec& spec, const Row& row);
 
 }  // namespace molspec

@@ -15,7 +15,7 @@ void BeamNodes::remove(int32_t slot) {
 void BeamNodes::collect(const Beam& beam) {
   enum : char { kDrop, kBefore, kBehind };
   marks_.resize(static_cast<size_t>(tree_->block_count()) * kBlockPositions);
-  const auto mark = [this](int32_t slot) -> char& { return marks_[static_cast<size_t>(slot)]; };
+  const auto mark = [this](int32_t slot) -> char& { return marks_[slot]; };
   for (const int32_t slot : slots_) mark(slot) = kDrop;
   for (const BeamEntry& entry : beam) {
     for (int32_t slot = tree_->parent(entry.node); slot != TokenTree::kNone && mark(slot) == kDrop;

@@ -142,16 +142,18 @@ using SpecClass = py::class_<Spec, Base, std::shared_ptr<Spec>>;
 template <typename Spec, typename... Fields>
 auto bind_list_spec(py::module_& module, const char* name, Fields... fields) {
   return bind_fields(SpecClass<Spec, ListSpec>(module, name), REQUIRED(ListSpec, beam_size),
-                     REQUIRED(ListSpec, n_best), REQUIRED(ListSpec, max_length), fields...);
+                     REQUIRED(ListSpec, n_best), REQUIRED(ListSpec, max_length),
+                     OPTIONAL(ListSpec, length_penalty), fields...);
 }
 
 void bind_specs(py::module_& module) {
   py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
   bind_fields(py::class_<Relaxed>(module, "Relaxed"), REQUIRED(Relaxed, beta),
               REQUIRED(Relaxed, tau), REQUIRED(Relaxed, judged_by_drafter));
-  bind_fields(SpecClass<GreedySpec, SearchSpec>(module, "GreedySpec"),
-              REQUIRED(GreedySpec, max_length), REQUIRED(GreedySpec, drafter),
-              OPTIONAL(GreedySpec, relaxed));
+  bind_fields(SpecClass<SequenceSpec, SearchSpec>(module, "SequenceSpec"),
+              REQUIRED(SequenceSpec, max_length), REQUIRED(SequenceSpec, drafter),
+              OPTIONAL(SequenceSpec, relaxed), OPTIONAL(SequenceSpec, sampling),
+              OPTIONAL(SequenceSpec, samples), OPTIONAL(SequenceSpec, rejection));
   SpecClass<ListSpec, SearchSpec>(module, "ListSpec")
       .def_readonly("beam_size", &ListSpec::beam_size)
       .def_readonly("n_best", &ListSpec::n_best)
@@ -162,23 +164,14 @@ void bind_specs(py::module_& module) {
             return length_norm(length, spec.length_penalty);
           },
           py::arg("length"));
-  bind_list_spec<BeamSpec>(module, "BeamSpec", OPTIONAL(ListSpec, length_penalty),
-                           OPTIONAL(BeamSpec, finished_apart), OPTIONAL(BeamSpec, steps),
-                           OPTIONAL(BeamSpec, node_budget), OPTIONAL(BeamSpec, min_confidence),
-                           OPTIONAL(BeamSpec, proposed))
+  bind_list_spec<BeamSpec>(module, "BeamSpec", OPTIONAL(BeamSpec, finished_apart),
+                           OPTIONAL(BeamSpec, steps), OPTIONAL(BeamSpec, node_budget),
+                           OPTIONAL(BeamSpec, min_confidence), OPTIONAL(BeamSpec, proposed),
+                           OPTIONAL(BeamSpec, sampling))
       .def_property_readonly("drafts", &BeamSpec::drafts);
-  // No BeamSpec to Python: where a device has rounds for those, this one's are the host's.
-  bind_list_spec<StochasticBeamSpec>(
-      module, "StochasticBeamSpec", REQUIRED(StochasticBeamSpec, sampling),
-      OPTIONAL(BeamSpec, steps), OPTIONAL(BeamSpec, node_budget),
-      OPTIONAL(BeamSpec, min_confidence), OPTIONAL(BeamSpec, proposed));
-  bind_list_spec<SpeculativeBeamSpec>(
-      module, "SpeculativeBeamSpec", OPTIONAL(ListSpec, length_penalty),
-      REQUIRED(SpeculativeBeamSpec, nucleus), REQUIRED(SpeculativeBeamSpec, drafter));
-  bind_fields(SpecClass<SampleSpec, SearchSpec>(module, "SampleSpec"),
-              REQUIRED(SampleSpec, samples), REQUIRED(SampleSpec, max_length),
-              REQUIRED(SampleSpec, sampling), REQUIRED(SampleSpec, drafter),
-              OPTIONAL(SampleSpec, rejection));
+  bind_list_spec<SpeculativeBeamSpec>(module, "SpeculativeBeamSpec",
+                                      REQUIRED(SpeculativeBeamSpec, nucleus),
+                                      REQUIRED(SpeculativeBeamSpec, drafter));
   SpecClass<ForcedSpec, SearchSpec>(module, "ForcedSpec").def(py::init<>());
 }
 

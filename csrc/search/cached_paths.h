@@ -24,9 +24,7 @@ class CachedPaths {
 
   // Throw std::invalid_argument for a row that is taken, of none, or free.
   void start(int32_t row, const std::vector<int32_t>& source_ids) {
-    if (row < 0 || static_cast<size_t>(row) >= rows_.size() || rows_[static_cast<size_t>(row)].live)
-      throw_invalid("row ", row, " is taken or none");
-    Query& query = rows_[static_cast<size_t>(row)];
+    Query& query = checked_row(row, false);
     model_->roles().check_tokens(source_ids);
     if (!query.nodes)
       query.nodes = std::make_unique<SequenceGroup>(Row{row, &tree_, nullptr, model_});
@@ -34,7 +32,7 @@ class CachedPaths {
     query.live = true;
   }
   void release(int32_t row) {
-    live_row(row).live = false;
+    checked_row(row, true).live = false;
     tree_.clear(row);
   }
 
@@ -49,7 +47,7 @@ class CachedPaths {
     trees_.assign(paths.size(), {});
     std::vector<std::vector<int32_t>> kept(rows_.size());
     for (size_t i = 0; i < paths.size(); ++i) {
-      Query& query = live_row(paths[i].row);
+      Query& query = checked_row(paths[i].row, true);
       const std::vector<int32_t>& token_ids = paths[i].token_ids;
       model_->roles().check_tokens(token_ids);
       PathState state;
@@ -60,8 +58,7 @@ class CachedPaths {
       state.sequence.live = counts[i] > 0;
       state.sequence.token_ids = token_ids;
       state.sequence.node = known(query, token_ids);
-      if (state.sequence.node != TokenTree::kNone)
-        kept[static_cast<size_t>(state.row)].push_back(state.sequence.node);
+      if (state.sequence.node != TokenTree::kNone) kept[state.row].push_back(state.sequence.node);
       states_.push_back(std::move(state));
     }
     for (size_t row = 0; row < rows_.size(); ++row)
@@ -126,7 +123,7 @@ class CachedPaths {
     std::optional<Rejection> rejection_;
   };
 
-  Query& query(const PathState& state) { return rows_[static_cast<size_t>(state.row)]; }
+  Query& query(const PathState& state) { return rows_[state.row]; }
   // What every round begins with: stages the nodes of paths that are not evaluated yet, and the
   // last one of each. Then what stands after, then submit().
   void stage() {
@@ -156,11 +153,10 @@ class CachedPaths {
   std::vector<DraftTree> trees_;  // by requested path
 
  private:
-  Query& live_row(int32_t row) {
-    if (row < 0 || static_cast<size_t>(row) >= rows_.size() ||
-        !rows_[static_cast<size_t>(row)].live)
-      throw_invalid("row ", row, " is free or none");
-    return rows_[static_cast<size_t>(row)];
+  Query& checked_row(int32_t row, bool live) {
+    if (row < 0 || static_cast<size_t>(row) >= rows_.size() || rows_[row].live != live)
+      throw_invalid("row ", row, live ? " is free" : " is taken", " or none");
+    return rows_[row];
   }
   // The deepest node that is known of a path.
   int32_t known(const Query& query, const std::vector<int32_t>& token_ids) const {

@@ -31,7 +31,7 @@ class Continuations : public CachedPaths {
 
   void start(int32_t row, const std::vector<int32_t>& source_ids) {
     CachedPaths::start(row, source_ids);
-    std::unique_ptr<Drafter>& drafter = drafters_[static_cast<size_t>(row)];
+    std::unique_ptr<Drafter>& drafter = drafters_[row];
     if (!drafter) drafter = make_drafter(drafts_, model_);
     if (drafter) drafter->start(source_ids);
   }
@@ -39,7 +39,7 @@ class Continuations : public CachedPaths {
   std::vector<Path> paths() const {
     std::vector<Path> out;
     for (const PathState& state : states_) {
-      if (!state.sequence.live || drafters_[static_cast<size_t>(state.row)]) continue;
+      if (!state.sequence.live || drafters_[state.row]) continue;
       out.push_back({state.row, state.sequence.token_ids, state.sequence.log_prob,
                      tree_.parent(state.sequence.node)});
       if (state.sampler) out.back().sampler = state.sampler->of_drafter();
@@ -55,7 +55,7 @@ class Continuations : public CachedPaths {
     size_t next = 0;
     for (PathState& state : states_) {
       if (!state.sequence.live) continue;
-      if (Drafter* drafter = drafters_[static_cast<size_t>(state.row)].get()) {
+      if (Drafter* drafter = drafters_[state.row].get()) {
         drafter->propose(state.sequence.token_ids, state.drafts);
       } else {
         state.drafts = admitted(proposed[next++], model_->roles());

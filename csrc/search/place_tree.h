@@ -42,14 +42,13 @@ class PlaceTrees {
       std::pop_heap(heap_.begin(), heap_.end(), worse);
       const Entry entry = heap_.back();
       heap_.pop_back();
-      const auto place = static_cast<size_t>(entry.place);
-      const auto& tokens = ranked_[place];
+      const auto& tokens = ranked_[entry.place];
       const auto rank = static_cast<size_t>(entry.rank);
       const int32_t node = out.add(tokens[rank].token, entry.parent, entry.log_prob);
       if (rank + 1 < tokens.size())
         push({out.log_prob(entry.parent) + std::min(tokens[rank + 1].log_prob, 0.0F), entry.parent,
               entry.place, entry.rank + 1});
-      first_of(place + 1, node, entry.log_prob);
+      first_of(entry.place + 1, node, entry.log_prob);
     }
   }
 

@@ -36,9 +36,9 @@ class Rejection {
     int32_t token = -1;
     uint32_t place = 0;
     for (int32_t draft = node_ + 1; node_ != DraftTree::kNone && draft < drafts_.size(); ++draft) {
-      if (drafts_.parents[static_cast<size_t>(draft)] != node_) continue;
+      if (drafts_.parents[draft] != node_) continue;
       if (!keeps(draft, noise.even(position, place++))) continue;
-      token = drafts_.token_ids[static_cast<size_t>(draft)];
+      token = drafts_.token_ids[draft];
       break;
     }
     if (token < 0) token = draw(position);
@@ -60,7 +60,7 @@ class Rejection {
     drawn_from_.assign(static_cast<size_t>(vocab_size), 0);
     for (const Tempered& token : tokens_)
       if (!left_out_ || !left_out_->holds(token.token_id))
-        drawn_from_[static_cast<size_t>(token.token_id)] = fixed_exp(token.drawn_log_prob);
+        drawn_from_[token.token_id] = fixed_exp(token.drawn_log_prob);
     if (!left_out_) return true;
     const double total = std::accumulate(drawn_from_.begin(), drawn_from_.end(), 0.0);
     if (total < kLeast) return false;
@@ -70,7 +70,7 @@ class Rejection {
   // Keeps a draft with min(1, p / q); takes q off what is left otherwise. A draft that says nothing
   // of what it was drawn from is certain to have been drawn.
   bool keeps(int32_t draft, double evenly) {
-    const auto token = static_cast<size_t>(drafts_.token_ids[static_cast<size_t>(draft)]);
+    const int32_t token = drafts_.token_ids[draft];
     const double* from = drafts_.distribution(draft, static_cast<int32_t>(left_.size()));
     const double total = std::accumulate(left_.begin(), left_.end(), 0.0);
     const double own = from ? from[token] : 1;

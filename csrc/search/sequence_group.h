@@ -48,13 +48,13 @@ class SequenceGroup {
   // The next step: a node whose parent is evaluated or staged, once however often it is requested.
   // Then drafts after it, but none after which no token may follow; gives how many.
   void unstage() {
-    for (const int32_t slot : staged_) rows_[static_cast<size_t>(slot)] = kNotStaged;
+    for (const int32_t slot : staged_) rows_[slot] = kNotStaged;
     staged_.clear();
   }
   void stage(int32_t node) {
     if (rows_.size() <= static_cast<size_t>(node))
       rows_.resize(static_cast<size_t>(node) + 1, kNotStaged);
-    int32_t& row = rows_[static_cast<size_t>(node)];
+    int32_t& row = rows_[node];
     if (row != kNotStaged) return;
     row = static_cast<int32_t>(staged_.size());
     staged_.push_back(node);
@@ -65,7 +65,7 @@ class SequenceGroup {
     placed_.assign(static_cast<size_t>(drafts.size()), TokenTree::kNone);
     for (size_t i = 0; i < placed_.size(); ++i) {
       const int32_t after = drafts.parents[i];
-      const int32_t parent = after == DraftTree::kRoot ? node : placed_[static_cast<size_t>(after)];
+      const int32_t parent = after == DraftTree::kRoot ? node : placed_[after];
       if (parent == TokenTree::kNone || row_.tree->position(parent) + 1 >= max_position) continue;
       placed_[i] = child_or_new(parent, drafts.token_ids[i]);
       stage(placed_[i]);
@@ -74,7 +74,7 @@ class SequenceGroup {
     return count;
   }
   // Of a staged node: its row of log-probs.
-  int32_t row_of(int32_t node) const { return rows_[static_cast<size_t>(node)]; }
+  int32_t row_of(int32_t node) const { return rows_[node]; }
   size_t staged_count() const { return staged_.size(); }
   // Puts what is staged before the decoder.
   void submit() const {
@@ -150,10 +150,9 @@ class SequenceGroup::Team {
   void drafts(int32_t node, const Take& take) const {
     const DraftTree& drafts = *group_.drafts_;
     for (int32_t i = 0; i < drafts.size(); ++i) {
-      const auto at = static_cast<size_t>(i);
-      const int32_t placed = group_.placed_[at], token_id = drafts.token_ids[at];
+      const int32_t placed = group_.placed_[i], token_id = drafts.token_ids[i];
       if (placed == TokenTree::kNone || group_.row_.tree->parent(placed) != slot(node)) continue;
-      const float own = drafts.log_prob(i) - drafts.log_prob(drafts.parents[at]);
+      const float own = drafts.log_prob(i) - drafts.log_prob(drafts.parents[i]);
       take(group_.row_of(placed) + 1, token_id, log_probs(node)[token_id], own);
     }
   }
@@ -162,7 +161,7 @@ class SequenceGroup::Team {
 
  private:
   int32_t row(int32_t node) const { return node == kLastToken ? first_ : node - 1; }
-  int32_t slot(int32_t node) const { return group_.staged_[static_cast<size_t>(row(node))]; }
+  int32_t slot(int32_t node) const { return group_.staged_[row(node)]; }
   const float* log_probs(int32_t node) const {
     return log_probs_ + int64_t{row(node)} * vocab_size_;
   }
@@ -183,7 +182,7 @@ Verdict SequenceGroup::advance(Sequence& sequence, const float* log_probs, int32
   const Verdict verdict = relaxed ? accept_relaxed(team, *relaxed, row_.eos(), max_length, sequence)
                                   : accept_argmax(team, row_.eos(), max_length, sequence);
   sequence.live = verdict == Verdict::kGoesOn;
-  if (sequence.live) sequence.node = staged_[static_cast<size_t>(sequence.rows.back())];
+  if (sequence.live) sequence.node = staged_[sequence.rows.back()];
   return verdict;
 }
 

@@ -17,15 +17,13 @@ namespace {
 
 class SequenceSearch final : public Search {
  public:
-  SequenceSearch(const GreedySpec& spec, Row row)
-      : SequenceSearch(1, spec.max_length, spec.drafter, std::move(row)) {
-    relaxed_ = spec.relaxed;
-  }
-  SequenceSearch(const SampleSpec& spec, Row row)
-      : SequenceSearch(spec.samples, spec.max_length, spec.drafter, std::move(row)) {
-    sampling_ = spec.sampling;
-    rejection_ = spec.rejection;
-  }
+  SequenceSearch(const SequenceSpec& spec, Row row)
+      : Search(std::move(row)),
+        spec_(spec),
+        drafter_(make_drafter(spec.drafter, row_.model)),
+        group_(row_),
+        sequences_(static_cast<size_t>(spec.samples)),
+        drafts_(sequences_.size()) {}
 
   void begin(const std::vector<int32_t>& source_ids) override {
     if (drafter_) drafter_->start(source_ids);
@@ -33,8 +31,8 @@ class SequenceSearch final : public Search {
     first.node = group_.begin();
     std::fill(sequences_.begin(), sequences_.end(), first);
     samplers_.clear();
-    for (uint32_t i = 0; sampling_ && i < sequences_.size(); ++i)
-      samplers_.emplace_back(*sampling_, query_key_, i, rejection_);
+    for (uint32_t i = 0; spec_.sampling && i < sequences_.size(); ++i)
+      samplers_.emplace_back(*spec_.sampling, query_key_, i, spec_.rejection);
   }
 
   void paths(std::vector<Path>& out) const override {
@@ -44,7 +42,7 @@ class SequenceSearch final : public Search {
       if (!sequence.live) continue;
       out.push_back(
           {row_.index, sequence.token_ids, sequence.log_prob, row_.tree->parent(sequence.node)});
-      if (sampling_) out.back().sampler = samplers_[i].of_drafter();
+      if (spec_.sampling) out.back().sampler = samplers_[i].of_drafter();
     }
   }
 
@@ -58,7 +56,7 @@ class SequenceSearch final : public Search {
       const Sequence& sequence = sequences_[i];
       if (!sequence.live) continue;
       drafts_[i] = drafter_ ? &own_drafts(sequence) : proposed++;
-      drafted += static_cast<size_t>(group_.stage(sequence.node, *drafts_[i], max_length_));
+      drafted += static_cast<size_t>(group_.stage(sequence.node, *drafts_[i], spec_.max_length));
     }
     group_.submit();
     count_staged(group_.staged_count(), drafted);
@@ -86,14 +84,6 @@ class SequenceSearch final : public Search {
   }
 
  private:
-  SequenceSearch(int32_t count, int32_t max_length, const DrafterOptions& drafter, Row row)
-      : Search(std::move(row)),
-        max_length_(max_length),
-        drafter_(make_drafter(drafter, row_.model)),
-        group_(row_),
-        sequences_(static_cast<size_t>(count)),
-        drafts_(sequences_.size()) {}
-
   const DraftTree& own_drafts(const Sequence& sequence) {
     const auto [found, is_new] = own_drafts_.try_emplace(sequence.node);
     if (is_new) drafter_->propose(sequence.token_ids, found->second);
@@ -102,16 +92,16 @@ class SequenceSearch final : public Search {
 
   Verdict advance(size_t i, const float* log_probs, int32_t vocab_size) {
     const auto take = [&](const auto& choose) {
-      return group_.advance(sequences_[i], log_probs, vocab_size, max_length_, choose,
-                            relaxed_ ? &*relaxed_ : nullptr);
+      return group_.advance(sequences_[i], log_probs, vocab_size, spec_.max_length, choose,
+                            spec_.relaxed ? &*spec_.relaxed : nullptr);
     };
-    if (!sampling_)
+    if (!spec_.sampling)
       return take([&](const Sequence&, const float* row) { return likeliest(row, vocab_size); });
     Rejection rejection(samplers_[i], *drafts_[i]);
     return take([&](const Sequence& at, const float* row) {
       const auto position = static_cast<uint32_t>(at.token_ids.size());
-      return rejection_ ? rejection.at(row, vocab_size, position)
-                        : samplers_[i].at(row, vocab_size, position);
+      return spec_.rejection ? rejection.at(row, vocab_size, position)
+                             : samplers_[i].at(row, vocab_size, position);
     });
   }
 
@@ -122,15 +112,12 @@ class SequenceSearch final : public Search {
       if (!decoded_.error.empty()) continue;
       decoded_.hypotheses.push_back(
           {std::move(sequence.token_ids), sequence.log_prob, sequence.finished != 0});
-      if (relaxed_) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
+      if (spec_.relaxed) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
     }
   }
 
-  int32_t max_length_;
+  SequenceSpec spec_;
   std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
-  std::optional<Relaxed> relaxed_;    // of greedy decoding
-  std::optional<Sampling> sampling_;  // of samples
-  bool rejection_ = false;
   SequenceGroup group_;
   std::vector<Sequence> sequences_;                    // the greedy one, or a sample each
   std::vector<Sampler> samplers_;                      // of the sequences
@@ -141,11 +128,7 @@ class SequenceSearch final : public Search {
 
 }  // namespace
 
-std::unique_ptr<Search> GreedySpec::search(const Row& row) const {
-  return std::make_unique<SequenceSearch>(*this, row);
-}
-
-std::unique_ptr<Search> SampleSpec::search(const Row& row) const {
+std::unique_ptr<Search> SequenceSpec::search(const Row& row) const {
   return std::make_unique<SequenceSearch>(*this, row);
 }
 

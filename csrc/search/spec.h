@@ -25,12 +25,19 @@ struct SearchSpec {
 // Each has a check(), which throws std::invalid_argument, naming the option, where one makes no
 // sense.
 
-struct GreedySpec : SearchSpec {
+// Greedy decoding, or so many samples with replacement.
+struct SequenceSpec : SearchSpec {
   int32_t max_length;  // tokens emitted, EOS counted
   DrafterOptions drafter;
-  std::optional<Relaxed> relaxed;  // where not every token must be the argmax
+  std::optional<Relaxed> relaxed;    // greedy decoding where not every token must be the argmax
+  std::optional<Sampling> sampling;  // of samples
+  int32_t samples = 1;
+  bool rejection = false;  // drafts are kept by chance (rejection.h), not where the noise says so
 
-  void check() const { require(max_length >= 1, "max_length", max_length, "at least 1"); }
+  void check() const {
+    require(max_length >= 1, "max_length", max_length, "at least 1");
+    require(samples >= 1, "samples", samples, "at least 1");
+  }
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
@@ -51,6 +58,8 @@ struct ListSpec : SearchSpec {
 };
 
 // Exact beam search. It looks ahead by taking `steps` on guesses; none make standard beam search.
+// With `sampling` as many samples as n_best that all differ: a beam of noisy scores, one wider than
+// they are many.
 struct BeamSpec : ListSpec {
   bool finished_apart = false;  // as `generate` of Hugging Face keeps them
   int32_t steps = 0;
@@ -58,6 +67,7 @@ struct BeamSpec : ListSpec {
   // A node must pay for its row: what is less likely to be needed is not drafted.
   float min_confidence = 1;
   bool proposed = false;  // drafts from outside are guesses, where there are such
+  std::optional<Sampling> sampling;
 
   bool drafts() const { return steps > 0 && node_budget > 0; }
   void check() const {
@@ -69,13 +79,6 @@ struct BeamSpec : ListSpec {
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
-// As many samples as n_best that all differ: a beam of noisy scores, one wider than they are many.
-struct StochasticBeamSpec : BeamSpec {
-  Sampling sampling;
-
-  std::unique_ptr<Search> search(const Row& row) const override;
-};
-
 struct SpeculativeBeamSpec : ListSpec {
   float nucleus;
   DrafterOptions drafter;
@@ -83,21 +86,6 @@ struct SpeculativeBeamSpec : ListSpec {
   void check() const {
     ListSpec::check();
     require(nucleus > 0 && nucleus <= 1, "nucleus", nucleus, "more than 0, at most 1");
-  }
-  std::unique_ptr<Search> search(const Row& row) const override;
-};
-
-// So many samples, with replacement.
-struct SampleSpec : SearchSpec {
-  int32_t samples;
-  int32_t max_length;  // tokens of a sample, EOS counted
-  Sampling sampling;
-  DrafterOptions drafter;
-  bool rejection = false;  // drafts are kept by chance (rejection.h), not where the noise says so
-
-  void check() const {
-    require(samples >= 1, "samples", samples, "at least 1");
-    require(max_length >= 1, "max_length", max_length, "at least 1");
   }
   std::unique_ptr<Search> search(const Row& row) const override;
 };

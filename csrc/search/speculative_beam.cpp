@@ -26,8 +26,8 @@ struct BestTokens {
   const std::vector<Candidate>& candidates;
 
   int32_t count() const { return static_cast<int32_t>(candidates.size()); }
-  int32_t token(int32_t i) const { return candidates[static_cast<size_t>(i)].token; }
-  float log_prob(int32_t i) const { return candidates[static_cast<size_t>(i)].log_prob; }
+  int32_t token(int32_t i) const { return candidates[i].token; }
+  float log_prob(int32_t i) const { return candidates[i].log_prob; }
 };
 
 class SpeculativeBeamSearch final : public Search {
@@ -124,9 +124,9 @@ class SpeculativeBeamSearch final : public Search {
     std::vector<int32_t> places(drafts.parents.size(), TokenTree::kNone);  // in staged.slots
     for (size_t i = 0; i < places.size(); ++i) {
       const int32_t after = drafts.parents[i];
-      const int32_t parent = after == DraftTree::kRoot ? 0 : places[static_cast<size_t>(after)];
+      const int32_t parent = after == DraftTree::kRoot ? 0 : places[after];
       if (parent == TokenTree::kNone) continue;
-      const int32_t slot = staged.slots[static_cast<size_t>(parent)];
+      const int32_t slot = staged.slots[parent];
       if (row_.tree->position(slot) + 1 >= spec_.max_length) continue;
       places[i] = static_cast<int32_t>(staged.slots.size());
       staged.slots.push_back(nodes_.add(slot, drafts.token_ids[i]));
@@ -139,11 +139,9 @@ class SpeculativeBeamSearch final : public Search {
     depths_.assign(staged.slots.size(), TokenTree::kNone);  // of accepted nodes
     depths_.front() = 0;
     size_t deepest = 0;
-    const auto row = [&](size_t node) {
-      return log_probs + static_cast<int64_t>(node) * vocab_size;
-    };
+    const auto row = [&](int64_t node) { return log_probs + node * vocab_size; };
     for (size_t i = 1; i < staged.slots.size(); ++i) {
-      const auto parent = static_cast<size_t>(staged.parents[i]);
+      const int32_t parent = staged.parents[i];
       if (depths_[parent] == TokenTree::kNone) continue;
       best_tokens(row(parent), vocab_size, spec_.beam_size, best_);
       const int32_t token_id = row_.tree->token_id(staged.slots[i]);
@@ -154,21 +152,19 @@ class SpeculativeBeamSearch final : public Search {
       if (depths_[i] > depths_[deepest]) deepest = i;
     }
     path_.clear();
-    for (auto i = static_cast<int32_t>(deepest); i != TokenTree::kNone;
-         i = staged.parents[static_cast<size_t>(i)])
+    for (auto i = static_cast<int32_t>(deepest); i != TokenTree::kNone; i = staged.parents[i])
       path_.push_back(i);
     std::reverse(path_.begin(), path_.end());
   }
   void add_leaves(int32_t rank, const Staged& staged, const float* log_probs, int32_t vocab_size) {
-    const BeamEntry& entry = beam_[static_cast<size_t>(rank)];
+    const BeamEntry& entry = beam_[rank];
     double log_prob = entry.log_prob;
     for (size_t depth = 0; depth < path_.size(); ++depth) {
-      const auto at = static_cast<size_t>(path_[depth]);
-      const float* row = log_probs + static_cast<int64_t>(at) * vocab_size;
+      const int32_t at = path_[depth];
+      const float* row = log_probs + int64_t{at} * vocab_size;
       const bool last = depth + 1 == path_.size();
       const int32_t draft_token =
-          last ? kNoToken
-               : row_.tree->token_id(staged.slots[static_cast<size_t>(path_[depth + 1])]);
+          last ? kNoToken : row_.tree->token_id(staged.slots[path_[depth + 1]]);
       const int32_t length = entry.length + static_cast<int32_t>(depth) + 1;
       best_tokens(row, vocab_size, spec_.beam_size, best_);
       for (const Candidate& next : best_) {
@@ -181,7 +177,7 @@ class SpeculativeBeamSearch final : public Search {
     }
   }
   void carry(int32_t rank) {
-    const BeamEntry& entry = beam_[static_cast<size_t>(rank)];
+    const BeamEntry& entry = beam_[rank];
     leaves_.push_back({{score(entry.log_prob, entry.length), rank, Leaf::kCarried},
                        entry.log_prob,
                        entry.node,
@@ -196,7 +192,7 @@ class SpeculativeBeamSearch final : public Search {
       entry.length = leaf.length;
       entry.log_prob = leaf.log_prob;
       if (leaf.token_id == Leaf::kCarried) {
-        entry.finished = beam_[static_cast<size_t>(leaf.parent_rank)].finished;
+        entry.finished = beam_[leaf.parent_rank].finished;
       } else if (leaf.token_id == row_.eos()) {
         entry.finished = 1;  // nothing follows EOS: it needs no node
       } else {

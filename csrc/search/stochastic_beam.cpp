@@ -45,8 +45,8 @@ bool noisier(const NoisyToken& left, const NoisyToken& right) {
 
 class StochasticBeamSearch final : public BeamSearch {
  public:
-  StochasticBeamSearch(const StochasticBeamSpec& spec, Row row)
-      : BeamSearch(spec, std::move(row)), sampling_(spec.sampling) {}
+  StochasticBeamSearch(const BeamSpec& spec, Row row)
+      : BeamSearch(spec, std::move(row)), sampling_(*spec.sampling) {}
 
   void begin(const std::vector<int32_t>& source_ids) override {
     BeamSearch::begin(source_ids);
@@ -72,7 +72,7 @@ class StochasticBeamSearch final : public BeamSearch {
       node.best.push_back({token.token_id, log_probs[token.token_id]});
   }
   void add_choices(BeamLists& lists, int32_t rank, bool guessed) override {
-    const BeamEntry entry = lists.beam[static_cast<size_t>(rank)];
+    const BeamEntry entry = lists.beam[rank];
     if (guessed) guess(entry.node);
     const std::vector<NoisyToken>& tokens = note(entry.node).noisy;
     if (tokens.empty()) return;
@@ -93,10 +93,10 @@ class StochasticBeamSearch final : public BeamSearch {
   }
   void finish() override {
     const int32_t count = std::min(lists_.count, spec_.n_best);
-    const double threshold = lists_.count > count ? lists_.beam[static_cast<size_t>(count)].log_prob
+    const double threshold = lists_.count > count ? lists_.beam[count].log_prob
                                                   : -std::numeric_limits<double>::infinity();
     for (int32_t rank = 0; rank < count; ++rank) {
-      const BeamEntry& entry = lists_.beam[static_cast<size_t>(rank)];
+      const BeamEntry& entry = lists_.beam[rank];
       const int32_t last = entry.node;
       const PathLogProbs path = entry.finished
                                     ? after(last, row_.eos())
@@ -159,8 +159,8 @@ class StochasticBeamSearch final : public BeamSearch {
 
 }  // namespace
 
-std::unique_ptr<Search> StochasticBeamSpec::search(const Row& row) const {
-  return std::make_unique<StochasticBeamSearch>(*this, row);
+std::unique_ptr<Search> stochastic_beam_search(const BeamSpec& spec, const Row& row) {
+  return std::make_unique<StochasticBeamSearch>(spec, row);
 }
 
 }  // namespace molspec

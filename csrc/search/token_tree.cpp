@@ -16,10 +16,10 @@ int32_t lowest_bit(uint32_t bits) {
 
 // The parent's block; where it is full an empty one, for this node's descendants to have room.
 int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {
-  if (parent != kNone && free_slots_[static_cast<size_t>(parent / kBlockPositions)] != 0)
+  if (parent != kNone && free_slots_[parent / kBlockPositions] != 0)
     return parent / kBlockPositions;
   for (const int32_t block : blocks)
-    if (free_slots_[static_cast<size_t>(block)] == kAllFree) return block;
+    if (free_slots_[block] == kAllFree) return block;
   int32_t block = block_count();
   if (free_blocks_.empty()) {
     nodes_.resize(nodes_.size() + kBlockPositions);
@@ -33,8 +33,8 @@ int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {
 }
 
 int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
-  const int32_t block = block_for(blocks_[static_cast<size_t>(query)], parent);
-  uint32_t& free = free_slots_[static_cast<size_t>(block)];
+  const int32_t block = block_for(blocks_[query], parent);
+  uint32_t& free = free_slots_[block];
   const int32_t slot = block * kBlockPositions + lowest_bit(free);
   free &= free - 1;
   node(slot) = {token_id, parent, 0, kNone, kNone};
@@ -65,13 +65,13 @@ void TokenTree::remove(int32_t slot) {
     while (*link != kNone && *link != slot) link = &node(*link).next_sibling;
     if (*link == slot) *link = node(slot).next_sibling;
   }
-  free_slots_[static_cast<size_t>(slot / kBlockPositions)] |= 1u << slot % kBlockPositions;
+  free_slots_[slot / kBlockPositions] |= 1u << slot % kBlockPositions;
 }
 
 void TokenTree::clear(int32_t query) {
-  std::vector<int32_t>& blocks = blocks_[static_cast<size_t>(query)];
+  std::vector<int32_t>& blocks = blocks_[query];
   for (const int32_t block : blocks) {
-    free_slots_[static_cast<size_t>(block)] = kAllFree;
+    free_slots_[block] = kAllFree;
     free_blocks_.push_back(block);
   }
   blocks.clear();
@@ -89,7 +89,7 @@ void TokenTree::stage(int32_t query, int32_t slot) {
   staged_.push_back({node(slot).token_id, position, begin, query});
   path_slots_.resize(path_slots_.size() + static_cast<size_t>(position) + 1);
   for (int32_t t = begin + position; t >= begin; --t) {
-    path_slots_[static_cast<size_t>(t)] = slot;
+    path_slots_[t] = slot;
     slot = node(slot).parent;
   }
 }

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/block.h"
+#include "common/limits.h"
 
 namespace molspec {
 
@@ -19,7 +19,7 @@ class TokenTree {
  public:
   static constexpr int32_t kNone = -1;  // no node; the parent of BOS
 
-  // One row of the operator decoder_step (csrc/ops/decoder_step.h).
+  // One row of the operator decoder_step (csrc/ops/steps.h).
   struct StagedNode {
     int32_t token_id, position, path_begin, memory;
   };
@@ -57,8 +57,8 @@ class TokenTree {
     int32_t token_id, parent, position;
     int32_t first_child, next_sibling;
   };
-  const Node& node(int32_t slot) const { return nodes_[static_cast<size_t>(slot)]; }
-  Node& node(int32_t slot) { return nodes_[static_cast<size_t>(slot)]; }
+  const Node& node(int32_t slot) const { return nodes_[slot]; }
+  Node& node(int32_t slot) { return nodes_[slot]; }
   int32_t block_for(std::vector<int32_t>& blocks, int32_t parent);
 
   std::vector<Node> nodes_;                   // by slot

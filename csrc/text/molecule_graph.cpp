@@ -34,35 +34,33 @@ class BridgeFinder {
     while (!path_.empty()) {
       const auto [atom, parent] = path_.back();
       std::vector<Bond>& bonds = at(atom).bonds;
-      if (next_[static_cast<size_t>(atom)] == bonds.size()) {
+      if (next_[atom] == bonds.size()) {
         leave(atom, parent);
         continue;
       }
-      const int32_t other = bonds[next_[static_cast<size_t>(atom)]++].neighbour;
-      if (order_[static_cast<size_t>(other)] == 0) {
+      const int32_t other = bonds[next_[atom]++].neighbour;
+      if (order_[other] == 0) {
         enter(other, atom);
       } else if (other != parent) {
-        lower(atom, order_[static_cast<size_t>(other)]);
+        lower(atom, order_[other]);
       }
     }
   }
 
   void enter(int32_t atom, int32_t parent) {
-    order_[static_cast<size_t>(atom)] = low_[static_cast<size_t>(atom)] = ++time_;
+    order_[atom] = low_[atom] = ++time_;
     path_.push_back({atom, parent});
   }
 
   void leave(int32_t atom, int32_t parent) {
     path_.pop_back();
     if (parent == kNoAtom) return;
-    lower(parent, low_[static_cast<size_t>(atom)]);
-    const bool bridge = low_[static_cast<size_t>(atom)] > order_[static_cast<size_t>(parent)];
+    lower(parent, low_[atom]);
+    const bool bridge = low_[atom] > order_[parent];
     if (bridge) set_bridge(atom, parent), set_bridge(parent, atom);
   }
 
-  void lower(int32_t atom, int32_t value) {
-    low_[static_cast<size_t>(atom)] = std::min(low_[static_cast<size_t>(atom)], value);
-  }
+  void lower(int32_t atom, int32_t value) { low_[atom] = std::min(low_[atom], value); }
 
   void set_bridge(int32_t from, int32_t to) {
     for (Bond& bond : at(from).bonds) {
@@ -70,7 +68,7 @@ class BridgeFinder {
     }
   }
 
-  Atom& at(int32_t atom) { return atoms_[static_cast<size_t>(atom)]; }
+  Atom& at(int32_t atom) { return atoms_[atom]; }
 
   std::vector<Atom>& atoms_;
   std::vector<int32_t> order_;
@@ -119,7 +117,7 @@ bool MoleculeGraph::parse_tokens(const std::vector<int32_t>& source_ids, const T
         break;
       case TokenKind::kRing: {
         if (last == kNoAtom) return false;
-        RingEnd& end = open_rings[static_cast<size_t>(roles.role(token).ring_number)];
+        RingEnd& end = open_rings[roles.role(token).ring_number];
         if (end.atom == kNoAtom) {
           end = {last, bond};
           ++open_ring_count;
@@ -153,8 +151,8 @@ bool MoleculeGraph::parse_tokens(const std::vector<int32_t>& source_ids, const T
 }
 
 void MoleculeGraph::connect(int32_t first, int32_t second, int32_t token, const TokenRoles& roles) {
-  Atom& left = atoms_[static_cast<size_t>(first)];
-  Atom& right = atoms_[static_cast<size_t>(second)];
+  Atom& left = atoms_[first];
+  Atom& right = atoms_[second];
   int32_t order = 1;
   if (token != kPlainBond) {
     order = roles.role(token).bond_order;
@@ -194,7 +192,7 @@ void MoleculeGraph::rank(const TokenRoles& roles) {
     for (size_t i = 0; i < count; ++i) {
       keys[i] = {ranks_[i]};
       for (const Bond& bond : atoms_[i].bonds) {
-        keys[i].push_back(ranks_[static_cast<size_t>(bond.neighbour)]);
+        keys[i].push_back(ranks_[bond.neighbour]);
       }
       std::sort(keys[i].begin() + 1, keys[i].end(), std::greater<int32_t>());
     }
@@ -203,8 +201,8 @@ void MoleculeGraph::rank(const TokenRoles& roles) {
 
 void MoleculeGraph::sort_bonds() {
   const auto key = [this](const Bond& bond) {
-    return std::make_tuple(bond.in_ring, bond.in_ring ? -bond.order : 0,
-                           ranks_[static_cast<size_t>(bond.neighbour)], bond.neighbour);
+    return std::make_tuple(bond.in_ring, bond.in_ring ? -bond.order : 0, ranks_[bond.neighbour],
+                           bond.neighbour);
   };
   for (Atom& atom : atoms_) {
     std::sort(atom.bonds.begin(), atom.bonds.end(),

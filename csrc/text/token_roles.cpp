@@ -82,12 +82,12 @@ TokenRoles::TokenRoles(const std::vector<std::string>& tokens, const SpecialIds&
   for (const std::string& text : tokens_) roles_.push_back(parse(text));
   for (const int32_t id : {special.pad, special.bos, special.eos, special.unk}) {
     check_token(id);
-    roles_[static_cast<size_t>(id)] = Role();
+    roles_[id] = Role();
   }
   ring_tokens_.assign(SymbolTable::kRingNumbers, SymbolTable::kNoToken);
   for (const Role& role : roles_) {
     if (role.ring_number != kNotRing) {
-      int32_t& token = ring_tokens_[static_cast<size_t>(role.ring_number)];
+      int32_t& token = ring_tokens_[role.ring_number];
       if (token == SymbolTable::kNoToken) token = static_cast<int32_t>(kinds_.size());
     }
     kinds_.push_back(role.kind);

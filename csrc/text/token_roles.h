@@ -30,7 +30,7 @@ class TokenRoles {
   const std::vector<std::string>& tokens() const { return tokens_; }
   int vocab_size() const { return static_cast<int>(roles_.size()); }
   const SpecialIds& special() const { return special_; }
-  const Role& role(int32_t token) const { return roles_[static_cast<size_t>(token)]; }
+  const Role& role(int32_t token) const { return roles_[token]; }
   TokenKind kind(int32_t token) const { return role(token).kind; }
 
   // What the tokens are as ring symbols; valid as long as the roles are.

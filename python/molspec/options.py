@@ -47,10 +47,7 @@ _CHAINS = (
     "'tree', 'windows', 'heads', 'spec', 'none' or a Drafter",
     (TreeDraft, WindowDrafts, NoDraft, *_OWN),
 )
-_AHEAD = (
-    "'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter",
-    (LookAhead, NoDraft, *_OWN),
-)
+_AHEAD = ("'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN))
 #: What each search takes as its drafter, beside objects with a drafter's methods.
 _DRAFTERS: dict[Search, tuple[str, tuple[type, ...]]] = {
     "greedy": _CHAINS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
@@ -22,29 +22,29 @@ from molspec.text import (
 _LONGEST_SPELLING = 4
 
 
-@dataclass(frozen=True)
 class QueryReader:
     """Reads queries for one model. Methods raise ValueError, saying what is wrong with a query."""
 
-    spec: ModelSpec
-    vocabulary: Vocabulary
+    def __init__(self, spec: ModelSpec, vocabulary: Vocabulary) -> None:
+        self.spec = spec
+        self.vocabulary = vocabulary
+        self._begin, self._end = spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
+        self._longest = spec.max_positions - len(self._begin) - len(self._end)
 
     def source(self, query: str, canonical: bool = False) -> Source:
         """A query as it is decoded: its canonical SMILES, or the text as it is."""
         text = check_text(query)
-        begin, end = self.spec.source_frame(self.vocabulary.bos_id, self.vocabulary.eos_id)
-        longest = self.spec.max_positions - len(begin) - len(end)
         # RDKit comes after the length: deeply nested branches take it the square of their depth.
         if canonical:
             count = len(tokenize(text))
-            if count > _LONGEST_SPELLING * longest:
-                _check_length(count, longest)
+            if count > _LONGEST_SPELLING * self._longest:
+                _check_length(count, self._longest)
             text = canonical_query(text)
         ids = self._encode(text, query)
-        _check_length(len(ids), longest)
+        _check_length(len(ids), self._longest)
         if self.vocabulary.atomwise and not canonical:
             check_smiles(text)
-        return Source(ids, [*begin, *ids, *end])
+        return Source(ids, [*self._begin, *ids, *self._end])
 
     def views(self, query: str, canonical: bool, count: int) -> list[Source]:
         """The query, and other spellings of it as far as the model can read them."""

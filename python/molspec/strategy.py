@@ -8,13 +8,7 @@ from typing import Any
 
 from molspec import _native, ops
 from molspec.decoding import Strategy
-from molspec.drafting import (
-    AnyConfiguration,
-    DraftContext,
-    LookAhead,
-    NoDraft,
-    TreeDraft,
-)
+from molspec.drafting import AnyConfiguration, DraftContext, LookAhead, NoDraft, TreeDraft
 from molspec.options import PredictOptions
 
 #: Of SBS: a draft token is accepted while the likelier ones have less probability than this
@@ -38,10 +32,7 @@ _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budg
 
 
 def search_spec(
-    options: PredictOptions,
-    context: DraftContext,
-    max_length: int,
-    device: str | None = None,
+    options: PredictOptions, context: DraftContext, max_length: int, device: str | None = None
 ) -> Strategy:
     """Specification of the search of a query.
 
@@ -59,30 +50,21 @@ def search_spec(
             seed=options.seed,
         )
     elif not options.is_greedy:
-        common |= {
-            "beam_size": options.width,
-            "n_best": options.n_best,
-            "length_penalty": options.length_penalty,
-        }
+        common["length_penalty"] = options.length_penalty
     if options.search in _LOOKING_AHEAD:
         return _beam(options, drafting, context, common)
     common["drafter"], outside = context.parts(drafting)
+    if options.search == "sbs":
+        common |= {"beam_size": options.width, "n_best": options.n_best}
+        return Strategy(_native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common), outside)
     if options.samples is not None:
-        rejection = options.verification == "rejection"
-        spec: _native.SearchSpec = _native.SampleSpec(
-            samples=options.samples, rejection=rejection, **common
+        common |= {"samples": options.samples, "rejection": options.verification == "rejection"}
+    elif options.verification == "relaxed":
+        by_drafter = options.judge == "drafter"
+        common["relaxed"] = _native.Relaxed(
+            beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
         )
-    elif options.is_greedy:
-        relaxed = None
-        if options.verification == "relaxed":
-            by_drafter = options.judge == "drafter"
-            relaxed = _native.Relaxed(
-                beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
-            )
-        spec = _native.GreedySpec(relaxed=relaxed, **common)
-    else:
-        spec = _native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common)
-    return Strategy(spec, outside)
+    return Strategy(_native.SequenceSpec(**common), outside)
 
 
 def _beam(
@@ -105,12 +87,13 @@ def _beam(
             "min_confidence": ahead.min_confidence,
             "proposed": outside is not None,
         }
-    if options.samples is not None:
-        return Strategy(
-            _native.StochasticBeamSpec(beam_size=width, n_best=options.samples, **common), outside
-        )
-    finished_apart = options.finished == "separate"
-    return Strategy(_native.BeamSpec(finished_apart=finished_apart, **common), outside)
+    spec = _native.BeamSpec(
+        beam_size=width,
+        n_best=options.answer_count,
+        finished_apart=options.finished == "separate",
+        **common,
+    )
+    return Strategy(spec, outside)
 
 
 def chosen_drafter(

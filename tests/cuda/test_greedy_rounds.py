@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from molspec._native import LIMITS, GreedySpec, GuessModel, NativeDrafter, TreeOptions
+from molspec._native import LIMITS, GuessModel, NativeDrafter, SequenceSpec, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.cuda.drafts import DeviceTree
 from molspec.engine.cuda.greedy import GreedyRounds
@@ -33,8 +33,8 @@ DRAFTERS: tuple[Drafting, ...] = (
 STATES = LIMITS["tree_states"]
 
 
-def spec_of(drafter: Drafting, max_length: int) -> GreedySpec:
-    return GreedySpec(max_length=max_length, drafter=drafter.native())
+def spec_of(drafter: Drafting, max_length: int) -> SequenceSpec:
+    return SequenceSpec(max_length=max_length, drafter=drafter.native())
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])

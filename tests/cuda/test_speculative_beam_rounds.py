@@ -11,7 +11,7 @@ import torch
 
 from molspec._native import SpeculativeBeamSpec
 from molspec.drafting import NoDraft, WindowDrafts
-from molspec.engine.cuda.speculative_beams import SpeculativeBeamRounds
+from molspec.engine.cuda.beams import SpeculativeBeamRounds
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
 from tests.cuda.test_beam_rounds import state

@@ -12,10 +12,10 @@ from molspec._native import (
     BeamSpec,
     DraftTree,
     ForcedSpec,
-    GreedySpec,
     NoDraftOptions,
     OutsideOptions,
     SearchSpec,
+    SequenceSpec,
     SpeculativeBeamSpec,
 )
 from molspec.drafting import guess_model
@@ -24,7 +24,7 @@ from tests.tiny import VOCABULARY
 GUESS = guess_model(VOCABULARY, None)
 LISTS = {"beam_size": 2, "n_best": 2, "max_length": 9}
 SPECS: dict[str, SearchSpec] = {
-    "greedy": GreedySpec(max_length=9, drafter=NoDraftOptions()),
+    "greedy": SequenceSpec(max_length=9, drafter=NoDraftOptions()),
     "beam": BeamSpec(**LISTS),
     "SBS": SpeculativeBeamSpec(**LISTS, nucleus=1.0, drafter=NoDraftOptions()),
 }
@@ -105,7 +105,7 @@ def test_rows_that_are_wrong_are_named(spec: SearchSpec) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GreedySpec(max_length=0, drafter=NoDraftOptions()), "max_length is 0: expected"),
+        (lambda: SequenceSpec(max_length=0, drafter=NoDraftOptions()), "max_length is 0: expected"),
         (lambda: BeamSpec(beam_size=2, n_best=3, max_length=9), "n_best is 3: expected 1 to"),
         (lambda: BeamSpec(**LISTS, min_confidence=2.0), "min_confidence is 2: expected 0 to 1"),
         (lambda: BeamSpec(**LISTS, steps=-1), "steps is -1: expected at least 0"),
@@ -122,7 +122,7 @@ def test_specs_that_make_no_sense_are_refused(make: Callable[[], SearchSpec], me
 
 
 OUTSIDE = (
-    GreedySpec(max_length=9, drafter=OutsideOptions()),
+    SequenceSpec(max_length=9, drafter=OutsideOptions()),
     SpeculativeBeamSpec(**LISTS, nucleus=1.0, drafter=OutsideOptions()),
     BeamSpec(**LISTS, steps=3, node_budget=5, min_confidence=0.0, proposed=True),
 )

@@ -241,7 +241,7 @@ def test_native_options_are_checked_too() -> None:
         with pytest.raises(ValueError, match=f"^{message}$"):
             _native.Sampling(**options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^samples is 0: expected at least 1$"):
-        _native.SampleSpec(
+        _native.SequenceSpec(
             samples=0,
             max_length=9,
             sampling=_native.Sampling(),

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
-from molspec._native import Batch, Decoded, GuessModel, SearchSpec
-from molspec.decoding.drafter import Drafter, OutsideDrafts
+from molspec import _native
+from molspec._native import Batch, Decoded, DraftTree, GuessModel, SearchSpec
+from molspec.decoding.drafter import (
+    Drafter,
+    DrafterError,
+    EncoderDrafter,
+    Path,
+    wants_hidden_states,
+)
 from molspec.decoding.statistics import Stopwatch
 from molspec.engine.session import Session
+
+_log = logging.getLogger("molspec")
+#: Numbers of queries for drafters: a drafter may serve several batches.
+_numbers = count()
+#: Paths by their place among all that wait for drafts.
+_Places = Mapping[int, _native.Path]
 
 
 @dataclass(frozen=True)
@@ -45,14 +62,18 @@ class Failed:
 
 
 class HostExecutor:
-    """Runs searches that draft, verify and select on the host, between a session's steps."""
+    """Runs searches that draft, verify and select on the host, between a session's steps.
+
+    A drafter from outside of the searches is called once a round for all of its queries.
+    """
 
     def __init__(
         self, session: Session, guess: GuessModel, row_count: int, watch: Stopwatch
     ) -> None:
         self._session = session
         self._batch = Batch(row_count, guess)
-        self._outside = OutsideDrafts(session, self._batch)
+        #: Of rows that are drafted for from outside: the drafter, and the query's number there.
+        self._drafters: dict[int, tuple[Drafter, int]] = {}
         self._watch = watch
         self.decoder_calls = 0
 
@@ -62,22 +83,29 @@ class HostExecutor:
         return self._batch.live_count
 
     def start(self, row: int, strategy: Strategy, source: Source) -> None:
-        """Begin the query of an encoded row. Raises what its drafter raises."""
-        key = _key(source.encoder_ids)
-        self._batch.start(row, strategy.search, source.token_ids, key)
-        if strategy.drafter is not None:
-            try:
-                self._outside.start(row, strategy.drafter, source.token_ids, source.encoder_ids)
-            except BaseException:
-                self._batch.cancel(row)
-                raise
+        """Begin the query of an encoded row. Raises DrafterError where its drafter fails."""
+        self._batch.start(row, strategy.search, source.token_ids, _key(source.encoder_ids))
+        drafter = strategy.drafter
+        if drafter is None:
+            return
+        number = next(_numbers)
+        try:
+            with _failing(drafter, "start"):
+                drafter.start(number, source.token_ids)
+            self._drafters[row] = drafter, number
+            if isinstance(drafter, EncoderDrafter):
+                with _failing(drafter, "read"):
+                    drafter.read(number, source.token_ids, source.encoder_ids)
+        except BaseException:
+            self.cancel(row)
+            raise
 
     def run(self, until_done: bool = False) -> Sequence[Decoded | Failed]:
         """Draft, step, accept; return the queries that are done.
 
         until_done: do as many rounds as can be done at once, until a query is done at the most.
         """
-        if not self._outside and (step := self._session.prepared_step()) is not None:
+        if not self._drafters and (step := self._session.prepared_step()) is not None:
             ran = self._batch.run(step, until_done)  # the three of them, in C++
             self.decoder_calls += ran.rounds
             self._watch.charge_seconds("draft", ran.planning)
@@ -91,7 +119,7 @@ class HostExecutor:
 
     def _draft(self) -> list[Failed]:
         """Let every search draft and stage its nodes; or return those whose drafter failed."""
-        trees, errors = self._outside.propose()
+        trees, errors = self._propose()
         for row in errors:
             self.cancel(row)
         if not errors:
@@ -111,7 +139,7 @@ class HostExecutor:
         """Let every search accept what the model confirms; return the queries that are done."""
         done: list[Decoded | Failed] = []
         for decoded in self._batch.advance(log_probs):
-            error = self._outside.release(decoded.query)
+            error = self._release(decoded.query)
             done.append(decoded if error is None else Failed(decoded.query, error))
         self._watch.charge("verify")
         return done
@@ -119,10 +147,92 @@ class HostExecutor:
     def cancel(self, row: int) -> None:
         """Forget a query that is not done."""
         self._batch.cancel(row)
-        self._outside.release(row)
+        self._release(row)
+
+    def _propose(self) -> tuple[list[DraftTree], dict[int, DrafterError]]:
+        """A tree for each path that waits for one, and the errors of queries by row.
+
+        A drafter that fails is called again for each query alone: only those that it fails for
+        have an error, and no trees.
+        """
+        errors: dict[int, DrafterError] = {}
+        trees: dict[int, DraftTree] = {}
+        waiting = dict(enumerate(self._batch.paths())) if self._drafters else {}
+        for together in _groups(waiting, lambda path: id(self._drafters[path.row][0])):
+            try:
+                trees |= self._proposed(together)
+            except DrafterError as error:
+                queries = _groups(together, lambda path: path.row)
+                for query in queries:
+                    try:
+                        if len(queries) == 1:
+                            raise error
+                        trees |= self._proposed(query)
+                    except DrafterError as its:
+                        errors[next(iter(query.values())).row] = its
+        return [trees[place] for place in sorted(trees)], errors
+
+    def _release(self, row: int) -> DrafterError | None:
+        """End a query; return the error of a drafter that fails."""
+        drafter, number = self._drafters.pop(row, (None, 0))
+        if drafter is None:
+            return None
+        try:
+            with _failing(drafter, "release"):
+                drafter.release(number)
+        except DrafterError as error:
+            _log.warning("%s", error)
+            return error
+        return None
+
+    def _proposed(self, paths: _Places) -> dict[int, DraftTree]:
+        """What one drafter proposes. Raises DrafterError, for what is no tree a path too."""
+        drafter, _ = self._drafters[next(iter(paths.values())).row]
+        with _failing(drafter, "propose"):
+            trees = drafter.propose(self._shown(drafter, list(paths.values())))
+            if len(trees) != len(paths):
+                raise ValueError(f"gave {len(trees)} trees: expected {len(paths)}, one a path")
+            for tree in trees:
+                self._batch.check(tree)
+        return dict(zip(paths, trees, strict=True))
+
+    def _shown(self, drafter: Drafter, paths: Sequence[_native.Path]) -> list[Path]:
+        """Paths as the drafter sees them."""
+        hidden: dict[int, Tensor] = {}
+        if wants_hidden_states(drafter):
+            slots = [path.slot for path in paths if path.token_ids]
+            hidden = dict(zip(slots, self._session.hidden_states(slots), strict=True))
+        return [
+            Path(
+                self._drafters[path.row][1],
+                path.token_ids,
+                path.log_prob,
+                hidden.get(path.slot),
+                path.sampler,
+            )
+            for path in paths
+        ]
 
 
 def _key(encoder_ids: Sequence[int]) -> int:
     """What tells a query from others, by what the model reads, on every machine alike."""
     content = np.asarray(encoder_ids, dtype="<i4").tobytes()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+def _groups(paths: _Places, key: Callable[[_native.Path], int]) -> list[dict[int, _native.Path]]:
+    groups: dict[int, dict[int, _native.Path]] = {}
+    for place, path in paths.items():
+        groups.setdefault(key(path), {})[place] = path
+    return list(groups.values())
+
+
+@contextmanager
+def _failing(drafter: Drafter, method: str) -> Iterator[None]:
+    """Name the drafter that fails. Raises DrafterError."""
+    try:
+        yield
+    except Exception as error:
+        raise DrafterError(
+            f"drafter {type(drafter).__name__} failed in {method}: {type(error).__name__}: {error}"
+        ) from error

@@ -118,7 +118,8 @@ class Scheduler(Generic[AnswerT]):
 
         Raises ValueError where its drafter needs what the engine cannot give.
         """
-        if wants_hidden_states(request.strategy.drafter):
+        drafter = request.strategy.drafter
+        if drafter is not None and wants_hidden_states(drafter):
             self._session.keep_hidden_states()
         with self._submitting:
             request.ticket = next(self._tickets)

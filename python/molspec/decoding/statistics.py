@@ -8,6 +8,9 @@ from time import perf_counter
 
 from molspec._native import Decoded
 
+#: What a search counts.
+_COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
+
 
 @dataclass(frozen=True)
 class QueryStatistics:
@@ -27,15 +30,8 @@ class QueryStatistics:
     @classmethod
     def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
         """What the search counted, of all views of the query together."""
-        counts = [decoded.statistics for decoded in parts]
-        return cls(
-            sum(each.steps for each in counts),
-            sum(each.nodes for each in counts),
-            sum(each.drafted_tokens for each in counts),
-            sum(each.accepted_tokens for each in counts),
-            sum(each.emitted_tokens for each in counts),
-            seconds,
-        )
+        sums = (sum(getattr(each.statistics, count) for each in parts) for count in _COUNTS)
+        return cls(*sums, seconds=seconds)
 
 
 @dataclass
@@ -72,10 +68,8 @@ class Statistics:
         counts = decoded.statistics
         self.queries += 1
         self.query_calls += counts.steps
-        self.nodes += counts.nodes
-        self.drafted_tokens += counts.drafted_tokens
-        self.accepted_tokens += counts.accepted_tokens
-        self.emitted_tokens += counts.emitted_tokens
+        for name in _COUNTS[1:]:
+            setattr(self, name, getattr(self, name) + getattr(counts, name))
 
     def include(self, part: Statistics) -> None:
         """Count what another decoder has counted."""

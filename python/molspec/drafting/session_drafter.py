@@ -126,10 +126,7 @@ class SessionDrafter(ABC):
             room = count if self._longest is None else self._longest - len(path.token_ids)
             native.append(
                 _native.Path(
-                    row=row,
-                    token_ids=path.token_ids,
-                    log_prob=path.log_prob,
-                    sampler=path.sampler,
+                    row=row, token_ids=path.token_ids, log_prob=path.log_prob, sampler=path.sampler
                 )
             )
             counts.append(max(0, min(count, room)))

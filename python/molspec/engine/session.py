@@ -1,4 +1,8 @@
-"""What decoding needs of an engine: the session of one batch, and what may run its searches."""
+"""What decoding needs of an engine: the session of one batch, and what may run its searches.
+
+Sessions keep tensors on the host, whatever torch's default device and type are, and buffers that
+grow.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from molspec import _native
@@ -80,3 +85,27 @@ class Executor(Protocol):
 
     def cancel(self, row: int) -> None:
         """Forget a query that is not done."""
+
+
+def integers(values: Sequence[int], dtype: torch.dtype = torch.int32) -> Tensor:
+    """A tensor [value]."""
+    return torch.tensor(values, dtype=dtype, device="cpu")
+
+
+def grown(buffer: Tensor, rows: int) -> Tensor:
+    """The buffer [row, ...] with room for so many rows: itself, or one of at least twice its size.
+
+    What nobody has written is not read; on a device it is zero all the same.
+    """
+    if rows <= len(buffer):
+        return buffer
+    shape = max(2 * len(buffer), rows), *buffer.shape[1:]
+    if buffer.is_cuda:
+        larger = buffer.new_zeros(shape)
+        larger[: len(buffer)] = buffer
+    else:
+        larger = buffer.new_empty(shape)
+        # torch would copy with all its threads, which then spin for a while on the cores that the
+        # engine's threads need.
+        larger.numpy()[: len(buffer)] = buffer.numpy()
+    return larger

@@ -4,18 +4,15 @@
 
 #include "../../../csrc/library.cpp"
 
-#include "cuda/beam_rows.cpp"
 #include "cuda/beam_rows.cu"
 #include "cuda/dense.cpp"
 #include "cuda/dense.cu"
 #include "cuda/engine.cpp"
 #include "cuda/engine.cu"
-#include "cuda/greedy_rows.cpp"
 #include "cuda/greedy_rows.cu"
 #include "cuda/layers.cu"
 #include "cuda/rounds.cpp"
 #include "ops/dense.cpp"
-#include "ops/fault.cpp"
 #include "ops/model.cpp"
 #include "ops/steps.cpp"
 

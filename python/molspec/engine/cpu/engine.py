@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from molspec import _native, ops
-from molspec.engine.host import grown, integers
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
-from molspec.engine.session import Session
+from molspec.engine.session import Session, grown, integers
 from molspec.model.spec import ModelSpec
 
 
@@ -212,10 +211,7 @@ class NativeSession(Session):
         return self._buffers.hidden_states[list(slots)]
 
     def step(
-        self,
-        nodes: npt.NDArray[np.int32],
-        path_slots: npt.NDArray[np.int32],
-        block_count: int,
+        self, nodes: npt.NDArray[np.int32], path_slots: npt.NDArray[np.int32], block_count: int
     ) -> npt.NDArray[np.float32]:
         """Log-probabilities [at least node, vocab] after nodes int32 [node, 4].
 

@@ -1,16 +1,198 @@
-"""Beam search whose rounds stay on a CUDA device (csrc/cuda/beam_rows.h)."""
+"""Beam searches whose rounds stay on a CUDA device: a tree a query (csrc/cuda/beam_rows.h)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
 
-from molspec._native import BeamSpec, GuessModel
+from molspec._native import (
+    LAYOUTS,
+    LIMITS,
+    BeamSpec,
+    GuessModel,
+    Hypothesis,
+    ListSpec,
+    NoDraftOptions,
+    SpeculativeBeamSpec,
+    WindowOptions,
+)
 from molspec.engine.cuda import drafts
-from molspec.engine.cuda.beam_trees import BeamTreeRounds, TreeSizes, capacity, special_ids
+from molspec.engine.cuda.rounds import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
+from molspec.engine.packing import BLOCK_POSITIONS
+
+SpecT = TypeVar("SpecT", bound=ListSpec)
+
+_HEAD, _PLACE = LAYOUTS["BeamAnswer"], LAYOUTS["BeamPlace"]
+_NODE_FIELDS = len(LAYOUTS["BeamNode"].names or ())
+
+
+@dataclass(frozen=True)
+class TreeSizes:
+    """What the buffers of a search depend on, and the numbers that its graphs hold."""
+
+    beam_size: int
+    #: Positions of a path, BOS counted: an even number.
+    capacity: int
+    special_ids: tuple[int, int]
+    #: Steps of looking ahead, or drafts of a hypothesis: what BeamRows::reserve takes.
+    drafted: int
+    #: Nodes of a query in a round.
+    planned: int
+    numbers: tuple[float, ...]
+    finished_apart: bool = False
+
+    @classmethod
+    def of(cls, spec: ListSpec, guess: GuessModel, **more: Any) -> TreeSizes:
+        """Those of a spec; `more` are the fields that only its kind of search knows."""
+        capacity = spec.max_length + 2 - spec.max_length % 2
+        return cls(spec.beam_size, capacity, (guess.bos, guess.eos), **more)
+
+    @property
+    def places(self) -> int:
+        """Of hypotheses in a row of answers."""
+        return self.beam_size * (1 + self.finished_apart)
+
+    @property
+    def candidates(self) -> int:
+        """Tokens of a hypothesis that may be chosen."""
+        return self.beam_size + self.finished_apart
+
+    @property
+    def blocks(self) -> int:
+        """Of a query's tree: the paths of all hypotheses, and BeamRows::reserve."""
+        reserve = self.beam_size * (self.drafted + 2)
+        return -(-(self.places * self.capacity + reserve) // BLOCK_POSITIONS)
+
+    @property
+    def nodes(self) -> int:
+        """Of a query's tree."""
+        return self.blocks * BLOCK_POSITIONS
+
+    def fit(
+        self, session: CudaSession, length_norm: Callable[[int], float], state_size: int = 0
+    ) -> bool:
+        """Whether the rounds of such a search can stay on a session's device.
+
+        `state_size` is that of a node's guess state, in bytes.
+
+        Left to the host: beams that are wider than a block of threads holds, what takes much of the
+        device's memory, and a length penalty so high that no double holds the norm.
+        """
+        slots = self.nodes * session.query_count
+        slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + state_size
+        return (
+            self.beam_size <= LIMITS["beam_size"]
+            and self.nodes <= LIMITS["beam_nodes"]
+            and slots * self.capacity < 2**31
+            and isfinite(length_norm(self.capacity))
+            and session.has_room(slots // BLOCK_POSITIONS, slots * slot_size)
+        )
+
+
+class BeamTreeRounds(GraphExecutor[SpecT]):
+    """Buffers of a beam search on a session's device; a subclass has its rounds."""
+
+    @staticmethod
+    @abstractmethod
+    def _sizes_of(spec: SpecT, guess: GuessModel, session: CudaSession) -> TreeSizes:
+        """What the buffers of such a search depend on."""
+
+    def fits(self, spec: SpecT, guess: GuessModel) -> bool:
+        """Whether the buffers, and the graphs on them, are those of another spec."""
+        return self._sizes == self._sizes_of(spec, guess, self._session)
+
+    def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
+        session = self._session
+        self._sizes = sizes = self._sizes_of(spec, guess, session)
+        rows = session.query_count
+        self._path_slots = self._zeros(rows, sizes.nodes, sizes.capacity)
+        #: BeamTrees.
+        self._trees = (
+            self._zeros(rows, sizes.nodes, _NODE_FIELDS),
+            self._zeros(rows, sizes.blocks),
+            self._path_slots,
+            self._zeros(rows, sizes.planned),
+        )
+        self._length_norms = self._zeros(sizes.capacity, dtype=torch.float64)
+        #: BestTokens.
+        self._best = (
+            self._zeros(rows * sizes.nodes, sizes.candidates),
+            self._zeros(rows * sizes.nodes, sizes.candidates, dtype=torch.float32),
+        )
+        self._kv_cache = session.cache(rows * sizes.blocks)
+        return np.dtype(
+            [
+                ("head", _HEAD),
+                ("places", _PLACE, (sizes.places,)),
+                ("token_ids", "<i4", (sizes.beam_size, sizes.capacity)),
+            ]
+        )
+
+    def begin(self, spec: SpecT, guess: GuessModel) -> None:
+        """Forget all queries, for those of a spec that `fits`."""
+        super().begin(spec, guess)
+        norms = [spec.length_norm(length) for length in range(self._sizes.capacity)]
+        self._length_norms.copy_(
+            self._session.send(torch.tensor(norms, dtype=torch.float64, device="cpu"))
+        )
+
+    def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
+        fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])
+        head = fresh["head"]
+        head["state"], head["max_length"] = LIVE, self.spec.max_length
+        head["count"] = head["planned_count"] = 1
+        head["looked_from"] = -1
+        return self._start_drafts(row, source_ids), fresh
+
+    @property
+    def _beams(self) -> tuple[Tensor, ...]:
+        """BeamRows."""
+        return self._answers, *self._trees
+
+    def _grow(self, size: int) -> None:
+        """Nothing else depends on the nodes of a round."""
+
+    def _launch(self, size: int) -> None:
+        library, sizes = self._session.library, self._sizes
+        nodes, log_probs = self._nodes[:size], self._log_probs[:size]
+        self._draft()
+        library.stage_beams(self._beams, nodes, sizes.beam_size, self._guess.bos)
+        path_slots: Tensor = self._path_slots.view(-1)
+        self._session.launch(nodes, path_slots, self._kv_cache, log_probs)
+        library.rank_tokens(nodes, path_slots, log_probs, *self._best)
+        self._select()
+
+    @abstractmethod
+    def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
+        """Send what a query drafts from; return the most nodes that a round of it has."""
+
+    @abstractmethod
+    def _draft(self) -> None:
+        """Queue what plans the drafts of a round."""
+
+    @abstractmethod
+    def _select(self) -> None:
+        """Queue what makes the next beam."""
+
+    def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
+        head, places = answer["head"], answer["places"]
+        if self._sizes.finished_apart:
+            best = places[self._sizes.beam_size :][: head["finished_count"]]
+        else:
+            best = places[: head["count"]]
+        return [
+            _hypothesis(place, token_ids)
+            for place, token_ids in zip(best[: self.spec.n_best], answer["token_ids"], strict=False)
+        ]
 
 
 class BeamRounds(BeamTreeRounds[BeamSpec]):
@@ -19,7 +201,7 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
     @staticmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is beam search that fits, without drafts or by a guess that a device makes."""
-        if not isinstance(spec, BeamSpec) or spec.proposed:
+        if not isinstance(spec, BeamSpec) or spec.proposed or spec.sampling:
             return False
         state_size = 0
         if spec.drafts:
@@ -35,14 +217,13 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
         steps, budget, confidence = (
             (spec.steps, spec.node_budget, spec.min_confidence) if spec.drafts else (0, 0, 0.0)
         )
-        return TreeSizes(
-            beam_size=spec.beam_size,
-            finished_apart=spec.finished_apart,
-            capacity=capacity(spec),
+        return TreeSizes.of(
+            spec,
+            guess,
             drafted=steps,
             planned=spec.beam_size + budget,
             numbers=(steps, budget, confidence),
-            special_ids=special_ids(guess),
+            finished_apart=spec.finished_apart,
         )
 
     def fits(self, spec: BeamSpec, guess: GuessModel) -> bool:
@@ -74,3 +255,62 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
         self._session.library.replay_beams(
             self._beams, self._best, self._length_norms, self._sizes.beam_size, self._guess.eos
         )
+
+
+class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
+    """SBS of Andronov et al., J. Cheminform. 2025."""
+
+    @staticmethod
+    def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
+        """Whether it is SBS that fits, with windows of at most 15 tokens or without drafts."""
+        if not isinstance(spec, SpeculativeBeamSpec):
+            return False
+        drafter = spec.drafter
+        if not isinstance(drafter, (WindowOptions, NoDraftOptions)):
+            return False
+        if isinstance(drafter, WindowOptions) and drafter.draft_length > LIMITS["draft_depth"]:
+            return False
+        sizes = SpeculativeBeamRounds._sizes_of(spec, guess, session)
+        return sizes.fit(session, spec.length_norm)
+
+    @staticmethod
+    def _sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
+        limit, _ = drafts.window_limits(session, spec.drafter)
+        planned = spec.beam_size * (1 + limit)
+        return TreeSizes.of(spec, guess, drafted=limit, planned=planned, numbers=(spec.nucleus,))
+
+    def fits(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> bool:
+        """Whether the buffers, and the graphs on them, are those of another spec."""
+        return super().fits(spec, guess) and self._windows.fits(spec.drafter, guess)
+
+    def _make_buffers(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> np.dtype[Any]:
+        self._windows = drafts.DeviceWindows(self._session, spec.drafter, guess)
+        return super()._make_buffers(spec, guess)
+
+    def begin(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> None:
+        """Forget all queries, for those of a spec that `fits`."""
+        super().begin(spec, guess)
+        self._windows.begin(spec.drafter, guess)
+
+    def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
+        return self._sizes.beam_size * (1 + self._windows.start(row, source_ids))
+
+    def _draft(self) -> None:
+        self._session.library.plan_windows(
+            self._beams, self._windows.trees, self._sizes.beam_size, self._guess.bos
+        )
+
+    def _select(self) -> None:
+        self._session.library.select_leaves(
+            *(self._beams, self._best, self._length_norms, self._sizes.beam_size),
+            *(*self._sizes.numbers, self._guess.eos),
+        )
+
+
+def _hypothesis(place: np.void, token_ids: npt.NDArray[np.int32]) -> Hypothesis:
+    finished = bool(place["finished"])
+    return Hypothesis(
+        token_ids=token_ids[: place["length"] - finished].tolist(),
+        log_prob=float(place["log_prob"]),
+        finished=finished,
+    )

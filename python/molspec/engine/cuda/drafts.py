@@ -16,8 +16,8 @@ from molspec._native import (
     TreeOptions,
     WindowOptions,
 )
-from molspec.engine import host
 from molspec.engine.cuda.session import CudaSession
+from molspec.engine.session import integers
 
 
 class DeviceDrafts:
@@ -85,7 +85,7 @@ class DeviceWindows(DeviceDrafts):
         trees = [0]
         if isinstance(self._options, WindowOptions):
             trees = self._model.window_trees(source_ids, self._options)
-        self.trees[row, : len(trees)] = self._session.send(host.integers(trees))
+        self.trees[row, : len(trees)] = self._session.send(integers(trees))
         return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
 
     def propose(self, answers: Tensor, drafts: Tensor) -> None:

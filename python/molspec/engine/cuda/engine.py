@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,11 @@ import torch
 from torch import Tensor
 
 from molspec._native import GuessModel, SearchSpec
-from molspec.engine.cuda.beams import BeamRounds
+from molspec.engine.cuda.beams import BeamRounds, SpeculativeBeamRounds
 from molspec.engine.cuda.greedy import GreedyRounds
 from molspec.engine.cuda.rounds import GraphExecutor
 from molspec.engine.cuda.session import CudaSession
-from molspec.engine.cuda.speculative_beams import SpeculativeBeamRounds
-from molspec.engine.packing import PackedModel, pack
+from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
 
@@ -48,7 +48,7 @@ class CudaEngine:
         self.spec = spec
         self.dtype = dtype
         packed = pack(spec, weights, dtype)
-        self.packed = PackedModel(packed.weights.to(device), packed.table, spec)
+        self.packed = replace(packed, weights=packed.weights.to(device))
         self.rounds_on_device = rounds_on_device
         self._idle: list[tuple[CudaSession, Rounds]] = []  # the last one given back
 

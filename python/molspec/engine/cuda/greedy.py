@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from molspec._native import LAYOUTS, GreedySpec, GuessModel, Hypothesis
+from molspec._native import LAYOUTS, GuessModel, Hypothesis, SequenceSpec
 from molspec.engine.cuda import drafts
 from molspec.engine.cuda.rounds import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
@@ -18,25 +18,25 @@ from molspec.engine.packing import BLOCK_POSITIONS
 _HEAD = LAYOUTS["GreedyAnswer"]
 
 
-class GreedyRounds(GraphExecutor[GreedySpec]):
+class GreedyRounds(GraphExecutor[SequenceSpec]):
     """Greedy search on a session's device."""
 
     @staticmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is greedy search whose drafts can be made on the device."""
         del session
-        if not isinstance(spec, GreedySpec) or spec.relaxed is not None:
+        if not isinstance(spec, SequenceSpec) or spec.relaxed or spec.sampling:
             return False
         return drafts.takes(spec.drafter, guess)
 
-    def fits(self, spec: GreedySpec, guess: GuessModel) -> bool:
+    def fits(self, spec: SequenceSpec, guess: GuessModel) -> bool:
         """Whether the buffers, and the graphs on them, are those of another spec."""
         same = (self._guess.bos, self._guess.eos, self._capacity)
         return same == (guess.bos, guess.eos, _capacity(spec)) and self._drafter.fits(
             spec.drafter, guess
         )
 
-    def _make_buffers(self, spec: GreedySpec, guess: GuessModel) -> np.dtype[Any]:
+    def _make_buffers(self, spec: SequenceSpec, guess: GuessModel) -> np.dtype[Any]:
         session = self._session
         #: Token ids in a row of answers: a row has a multiple of 8 bytes.
         self._capacity = _capacity(spec)
@@ -50,7 +50,7 @@ class GreedyRounds(GraphExecutor[GreedySpec]):
         self._path_slots = self._zeros(0)
         return np.dtype([("head", _HEAD), ("token_ids", "<i4", (self._capacity,))])
 
-    def begin(self, spec: GreedySpec, guess: GuessModel) -> None:
+    def begin(self, spec: SequenceSpec, guess: GuessModel) -> None:
         """Forget all queries, for those of a spec that `fits`."""
         super().begin(spec, guess)
         self._drafter.begin(spec.drafter, guess)
@@ -84,5 +84,5 @@ class GreedyRounds(GraphExecutor[GreedySpec]):
         ]
 
 
-def _capacity(spec: GreedySpec) -> int:
+def _capacity(spec: SequenceSpec) -> int:
     return -(-spec.max_length // 2) * 2

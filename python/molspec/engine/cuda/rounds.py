@@ -18,14 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import (
-    NON_FINITE,
-    STATES,
-    Decoded,
-    GuessModel,
-    Hypothesis,
-    SearchStatistics,
-)
+from molspec._native import NON_FINITE, STATES, Decoded, GuessModel, Hypothesis, SearchStatistics
 from molspec.engine.cuda.session import CudaSession
 
 #: Rounds under way when the host looks. With two the device never waits for the host, and does one
@@ -61,11 +54,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
         """Whether the buffers, and the graphs on them, are those of another spec."""
 
     def __init__(
-        self,
-        session: CudaSession,
-        spec: SpecT,
-        guess: GuessModel,
-        rounds_ahead: int = ROUNDS_AHEAD,
+        self, session: CudaSession, spec: SpecT, guess: GuessModel, rounds_ahead: int = ROUNDS_AHEAD
     ) -> None:
         self._session = session
         self._row = self._make_buffers(spec, guess)

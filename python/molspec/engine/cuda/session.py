@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec.engine import host
 from molspec.engine.cuda.graphs import Graphs, Staged
-from molspec.engine.host import grown
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
+from molspec.engine.session import grown, integers
 
 #: The smallest step that is captured: sizes are powers of two from here on.
 _FEWEST_NODES = 8
 #: The same of sources.
 _FEWEST_POSITIONS = 16
-#: The row of a captured step that has no node (csrc/ops/decoder_step.h).
+#: The row of a captured step that has no node (csrc/ops/steps.h).
 _GAP = (0, 0, 0, -1)
 
 
@@ -104,12 +103,12 @@ class CudaSession:
         lengths = [len(source) for source in sources]
         for row, length in zip(rows, lengths, strict=True):
             self._allocate(row, length)
-        source_ids = host.integers([i for source in sources for i in source])
+        source_ids = integers([i for source in sources for i in source])
         self._check_source(source_ids)
         with self.on_stream():
             self._memories.copy_(self.send(self._host_memories))
-            offsets = host.integers([0, *np.cumsum(lengths)])
-            memories = self._host_memories[host.integers(rows)]
+            offsets = integers([0, *np.cumsum(lengths)])
+            memories = self._host_memories[integers(rows)]
             if len(rows) == 1:
                 self._encode_one(torch.cat([offsets, memories[0], source_ids]), lengths[0])
                 return
@@ -156,7 +155,7 @@ class CudaSession:
             raise RuntimeError(f"source has {length} ids: expected 1 to {longest}")
         count = -(-length // BLOCK_POSITIONS)
         blocks = [self._free_blocks.pop() for _ in range(count)]
-        self._host_memories[row, : 1 + count] = host.integers([length, *blocks])
+        self._host_memories[row, : 1 + count] = integers([length, *blocks])
 
     def release(self, row: int) -> None:
         """Free a row and the memory of its query."""
@@ -174,7 +173,7 @@ class CudaSession:
         The caller's stream waits for them, and their memory lasts until that stream is done.
         """
         with self.on_stream():
-            states = self._hidden_states[self.send(host.integers(slots)).long()]
+            states = self._hidden_states[self.send(integers(slots)).long()]
         if self._stream is not None:
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(self._stream)
@@ -192,7 +191,7 @@ class CudaSession:
         with self.on_stream():
             self._grow(size, len(path_slots), block_count)
             self._nodes.host[:count] = torch.from_numpy(nodes)
-            self._nodes.host[count:size] = host.integers(_GAP)
+            self._nodes.host[count:size] = integers(_GAP)
             self._nodes.upload(size)
             self._path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
             self._path_slots.upload(len(path_slots))

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec.engine.host import integers
-from molspec.engine.session import Session
+from molspec.engine.session import Session, integers
 from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
 #: Padded columns that a call of the model is worth: calls are cheap on a CPU, and a GPU takes a few
