@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from molspec._native import Decoded
@@ -31,7 +31,7 @@ class QueryStatistics:
     def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
         """What the search counted, of all views of the query together."""
         sums = (sum(getattr(each.statistics, count) for each in parts) for count in _COUNTS)
-        return cls(*sums, seconds=seconds)
+        return replace(cls(*sums), seconds=seconds)
 
 
 @dataclass
