@@ -158,7 +158,10 @@ async def ask():
     worker.submit(pending)
     [result async for result in pending.answers(60)]
 
-asyncio.run(ask())
+try:
+    asyncio.run(ask())
+finally:
+    worker.stop()  # a thread that still runs when Python ends may abort the process
 """
     command = [sys.executable, "-c", code]
     lost = subprocess.run([*command, "cuda"], capture_output=True, text=True)
