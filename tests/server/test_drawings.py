@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,6 +10,8 @@ import httpx
 import pytest
 
 from molspec.server import drawings
+from molspec.server.limits import Limits
+from molspec.server.service import Service
 
 
 def test_molecules_of_a_reaction(client: httpx.Client) -> None:
@@ -71,3 +74,17 @@ def test_drawings_are_made_one_at_a_time(
         )
     assert [answer.status_code for answer in answers] == [200] * 8
     assert most == 1
+
+
+def test_the_event_loop_has_its_turn_between_two_pieces() -> None:
+    """Pieces that queued in the thread would follow one another without it."""
+    service = Service({}, Limits())
+
+    def queued(_: int) -> int:
+        time.sleep(0.001)
+        return service.texts._work_queue.qsize()
+
+    async def made() -> list[list[int]]:
+        return await asyncio.gather(*(service.in_pieces(queued, [0, 1]) for _ in range(9)))
+
+    assert asyncio.run(made()) == [[0, 0]] * 9

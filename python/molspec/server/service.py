@@ -75,6 +75,9 @@ class Service:
     texts: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="molspec texts")
     )
+    #: Held for each piece. The next one waits for the event loop, not in the thread, which would
+    #: take Python's lock again whenever the loop reads or writes.
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def in_pieces(
         self, function: Callable[[ItemT], MadeT], items: Sequence[ItemT], size: int = 1
@@ -84,7 +87,8 @@ class Service:
         made: list[MadeT] = []
         for start in range(0, len(items), size):
             piece = items[start : start + size]
-            made += await loop.run_in_executor(self.texts, list, map(function, piece))
+            async with self._turn:
+                made += await loop.run_in_executor(self.texts, list, map(function, piece))
         return made
 
     def worker(self, name: str) -> Worker:
