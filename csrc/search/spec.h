@@ -37,6 +37,9 @@ struct SequenceSpec : SearchSpec {
   void check() const {
     require(max_length >= 1, "max_length", max_length, "at least 1");
     require(samples >= 1, "samples", samples, "at least 1");
+    require(samples == 1 || sampling, "samples", samples, "1 without sampling");
+    require(!rejection || sampling, "rejection", "true", "sampling with it");
+    if (relaxed && sampling) throw_invalid("relaxed is given with sampling: expected one of them");
   }
   std::unique_ptr<Search> search(const Row& row) const override;
 };
@@ -75,6 +78,8 @@ struct BeamSpec : ListSpec {
     require(steps >= 0, "steps", steps, "at least 0");
     require(node_budget >= 0, "node_budget", node_budget, "at least 0");
     require(min_confidence >= 0 && min_confidence <= 1, "min_confidence", min_confidence, "0 to 1");
+    require(length_penalty == 0 || !sampling, "length_penalty", length_penalty, "0 with sampling");
+    require(!finished_apart || !sampling, "finished_apart", "true", "false with sampling");
   }
   std::unique_ptr<Search> search(const Row& row) const override;
 };

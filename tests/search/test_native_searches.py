@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from molspec._native import (
     ForcedSpec,
     NoDraftOptions,
     OutsideOptions,
+    Relaxed,
+    Sampling,
     SearchSpec,
     SequenceSpec,
     SpeculativeBeamSpec,
@@ -28,6 +31,10 @@ SPECS: dict[str, SearchSpec] = {
     "beam": BeamSpec(**LISTS),
     "SBS": SpeculativeBeamSpec(**LISTS, nucleus=1.0, drafter=NoDraftOptions()),
 }
+
+
+def sequences(**options: Any) -> SequenceSpec:
+    return SequenceSpec(max_length=9, drafter=NoDraftOptions(), **options)
 
 
 def rows(count: int) -> np.ndarray:
@@ -106,10 +113,26 @@ def test_rows_that_are_wrong_are_named(spec: SearchSpec) -> None:
     ("make", "message"),
     [
         (lambda: SequenceSpec(max_length=0, drafter=NoDraftOptions()), "max_length is 0: expected"),
+        (lambda: sequences(samples=2), "samples is 2: expected 1 without sampling"),
+        (lambda: sequences(rejection=True), "rejection is true: expected sampling with it"),
+        (
+            lambda: sequences(
+                sampling=Sampling(), relaxed=Relaxed(beta=1, tau=1.0, judged_by_drafter=False)
+            ),
+            "relaxed is given with sampling: expected one of them",
+        ),
         (lambda: BeamSpec(beam_size=2, n_best=3, max_length=9), "n_best is 3: expected 1 to"),
         (lambda: BeamSpec(**LISTS, min_confidence=2.0), "min_confidence is 2: expected 0 to 1"),
         (lambda: BeamSpec(**LISTS, steps=-1), "steps is -1: expected at least 0"),
         (lambda: BeamSpec(**LISTS, length_penalty=-1.0), "length_penalty is -1: expected at least"),
+        (
+            lambda: BeamSpec(**LISTS, length_penalty=1.0, sampling=Sampling()),
+            "length_penalty is 1: expected 0 with sampling",
+        ),
+        (
+            lambda: BeamSpec(**LISTS, finished_apart=True, sampling=Sampling()),
+            "finished_apart is true: expected false with sampling",
+        ),
         (
             lambda: SpeculativeBeamSpec(**LISTS, nucleus=0.0, drafter=NoDraftOptions()),
             "nucleus is 0: expected more than 0, at most 1",

@@ -204,6 +204,27 @@ def test_later_spellings_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(answer["log_likelihood"] < 0 for answer in answers)
 
 
+def test_spellings_that_find_no_room_in_time_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was answered before is not lost, and the wait for room ends with the time."""
+    submit = Worker.submit
+
+    def busy(worker: Worker, pending: PendingRequest) -> None:
+        if "CCCCCCN" in pending.queries:
+            raise BusyError(60)
+        submit(worker, pending)
+
+    monkeypatch.setattr(Worker, "submit", busy)
+    texts = ["CCCCCCO"] * 5 + ["CCCCCCN"] * 5
+    with serving(service(Limits(queries=10, augmentations=2, waiting=10, seconds=5))) as url:
+        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=2"
+        body = {"reactants": texts, "products": texts}
+        response = httpx.post(path, json=body, timeout=30)
+    assert response.status_code == 200
+    first, last = response.json()[:5], response.json()[5:]
+    assert all(answer["log_likelihood"] < 0 for answer in first)
+    assert [answer["error"] for answer in last] == ["not answered within 5 s"] * 5
+
+
 def test_spelling_keeps_nobody_waiting_and_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go = Event(), Event()
     counts: list[int] = []

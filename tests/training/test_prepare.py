@@ -32,7 +32,7 @@ from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 
 rows = list(itertools.islice(read_rows(FILE), 1000)) * 4
-made = _make(rows, PrepareOptions("retro", variants=1, workers=2), 0.1)
+made = _make(rows, PrepareOptions("retro", variants=1, workers=2), 0.1, failed=print)
 list(itertools.islice(made, 1500))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -131,6 +131,29 @@ def test_a_row_that_kills_its_workers_is_rejected(
     counts = prepare([file], tmp_path / "out", replace(RETRO, workers=2)).description
     assert counts["rejected"][DIED] == 1
     assert counts["train"]["reactions"] + counts["validation"]["reactions"] == 59
+
+
+def test_a_product_that_is_not_known_is_not_left_in(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers die of an excluded row: without its product, that might be trained on."""
+    make = preparation.make_pairs
+
+    def killing(row: Row, **options: Any) -> Made:
+        if row.file == "test.smi" and row.number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return make(row, **options)
+
+    excluded = tmp_path / "test.smi"
+    reactions = [row.reaction for row in read_rows(file, None, "retro")][:3]
+    excluded.write_text("\n".join(reactions) + "\n", encoding="utf-8")
+    options = replace(RETRO, workers=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "make_pairs", killing)
+        with pytest.raises(RuntimeError, match=r"^exclude has row 2 of test.smi: .* died three"):
+            prepare([file], tmp_path / "out", options, exclude=[excluded])
+    counts = prepare([file], tmp_path / "out", options, exclude=[excluded]).description
+    assert counts["excluded_products"] == 3
 
 
 def test_workers_end_when_the_preparation_is_killed() -> None:

@@ -10,8 +10,6 @@ import typer
 from molspec.commands.flags import with_flags
 from molspec.console.usage import print_out, value_errors_are_usage_errors
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 
 @with_flags
 def info_command(

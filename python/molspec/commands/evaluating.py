@@ -30,8 +30,6 @@ from molspec.options import PredictOptions
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
 
-# What needs torch is imported where it is used: `molspec --help` is to answer at once.
-
 
 @with_flags
 def evaluate_command(

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 
 from molspec.results import Result
+from molspec.server.pending import late
 from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
 from molspec.server.worker import BusyError, Worker
 from molspec.text import canonicalise, other_spellings
@@ -119,7 +120,7 @@ async def _best(
     owners = [index for index, texts in enumerate(spelt) for _ in texts]
     targets = [text for texts in spelt for text in texts]
     results: list[list[Result]] = [[] for _ in spelt]
-    most, start = service.limits.queries, 0
+    most, seconds, start = service.limits.queries, service.limits.seconds, 0
     while start < len(targets):  # in parts: meanwhile there is room for requests of others
         part = owners[start : start + most]
         try:
@@ -127,12 +128,16 @@ async def _best(
                 *(request, worker, [queries[index] for index in part], options),
                 targets=targets[start : start + most],
             )
+            found = await in_order(answers)
         except BusyError as busy:
-            if not start or perf_counter() - arrival(request) > service.limits.seconds:
+            left = seconds - (perf_counter() - arrival(request))
+            if not start:
                 raise
-            await asyncio.sleep(busy.retry_after)
-            continue
-        for owner, result in zip(part, await in_order(answers), strict=True):
+            if left > 0:
+                await asyncio.sleep(min(busy.retry_after, left))
+                continue
+            found = [late(queries[index], seconds) for index in part]
+        for owner, result in zip(part, found, strict=True):
             results[owner].append(result)
         start += most
     return [

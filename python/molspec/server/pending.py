@@ -93,4 +93,9 @@ class PendingRequest:
         finally:
             alarm.cancel()
         for index in sorted(set(range(self.count)) - self.answered):
-            yield index, Result(self.queries[index], error=f"not answered within {seconds:g} s")
+            yield index, late(self.queries[index], seconds)
+
+
+def late(query: str, seconds: float) -> Result:
+    """The result of a query that is not answered in time."""
+    return Result(query, error=f"not answered within {seconds:g} s")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from rdkit import rdBase
 
@@ -59,7 +59,8 @@ def prepare(
     was full, the same call resumes from there and writes the same bytes.
 
     Raises ValueError if `output` exists, if the vocabulary is not one of SMILES tokens, if a file
-    has no reactions, or if no pair is left. Raises OSError if a file cannot be read or written.
+    has no reactions, or if no pair is left. Raises OSError if a file cannot be read or written,
+    RuntimeError if workers cannot live or died three times of a row of `exclude`.
     """
     output = Path(output)
     check_output(output)
@@ -96,7 +97,9 @@ def prepare(
         ("made", files, "files", 0.0 if validation else options.validation_share),
     ):
         if group:
-            work = partial(_make, options=options, validation_share=share)
+            split = "validation" if share == 1.0 else "train"
+            rejected = partial(Made, split=split, reason=DIED)
+            work = partial(_make, options=options, validation_share=share, failed=rejected)
             made.take(progress.make(name, _read(group, options), work), words)
     judged = {}
     if judge is not None and options.max_nats is not None:
@@ -136,8 +139,16 @@ def _products(
     }
     if not rows:
         return frozenset()
-    made = progress.make("excluded", rows, partial(_make, options=options, validation_share=1.0))
+    work = partial(_make, options=options, validation_share=1.0, failed=_refuse)
+    made = progress.make("excluded", rows, work)
     return frozenset(row.product for row in made if row.product)
+
+
+def _refuse(row: Row) -> NoReturn:
+    """Do not leave an excluded row out, as others: its product might be trained on."""
+    raise RuntimeError(
+        f"exclude has row {row.number} of {row.file}: {DIED}; expected to find its product"
+    )
 
 
 def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]:
@@ -146,14 +157,19 @@ def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]
     )
 
 
-def _make(rows: Iterable[Row], options: PrepareOptions, validation_share: float) -> Iterator[Made]:
+def _make(
+    rows: Iterable[Row],
+    options: PrepareOptions,
+    validation_share: float,
+    failed: Callable[[Row], Made],
+) -> Iterator[Made]:
+    """What becomes of rows. `failed` says it of one whose workers died."""
+
     def make(rows: Iterator[Row]) -> Iterator[Made]:
         return (make_pairs(row, options=options, validation_share=validation_share) for row in rows)
 
     if options.workers == 1:
         return make(iter(rows))
-    split = "validation" if validation_share == 1.0 else "train"
-    failed = lambda row: Made(row, split, reason=DIED)  # noqa: E731
     return in_processes(make, rows, options.workers, failed, piece=_PIECE, ahead=_AHEAD)
 
 
