@@ -45,8 +45,7 @@ bool noisier(const NoisyToken& left, const NoisyToken& right) {
 
 class StochasticBeamSearch final : public BeamSearch {
  public:
-  StochasticBeamSearch(const BeamSpec& spec, Row row)
-      : BeamSearch(spec, std::move(row)), sampling_(*spec.sampling) {}
+  using BeamSearch::BeamSearch;
 
   void begin(const std::vector<int32_t>& source_ids) override {
     BeamSearch::begin(source_ids);
@@ -60,7 +59,7 @@ class StochasticBeamSearch final : public BeamSearch {
     const int32_t parent = row_.tree->parent(slot);
     node.log_probs =
         parent == TokenTree::kNone ? PathLogProbs{} : after(parent, row_.tree->token_id(slot));
-    tempered(log_probs, vocab_size, sampling_, tempered_);
+    tempered(log_probs, vocab_size, sampling(), tempered_);
     node.noisy.clear();
     for (const Tempered& token : tempered_) {
       const double noise = node.noise.gumbel(0, static_cast<uint32_t>(token.token_id));
@@ -106,7 +105,8 @@ class StochasticBeamSearch final : public BeamSearch {
     }
   }
 
-  Noise of_query() const { return Noise::of(sampling_.seed, query_key_).after(0, 1); }
+  const Sampling& sampling() const { return *spec_.sampling; }
+  Noise of_query() const { return Noise::of(sampling().seed, query_key_).after(0, 1); }
   // Of the path alone: whoever reaches it, in whatever round, draws the same.
   Noise noise(int32_t slot) const {
     const int32_t parent = row_.tree->parent(slot);
@@ -143,17 +143,16 @@ class StochasticBeamSearch final : public BeamSearch {
     node.noisy.clear();
     double total = 0;
     for (const Candidate& token : tokens)
-      total += fixed_exp(static_cast<double>(token.log_prob) / sampling_.temperature);
+      total += fixed_exp(static_cast<double>(token.log_prob) / sampling().temperature);
     const double norm = total > 0 ? fixed_log(total) : 0;
     for (const Candidate& token : tokens) {
-      const double log_prob = static_cast<double>(token.log_prob) / sampling_.temperature - norm;
+      const double log_prob = static_cast<double>(token.log_prob) / sampling().temperature - norm;
       node.noisy.push_back(
           {token.token, log_prob, log_prob + own.gumbel(0, static_cast<uint32_t>(token.token))});
     }
     std::sort(node.noisy.begin(), node.noisy.end(), noisier);
   }
 
-  Sampling sampling_;
   std::vector<Tempered> tempered_;  // scratch
 };
 

@@ -41,8 +41,12 @@ class PackedModel:
     weights: Tensor
     table: Tensor
     spec: ModelSpec
-    #: Floats of one cache block of one decoder layer: keys and values of 16 positions.
-    block_size: int
+
+    @property
+    def block_size(self) -> int:
+        """Floats of one cache block of one decoder layer: keys and values of 16 positions."""
+        head_stride = round_up(self.spec.head_dim, HEAD_MULTIPLE)
+        return 2 * BLOCK_POSITIONS * self.spec.head_count * head_stride
 
 
 def round_up(size: int, multiple: int) -> int:
@@ -100,9 +104,7 @@ class _Packer:
         bias = output.new_zeros(len(output)) if bias is None else bias
         self._linear(output.shape, lambda: (output, bias))
         table = torch.tensor(self._table, dtype=torch.int64, device="cpu")
-        head_stride = spec.head_dim + self._head_padding
-        block_size = 2 * BLOCK_POSITIONS * spec.head_count * head_stride
-        return PackedModel(self._buffer(), table, spec, block_size)
+        return PackedModel(self._buffer(), table, spec)
 
     def _sizes(self) -> None:
         spec = self._spec

@@ -112,8 +112,7 @@ class ResultFile(Generic[AnswerT]):
         mine = [path, _unfinished(path), self._journal_path]
         numbered = dict(self._numbered())
         check_apart(reads or {}, [*mine, Journal.successor(self._journal_path), *numbered])
-        for written in mine[1:]:
-            check_file(written)  # before anything is written
+        check_file(_unfinished(path))  # before anything is written; Journal checks its own
         self._journal = Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
         self._overwrite = overwrite
         self.progress = Progress(parts=self._parts_before()) if overwrite else self._found()
