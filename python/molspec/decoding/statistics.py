@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from molspec._native import Decoded
-
-#: What a search counts.
-_COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
 
 
 @dataclass(frozen=True)
@@ -30,8 +27,15 @@ class QueryStatistics:
     @classmethod
     def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
         """What the search counted, of all views of the query together."""
-        sums = (sum(getattr(each.statistics, count) for each in parts) for count in _COUNTS)
-        return replace(cls(*sums), seconds=seconds)
+        counts = [decoded.statistics for decoded in parts]
+        return cls(
+            decoder_calls=sum(each.steps for each in counts),
+            nodes=sum(each.nodes for each in counts),
+            drafted_tokens=sum(each.drafted_tokens for each in counts),
+            accepted_tokens=sum(each.accepted_tokens for each in counts),
+            emitted_tokens=sum(each.emitted_tokens for each in counts),
+            seconds=seconds,
+        )
 
 
 @dataclass
@@ -68,8 +72,10 @@ class Statistics:
         counts = decoded.statistics
         self.queries += 1
         self.query_calls += counts.steps
-        for name in _COUNTS[1:]:
-            setattr(self, name, getattr(self, name) + getattr(counts, name))
+        self.nodes += counts.nodes
+        self.drafted_tokens += counts.drafted_tokens
+        self.accepted_tokens += counts.accepted_tokens
+        self.emitted_tokens += counts.emitted_tokens
 
     def include(self, part: Statistics) -> None:
         """Count what another decoder has counted."""
