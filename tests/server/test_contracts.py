@@ -16,9 +16,7 @@ from pydantic import BaseModel
 
 from molspec.server import chemformer
 from molspec.server.limits import Limits
-from molspec.server.pending import PendingRequest
 from molspec.server.service import Service
-from molspec.server.worker import BusyError, Worker
 from molspec.text import canonicalise, other_spellings
 from tests.server.serving import SHORT, service, serving
 
@@ -166,7 +164,7 @@ def test_wrong_use_is_refused(
 
 
 def test_spellings_leave_room_for_other_requests() -> None:
-    """Of 200 spellings only as many wait together as one request may have queries."""
+    """200 spellings count as no more than one request may have queries."""
     limits = Limits(queries=20, augmentations=20, waiting=21)
     targets = ["CCCCCCO", "CCCCCCN"] * 10
     query = {"model": "retro", "queries": ["C"], **SHORT}
@@ -182,47 +180,6 @@ def test_spellings_leave_room_for_other_requests() -> None:
     assert set(statuses) == {200}
     assert len(answers) == 20
     assert all(answer["log_likelihood"] < 0 for answer in answers)
-
-
-def test_later_spellings_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queue is full once the first of three parts is done."""
-    submit = Worker.submit
-    sizes: list[int] = []
-
-    def busy(worker: Worker, pending: PendingRequest) -> None:
-        sizes.append(pending.count)
-        if len(sizes) == 2:
-            raise BusyError(0)
-        submit(worker, pending)
-
-    monkeypatch.setattr(Worker, "submit", busy)
-    body = {"reactants": ["CCCCCCO"] * 10, "products": ["CCCCCCO"] * 10}
-    with serving(service(Limits(queries=20, augmentations=5, waiting=20))) as url:
-        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=5"
-        answers = httpx.post(path, json=body).json()
-    assert sizes == [20, 20, 20, 10]
-    assert all(answer["log_likelihood"] < 0 for answer in answers)
-
-
-def test_spellings_that_find_no_room_in_time_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was answered before is not lost, and the wait for room ends with the time."""
-    submit = Worker.submit
-
-    def busy(worker: Worker, pending: PendingRequest) -> None:
-        if "CCCCCCN" in pending.queries:
-            raise BusyError(60)
-        submit(worker, pending)
-
-    monkeypatch.setattr(Worker, "submit", busy)
-    texts = ["CCCCCCO"] * 5 + ["CCCCCCN"] * 5
-    with serving(service(Limits(queries=10, augmentations=2, waiting=10, seconds=5))) as url:
-        path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=2"
-        body = {"reactants": texts, "products": texts}
-        response = httpx.post(path, json=body, timeout=30)
-    assert response.status_code == 200
-    first, last = response.json()[:5], response.json()[5:]
-    assert all(answer["log_likelihood"] < 0 for answer in first)
-    assert [answer["error"] for answer in last] == ["not answered within 5 s"] * 5
 
 
 def test_spelling_keeps_nobody_waiting_and_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def read(path: str | Path) -> Checkpoint:
     if not path.exists():
         raise CheckpointError(f"{path}: no such file or folder")
     if (path / "state.pt").is_file():
-        unfinished = "it has no model yet, and goes on with the command that began it"
+        unfinished = "it has no model yet; the command that began it resumes it"
         model = path / "model"
         cure = f"its model is {model}" if model.is_dir() else unfinished
         raise CheckpointError(f"{path}: a training; {cure}")

@@ -6,7 +6,6 @@ molecule that cannot be answered has empty lists, or no likelihood, and an `erro
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Annotated, Any
@@ -14,9 +13,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 
 from molspec.results import Result
-from molspec.server.pending import late
 from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
-from molspec.server.worker import BusyError, Worker
+from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings
 
 _Texts = Annotated[list[Text], Body(min_length=1)]
@@ -119,27 +117,12 @@ async def _best(
         options = service.options(worker, queries)
     owners = [index for index, texts in enumerate(spelt) for _ in texts]
     targets = [text for texts in spelt for text in texts]
+    answers = service.submit(
+        request, worker, [queries[index] for index in owners], options, targets=targets
+    )
     results: list[list[Result]] = [[] for _ in spelt]
-    most, seconds, start = service.limits.queries, service.limits.seconds, 0
-    while start < len(targets):  # in parts: meanwhile there is room for requests of others
-        part = owners[start : start + most]
-        try:
-            answers = service.submit(
-                *(request, worker, [queries[index] for index in part], options),
-                targets=targets[start : start + most],
-            )
-            found = await in_order(answers)
-        except BusyError as busy:
-            left = seconds - (perf_counter() - arrival(request))
-            if not start:
-                raise
-            if left > 0:
-                await asyncio.sleep(min(busy.retry_after, left))
-                continue
-            found = [late(queries[index], seconds) for index in part]
-        for owner, result in zip(part, found, strict=True):
-            results[owner].append(result)
-        start += most
+    for owner, result in zip(owners, await in_order(answers), strict=True):
+        results[owner].append(result)
     return [
         {"product_smiles": product, "reactant_smiles": reactant, **_likelihood(found)}
         for reactant, product, found in zip(reactants, products, results, strict=True)

@@ -23,14 +23,22 @@ class FairScheduler:
     def __init__(self, row_count: int) -> None:
         self._row_count = row_count
         self._waiting: deque[PendingRequest] = deque()
+        #: Requests that wait or are under way.
+        self._unanswered: set[PendingRequest] = set()
         self._rows_taken = 0
         self._wide_taken = 0
         #: Queries whose turn has not come.
         self.waiting_count = 0
 
+    @property
+    def counted(self) -> int:
+        """Queries that are not answered, as their requests count them."""
+        return sum(request.counted for request in self._unanswered)
+
     def add(self, request: PendingRequest) -> None:
         """Let a request wait for its turns."""
         self._waiting.append(request)
+        self._unanswered.add(request)
         self.waiting_count += request.count
 
     def remove(self, request: PendingRequest) -> int:
@@ -41,6 +49,7 @@ class FairScheduler:
         left = request.count - request.next
         self.waiting_count -= left
         request.next = request.count
+        self._count(request, 0)
         return left
 
     def take(self) -> tuple[PendingRequest, int] | None:
@@ -78,3 +87,5 @@ class FairScheduler:
         self._rows_taken += queries * request.rows
         if request.hypotheses > _NARROW:
             self._wide_taken += queries * request.hypotheses
+        if not request.under_way and request.next == request.count:
+            self._unanswered.discard(request)

@@ -30,6 +30,8 @@ class PendingRequest:
     queries: Sequence[str]
     options: PredictOptions
     targets: Sequence[str] | None = None
+    #: As how many unanswered queries it counts at most, where others look for room.
+    most_counted: int | None = None
     #: Those that are answered, by index.
     answered: set[int] = field(default_factory=set)
     #: Of its turns in a batch: its next query, and how many are under way.
@@ -44,6 +46,12 @@ class PendingRequest:
     def count(self) -> int:
         """Its queries."""
         return len(self.queries)
+
+    @property
+    def counted(self) -> int:
+        """Its unanswered queries, as those count that look for room."""
+        unanswered = self.count - self.next + self.under_way
+        return unanswered if self.most_counted is None else min(unanswered, self.most_counted)
 
     @property
     def rows(self) -> int:
@@ -93,9 +101,5 @@ class PendingRequest:
         finally:
             alarm.cancel()
         for index in sorted(set(range(self.count)) - self.answered):
-            yield index, late(self.queries[index], seconds)
-
-
-def late(query: str, seconds: float) -> Result:
-    """The result of a query that is not answered in time."""
-    return Result(query, error=f"not answered within {seconds:g} s")
+            error = f"not answered within {seconds:g} s"
+            yield index, Result(self.queries[index], error=error)

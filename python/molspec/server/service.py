@@ -118,12 +118,13 @@ class Service:
     ) -> AsyncIterator[Answered]:
         """Accept a request. Its results come as they are done, until the client or time is gone.
 
-        The time is that since the request came: what was done before counts.
+        The time is that since the request came: what was done before counts. A request counts as
+        at most `limits.queries` towards `limits.waiting`, however many spellings it has.
 
         Raises BusyError or StoppedError where it cannot be accepted; what is returned raises
         WithdrawnError where the client goes away.
         """
-        pending = PendingRequest(queries, options, targets)
+        pending = PendingRequest(queries, options, targets, self.limits.queries)
         worker.submit(pending)
         limit = self.limits.seconds if seconds is None else min(seconds, self.limits.seconds)
         return _answers(request, worker, pending, limit)

@@ -38,7 +38,7 @@ class BusyError(Exception):
 
 
 class EngineError(Exception):
-    """The engine failed at a step; it goes on with what comes next."""
+    """The engine failed at a step; later requests are answered."""
 
 
 class StoppedError(Exception):
@@ -73,7 +73,7 @@ class Worker:
     then lets queries in by their turns; where nothing is to be done it sleeps.
 
     batch_size: spellings of queries that are decoded together.
-    most_waiting: queries that are accepted and not answered.
+    most_waiting: queries that are accepted and not answered, as requests count them.
     """
 
     def __init__(
@@ -118,9 +118,8 @@ class Worker:
         with self._changed:
             if not self.is_alive:
                 raise StoppedError("the server is stopping")
-            unanswered = self.unanswered_count
-            if unanswered + pending.count > self._most_waiting:
-                seconds = math.ceil(unanswered * self._seconds_a_query)
+            if self._scheduler.counted + pending.counted > self._most_waiting:
+                seconds = math.ceil(self.unanswered_count * self._seconds_a_query)
                 raise BusyError(min(max(1, seconds), _LONGEST_RETRY))
             self._scheduler.add(pending)
             self._counters.accepted.inc(pending.count)

@@ -38,7 +38,7 @@ def distil(
     """Write to `folder` the data with the model's answers as targets, at most `pairs` of them.
 
     `name` is what the outcome calls the model; it answers each source in `augmentations` spellings.
-    What is done is kept in a journal there: a killed one goes on. Validation pairs are the
+    A journal there holds what is done, so that a killed one resumes. Validation pairs are the
     model's answers too. Data that are this model's answers already are written as they are.
     Raises ValueError where the vocabularies differ or where the folder's journal is of another
     model or of other data.

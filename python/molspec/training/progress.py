@@ -1,4 +1,4 @@
-"""What a preparation has done, kept in its folder: one that was killed goes on from there."""
+"""What a preparation has done, in its folder: one that was killed resumes from there."""
 
 from __future__ import annotations
 
