@@ -82,6 +82,36 @@ def test_answers_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.Mo
         ask(all_of, vocabulary=other)
 
 
+def test_an_answer_that_makes_a_validation_pair_is_not_trained_on(tmp_path: Path) -> None:
+    """The same source may be there with another product, which the model does not expect."""
+    described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+    encode = tiny.VOCABULARY.encode
+    table = PairTable.pack([(encode("CCO"), encode("CC")), (encode("CO"), encode("CC"))])
+    judged = PairTable.pack([(encode("CCO"), encode("OCC"))])
+    data = Prepared(tiny.VOCABULARY, table, judged, {**described, "validation": {}})
+    for name, answer in (("recorded", "OCC"), ("other", "CN")):
+        model: Any = Constant(Identity(name), tiny.VOCABULARY, answer)
+        folder = tmp_path / name
+        made = distil(data, model, name, folder, 10)
+        others = [(encode("CO"), encode(answer))]
+        both = [(encode("CCO"), encode(answer)), *others]
+        assert made.train.pairs() == (others if name == "recorded" else both)
+        assert made.validation.pairs() == [(encode("CCO"), encode(answer))]
+        assert made.description["train"]["pairs"] == len(made.train)
+
+
+@dataclass
+class Constant:
+    """Has one answer."""
+
+    identity: Identity
+    vocabulary: Vocabulary
+    answer: str
+
+    def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
+        return (Result(text, (Prediction(self.answer, 0.0),)) for text in texts)
+
+
 def test_the_command_writes_what_train_reads(
     data: Path, tmp_path: Path, run: Callable[..., int]
 ) -> None:

@@ -39,7 +39,8 @@ def distil(
 
     `name` is what the outcome calls the model; it answers each source in `augmentations` spellings.
     A journal there holds what is done, so that a killed one resumes. Validation pairs are the
-    model's answers too. Data that are this model's answers already are written as they are.
+    model's answers too; an answer that makes a recorded validation pair is not trained on. Data
+    that are this model's answers already are written as they are.
     Raises ValueError where the vocabularies differ or where the folder's journal is of another
     model or of other data.
     """
@@ -62,15 +63,21 @@ def distil(
 
 
 def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Prepared:
-    """The data with answers as targets; without the pairs that have none."""
+    """The data with answers as targets; without pairs that have none or that validate the data."""
     rest = iter(answers)
+    held_out = {(tuple(source), tuple(target)) for source, target in data.validation.pairs()}
     description: dict[str, Any] = {**data.description, "teacher": teacher}
     tables = []
     for split, table in zip(prepared.SPLITS, (data.train, data.validation), strict=True):
-        learned = PairTable.pack(
+        answered = (
             (source, data.vocabulary.encode(text))
             for (source, _), text in zip(table.pairs(), islice(rest, len(table)), strict=True)
             if text is not None
+        )
+        learned = PairTable.pack(
+            (source, target)
+            for source, target in answered
+            if split == "validation" or (tuple(source), tuple(target)) not in held_out
         )
         tokens = len(learned.source_ids) + len(learned.target_ids)
         description[split] = {**data.description[split], "pairs": len(learned), "tokens": tokens}
