@@ -42,6 +42,7 @@ CONVENTIONS: dict[str, dict[str, object]] = {
     "silu": {"activation": "silu", "norm": "pre"},
     "one head, one layer": {"head_count": 1, "encoder_layers": 1, "decoder_layers": 1},
     "wide head": {"d_model": 48, "head_count": 1},
+    "widest head": {"d_model": 100, "head_count": 1},
     "whole panels": {"d_model": 64, "head_count": 4, "feed_forward": 128},
     "rms norm": {"norm_kind": "rms", "embedding_norm": True},
     "relative positions": {"positions": "relative"},
