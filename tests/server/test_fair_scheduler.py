@@ -41,6 +41,25 @@ def test_requests_take_turns() -> None:
     assert turns.waiting_count == 95
 
 
+def test_an_unanswered_request_counts_as_no_more_than_it_says() -> None:
+    """Also while its queries are under way; what is answered or withdrawn does not count."""
+    turns = FairScheduler(8)
+    long, short = Asked(20), Asked(2)
+    long.most_counted = 6
+    turns.add(long)
+    turns.add(short)
+    assert turns.counted == 6 + 2
+    assert [request for request, _ in taken(turns)].count(long) == 4
+    assert turns.counted == 6 + 2
+    turns.done(short)
+    assert turns.counted == 6 + 1
+    assert turns.remove(long) == 16
+    assert turns.counted == 4 + 1
+    for request in (long, long, long, long, short):
+        turns.done(request)
+    assert turns.counted == 0
+
+
 def test_a_long_request_leaves_rows_to_one_that_comes_later() -> None:
     turns = FairScheduler(8)
     long, late = Asked(100), Asked(1)
