@@ -49,7 +49,8 @@ class FairScheduler:
         left = request.count - request.next
         self.waiting_count -= left
         request.next = request.count
-        self._count(request, 0)
+        if not request.under_way:
+            self._unanswered.remove(request)
         return left
 
     def take(self) -> tuple[PendingRequest, int] | None:
@@ -80,6 +81,8 @@ class FairScheduler:
     def done(self, request: PendingRequest) -> None:
         """One of its queries is no longer under way."""
         self._count(request, -1)
+        if not request.under_way and request.next == request.count:
+            self._unanswered.remove(request)
 
     def _count(self, request: PendingRequest, queries: int) -> None:
         """So many more of a request's queries are under way."""
@@ -87,5 +90,3 @@ class FairScheduler:
         self._rows_taken += queries * request.rows
         if request.hypotheses > _NARROW:
             self._wide_taken += queries * request.hypotheses
-        if not request.under_way and request.next == request.count:
-            self._unanswered.discard(request)

@@ -65,20 +65,16 @@ def distil(
 def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Prepared:
     """The data with answers as targets; without pairs that have none or that validate the data."""
     rest = iter(answers)
-    held_out = {(tuple(source), tuple(target)) for source, target in data.validation.pairs()}
     description: dict[str, Any] = {**data.description, "teacher": teacher}
     tables = []
     for split, table in zip(prepared.SPLITS, (data.train, data.validation), strict=True):
-        answered = (
+        learned = PairTable.pack(
             (source, data.vocabulary.encode(text))
             for (source, _), text in zip(table.pairs(), islice(rest, len(table)), strict=True)
             if text is not None
         )
-        learned = PairTable.pack(
-            (source, target)
-            for source, target in answered
-            if split == "validation" or (tuple(source), tuple(target)) not in held_out
-        )
+        if split == "train":
+            learned = learned.without(data.validation)
         tokens = len(learned.source_ids) + len(learned.target_ids)
         description[split] = {**data.description[split], "pairs": len(learned), "tokens": tokens}
         tables.append(learned)

@@ -66,6 +66,12 @@ class PairTable:
         chosen = np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int)
         return PairTable.pack(self._rows(chosen))
 
+    def without(self, others: PairTable) -> PairTable:
+        """The pairs that `others` does not have."""
+        had = set(others.as_bytes())
+        pairs = zip(self._rows(), self.as_bytes(), strict=True)
+        return PairTable.pack(pair for pair, key in pairs if key not in had)
+
     def pairs(self) -> list[tuple[list[int], list[int]]]:
         """All pairs of (source ids, target ids)."""
         return [(source.tolist(), target.tolist()) for source, target in self._rows()]
