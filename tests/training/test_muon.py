@@ -1,4 +1,4 @@
-"""Muon's steps are those of PyTorch's own, which rounds to bfloat16."""
+"""Muon's steps are those of PyTorch's own, but for rounding."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ def _parameters(seed: int) -> list[nn.Parameter]:
     return [nn.Parameter(torch.randn(shape, generator=chance)) for shape in SHAPES]
 
 
-def test_steps_are_those_of_pytorch() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_steps_are_those_of_pytorch(dtype: torch.dtype) -> None:
     begun, ours, theirs = (_parameters(1) for _ in range(3))
     pairs = [
-        (ours, Muon(ours, 0.01, 0.1)),
+        (ours, Muon(ours, 0.01, 0.1, dtype)),
         (theirs, torch.optim.Muon(theirs, 0.01, 0.1, adjust_lr_fn="match_rms_adamw")),
     ]
     for step in range(5):
@@ -54,6 +55,6 @@ def test_without_a_gradient_nothing_changes() -> None:
     before = still.detach().clone()
     moved.grad = torch.zeros_like(moved)
     kept = moved.detach().clone()
-    Muon([still, moved], lr=0.1, weight_decay=0.0).step()
+    Muon([still, moved], lr=0.1, weight_decay=0.0, dtype=torch.float32).step()
     assert torch.equal(still, before)
     assert torch.equal(moved, kept)

@@ -19,8 +19,11 @@ from torch import Tensor
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.model.transformer import Transformer
 from molspec.training import PrepareOptions, TrainingError, prepare, train, trainer
+from molspec.training.batches import Batches
 from molspec.training.prepared import read
+from molspec.training.processes import Processes
 from tests.training.tiny import CONFIG, assert_equal
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -208,6 +211,31 @@ def test_top_1_is_measured_with_the_decoder(data: Path, tmp_path: Path) -> None:
     assert calls == [4]
     assert outcome.best.top_1 == 0.75
     assert column(tmp_path / "run", "validation.csv", "top_1") == [0.75]
+    none = replace(CONFIG, steps=2, decoded_pairs=0)
+    assert train(data, tmp_path / "none", none, decode=decode).best.top_1 is None
+    assert calls == [4]
+
+
+def test_the_gradients_of_a_batch_in_parts_are_those_of_the_batch(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, device = read(data), torch.device("cpu")
+    config = replace(CONFIG, dropout=0.0, precision="float32", label_smoothing=0.1)
+    torch.manual_seed(5)
+    model = Transformer(config.spec(prepared.vocabulary.size), 0.0, prepared.vocabulary.pad_id)
+    batches = Batches(prepared.train, model.spec, prepared.vocabulary, 800, device)
+    training = trainer.ModelTrainer(model, batches, config, device, Processes())
+    found = []
+    for most in (10_000, 100, 1):  # whole, in parts of pairs, pair by pair
+        monkeypatch.setattr(trainer, "_CPU_TOKENS", most)
+        model.zero_grad()
+        loss, _ = training._backward(0, slice(None))
+        found.append(
+            [loss, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
+        )
+    for parts in found[1:]:
+        for one, whole in zip(parts, found[0], strict=True):
+            torch.testing.assert_close(one, whole, rtol=1e-4, atol=1e-6)
 
 
 def test_training_further_keeps_the_model(data: Path, unbroken: Path, tmp_path: Path) -> None:

@@ -259,9 +259,11 @@ class _Attention(nn.Module):
     def forward(
         self, hidden: Tensor, context: Tensor, visible: Tensor, bias: Tensor | None = None
     ) -> Tensor:
-        query = self._heads(self.query(hidden))
-        key = self._heads(self.key(context))
-        value = self._heads(self.value(context))
+        if context is hidden:
+            query, key, value = self._heads(hidden, self.query, self.key, self.value)
+        else:
+            (query,) = self._heads(hidden, self.query)
+            key, value = self._heads(context, self.key, self.value)
         dropout = self.dropout if self.training else 0.0
         if hidden.device.type == "cpu" and torch.is_grad_enabled():
             mixed = _explicit_attention(query * self.scale, key, value, visible, bias, dropout)
@@ -273,9 +275,14 @@ class _Attention(nn.Module):
         result: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return result
 
-    def _heads(self, rows: Tensor) -> Tensor:
-        batch, length, width = rows.shape
-        return rows.view(batch, length, self.head_count, width // self.head_count).transpose(1, 2)
+    def _heads(self, rows: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
+        """Project rows [batch, length, d] by all layers at once, each to its heads."""
+        batch, length, _ = rows.shape
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
+        projected = F.linear(rows, weight, bias)
+        heads = projected.view(batch, length, len(layers), self.head_count, -1)
+        return heads.permute(2, 0, 3, 1, 4).unbind()
 
 
 def _hide(bias: Tensor, visible: Tensor) -> Tensor:

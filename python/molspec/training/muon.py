@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024) in the parameters' own precision.
+"""Muon (Jordan et al. 2024) in a training's precision.
 
 PyTorch's makes its steps in bfloat16, which processors without bfloat16 arithmetic emulate: there
 they took a quarter of a training's time.
@@ -25,11 +25,14 @@ class Muon(Optimizer):
 
     They are scaled to be as long as AdamW's (Liu et al. 2025), so that both take one learning rate;
     weight decay is decoupled. State and parameters are those of `torch.optim.Muon`, with
-    adjust_lr_fn="match_rms_adamw".
+    adjust_lr_fn="match_rms_adamw". `dtype` is that of the orthogonalisation.
     """
 
-    def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float) -> None:
+    def __init__(
+        self, params: Iterable[Tensor], lr: float, weight_decay: float, dtype: torch.dtype
+    ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+        self._dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no closure is called
@@ -39,7 +42,7 @@ class Muon(Optimizer):
                 if matrix.grad is not None:
                     matrix.mul_(1 - group["lr"] * group["weight_decay"])
                     length = 0.2 * math.sqrt(max(matrix.shape))
-                    step = orthogonal(self._with_momentum(matrix))
+                    step = orthogonal(self._with_momentum(matrix).to(self._dtype))
                     matrix.add_(step, alpha=-group["lr"] * length)
 
     def _with_momentum(self, matrix: Tensor) -> Tensor:

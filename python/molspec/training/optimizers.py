@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
@@ -25,7 +26,8 @@ def optimizers(model: Transformer, config: StepConfig) -> list[Optimizer]:
     matrices = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
     in_layers = {id(matrix) for matrix in matrices}
     others = [parameter for parameter in model.parameters() if id(parameter) not in in_layers]
-    return [Muon(matrices, **settings), _adamw(others, settings)]
+    dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+    return [Muon(matrices, **settings, dtype=dtype), _adamw(others, settings)]
 
 
 def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:

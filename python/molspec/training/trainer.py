@@ -22,6 +22,8 @@ from molspec.training.threads import fastest
 
 #: Tokens of the part of a batch on which threads are measured.
 _MEASURED_TOKENS = 4096
+#: Padded tokens a thread whose activations a CPU's caches hold: larger batches go in such parts.
+_CPU_TOKENS = 2048
 
 
 def learning_rate_factor(
@@ -108,12 +110,21 @@ class Trainer(ABC):
     def _backward(self, index: int, pairs: slice) -> tuple[Tensor, Tensor]:
         """Leave the gradients of some pairs of a batch; give their loss and target tokens."""
         source_ids, target_ids = self._batches.take(self._epoch, index, pairs)
-        token_count = (target_ids[:, 1:] != self._batches.pad_id).sum()
-        if len(target_ids) == 0:  # a batch of fewer pairs than processes
-            return torch.zeros((), device=self._device), token_count
-        loss: Tensor = self._compiled_loss(source_ids, target_ids)
-        torch.autograd.backward(loss)
-        return loss.detach(), token_count
+        loss, token_count = torch.zeros((), device=self._device), self._count(target_ids)
+        size = max(len(target_ids), 1)  # a batch may have fewer pairs than there are processes
+        if self._device.type == "cpu":
+            tokens = _CPU_TOKENS * torch.get_num_threads()
+            size = max(tokens // (source_ids.shape[1] + target_ids.shape[1]), 1)
+        for start in range(0, len(target_ids), size):
+            targets = target_ids[start : start + size]
+            mean: Tensor = self._compiled_loss(source_ids[start : start + size], targets)
+            part = mean * (self._count(targets) / token_count)
+            torch.autograd.backward(part)
+            loss += part.detach()
+        return loss, token_count
+
+    def _count(self, target_ids: Tensor) -> Tensor:
+        return (target_ids[:, 1:] != self._batches.pad_id).sum()
 
     def state(self) -> dict[str, Any]:
         """Everything that the next steps depend on."""

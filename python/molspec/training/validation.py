@@ -82,7 +82,7 @@ class Validator:
         return replace(validation, top_1=self._top_1(model))
 
     def _top_1(self, model: Transformer) -> float | None:
-        if self._decode is None:
+        if self._decode is None or not self._decoded:
             return None
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
         checkpoint = Checkpoint(model.spec, weights, self._vocabulary)
