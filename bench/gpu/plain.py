@@ -63,11 +63,11 @@ def with_cache(model: Transformer, source_ids: Tensor, bos: int, eos: int, most:
 
 
 def _keys_values(attention: Any, rows: Tensor) -> list[Tensor]:
-    return [attention._heads(attention.key(rows)), attention._heads(attention.value(rows))]
+    return list(attention._heads(rows, attention.key, attention.value))
 
 
 def _attend(attention: Any, rows: Tensor, kept: list[Tensor], visible: Tensor | None) -> Tensor:
-    query = attention._heads(attention.query(rows))
+    (query,) = attention._heads(rows, attention.query)
     keys, values = kept
     mixed = F.scaled_dot_product_attention(query, keys, values, visible)
     changed: Tensor = attention.output(mixed.transpose(1, 2).flatten(2))
