@@ -63,11 +63,16 @@ def with_cache(model: Transformer, source_ids: Tensor, bos: int, eos: int, most:
 
 
 def _keys_values(attention: Any, rows: Tensor) -> list[Tensor]:
-    return list(attention._heads(rows, attention.key, attention.value))
+    return [_heads(attention, layer(rows)) for layer in (attention.key, attention.value)]
+
+
+def _heads(attention: Any, rows: Tensor) -> Tensor:
+    heads: Tensor = rows.unflatten(-1, (attention.head_count, -1))
+    return heads.transpose(1, 2)
 
 
 def _attend(attention: Any, rows: Tensor, kept: list[Tensor], visible: Tensor | None) -> Tensor:
-    (query,) = attention._heads(rows, attention.query)
+    query = _heads(attention, attention.query(rows))
     keys, values = kept
     mixed = F.scaled_dot_product_attention(query, keys, values, visible)
     changed: Tensor = attention.output(mixed.transpose(1, 2).flatten(2))

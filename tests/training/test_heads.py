@@ -45,6 +45,19 @@ def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path, joint: bool) 
     assert_equal(last.model.state_dict(), whole.model.state_dict())
 
 
+def test_a_batch_is_guessed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts would each count as a step in the accuracy of the last steps."""
+    steps = HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "whole.pt")
+    small = HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "small.pt")
+    for _ in range(3):
+        steps.step(0.5)
+    monkeypatch.setattr("molspec.training.trainer._CPU_TOKENS", 1)
+    for _ in range(3):
+        small.step(0.5)
+    assert steps.accuracy.tolist() == small.accuracy.tolist()
+    assert_equal(small.heads.state_dict(), steps.heads.state_dict())
+
+
 def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
     before = replace(tiny.with_spec().to("float16"), heads=tiny.with_heads().heads)
     queries = tiny.QUERIES[:-1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
+from molspec.checkpoints import DTYPES
 from molspec.model.transformer import Transformer
 from molspec.training.config import StepConfig
 from molspec.training.muon import Muon
@@ -26,8 +26,8 @@ def optimizers(model: Transformer, config: StepConfig) -> list[Optimizer]:
     matrices = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
     in_layers = {id(matrix) for matrix in matrices}
     others = [parameter for parameter in model.parameters() if id(parameter) not in in_layers]
-    dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    return [Muon(matrices, **settings, dtype=dtype), _adamw(others, settings)]
+    muon = Muon(matrices, **settings, dtype=DTYPES[config.precision])
+    return [muon, _adamw(others, settings)]
 
 
 def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:

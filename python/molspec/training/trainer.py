@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -56,6 +56,9 @@ class Trainer(ABC):
     batch's pairs, and they are averaged, weighted by target tokens. But for rounding and for what
     dropout draws, that is the step of one process.
     """
+
+    #: Whether a CPU calls `_loss` for parts of a batch and sums their gradients.
+    _in_parts: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class Trainer(ABC):
         source_ids, target_ids = self._batches.take(self._epoch, index, pairs)
         loss, token_count = torch.zeros((), device=self._device), self._count(target_ids)
         size = max(len(target_ids), 1)  # a batch may have fewer pairs than there are processes
-        if self._device.type == "cpu":
+        if self._in_parts and self._device.type == "cpu":
             tokens = _CPU_TOKENS * torch.get_num_threads()
             size = max(tokens // (source_ids.shape[1] + target_ids.shape[1]), 1)
         for start in range(0, len(target_ids), size):
@@ -153,6 +156,7 @@ class ModelTrainer(Trainer):
     """Trains a model. `averaged` is what training is for: the mean of the last weights."""
 
     config: TrainConfig
+    _in_parts = True
 
     def __init__(
         self,
