@@ -56,6 +56,16 @@ def test_prepare_then_train_then_further(tmp_path: Path) -> None:
     assert "top-1" in said
 
 
+def test_prepare_says_how_many_reactions_it_cannot_align(tmp_path: Path) -> None:
+    reactions, validation = tmp_path / "some.smi", tmp_path / "validation.smi"
+    reactions.write_text("CCCl>>CCO\n[CH3:1]Cl.O>>[CH3:1]O")
+    validation.write_text("CO>>COC")
+    rest = ("--output", tmp_path / "data", "--task", "product", "--validation", validation)
+    status, said = run("prepare", reactions, *rest)
+    assert status == 0
+    assert "2 pairs of some.smi not aligned: 1 reactions without atom maps" in said
+
+
 def test_a_judge_and_several_folders(tmp_path: Path) -> None:
     rows = [row.reaction for _, row in zip(range(40), read_rows(FILE), strict=False)]
     held_out, reactions = tmp_path / "validation.smi", tmp_path / "reactions.smi"

@@ -75,6 +75,8 @@ def _summary(description: dict[str, Any]) -> Iterator[str]:
     """Say what the files were taken for, and what became of their rows."""
     counts, files = description["train"], ", ".join(description["files"])
     yield f"train: {counts['reactions']} reactions, {counts['pairs']} pairs of {files}"
+    if description["unmapped"]:
+        yield f"not aligned: {description['unmapped']} reactions without atom maps"
     files = ", ".join(description["validation_files"]) or "the same files"
     yield f"validation: {description['validation']['reactions']} reactions of {files}"
     if description["excluded_files"]:

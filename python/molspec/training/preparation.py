@@ -207,6 +207,7 @@ def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
             }
             for split, table in tables.items()
         },
+        "unmapped": sum(not made.row.is_mapped for made in made.kept["train"]),
         "rejected": dict(Counter(rejection.reason for rejection in made.rejected).most_common()),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -17,6 +18,7 @@ _SIDES = ("reactants", "product")
 #: Names of the columns that hold what a model reads and what it writes.
 _ENDS = (("src", "tgt"), ("source", "target"))
 _PEEKED_ROWS = 100
+_MAP_NUMBER = re.compile(r":([1-9]\d*)\]")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,12 @@ class Row:
     file: str
     number: int
     reaction: str
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether an atom on the right has the map number of one on the left."""
+        left, _, right = self.reaction.rpartition(">")
+        return not set(_MAP_NUMBER.findall(left)).isdisjoint(_MAP_NUMBER.findall(right))
 
 
 @dataclass(frozen=True, eq=False)
