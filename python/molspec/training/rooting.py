@@ -7,8 +7,10 @@ its reactants from the same one: root-aligned SMILES.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 
 from rdkit import Chem
@@ -59,25 +61,29 @@ class Molecule:
             return self.smiles, list(range(len(self.map_numbers)))
         return str(Chem.MolToSmiles(self.rdkit, rootedAtAtom=atom)), _written_order(self.rdkit)
 
+    @cached_property
+    def symmetry_classes(self) -> list[int]:
+        """A number for every atom, the same for atoms that a symmetry exchanges."""
+        return list(Chem.CanonicalRankAtoms(self.rdkit, breakTies=False))
+
 
 def _written_order(rdkit: Chem.Mol) -> list[int]:
     return [int(atom) for atom in rdkit.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]]
 
 
-def align(map_numbers: Iterable[int], molecules: Sequence[Molecule]) -> str:
+def align(map_numbers: Iterable[Set[int]], molecules: Sequence[Molecule]) -> str:
     """Write `molecules` so that they read along with a text whose atoms have `map_numbers`.
 
-    Each begins at its atom that comes first in the text, and they follow one another in the order
-    of these atoms. Molecules without such an atom come last, canonical.
+    An atom of the text has the map numbers of all atoms that stand for it, or none. Each molecule
+    begins at its atom that comes first in the text, and they follow one another in the order of
+    these atoms. Molecules without such an atom come last, canonical.
     """
     waiting = dict(enumerate(molecules))
     written: list[str] = []
-    for number in map_numbers:
-        if not number:
-            continue
+    for numbers in map_numbers:
         for index, molecule in list(waiting.items()):
-            if number in molecule.map_numbers:
-                atom = molecule.map_numbers.index(number)
+            atoms = (a for a, number in enumerate(molecule.map_numbers) if number in numbers)
+            if (atom := next(atoms, None)) is not None:
                 written.append(molecule.write_from(atom)[0])
                 del waiting[index]
         if not waiting:
@@ -101,7 +107,8 @@ def product_to_reactants(
     for root in (None, *random.sample(range(atom_count), random_count)):
         source, order = product.write_from(root)
         if source not in pairs:
-            pairs[source] = align((product.map_numbers[atom] for atom in order), reactants)
+            along = ({product.map_numbers[atom]} - {0} for atom in order)
+            pairs[source] = align(along, reactants)
     return list(pairs.items())
 
 
@@ -110,18 +117,23 @@ def reactants_to_product(
 ) -> list[Pair]:
     """Pairs (reactants and reagents, product): the canonical source, then random ones.
 
-    The product begins at the first atom of the source that survives in it. A random source has
-    its molecules in random order, each from a random root.
+    The product begins at the first atom of the source that survives in it. A map chooses one of
+    several symmetric atoms at random, for example a side of an anhydride: the first of them counts.
+    A random source has its molecules in random order, each from a random root.
     """
     canonical = sorted(reactants, key=lambda molecule: molecule.smiles)
+    numbers: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for molecule in canonical:
+        for symmetry, number in zip(molecule.symmetry_classes, molecule.map_numbers, strict=True):
+            numbers[molecule.smiles, symmetry] |= {number} - {0}
     pairs: dict[str, str] = {}
     for variant in range(variant_count):
         order = canonical if variant == 0 else random.sample(canonical, len(canonical))
-        written, numbers = [], []
+        written, places = [], []
         for molecule in order:
             root = None if variant == 0 else random.randrange(len(molecule.map_numbers))
             text, atoms = molecule.write_from(root)
             written.append(text)
-            numbers += [molecule.map_numbers[atom] for atom in atoms]
-        pairs.setdefault(".".join(written), align(numbers, products))
+            places += [numbers[molecule.smiles, molecule.symmetry_classes[atom]] for atom in atoms]
+        pairs.setdefault(".".join(written), align(places, products))
     return list(pairs.items())
