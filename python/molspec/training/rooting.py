@@ -74,16 +74,17 @@ def _written_order(rdkit: Chem.Mol) -> list[int]:
 def align(map_numbers: Iterable[Set[int]], molecules: Sequence[Molecule]) -> str:
     """Write `molecules` so that they read along with a text whose atoms have `map_numbers`.
 
-    An atom of the text has the map numbers of all atoms that stand for it, or none. Each molecule
-    begins at its atom that comes first in the text, and they follow one another in the order of
-    these atoms. Molecules without such an atom come last, canonical.
+    An atom of the text has the map numbers of all atoms that it may stand for; 0 is none. Each
+    molecule begins at its atom that comes first in the text, and they follow one another in the
+    order of these atoms. Molecules without such an atom come last, canonical.
     """
     waiting = dict(enumerate(molecules))
     written: list[str] = []
     for numbers in map_numbers:
         for index, molecule in list(waiting.items()):
-            atoms = (a for a, number in enumerate(molecule.map_numbers) if number in numbers)
-            if (atom := next(atoms, None)) is not None:
+            number = next((n for n in molecule.map_numbers if n and n in numbers), None)
+            if number is not None:
+                atom = molecule.map_numbers.index(number)
                 written.append(molecule.write_from(atom)[0])
                 del waiting[index]
         if not waiting:
@@ -107,8 +108,7 @@ def product_to_reactants(
     for root in (None, *random.sample(range(atom_count), random_count)):
         source, order = product.write_from(root)
         if source not in pairs:
-            along = ({product.map_numbers[atom]} - {0} for atom in order)
-            pairs[source] = align(along, reactants)
+            pairs[source] = align(({product.map_numbers[atom]} for atom in order), reactants)
     return list(pairs.items())
 
 
@@ -117,15 +117,15 @@ def reactants_to_product(
 ) -> list[Pair]:
     """Pairs (reactants and reagents, product): the canonical source, then random ones.
 
-    The product begins at the first atom of the source that survives in it. A map chooses one of
-    several symmetric atoms at random, for example a side of an anhydride: the first of them counts.
+    The product begins at the first atom of the source that survives in it. Of several
+    symmetric atoms a map takes any, for example either side of an anhydride: the first one counts.
     A random source has its molecules in random order, each from a random root.
     """
     canonical = sorted(reactants, key=lambda molecule: molecule.smiles)
     numbers: dict[tuple[str, int], set[int]] = defaultdict(set)
     for molecule in canonical:
         for symmetry, number in zip(molecule.symmetry_classes, molecule.map_numbers, strict=True):
-            numbers[molecule.smiles, symmetry] |= {number} - {0}
+            numbers[molecule.smiles, symmetry].add(number)
     pairs: dict[str, str] = {}
     for variant in range(variant_count):
         order = canonical if variant == 0 else random.sample(canonical, len(canonical))
