@@ -1,7 +1,7 @@
-// Every operator of molspec, with its schema. The engine's and the dense ones run everywhere: ops/
-// says what they compute and checks their tensors, cpu/ and cuda/ how. Those of rounds on a device
-// are CUDA's alone: cuda/greedy_rows.h and cuda/beam_rows.h say what they compute. What is right is
-// in tests/reference, or for those rounds in search/.
+// Every operator of molspec, with its schema. The operators of the engine and of dense batches run
+// everywhere: ops/ defines them and checks their tensors, cpu/ and cuda/ compute them. The
+// operators of rounds on a device are for CUDA only: cuda/greedy_rows.h and cuda/beam_rows.h define
+// them. Their references are tests/reference and, for the rounds, search/.
 
 #include <torch/csrc/stable/library.h>
 
@@ -14,16 +14,16 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "decoder_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
       "Tensor memories, Tensor memory_cache, Tensor(a!) kv_cache, Tensor(b!) workspace, "
       "Tensor(c!) log_probs, Tensor(d!) hidden_states) -> ()");
-  // The same without its nodes, as bytes for whoever steps without torch (common/prepared_step.h).
+  // The same without its nodes, as bytes for callers without torch (common/prepared_step.h).
   library.def(
       "prepare_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
       "Tensor memories, Tensor memory_cache, Tensor kv_cache, Tensor workspace, Tensor log_probs, "
       "Tensor hidden_states, Tensor(a!) prepared) -> ()");
-  // On a device values are checked there; this waits and raises what the last call found.
+  // A device checks values itself; this waits and raises the error of the last call.
   library.def("refuse_fault(Tensor workspace) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");
 
-  // Greedy decoding that stays on a device: a round is these around decoder_step.
+  // Greedy decoding on a device: a round consists of these and decoder_step.
   library.def(
       "propose_windows(Tensor answers, Tensor(a!) drafts, Tensor windows, int bos_id) -> ()");
   library.def(
@@ -36,8 +36,8 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "verify_nodes(Tensor(a!) answers, Tensor(b!) slots, Tensor drafts, Tensor log_probs, "
       "int eos_id) -> ()");
 
-  // Beam search that stays on a device: the same. `beams`, `best` and `guess` are the tensors named
-  // in cuda/rounds.cpp.
+  // Beam search on a device: the same. cuda/rounds.cpp names the tensors of `beams`, `best` and
+  // `guess`.
   library.def(
       "look_ahead(Tensor(a!)[] beams, Tensor(b!)[] best, Tensor length_norms, "
       "Tensor(c!)[] guess, int beam_size, int lookahead_steps, int node_budget, "
@@ -60,7 +60,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   library.def("set_num_threads(int threads) -> ()");
   library.def("get_num_threads() -> int");
 
-  // Dense batches, padded at the left: for loops without a cache.
+  // Dense batches, padded on the left: for loops without a cache.
   library.def("left_pad(Tensor token_ids, Tensor lengths, int pad_id) -> (Tensor, Tensor)");
   library.def(
       "expand_drafts(Tensor token_ids, Tensor position_offsets, Tensor query_indices, "

@@ -1,7 +1,6 @@
 // The pybind11 module `molspec._native`: strings and small integers, no tensors of torch.
-// Every concept binds itself in a function of its own, beside its code. Bound here is what Python
-// must know of kernels: what they have room for, and how the rows of searches that stay on a device
-// are laid out.
+// Every concept has a binding function beside its code. Bound here is Python's knowledge of the
+// kernels: their limits, and the layout of the rows of searches on a device.
 
 #include <pybind11/numpy.h>
 
@@ -23,7 +22,7 @@ void bind_layouts(py::module_& module) {
                "beam_size"_a = kWidestBeam, "beam_nodes"_a = kMostBeamBlocks * kBlockPositions,
                "ngram_symbols"_a = kMostNgramSymbols, "threads"_a = kMostThreads,
                "chunk_rows"_a = kChunkRows, "prepared_step_bytes"_a = kPreparedStepBytes);
-  // As CMAKE_CUDA_ARCHITECTURES lists them; empty where the CUDA operators are not built.
+  // CMAKE_CUDA_ARCHITECTURES; empty if the CUDA operators are not built.
   module.attr("CUDA_CHIPS") = MOLSPEC_CUDA_CHIPS;
 
   PYBIND11_NUMPY_DTYPE(GreedyAnswer, log_prob, state, finished, token_count, steps, nodes,

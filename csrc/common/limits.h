@@ -1,4 +1,4 @@
-// What kernels have room for, and Python must know (native.cpp).
+// Limits of the kernels, which Python reads too (native.cpp).
 
 #pragma once
 
@@ -8,19 +8,19 @@ namespace molspec {
 
 // Positions of a block of a cache of keys and values.
 constexpr int32_t kBlockPositions = 16;
-// Of searches that stay on a device.
-constexpr int64_t kMostTreeNodes = 32;  // of a draft tree: a node a lane
-constexpr int kTreeWarps = 8;           // that guess for a tree, each with a state to work in
-constexpr int kTreeSpares = 16;         // states of what may become a node of a tree
+// Searches that run on a device.
+constexpr int64_t kMostTreeNodes = 32;  // of a draft tree: one a lane
+constexpr int kTreeWarps = 8;           // that guess for a tree, each with a scratch state
+constexpr int kTreeSpares = 16;         // states of candidate nodes of a tree
 constexpr int kTreeStates = kTreeSpares + kTreeWarps;  // of a query, beside one for each node
 constexpr int64_t kMostDraftDepth = 15;    // tokens of a draft of SBS: a block holds the leaves
 constexpr int64_t kWidestBeam = 64;        // a block of threads holds a beam and its candidates
-constexpr int64_t kMostBeamBlocks = 1024;  // of a query's tree, whose nodes in use a block knows
+constexpr int64_t kMostBeamBlocks = 1024;  // of a query's tree: a thread block marks its free nodes
 constexpr int kMostNgramSymbols = 512;     // of an n-gram model
 // Threads that a step on the CPU may use.
 constexpr int kMostThreads = 64;
-// Nodes that the decoder on the CPU takes through its layers together: their activations stay in
-// the L2 cache.
+// Nodes that the decoder on the CPU takes through its layers at a time, so that their activations
+// stay in the L2 cache.
 constexpr int64_t kChunkRows = 64;
 
 }  // namespace molspec

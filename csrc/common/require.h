@@ -1,4 +1,4 @@
-// Refusing what makes no sense, with an error that names it, its value and what was expected.
+// Errors for invalid arguments, which name the argument, its value and what was expected.
 
 #pragma once
 
@@ -21,7 +21,7 @@ template <typename... Parts>
   throw std::invalid_argument(joined(parts...));
 }
 
-// "max_length is 0: expected at least 1", where it does not hold.
+// Throws, for example, "max_length is 0: expected at least 1" unless `holds`.
 template <typename Name, typename Value, typename... Expected>
 void require(bool holds, const Name& name, const Value& value, const Expected&... expected) {
   if (!holds) throw_invalid(name, " is ", value, ": expected ", expected...);

@@ -1,9 +1,9 @@
-// Attention over cached blocks. A block keeps its keys column by column, so the scores of sixteen
+// Attention over cached blocks. A block has its keys column by column, so the scores of sixteen
 // positions are one register and nothing is summed across lanes, and its values row by row.
 //
-// Rows that attend to the same positions, as an encoder's rows and the nodes of one query do, go
-// through the cache together: a key or a value is loaded once for all rows of a tile. A row's sums
-// run over columns and over positions, in order, in whatever tile it is.
+// Rows that attend to the same positions, such as an encoder's rows and the nodes of one query,
+// share a tile: a key or a value is loaded once for all of them. A row's sums run over columns and
+// over positions in the same order in every tile.
 
 #include "cpu/constant.h"
 #include "cpu/kernels.h"
@@ -24,7 +24,7 @@ constexpr int kSoftmaxRows = 4;
 #else
 constexpr int kSoftmaxRows = 1;
 #endif
-// Of a tile of so many rows: blocks that are scored together, values that are summed together.
+// For a tile of kRows rows: blocks that are scored together, values that are summed together.
 constexpr int blocks_together(int rows) {
   const int most = kAttentionSums / rows;
   return most < 1 ? 1 : most > 6 ? 6 : most;
@@ -65,7 +65,7 @@ void score_head(const AttentionProblem& problem, const float* query, int64_t hea
   });
 }
 
-// Scores by block as scores in the order of the path, of all heads: a bias is added to scale *
+// Reorders scores by block to the order of the path, for all heads, and adds a bias to scale *
 // score.
 void order_scores(const float* scores, const RowKeys& keys, int head_count, int64_t stride,
                   float* weights) {
@@ -82,8 +82,8 @@ void add_bias(const float* bias, int length, float scale, float* weights) {
 }
 
 // weights[i, 0..length) = exp(scale * (score - max)) in place of the scores, inverse[i] = 1 / their
-// sum, for kCount rows that lie `stride` apart: one alone would wait for each of its sums. Position
-// t always falls in lane t mod 16, so a row's bits depend on its length and values only.
+// sum, for kCount rows that are `stride` apart: a single row would wait for each of its sums.
+// Position t is always in lane t mod 16, so a row's bits depend on its length and values only.
 template <int kCount>
 void softmax_weights(float* weights, int64_t stride, int length, float scale, float* inverse) {
   const float lowest = -3.0e38f;
@@ -108,15 +108,14 @@ void softmax_weights(float* weights, int64_t stride, int length, float scale, fl
   for (int i = 0; i < kCount; ++i) inverse[i] = 1.0f / sum_of_lanes(total[i]);
 }
 
-// A tile's softmax weights: [row, head, stride], and what they are to be multiplied by: [row,
-// head].
+// A tile's softmax weights, [row, head, stride], and their factors, [row, head].
 struct TileWeights {
   float* weights;
   int64_t stride;
   float inverse[kAttentionRows * kMostHeads];
 };
 
-// Where the values of every key begin, in the order of the path.
+// The addresses of the values of every key, in the order of the path.
 void find_values(const AttentionProblem& problem, const RowKeys& keys) {
   const int64_t width = static_cast<int64_t>(problem.head_count) * problem.head_stride;
   for (int t = 0; t < keys.length; ++t) {
@@ -128,8 +127,8 @@ void find_values(const AttentionProblem& problem, const RowKeys& keys) {
 }
 
 // out[columns] = sum over t of weights[head][t] * values[t][columns], for kVectors * 16 columns of
-// each of kHeads heads, from `column` of the first head on: a weight is broadcast once a head. Not
-// inline, so that the addresses stay in registers.
+// each of kHeads heads, from `column` of the first head on: a weight is broadcast once for a head.
+// Not inline, so that the addresses stay in registers.
 template <int kRows, int kHeads, int kVectors>
 __attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int length,
                                             const TileWeights& tile, int head, int column,
@@ -145,7 +144,7 @@ __attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int
       for (int v = 0; v < kVectors; ++v) sums[r][h][v] = broadcast(0.0f);
   for (int t = 0; t < length; ++t) {
     const float* from = problem.values[t] + first;
-    asm("" : "+r"(from));  // or gcc keeps every column's address apart
+    asm("" : "+r"(from));  // otherwise gcc uses a register for every column's address
     for (int h = 0; h < kHeads; ++h) {
       f32x16 value[kVectors];
       for (int v = 0; v < kVectors; ++v) value[v] = load(from + (h * kVectors + v) * kLanes);
@@ -165,7 +164,7 @@ __attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int
   }
 }
 
-// All heads, kVectors of one at a time; whole heads as many as stay in registers.
+// All heads: kVectors of one head at a time, or as many whole heads as fit in registers.
 template <int kRows, int kVectors>
 void weigh_heads(const AttentionProblem& problem, int length, const TileWeights& tile, float* out) {
   constexpr int kHeads = values_together(kRows) / kVectors;
@@ -196,7 +195,7 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
   TileWeights tile;
   tile.weights = problem.scratch;
   tile.stride = scored;
-  // A single row's with lanes: its scores by block lie after its weights.
+  // For a single row with lanes: its scores by block follow its weights.
   float* scores = keys.lanes ? problem.scratch + problem.head_count * scored : tile.weights;
   const int64_t row_stride = problem.head_count * scored;
   for (int head = 0; head < problem.head_count; ++head)

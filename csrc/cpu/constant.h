@@ -19,8 +19,8 @@ inline void with_constant(int n, const Function& function) {
   function(Constant<kMost>{});
 }
 
-// Cuts `count` into tiles of at most kMost, as even as can be (8 by 6 are 4 + 4), and calls
-// function(first, Constant<size>) for each.
+// Cuts `count` into tiles of at most kMost, as even as possible (8 with at most 6 are 4 + 4), and
+// calls function(first, Constant<size>) for each.
 template <int kMost, typename Function>
 inline void in_tiles(int count, const Function& function) {
   const int tiles = (count + kMost - 1) / kMost;

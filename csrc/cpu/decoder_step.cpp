@@ -1,6 +1,6 @@
-// decoder_step on the CPU: nodes go through the layers in chunks whose activations stay in cache.
-// A chunk's keys and values are stored before it attends, and parents stand before children, so a
-// node finds its whole path in the cache wherever the chunks are cut.
+// decoder_step on the CPU: nodes go through the layers in chunks whose activations stay in the
+// processor's cache. A chunk's keys and values are stored before it attends, and parents precede
+// children, so every node finds its whole path in the key-value cache.
 
 #include <torch/csrc/stable/library.h>
 
@@ -16,8 +16,8 @@
 namespace molspec::cpu {
 namespace {
 
-// The blocks a path touches, in order of first touch, and every slot's lane in them: none where the
-// path fills them in order.
+// The blocks of a path, in the order of first use, and every slot's lane in them; no lanes if the
+// path fills the blocks in order.
 RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* blocks,
                   int32_t* lanes) {
   int count = 0, last = 0;
@@ -34,7 +34,7 @@ RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* 
   return {blocks, count, in_order ? nullptr : lanes, length, bias};
 }
 
-// A block of nodes on its way through the layers.
+// A chunk of nodes that goes through the layers.
 class DecoderRows {
  public:
   DecoderRows(const DecoderStepProblem& problem, const Workspace& work, int64_t first_node,
@@ -74,7 +74,7 @@ class DecoderRows {
     layers_.attend(weights.self_attention, rows_, of_layer(problem_.kv_cache, layer),
                    work_.self_keys, model_.query_key_value_stride());
     layers_.project_query(weights.cross_attention, rows_);
-    // Only `attend` sees the memory's cache, and it does not write.
+    // Only `attend` uses the memory's cache, and it does not write.
     layers_.attend(weights.cross_attention, rows_,
                    of_layer(const_cast<float*>(problem_.memory_cache), layer), work_.memory_keys,
                    model_.attention_stride());
@@ -169,7 +169,7 @@ void prepare_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
 
 }  // namespace
 
-// A StepFunction, which Python hands on to the searches.
+// A StepFunction, which Python passes to the searches.
 extern "C" __attribute__((visibility("default"))) const char* molspec_step(
     const void* prepared, const void* nodes, int64_t node_count, const int32_t* path_slots,
     int64_t path_slot_count) {

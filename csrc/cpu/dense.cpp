@@ -92,7 +92,7 @@ Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths
 struct Indexed : Ranked<int64_t> {
   int64_t index;
 
-  bool operator<(const Indexed& other) const {  // among equals, who came first
+  bool operator<(const Indexed& other) const {  // among equals, the earlier one first
     if (better(*this, other) || better(other, *this)) return better(*this, other);
     return index < other.index;
   }

@@ -1,4 +1,4 @@
-// encode on the CPU: one query at a time, so that no query ever sees another's padding.
+// encode on the CPU: one query at a time, so that there is no padding.
 
 #include <torch/csrc/stable/library.h>
 
@@ -10,7 +10,7 @@
 namespace molspec::cpu {
 namespace {
 
-// A block of a query's rows on its way through the layers.
+// A block of a query's rows that goes through the layers.
 class EncoderRows {
  public:
   EncoderRows(const EncodeProblem& problem, const Workspace& work, int64_t query, int first,
@@ -64,7 +64,7 @@ class EncoderRows {
   }
 
  private:
-  // While some rows attend in a layer, others store for the next one; nobody needs older ones.
+  // While some rows attend in a layer, others store for the next one; older ones are not needed.
   LayerCache cache(size_t layer) const {
     const int64_t blocks = (work_.positions + kBlockPositions - 1) / kBlockPositions;
     const int64_t begin = static_cast<int64_t>(layer % 2) * blocks * model_.block_size();

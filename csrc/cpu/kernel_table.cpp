@@ -1,5 +1,5 @@
-// Every dense kernel, written once. CMake compiles this file for each instruction set, whose name
-// is MOLSPEC_KERNELS.
+// Every dense kernel. CMake compiles this file once for each instruction set, whose name is
+// MOLSPEC_KERNELS.
 
 #include "cpu/attention.inl"
 #include "cpu/linear.inl"

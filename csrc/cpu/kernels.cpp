@@ -1,4 +1,4 @@
-// Which table of kernels runs: decided once, by what the processor has.
+// Chooses the table of kernels once, by the processor's instruction sets.
 
 #include "cpu/kernels.h"
 
@@ -47,7 +47,7 @@ const Kernels* choose(const char* wanted) {
                       __builtin_cpu_supports("avx512dq");
   const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
   const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
-  // Intel's bfloat16 instruction takes longer than the two multiply-adds that it stands for.
+  // Intel's bfloat16 instruction is slower than the two multiply-adds that it replaces.
   const bool slow_bf16 = __builtin_cpu_is("intel");
   if (fits(kernels_avx512_bf16, bf16 && (requested || !slow_bf16))) return &kernels_avx512_bf16;
   if (fits(kernels_avx512_vnni, vnni)) return &kernels_avx512_vnni;

@@ -1,8 +1,8 @@
 // The dense kernels of the engine, one table for every instruction set.
 //
-// All of them are row-invariant: what is written for a row depends on that row's inputs alone, bit
-// for bit, never on how many other rows the call has. Sums run in one fixed order: over the inner
-// dimension in a single chain for `linear`, over positions in path order for `attention`.
+// All of them are row-invariant: a row's result depends on that row's inputs alone, bit for bit,
+// never on the number of rows in the call. Sums have a fixed order: over the inner dimension in a
+// single chain for `linear`, over positions in path order for `attention`.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace molspec::cpu {
 
-// Columns that a packed weight panel holds.
+// Columns of a packed weight panel.
 constexpr int kPanelColumns = 64;
 
 // out[row] = activation(in[row] . weights + bias) * factor[row] + residual[row]
@@ -40,17 +40,17 @@ struct LinearProblem {
 
 struct NormProblem {
   int rows;
-  int size;             // columns that count; the rest of a row is written as zero
+  int size;             // columns without padding; the rest of a row is written as zero
   int64_t stride;       // a multiple of 16
   const float* in;      // [rows, stride]
   const float* weight;  // [stride], zero beyond size
   const float* bias;
   float eps;
-  bool rms;    // no mean is taken away
+  bool rms;    // the mean is not subtracted
   float* out;  // [rows, stride]; may be `in`
 };
 
-// Which cached positions one row attends to, in the order of the sequence.
+// The cached positions that one row attends to, in the order of the sequence.
 struct RowKeys {
   const int32_t* blocks;  // [block_count] indices into the cache
   int block_count;
@@ -80,8 +80,8 @@ struct AttentionProblem {
 // Rows with equal keys that attention takes together.
 constexpr int kAttentionRows = 6;
 
-// Floats of scratch that a problem needs: of rows that share positions a tile's weights, of a row
-// with its own also its scores by block.
+// Floats of scratch memory that a problem needs: a tile's weights for rows that share positions; a
+// row with its own positions also needs its scores by block.
 inline int64_t attention_scratch(const AttentionProblem& problem) {
   int64_t most = 0;
   for (int row = 0; row < problem.rows; ++row) {
@@ -95,7 +95,7 @@ inline int64_t attention_scratch(const AttentionProblem& problem) {
 
 struct LogSoftmaxProblem {
   int rows;
-  int size;         // columns that count
+  int size;         // columns without padding
   const float* in;  // [rows, in_stride], in_stride a multiple of 16
   int64_t in_stride;
   float* out;  // [rows, size]
@@ -111,8 +111,8 @@ struct Kernels {
   void (*log_softmax)(const LogSoftmaxProblem&);
 };
 
-// The fastest kernels this processor runs. The environment variable MOLSPEC_INSTRUCTION_SET names
-// another table (kernels.cpp); one that the processor lacks, or an unknown name, throws
+// The fastest kernels of this processor. The environment variable MOLSPEC_INSTRUCTION_SET chooses
+// another table (kernels.cpp); one that the processor cannot run, or an unknown name, throws
 // std::runtime_error.
 const Kernels& kernels();
 

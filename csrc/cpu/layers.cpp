@@ -7,7 +7,7 @@
 namespace molspec::cpu {
 namespace {
 
-// A thread's own, as large as the largest so far.
+// A buffer for each thread, as large as the largest request so far.
 template <typename Item>
 Item* scratch(int64_t count) {
   thread_local std::vector<Item> items;
@@ -15,7 +15,7 @@ Item* scratch(int64_t count) {
   return items.data();
 }
 
-// Calls visit(array, columns) for every array that has a part for each row.
+// Calls visit(array, columns) for every array with a part for each row.
 template <typename Visit>
 void each_row_array(Workspace& work, const Model& model, const Visit& visit) {
   visit(work.hidden, model.d_stride());
@@ -24,7 +24,7 @@ void each_row_array(Workspace& work, const Model& model, const Visit& visit) {
         std::max({model.query_key_value_stride(), model.d_stride(), model.logits_stride()}));
   visit(work.context, model.attention_stride());
   visit(work.inner, model.feed_forward_stride());
-  // Rounded inputs are bytes, bfloat16, or floats where the processor multiplies those.
+  // Rounded inputs are bytes, bfloat16, or floats, as the processor's instructions need.
   visit(work.rounded,
         4 * std::max({model.d_stride(), model.attention_stride(), model.feed_forward_stride()}));
   visit(work.row_scales, 1);
@@ -150,8 +150,7 @@ void Layers::store(const LayerCache& cache, int rows, int64_t column, const int3
   const auto block = [&](int row) {
     return cache.base + slots[row] / kBlockPositions * cache.block_stride;
   };
-  // Sixteen columns of all rows at a time: rows of one block share its lines while they are at
-  // hand.
+  // Sixteen columns of all rows at a time, so that rows of one block share its cache lines.
   for (int64_t first = 0; first < width; first += kBlockPositions) {
     for (int row = 0; row < rows; ++row) {
       const float* key = work_.projected + row * stride + column + first;

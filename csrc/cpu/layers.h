@@ -1,5 +1,5 @@
-// The blocks of a transformer over rows of activations, and the memory that they work in: what
-// encoder and decoder share.
+// The blocks of a transformer over rows of activations, and their workspace, shared by encoder and
+// decoder.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace molspec::cpu {
 
-// Memory that one call of the engine works in: handed out front to back from the caller's buffer,
-// so that nothing is allocated once the buffer is large enough.
+// The workspace of one call of the engine, laid out in the caller's buffer, so that nothing is
+// allocated once the buffer is large enough.
 struct Workspace {
   float* hidden;         // [rows, d_stride], the residual stream
   float* normal;         // [rows, d_stride], its norm (pre-norm)
-  float* projected;      // [rows, widest linear but the feed-forward's]
+  float* projected;      // [rows, widest linear except the feed-forward's]
   float* context;        // [rows, attention_stride]
   float* inner;          // [rows, feed_forward_stride]
   uint8_t* rounded;      // [rows, widest linear input], see LinearProblem
@@ -23,7 +23,7 @@ struct Workspace {
   float* encoder_cache;  // [2, blocks of `positions`, block_size], of even and odd layers
   RowKeys* self_keys;    // [rows]
   RowKeys* memory_keys;  // [rows]
-  int32_t* slots;        // [rows], where a row's keys and values go
+  int32_t* slots;        // [rows], of a row's keys and values
   int32_t* lanes;        // [rows, positions]
   int32_t* blocks;       // [rows, positions]
 
@@ -32,14 +32,14 @@ struct Workspace {
   // With a null base only the size is computed.
   static Workspace carve(const Model& model, int64_t rows, int64_t positions, uint8_t* base,
                          int64_t* size);
-  // The part of the rows from `row` on, which no other part overlaps.
+  // The workspace of the rows from `row` on; different rows do not overlap.
   Workspace from_row(const Model& model, int64_t row) const;
 };
 
 // `read_model`, for the kernels of this folder: they have no float16.
 const Model& read_cpu_model(const PackedModel& packed);
 
-// A cache of keys and values as one layer sees it.
+// One layer's part of a cache of keys and values.
 struct LayerCache {
   float* base;           // first block of this layer
   int64_t block_stride;  // floats from one block to the next
@@ -49,7 +49,7 @@ class Layers {
  public:
   Layers(const Model& model, const Workspace& work) : model_(model), work_(work) {}
 
-  // hidden[row] = embedding[token] + positions[position], where there are such
+  // hidden[row] = embedding[token] + positions[position], if there are any
   void embed(const Stack& stack, int64_t row, int32_t token_id, int32_t position) const;
   void embedding_norm(const Stack& stack, int rows) const;
 
@@ -82,8 +82,8 @@ class Layers {
   const Kernels& kernels_ = kernels();
 };
 
-// Takes rows through a stack's layers in blocks: rows_of(first, rows) gives a block with embed(),
-// store(layer), attend(layer) and end(). Before a row attends, all have stored.
+// Takes rows through a stack's layers in blocks: rows_of(first, rows) returns a block with embed(),
+// store(layer), attend(layer) and end(). All rows store before any attends.
 template <typename RowsOf>
 void through_layers(size_t layer_count, int rows, const RowsOf& rows_of) {
   for (size_t layer = 0; layer <= layer_count; ++layer) {

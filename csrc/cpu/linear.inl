@@ -16,7 +16,7 @@ constexpr int kTileVectors = 4;
 constexpr int kTileVectors = 1;
 #endif
 constexpr int kPanelVectors = kPanelColumns / kLanes;
-// Weights come from the L3 cache, which the processor's own prefetching does not hide.
+// Weights come from the L3 cache, whose latency the processor's own prefetching does not hide.
 constexpr int kBytesAhead = 4096;
 
 f32x16 gelu(f32x16 a) {
@@ -137,8 +137,8 @@ float from_bfloat16(uint16_t value) {
   return wide;
 }
 
-// Adds in the order of the processor's bfloat16 instruction, and rounds as it does, so that
-// processors without it, or with a slow one, give the same bits.
+// Adds in the order of the processor's bfloat16 instruction, and rounds like it, so that processors
+// without it, or with a slow one, give the same bits.
 struct Bfloat16 : FloatSums {
   using Weight = uint16_t;
   using Input = float;
@@ -163,9 +163,9 @@ struct Bfloat16 : FloatSums {
 
 #endif
 
-// Inputs are rounded row by row to 255 steps of row_scale, weights were column by column. Sums of
-// bytes are exact, so their order does not matter. The processor multiplies unsigned by signed
-// bytes: inputs have 128 added, and `offsets` takes away what that adds.
+// Inputs are rounded row by row to 255 steps of row_scale; weights are rounded column by column.
+// Sums of bytes are exact, so their order does not matter. The processor multiplies unsigned by
+// signed bytes: inputs have 128 added, and `offsets` subtracts the effect.
 struct Int8 {
   using Weight = int8_t;
   using Input = uint8_t;
@@ -197,11 +197,11 @@ struct Int8 {
   }
 };
 
-// Rows that are rounded together: one alone would wait for each of its sums.
+// Rows that are rounded together: a single one would wait for each of its sums.
 constexpr int kRoundedRows = 4;
 
-// A row's scale is a number only if all of the row are. A row's last bytes may be written over the
-// next row's first ones, never the other way round.
+// A row's scale is a number only if all of its values are. A row's last bytes may overlap the next row's first
+// ones, which are written later.
 template <int kRows>
 void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
   const int size = problem.in_size;
@@ -227,8 +227,8 @@ void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
   }
 }
 
-// out = activation(sums + bias) * factor + residual, a column of registers at a time: what belongs
-// to the column is loaded once.
+// out = activation(sums + bias) * factor + residual, a column of registers at a time, so that the
+// column's bias and scale are loaded once.
 template <typename Type, f32x16 (*kActivation)(f32x16), int kRows>
 inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
                         const typename Type::Sum (&sums)[kRows][kTileVectors]) {
@@ -280,7 +280,7 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   }
 }
 
-// Panels outside, rows inside: a panel of weights is read from memory once and stays in cache.
+// The outer loop is over panels: a panel of weights is read from memory once and stays in cache.
 template <typename Type>
 void linear(const LinearProblem& problem) {
   for (int panel = 0; panel < problem.panels; ++panel) {

@@ -1,11 +1,11 @@
-// Sixteen float lanes, whatever the processor: one AVX-512 register, two AVX2 registers or a plain
-// array. Kernels are written once against this type and compiled once for every instruction set.
-// Every operation rounds lane by lane, and reductions add lanes in one fixed order, so all that
-// multiply and add at once (AVX2, AVX-512, 64-bit ARM) give the same bits; other portable code
-// rounds a product before it is added.
+// Sixteen float lanes on every processor: one AVX-512 register, two AVX2 registers or a plain
+// array. Kernels are written once for this type and compiled for every instruction set. Every
+// operation rounds lane by lane, and reductions add lanes in a fixed order, so all instruction sets
+// with fused multiply-add (AVX2, AVX-512, 64-bit ARM) give the same bits; other portable code
+// rounds a product before adding it.
 //
-// Included only by kernel_table.cpp. No standard templates here: a copy of them compiled for a
-// newer processor could be the one the linker keeps for all.
+// Included only by kernel_table.cpp. No standard templates here: the linker might keep a copy that
+// was compiled for a newer processor.
 
 #pragma once
 
@@ -41,8 +41,8 @@ inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
 inline __mmask16 first_lanes(int count) {
   return count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
 }
-// from[indices[i]] in lane i of the first `count`; the others' indices are not read. `from` has
-// so many times sixteen floats: two registers at a time are permuted, which beats a gather.
+// from[indices[i]] in lane i of the first `count`; the other indices are not read. `from` has
+// kVectors * 16 floats: permuting two registers at a time is faster than a gather.
 class Selection {
  public:
   Selection(const int32_t* indices, int count, int registers)
@@ -72,13 +72,13 @@ class Selection {
 inline f32x16 keep_first(f32x16 a, int count, float other) {
   return {_mm512_mask_blend_ps(first_lanes(count), _mm512_set1_ps(other), a.value)};
 }
-// a * 2^n for whole-numbered lanes n in [-126, 127].
+// a * 2^n for integer lanes n in [-126, 127].
 inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
   const __m512i bits =
       _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.value), _mm512_set1_epi32(127)), 23);
   return {_mm512_mul_ps(a.value, _mm512_castsi512_ps(bits))};
 }
-// Of sixteen pairs of bfloat16 the first ones, or the second ones, widened.
+// The first, or the second, of each of sixteen pairs of bfloat16, as floats.
 inline f32x16 load_even_bfloat16(const uint16_t* from) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(from), 16))};
 }
@@ -87,7 +87,7 @@ inline f32x16 load_odd_bfloat16(const uint16_t* from) {
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(from), upper))};
 }
 
-// Sixteen whole numbers, or sixteen times four bytes.
+// Sixteen integers, or sixteen times four bytes.
 struct i32x16 {
   __m512i value;
 };
@@ -102,7 +102,7 @@ inline i32x16 broadcast_bytes(const uint8_t* from) {
 inline i32x16 add_products(i32x16 sum, i32x16 unsigned_bytes, i32x16 signed_bytes) {
   const __m512i a = unsigned_bytes.value, b = signed_bytes.value;
 #if defined(__AVX512VNNI__)
-  // Not the intrinsic: gcc 12 copies the sums of a tile to and fro around it.
+  // Not the intrinsic: gcc 12 copies the sums of a tile back and forth around it.
   asm("vpdpbusd %2, %1, %0" : "+v"(sum.value) : "v"(a), "v"(b));
   return sum;
 #else
@@ -115,7 +115,7 @@ inline i32x16 add_products(i32x16 sum, i32x16 unsigned_bytes, i32x16 signed_byte
 inline i32x16 load_integers(const int32_t* from) { return {_mm512_loadu_si512(from)}; }
 inline i32x16 operator-(i32x16 a, i32x16 b) { return {_mm512_sub_epi32(a.value, b.value)}; }
 inline f32x16 as_floats(i32x16 a) { return {_mm512_cvtepi32_ps(a.value)}; }
-// Whole-numbered lanes in [0, 255] as bytes.
+// Integer lanes in [0, 255] as bytes.
 inline void store_bytes(uint8_t* to, f32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                    _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.value)));
@@ -346,7 +346,7 @@ class Selection {
 };
 #endif
 
-// max and min give back their second argument where either is NaN: what may be NaN stands there.
+// max and min return their second argument if either is NaN: values that may be NaN go there.
 
 // Lanes are combined as a balanced tree: 0 with 8, 1 with 9, ..., then 0 with 4, 0 with 2, 0
 // with 1.
@@ -397,9 +397,9 @@ inline float max_of_lanes(f32x16 a) {
 
 #endif
 
-// The nearest whole number, ties to even, for |a| below 2^22.
+// The nearest integer, ties to even, for |a| below 2^22.
 inline f32x16 nearest(f32x16 a) {
-  const f32x16 magic = broadcast(12582912.0f);  // 1.5 * 2^23: no fraction bits are left
+  const f32x16 magic = broadcast(12582912.0f);  // 1.5 * 2^23: leaves no fraction bits
   return (a + magic) - magic;
 }
 

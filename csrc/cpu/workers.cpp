@@ -17,10 +17,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// The steps of a decode loop are some tens of microseconds apart.
+// The steps of a decode loop are tens of microseconds apart.
 constexpr microseconds kSpin{60}, kYield{2000};
-// Items are alike, so who waits for longer than it has worked, and than this, waits for a worker
-// without a core. Such a wait is paid once in so many times its length.
+// Items are alike: if the caller waits longer than it has worked, and than this, a worker has lost
+// its core. The caller then works alone for so many times the wait.
 constexpr microseconds kLost{400};
 constexpr int kAloneFor = 50;
 
@@ -39,7 +39,7 @@ void relax() {
 #endif
 }
 
-// Spins, then yields; false if `done` did not hold after kSpin + kYield.
+// Spins, then yields. Returns false if `done` did not hold after kSpin + kYield.
 template <typename Done>
 bool wait_briefly(const Done& done) {
   for (int i = 0; i < 64; ++i) {
@@ -57,10 +57,10 @@ bool wait_briefly(const Done& done) {
   return done();
 }
 
-// Never deleted: workers may outlive everything else.
+// Never deleted: the threads may outlive all static objects.
 Workers*& instance() {
   static Workers* workers = [] {
-    // A child has no workers, and whatever they held stays locked: it begins anew.
+    // A forked child has no threads, and their locks stay locked: it gets new workers.
     pthread_atfork(nullptr, nullptr, [] {
       Workers* fresh = new Workers;
       fresh->resize(instance()->size());
@@ -107,8 +107,8 @@ void Workers::run(int count, Call call, const void* work) {
   if (failed_.load(std::memory_order_relaxed)) std::rethrow_exception(std::move(failure_));
 }
 
-// Starts the workers that are missing, as far as the system has threads. Signals stay with the
-// threads that there were before.
+// Starts the missing workers, as far as the system has threads. They block signals, which go to the
+// earlier threads.
 void Workers::hire() {
   if (hired_ >= size() - 1) return;
   sigset_t all, before;

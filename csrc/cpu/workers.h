@@ -1,9 +1,9 @@
 // Threads that share the rows of a step.
 //
-// Items are claimed one by one, never dealt out: a worker whose core is taken away delays the item
-// in its hands and nothing else, and the caller does all of them if nobody helps. If that happened,
-// the caller works alone for a time in which the delay is forgotten. Who waits spins for some
-// microseconds, then yields its core; a worker that waits for long sleeps.
+// Threads claim items one by one: a worker that loses its core delays only its current item, and
+// the caller does all items if no worker helps. After such a delay the caller works alone for some
+// time. A waiting thread spins for some microseconds, then yields its core; an idle worker then
+// sleeps.
 
 #pragma once
 
@@ -20,15 +20,15 @@ namespace molspec::cpu {
 
 class Workers {
  public:
-  // The process's own. They begin with the first work for them; a forked child has its own.
+  // The workers of this process. They start with the first work; a forked child has its own.
   static Workers& get();
 
   int size() const { return size_.load(std::memory_order_relaxed); }
   void resize(int size) { size_.store(size, std::memory_order_relaxed); }
 
-  // Calls function(item) for every item of [0, count), once each, on this thread and on workers;
-  // returns when all are done. Throws what the first of them threw. The function must not call
-  // `run` itself. While one thread has the workers, others that want them work alone.
+  // Calls function(item) once for every item of [0, count), on this thread and on workers, and
+  // returns when all are done. Throws the first exception. The function must not call `run` itself.
+  // While one thread uses the workers, other callers work alone.
   template <typename Function>
   void run(int count, const Function& function) {
     const auto call = [](const void* work, int item) {
@@ -52,13 +52,13 @@ class Workers {
   int hired_ = 0;
   std::chrono::steady_clock::time_point alone_until_{};
 
-  // What is being done: written before its ticket, and not again before its last item is done, so
-  // whoever has claimed an item may read it.
+  // The current work: written before its ticket, and not again before its last item is done, so a
+  // thread that has claimed an item may read it.
   Call call_ = nullptr;
   const void* work_ = nullptr;
   std::atomic<bool> failed_{false};
-  std::exception_ptr failure_;  // written by who set `failed_`
-  // Number of the run, its items, and the first that nobody has claimed.
+  std::exception_ptr failure_;  // written by the thread that set `failed_`
+  // The number of the run, its items, and the first unclaimed item.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<int> unfinished_{0};
 
@@ -72,8 +72,8 @@ template <typename Function>
 void for_row_blocks(int rows, const Function& function) {
   Workers& workers = Workers::get();
   const int threads = workers.size();
-  // A block reads all weights, so there are no more blocks than keep the threads evenly loaded; of
-  // few rows every thread gets some, but a row alone costs as much as two.
+  // A block reads all weights, so there are only as many blocks as load the threads evenly. With
+  // few rows every thread gets some, but at least two: one row costs as much as two.
   constexpr int kBlockRows = 32;
   const int even = ((rows + kBlockRows - 1) / kBlockRows + threads - 1) / threads * threads;
   const int most = rows / 2 > 1 ? rows / 2 : 1;

@@ -1,7 +1,7 @@
 // out[row, head] = softmax(scale * query . keys + bias) . values over the row's path or its memory.
 //
 // Row-invariant: a warp owns one head of one row and takes its positions in order, 32 at a time,
-// with a running maximum. What it computes depends on the path's keys and values alone.
+// with a running maximum. Its result depends on the path's keys and values alone.
 
 #pragma once
 
@@ -30,7 +30,7 @@ struct AttentionProblem {
   int64_t out_stride;
 };
 
-// A row's node by one load: of four, some would wait after the branch that the first decides.
+// Reads a row's node in one load: with four, some would wait for the branch on the first.
 inline __device__ Node row_node(const Row* rows, int64_t row) {
   const int4 node = *reinterpret_cast<const int4*>(&rows[row].node);
   return {node.x, node.y, node.z, node.w};
@@ -40,8 +40,8 @@ inline __device__ int key_count(const AttentionProblem& problem, const Node& nod
   return problem.path_slots ? node.position + 1 : problem.memories.length(node.memory);
 }
 
-// Position t's slot; of a memory also of positions after its end, where the slot may be anything,
-// so that nobody waits for the length first.
+// Position t's slot. A memory may be read after its end, where the slot may be anything, so that no
+// load waits for the length.
 inline __device__ int32_t key_slot(const AttentionProblem& problem, const Node& node, int t) {
   if (problem.path_slots) return problem.path_slots[node.path_begin + min(t, node.position)];
   const int block = min(t / kBlockPositions, static_cast<int>(problem.memories.stride) - 2);
@@ -62,15 +62,15 @@ struct HeadSums {
   float values[kVectors] = {};
 };
 
-// The values of so many positions, all loaded before the first is used.
+// The values of kPositions positions, all loaded before the first is used.
 template <int kVectors>
 struct ValueGroup {
-  // As many as there are registers for, beside the keys.
+  // As many as the registers hold, beside the keys.
   static constexpr int kPositions = kVectors == 1 ? kWarp : kWarp / 2 / kVectors;
   float values[kPositions][kVectors];
 
-  // Lane l's `place` is where the values of position l begin, in steps of 16 columns: a number of
-  // 32 bits reaches through any cache.
+  // Lane l's `place` is the offset of the values of position l in steps of 16 columns: 32 bits are
+  // enough for any cache.
   __device__ void load(const AttentionProblem& problem, unsigned place, int first) {
 #pragma unroll
     for (int j = 0; j < kPositions; ++j) {
@@ -131,8 +131,8 @@ struct KeyColumns {
   }
 };
 
-// Adds positions [first, first + count), count at most 32. Lanes beyond the last have its slot, and
-// do not count.
+// Adds positions [first, first + count), count at most 32. Lanes beyond the last have the last
+// position's slot; their results are not used.
 template <int kVectors>
 __device__ void add_positions(const AttentionProblem& problem, const Node& node, int head,
                               const float* query, int32_t slot, int first, int count,
@@ -172,9 +172,8 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
   }
 }
 
-// Block (r, i): row r; its warp w is head 4 i + w. What does not depend on one another is loaded
-// together: the node, then its slots and how many there are, then keys and values. Absent rows are
-// left as they are.
+// Block (r, i): row r; its warp w is head 4 i + w. Independent loads are issued together: the node,
+// then its slots and their number, then keys and values. Absent rows stay unchanged.
 template <int kVectors>
 __global__ void __launch_bounds__(kAttentionThreads, 4) attention_kernel(AttentionProblem problem) {
   const int lane = lane_index();

@@ -50,7 +50,7 @@ void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream) {
 
 constexpr int kRankThreads = 128;
 
-// A warp a node: lane 0 writes what all lanes find, token by token.
+// A warp a node: all lanes find each token, and lane 0 writes it.
 inline __global__ void rank_tokens_kernel(RankTokensProblem problem) {
   const int64_t index = blockIdx.x * (kRankThreads / kWarp) + warp_index();
   if (index >= problem.node_count || problem.nodes[index].memory == kAbsent) return;
@@ -65,7 +65,7 @@ inline __global__ void rank_tokens_kernel(RankTokensProblem problem) {
       problem.best_log_probs[i] = token.log_prob;
     }
     if (i + 1 == (slot + 1) * problem.count) return;
-    token = likeliest_behind(token, row, problem.vocab_size);
+    token = likeliest_after(token, row, problem.vocab_size);
   }
 }
 

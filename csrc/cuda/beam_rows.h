@@ -1,7 +1,7 @@
-// Beam search that stays on a device: what is kept of every query, a row each. It is the search of
-// search/beam.h, cut into the operators of a round:
+// Beam search on a device, with one row of state for each query. It is the search of search/beam.h,
+// split into the operators of a round:
 //
-//   look_ahead    drafts what the beam may need next   (or none: standard beam search)
+//   look_ahead    drafts nodes that the beam may need   (or none: standard beam search)
 //   stage_beams   the last token of every live hypothesis, and the drafts, as nodes of the next
 //                 decoder_step
 //   decoder_step
@@ -9,14 +9,14 @@
 //   replay_beams  standard beam search, for as many steps as distributions are known
 //
 // or that of search/speculative_beam.cpp, with plan_windows in place of look_ahead and
-// select_leaves of replay_beams.
+// select_leaves in place of replay_beams.
 //
-// The host begins a row by writing its answer's head and its first place, and looks at the answers
-// once in a while.
+// The host begins a row by writing its answer's head and its first place, and reads the answers
+// from time to time.
 //
-// All that is known of a query is a *tree* of nodes. Node i of a query has slot i of those that the
-// query owns in the cache, row i of its paths, of its likeliest tokens and of its guess states. A
-// node lies in its parent's block while there is room, so a path touches few blocks.
+// The state of a query is a *tree* of nodes. Node i of a query has slot i of the query's part of
+// the cache, and row i of its paths, likeliest tokens and guess states. A node lies in its parent's
+// block while there is room, so a path touches few blocks.
 
 #pragma once
 
@@ -28,8 +28,8 @@
 
 namespace molspec::cuda {
 
-// Places by rank: those of the beam, then, where hypotheses finish apart, as many for the best of
-// them. Then, once the query is done, the token ids of either list by rank.
+// Places by rank: those of the beam and, if hypotheses finish apart, as many for the finished ones.
+// When the query is done, the token ids of both lists by rank follow.
 struct BeamAnswers {
   uint8_t* data;  // [query, stride]
   int64_t query_count, stride;
@@ -51,20 +51,19 @@ struct BeamAnswers {
     const int32_t requested = head(query).max_length;
     return requested < capacity ? requested : static_cast<int32_t>(capacity) - 1;
   }
-  // Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no
-  // place.
+  // Tokens of one hypothesis that may be chosen, as in rules/beam.h.
   MOLSPEC_ANYWHERE int32_t candidate_count() const {
     return static_cast<int32_t>(beam_size) + (finished_apart() ? 1 : 0);
   }
 };
 
-// The links of a node are good while it stands at the end of a live hypothesis or after one: there
-// its children are looked for, and there it goes with all of them.
+// The links of a node are valid while it is the last of a live hypothesis or after it: only there
+// are children looked up, and a node is freed with all of them.
 struct BeamTrees {
   BeamNode* trees;      // [query, node_count]
   int32_t* used;        // [query, node_count / kBlockPositions], a bit for each node of a block
   int32_t* path_slots;  // [query, node_count, capacity]: the slots of a path, by position
-  int32_t* plans;       // [query, plan_limit]: nodes that wait for the next step, kNone: a gap
+  int32_t* plans;       // [query, plan_limit]: nodes of the next step, kNone for a gap
   int64_t node_count, capacity, plan_limit;
 
   MOLSPEC_ANYWHERE int64_t block_count() const { return node_count / kBlockPositions; }
@@ -79,29 +78,29 @@ struct BeamTrees {
   }
 };
 
-// What the operators of a round share.
+// Shared by the operators of a round.
 struct BeamRows {
   BeamAnswers answers;
   BeamTrees trees;
 
-  // Nodes that looking ahead must find free at a step: it adds up to beam_size of them, and so does
-  // beam search at each of the lookahead_steps + 1 steps that it takes to pass all that is drafted.
-  // What then is left is paths, for which a tree has room beside these.
+  // Nodes that must be free for a step of the lookahead: it adds up to beam_size of them, and so
+  // does beam search at each of the lookahead_steps + 1 steps that pass all drafts. A tree has room
+  // for the paths of all hypotheses beside these.
   MOLSPEC_ANYWHERE int32_t reserve(int64_t lookahead_steps) const {
     return static_cast<int32_t>(answers.beam_size * (lookahead_steps + 2));
   }
 };
 
-// The likeliest tokens after every node, of rank_tokens or of a guess.
+// The likeliest tokens after every node, from rank_tokens or guessed.
 struct BestTokens {
   int32_t* ids;      // [query, node, count]
   float* log_probs;  // [query, node, count]
   int64_t count;     // BeamAnswers::candidate_count()
 };
 
-// look_ahead: the recurrence of beam search on what is known, and on guesses where it is not, for
-// up to lookahead_steps steps -> what would be live there is planned, as search/beam.h says. Every
-// node that it comes by has a guess state.
+// look_ahead: runs beam search up to lookahead_steps steps ahead, on known distributions and on
+// guesses elsewhere -> plans the nodes that would be live there (search/beam.h). Every node that it
+// reaches gets a guess state.
 struct LookAheadProblem {
   BeamRows rows;               // written: trees and plans
   BestTokens best;             // written: guesses of nodes that are not evaluated
@@ -114,10 +113,10 @@ struct LookAheadProblem {
 void look_ahead(const LookAheadProblem& problem, cudaStream_t stream);
 
 // stage_beams: the planned nodes of every query -> nodes of the next decoder_step, query by query.
-// What follows is gaps. A query that finds no room, and those after it, wait for a later round.
-// The tree of a query that begins is made: BOS, planned.
+// Gaps follow. If a query does not fit, it and those after it wait for a later round. A new query's
+// tree begins with BOS, planned.
 struct StageBeamsProblem {
-  BeamRows rows;  // written: what is counted of a step, first_node, a tree's first node
+  BeamRows rows;  // written: the counts of a step, first_node, a tree's first node
   Node* nodes;    // [node_count], written; path_begin is into rows.trees.path_slots
   int64_t node_count;
   int32_t bos_id;
@@ -125,9 +124,8 @@ struct StageBeamsProblem {
 void stage_beams(const StageBeamsProblem& problem, cudaStream_t stream);
 
 // rank_tokens: log-probs after every node -> its likeliest tokens, best first, the lower id first
-// among equals, as the row of the node's slot. NaN is passed over; a row that begins with it, or
-// whose greatest is infinite, has no token, as the host's searches find it. Where tokens run out
-// the id is kNoToken.
+// among equals, as the row of the node's slot. NaN is skipped; a row that begins with NaN, or whose
+// maximum is infinite, has no token, as on the host. Missing tokens have the id kNoToken.
 struct RankTokensProblem {
   const Node* nodes;          // [node_count]; gaps are left out
   const int32_t* path_slots;  // that nodes point into: a path ends with its node's slot
@@ -139,12 +137,12 @@ struct RankTokensProblem {
 };
 void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream);
 
-// replay_beams: the likeliest tokens after every node -> the beam, as many steps of beam search
-// further as they are known for, as search/beam.h says. Each step takes the best of the extensions
-// and of what had finished, by score, then the rank of the hypothesis that they extend, then token
-// id. Nodes that no hypothesis has before it or after it are given back; the last tokens that are
-// not evaluated yet are planned. A query is done where no hypothesis goes on, or, where they finish
-// apart, none could be better than the last of a full list.
+// replay_beams: the likeliest tokens after every node -> the beam, after as many steps of beam
+// search as they allow (search/beam.h). Each step takes the best extensions and finished
+// hypotheses, by score, then the rank of the hypothesis that they extend, then token id. Nodes that
+// are neither before nor after a hypothesis are freed; last tokens that are not evaluated yet are
+// planned. A query is done if no hypothesis is live or, if they finish apart, none could be better
+// than the last of a full list.
 struct ReplayBeamsProblem {
   BeamRows rows;  // written
   BestTokens best;
@@ -153,9 +151,9 @@ struct ReplayBeamsProblem {
 };
 void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream);
 
-// plan_windows: after the last token of every hypothesis that goes on, the tree that the windows
-// of its query make there -> planned nodes: first the last tokens by rank, then all drafts, tree by
-// tree. A draft that is as long as a hypothesis may be is none: its place in the plan is a gap.
+// plan_windows: the window tree after the last token of every live hypothesis -> planned nodes:
+// first the last tokens by rank, then all drafts, tree by tree. A draft at max_length has a gap in
+// the plan instead.
 struct PlanWindowsProblem {
   BeamRows rows;  // written: trees and plans
   WindowRows windows;
@@ -164,12 +162,8 @@ struct PlanWindowsProblem {
 };
 void plan_windows(const PlanWindowsProblem& problem, cudaStream_t stream);
 
-// select_leaves: the likeliest tokens after every node of plan_windows -> the next beam, as
-// search/speculative_beam.cpp says. A draft token is accepted if it is among the beam_size
-// likeliest, the tokens likelier than it have less probability than `nucleus` and the model has
-// numbers for what follows it; of each hypothesis the draft with most accepted tokens is kept, the
-// first of equals. Its leaves are the likeliest tokens at each accepted position but the draft's
-// own, and all of them after the last one. The best leaves of all hypotheses are the next beam.
+// select_leaves: the likeliest tokens after every node of plan_windows -> the next beam, as in
+// search/speculative_beam.cpp.
 struct SelectLeavesProblem {
   BeamRows rows;  // written
   BestTokens best;

@@ -1,6 +1,5 @@
-// A query as the block of its threads sees it: its hypotheses (rules/beam.h), read from the places
-// of an answer and written there, and its tree: which nodes are in use, new ones, and those that
-// are given back.
+// A query of a beam search, for its block of threads: its hypotheses (rules/beam.h), read from and
+// written to the places of its answer, and its tree: the nodes in use, new nodes, freed nodes.
 
 #pragma once
 
@@ -10,14 +9,14 @@
 
 namespace molspec::cuda {
 
-// How many likeliest tokens a node has.
+// The number of a node's likeliest tokens.
 inline __device__ int32_t token_count(const BestTokens& best, int64_t slot) {
   auto count = static_cast<int32_t>(best.count);
   while (count > 0 && best.ids[slot * best.count + count - 1] == kNoToken) --count;
   return count;
 }
 
-// Where the last tokens and the drafts of each hypothesis stand in a plan of windows.
+// The places of each hypothesis' last token and drafts in a plan of windows.
 struct PlannedWindows {
   int32_t open_before[kWidestBeam + 1], drafts_before[kWidestBeam + 1];  // a rank
 
@@ -58,7 +57,7 @@ struct BeamTree {
   __device__ int32_t* path(int32_t index) const {
     return trees.path_slots + trees.path_begin(query, index);
   }
-  // The node of its path at a position.
+  // The node of a path at a position.
   __device__ int32_t on_path(int32_t index, int32_t position) const {
     return path(index)[position] - static_cast<int32_t>(trees.slot(query, 0));
   }
@@ -69,7 +68,7 @@ struct BeamTree {
     return child;
   }
 
-  // The first `length` slots of a path become those of another. Lanes stride over positions.
+  // Copies the first `length` slots of a path to another path. Lanes stride over positions.
   __device__ void copy_path(int32_t from, int32_t length, int32_t to) const {
     copy_words(path(from), path(to), length);
   }
@@ -96,8 +95,8 @@ struct BeamTree {
     return BeamNode::kNone;
   }
 
-  // A node that is free: in the parent's block, or the first of an empty block, for its descendants
-  // to have room; where there is none, anywhere. All lanes of a warp call; some node is free.
+  // Takes a free node: in the parent's block, otherwise the first of an empty block, so that its
+  // descendants fit there, otherwise any. All lanes of a warp call; some node must be free.
   __device__ int32_t take(int32_t parent) const {
     int32_t block = parent / kBlockPositions;
     if (masks[block] == kFullBlock) block = first_block([](BlockMask mask) { return mask == 0; });
@@ -110,9 +109,9 @@ struct BeamTree {
     return block * kBlockPositions + place;
   }
 
-  // Gives every entry that has a token the node of it, a new one where there is none. entry(i) for
-  // i < count is distinct in node and token. All threads of the block call; new nodes are found as
-  // children once they have met again. used_count is shared.
+  // Finds or adds the node of every entry that has a token. entry(i) for i < count is distinct in
+  // node and token. All threads of the block call, and must synchronise before new nodes are found
+  // as children. used_count is shared.
   template <typename Entry>
   __device__ void settle(int32_t count, Entry entry, int32_t& used_count) const {
     for (int32_t i = threadIdx.x; i < count; i += blockDim.x) {
@@ -148,7 +147,7 @@ struct BeamTree {
     return static_cast<int32_t>(trees.slot(query, index));
   }
 
-  // The path of a new node: its parent's, then its own slot. Lanes stride over positions.
+  // Writes the path of a new node: its parent's, then its own slot. Lanes stride over positions.
   __device__ void begin_path(const BeamEntry& mine) const {
     if (mine.parent == BeamNode::kNone) return;
     const int32_t length = node(mine.parent).position + 1;
@@ -156,8 +155,8 @@ struct BeamTree {
     if (lane_index() == 0) path(mine.node)[length] = slot(mine.node);
   }
 
-  // New nodes are linked as if one thread did it in the order of the entries: each before those of
-  // earlier entries, which come before what the parent had.
+  // Links new nodes as one thread would in the order of the entries: each before those of earlier
+  // entries, and all before the parent's earlier children.
   template <typename Entry>
   __device__ void begin_node(int32_t i, Entry entry) const {
     const BeamEntry& mine = entry(i);
@@ -177,7 +176,7 @@ struct BeamTree {
     node(mine.parent).first_child = mine.node;
   }
 
-  // Gives back the nodes that no hypothesis has before it or after it. Those that go on are all
+  // Frees the nodes that are neither before nor after a hypothesis. Live hypotheses are all
   // `length` tokens long. entry(i) for i < count. All threads of the block call; used_count is
   // shared.
   template <typename Entry>
@@ -208,7 +207,7 @@ struct BeamTree {
   }
 
  private:
-  enum Kept : int32_t { kDrop, kBefore, kEnd };  // kEnd: the last token of one that goes on
+  enum Kept : int32_t { kDrop, kBefore, kEnd };  // kEnd: the last token of a live hypothesis
 
   __device__ bool is_kept(int32_t index, int32_t length) const {
     if (node(index).kept != kDrop) return true;
@@ -216,7 +215,7 @@ struct BeamTree {
   }
 };
 
-// The token ids of all hypotheses by rank. Threads stride over tokens.
+// Writes the token ids of all hypotheses by rank. Threads stride over tokens.
 inline __device__ void write_token_ids(const BeamAnswers& answers, const BeamTree& tree,
                                        const BeamEntry* entries, int32_t count) {
   const auto capacity = static_cast<int32_t>(answers.capacity);
@@ -229,7 +228,7 @@ inline __device__ void write_token_ids(const BeamAnswers& answers, const BeamTre
   }
 }
 
-// The tree of a query that begins: BOS, planned. All threads of its block call.
+// Begins the tree of a new query: BOS, planned. All threads of its block call.
 inline __device__ void begin_tree(const BeamRows& rows, int query, int32_t bos_id) {
   BeamAnswer& answer = rows.answers.head(query);
   const bool begun = answer.used_count > 0;

@@ -1,5 +1,5 @@
 // One step of beam search on the GPU, by the block of a query: the best extensions of a beam, and
-// the beam that they make. A candidate's place is the number of candidates before it.
+// the next beam. A candidate's place is the number of candidates before it.
 
 #pragma once
 
@@ -12,7 +12,7 @@ constexpr int kBeamThreads = 128;
 constexpr int kMostCandidates = kWidestBeam + 1;  // of a hypothesis
 constexpr int kMostScores = kWidestBeam * kMostCandidates;
 
-// rules/beam.h: the lists of a query, and scratch.
+// The lists of a query (rules/beam.h), and scratch memory.
 struct ChoiceShared {
   BeamEntry beam[kWidestBeam], next[kWidestBeam];
   BeamEntry finished[kWidestBeam + 1];  // apart, best first
@@ -25,8 +25,9 @@ struct ChoiceShared {
   BlockMask masks[kMostBeamBlocks];
 };
 
-// Threads stride over what each function names. `guessing`: hypotheses whose distribution is not
-// known are extended by guesses, the likely ones; otherwise they are left out.
+// Threads stride over the items that the last word of each function's comment names. With
+// `guessing`, hypotheses whose distribution is unknown are extended by guesses if they are likely
+// enough; otherwise they are left out.
 struct BeamChooser {
   const BeamRows& rows;
   const BestTokens& best;
@@ -37,7 +38,7 @@ struct BeamChooser {
   const BeamTree tree;
   ChoiceShared& shared;
   double* scores;  // [kMostScores], shared
-  // Asked for everywhere, so it is read once.
+  // Used everywhere, so it is read once.
   const int32_t longest = rows.answers.max_length(tree.query);
 
   __device__ int32_t beam_size() const { return static_cast<int32_t>(rows.answers.beam_size); }
@@ -151,8 +152,8 @@ struct BeamChooser {
     });
   }
 
-  // Candidates before candidate i of a rank, `mine`. A rank's scores fall; among equal ones the
-  // tokens may not rise. Few are equal: they are looked at apart.
+  // The number of candidates before candidate i of a rank, `mine`. A rank's scores fall; among
+  // equal ones the tokens need not rise. Few are equal: they are compared separately.
   __device__ int32_t place_of(int32_t own_rank, int32_t own_i, const BeamChoice& mine) const {
     int32_t place = 0, equal = 0;
     for (int32_t rank = 0; rank < shared.count && place <= most_choices(); ++rank)
@@ -171,7 +172,7 @@ struct BeamChooser {
     return place;
   }
 
-  // One more than is chosen: the first that is left out.
+  // Ranks one candidate more than is chosen: the first that is left out.
   __device__ void rank_candidates() const {
     for_candidates([&](int32_t rank, int32_t i) {
       const BeamChoice mine = choice(rank, i);
@@ -190,12 +191,12 @@ struct BeamChooser {
 
   // -------------------------------------------------------------------------------- next beam
 
-  // One thread's work.
+  // For one thread.
   __device__ void extend(int32_t choice_count) const {
     molspec::extend(*this, shared, choice_count, guessing);
   }
 
-  // All hypotheses that there are: the beam's, then those that finished apart.
+  // All hypotheses: the beam's, then those that finished apart.
   __device__ int32_t entry_count() const { return shared.next_count + shared.finished_count; }
   __device__ BeamEntry& entry(int32_t i) const {
     return i < shared.next_count ? shared.next[i] : shared.finished[i - shared.next_count];

@@ -1,8 +1,8 @@
 // Many copied tokens at once, by a warp. All lanes must call.
 //
-// An advance (drafting/guess_rules.h) waits for the one before it. But what copying adds stands in
-// the copy text, and with it the state so many tokens further on, unless a better place to copy
-// from comes on the way: whoever asks must look at every state between.
+// Each advance (drafting/guess_rules.h) needs the one before it. But copied tokens are known from
+// the copy text, and so is the state several tokens later, unless a better copy point appears in
+// between: the caller must check every intermediate state.
 
 #pragma once
 
@@ -14,10 +14,9 @@ struct CopyRun {
   const GuessRules& rules;
   const WarpTeam& team;
 
-  // Makes `to`, which has another place, the state `count` tokens after `from`, a lane each, every
-  // one of them that at the copy point, which moves on with it. Returns the last token; kNoToken,
-  // and `to` is no state, where copying ends before, or needs more than symbols and rings: after a
-  // "." it goes on elsewhere.
+  // Writes to `to`, which has another place, the state after copying `count` tokens from `from`, a
+  // lane each. Returns the last token; or kNoToken, with `to` invalid, if copying ends earlier or
+  // needs more than symbols and rings: after a "." it continues elsewhere.
   __device__ int32_t follow(const GuessStateView& from, int32_t count,
                             const GuessStateView& to) const {
     const GuessText& text = rules.text;
@@ -35,7 +34,7 @@ struct CopyRun {
     const unsigned all = (2U << (count - 1)) - 1;
     const int opened = __popc(__ballot_sync(~0U, kind == TokenKind::kOpen) & all);
     const int closed = __popc(__ballot_sync(~0U, kind == TokenKind::kClose) & all);
-    // What the lane leaves in the history: the newest symbol is the last lane's.
+    // The lane's symbol in the history: the last lane has the newest.
     const int32_t newest = __shfl_sync(~0U, symbol, max(count - 1 - lane, 0));
     bool fresh = false;
     if (is && kind == TokenKind::kAtom) {
@@ -56,15 +55,15 @@ struct CopyRun {
   }
 
  private:
-  // Whether a symbol is a token that copying goes on after, or a ring's.
+  // Whether a symbol is a ring's, or a token after which copying continues.
   __device__ bool continues(int32_t symbol, TokenKind kind) const {
     if (symbol >= rules.symbols.vocab_size) return true;
     const bool digit = rules.symbols.ring_numbers[symbol] != SymbolTable::kNotRing;
     return !digit && kind != TokenKind::kDot && !rules.symbols.special.holds(symbol);
   }
 
-  // Opens and closes the rings of the symbols of so many lanes, one after the other, and returns
-  // the token of the last symbol; kNoToken where one of them has none.
+  // Opens and closes the rings of the symbols of `count` lanes, one after the other, and returns
+  // the token of the last symbol; kNoToken if one of them has none.
   __device__ int32_t follow_rings(int32_t symbol, int32_t count, OpenRings& rings) const {
     int32_t last = __shfl_sync(~0U, symbol, count - 1);
     const bool is_last_ring = last >= rules.symbols.vocab_size;
@@ -82,9 +81,9 @@ struct CopyRun {
     return last;
   }
 
-  // Of every position, how many of the newest symbols stand before it: lanes hold the codes of
-  // those that have come, the last in lane count - 1. Most positions are done after a few of them.
-  // The last words come first, as a child may be its own parent, kTogether of a lane at once.
+  // Updates, for every position, how many of the newest symbols precede it. Lanes hold the codes of
+  // the new symbols, the last in lane count - 1. Most positions need only a few of them. The last
+  // words come first, since a child may be its own parent, kTogether of a lane at once.
   __device__ void extend_matches(const uint8_t* parent, uint8_t code, int32_t count,
                                  uint8_t* child) const {
     constexpr int kTogether = 4;
@@ -93,8 +92,8 @@ struct CopyRun {
     const int32_t words = (rules.text.size + 3) / 4;
     for (int32_t end = words; end > 0; end -= kTogether * kWarp) {
       int32_t word[kTogether];
-      // Of four positions: those that match up to here, as bytes of ones, the bytes that stand at
-      // them and before, and how many match.
+      // For four positions: 0xFF bytes for those that still match, the preceding bytes, and the
+      // numbers of matches.
       uint32_t alive[kTogether], here[kTogether], length[kTogether];
       bool some = false;
 #pragma unroll
@@ -135,14 +134,14 @@ struct CopyRun {
         const uint32_t matches = __funnelshift_r(low, at(from, word[i] - high, 0), shift);
         length[i] = __vaddus4(length[i], alive[i] & matches);
       }
-      team.sync();  // all have read what is written
+      team.sync();  // all have read before one writes
 #pragma unroll
       for (int i = 0; i < kTogether; ++i)
         if (word[i] >= 0) reinterpret_cast<uint32_t*>(child)[word[i]] = length[i];
     }
   }
 
-  // A word of a row, or what stands before its first.
+  // A word of a row, or `before` if it precedes the row.
   __device__ static uint32_t at(const uint32_t* row, int32_t word, uint32_t before) {
     const uint32_t found = row[max(word, 0)];
     return word < 0 ? before : found;

@@ -1,5 +1,5 @@
-// The operators of dense batches on CUDA tensors. Values that lie on the device are checked there:
-// kernels leave a bad one out, and the operators wait for what they found.
+// The operators of dense batches on CUDA tensors. Values on the device are checked there: kernels
+// leave bad ones out, and the operators wait for the result of the check.
 
 #include "cuda/dense.h"
 
@@ -12,7 +12,7 @@
 namespace molspec::cuda {
 namespace {
 
-// Where kernels keep the least index of a bad value. Reading it waits for the device.
+// The lowest index of a bad value, written by kernels. Reading it waits for the device.
 class FirstBad {
  public:
   // `like` is an int64 tensor of the device.
@@ -25,7 +25,7 @@ class FirstBad {
 
   FirstBadIndex index() const { return read_back(data(), stream_); }
 
-  // Throws, where a kernel found a bad entry of `values`: expected 0 to `most`.
+  // Throws if a kernel found an entry of `values` outside 0 to `most`.
   void check_none(const char* name, const int64_t* values, int64_t most) const {
     const FirstBadIndex found = index();
     if (found == kNoneBad) return;
@@ -38,7 +38,7 @@ class FirstBad {
   cudaStream_t stream_;
 };
 
-// The width of left_pad's output is data.
+// Measures and checks: the width of left_pad's output depends on the data.
 RowMeasure checked_measure(const LeftPadProblem& problem, int64_t* begins, RowMeasure* cell,
                            cudaStream_t stream) {
   left_pad_measure(problem, begins, cell, stream);
@@ -108,7 +108,7 @@ std::tuple<Tensor, Tensor> select_hypotheses_op(const Tensor& scores, const Tens
   select_hypotheses(problem, bad_count.data(), bad_score.data(), stream);
   bad_count.check_none("candidate_counts", problem.candidate_counts, problem.candidate_count);
   const FirstBadIndex score = bad_score.index();
-  if (score != kNoneBad)  // nothing is divided where there are no candidates
+  if (score != kNoneBad)  // then there are candidates: no division by 0
     check(false, "scores[", score / problem.candidate_count, ", ", score % problem.candidate_count,
           "] is not a number");
   return results;

@@ -68,7 +68,7 @@ inline __global__ void left_pad_kernel(LeftPadProblem problem, const int64_t* be
 // expand_drafts on the GPU: a block a row of the output.
 
 // Block r writes row r: threads stride over its columns, thread 0 writes its offset and query. A
-// hypothesis whose query does not exist is skipped, and the least such is kept in first_bad.
+// hypothesis whose query does not exist is skipped; the lowest such index goes to first_bad.
 inline __global__ void expand_drafts_kernel(ExpandDraftsProblem problem, FirstBadIndex* first_bad) {
   const int64_t row = blockIdx.x;
   const int64_t hypothesis = row / problem.draft_count;
@@ -94,7 +94,7 @@ inline __global__ void expand_drafts_kernel(ExpandDraftsProblem problem, FirstBa
 // acceptance_length on the GPU: a warp a row.
 
 // The warp of a row compares 32 columns at a time; lane l owns columns l, l + 32, ... A row whose
-// draft length is out of range is left out, and the least such is kept in first_bad.
+// draft length is out of range is left out; the lowest such index goes to first_bad.
 inline __global__ void acceptance_length_kernel(AcceptanceLengthProblem problem,
                                                 FirstBadIndex* first_bad) {
   const int lane = lane_index();
@@ -126,7 +126,7 @@ inline __device__ Ranked<int64_t> candidate_at(const SelectHypothesesProblem& pr
   return {problem.scores[i], problem.parent_ranks[i], problem.token_ids[i]};
 }
 
-// Candidates of [row, row + count) that stand before candidate i of them.
+// The number of candidates of [row, row + count) before candidate i of them.
 inline __device__ int64_t place_of(const SelectHypothesesProblem& problem, int64_t row,
                                    int64_t count, int64_t i) {
   const Ranked<int64_t> mine = candidate_at(problem, row + i);
@@ -138,8 +138,8 @@ inline __device__ int64_t place_of(const SelectHypothesesProblem& problem, int64
   return place;
 }
 
-// Block q selects for query q. Threads stride over its candidates, each of which knows its own
-// place, and over the places that stay empty. A query whose count or score is bad is left out.
+// Block q selects for query q. Threads stride over its candidates, compute the place of each, and
+// then over the places that stay empty. A query with a bad count or score is left out.
 inline __global__ void select_hypotheses_kernel(SelectHypothesesProblem problem,
                                                 FirstBadIndex* bad_count,
                                                 FirstBadIndex* bad_score) {

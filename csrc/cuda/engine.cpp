@@ -1,4 +1,4 @@
-// The engine's operators on CUDA tensors. The table of the model stays with the host.
+// The engine's operators on CUDA tensors. The table of the model stays on the host.
 
 #include "cuda/engine.h"
 

@@ -1,5 +1,5 @@
-// encode and decoder_step: the order of their kernels. No allocation and no wait in here, and
-// nothing on the host depends on the data, so a call can be captured in a graph and replayed.
+// encode and decoder_step as sequences of kernels. They neither allocate nor wait, and the host's
+// part does not depend on the data, so a call can be captured in a graph and replayed.
 
 #include "cuda/engine.h"
 #include "cuda/launch.h"
@@ -29,8 +29,8 @@ int64_t workspace_size(const Model& model, int64_t rows) {
   return size;
 }
 
-// The encoder's own keys and values need no memory of theirs: until the decoder's are stored, the
-// blocks of the query's memory hold those of the running layer.
+// The encoder's keys and values need no buffer: until the decoder's are stored, the blocks of the
+// query's memory hold those of the running layer.
 void encode(const EncodeProblem& problem, cudaStream_t stream) {
   const Model& model = *problem.model;
   const Workspace work =
@@ -67,7 +67,7 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
 
   Layers layers(model, work, problem.node_count, stream);
   LayerCache self{problem.kv_cache, block_stride(model)};
-  // Only `attend` sees the memory's cache, and it does not write.
+  // Only `attend` uses the memory's cache, and it does not write.
   LayerCache memory{const_cast<float*>(problem.memory_cache), block_stride(model)};
   layers.embed(model.decoder);
   for (const Layer& layer : model.decoder.layers) {

@@ -1,6 +1,5 @@
-// The engine's operators, as their launchers see them: problems of raw device pointers and a
-// stream. Free of torch; a function returns once its kernels are queued and throws
-// std::runtime_error where CUDA refuses a launch.
+// Launchers of the engine's operators: they take raw device pointers and a stream, without torch.
+// They return when their kernels are queued and throw std::runtime_error if CUDA refuses a launch.
 
 #pragma once
 
@@ -10,8 +9,8 @@
 
 namespace molspec::cuda {
 
-// Values that are out of range leave their rows out and are kept in the workspace: read_fault waits
-// for the device and tells the first.
+// Rows with values out of range are left out; the first such value is stored in the workspace.
+// read_fault waits for the device and returns it.
 int64_t workspace_size(const Model& model, int64_t rows);
 void encode(const EncodeProblem& problem, cudaStream_t stream);
 void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream);

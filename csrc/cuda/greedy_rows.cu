@@ -39,12 +39,11 @@ inline __device__ int32_t node_count_of(const StageNodesProblem& problem, int qu
   return live ? 1 + problem.drafts.count(query) : 0;
 }
 
-// Nodes of a query whose parents and slots a block reads once: a path is walked up from every
-// node, a load after the other.
+// Nodes of a query whose parents and slots a block reads once: each node's path is followed
+// upwards, one load after the other.
 constexpr int kMostKept = 256;
 
-// What the threads that own the nodes of a query share. Node 0 is the last token, node i draft
-// i - 1.
+// Shared by the threads of a query's nodes. Node 0 is the last token, node i is draft i - 1.
 struct StagedQuery {
   const StageNodesProblem& problem;
   int query;
@@ -58,8 +57,8 @@ struct StagedQuery {
     return problem.path_slots + (first + node) * problem.answers.capacity;
   }
 
-  // Writes a node and the part of its path that it does not share with all others; returns whether
-  // it is no gap.
+  // Writes a node and the part of its path that not all nodes share. Returns whether it is a node
+  // and not a gap.
   __device__ bool stage(int32_t node) const {
     int32_t at = position;
     for (int32_t n = node; n > 0; n = parent(n)) ++at;
@@ -77,8 +76,8 @@ struct StagedQuery {
   }
 };
 
-// Threads stride over the nodes of their query. Counts are sums of whole numbers: whatever the
-// order of the threads, they are the same.
+// Threads stride over the nodes of their query. Counts are sums of integers, so they do not depend
+// on the order of the threads.
 inline __global__ void stage_nodes_kernel(StageNodesProblem problem) {
   const int query = blockIdx.x;
   GreedyAnswer& answer = problem.answers.head(query);
@@ -116,17 +115,17 @@ void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {
 }
 
 // ----------------------------------------------------------------- verify_nodes: a block a query
-// Its warps look at all nodes at once, then one follows the path.
+// Its warps find the argmax of all nodes at once, then one follows the path.
 
 constexpr int kVerifyThreads = 512;
-// Of a query; those after are looked at when the path comes to them.
+// Nodes of a query that are read in advance; later ones are read when the path reaches them.
 constexpr int kMostVerified = 256;
 
 struct Draft {
-  int32_t parent, token_id;  // SymbolTable::kNoToken: there is none
+  int32_t parent, token_id;  // SymbolTable::kNoToken: no draft
 };
 
-// rules/argmax.h: a warp. Lane 0 writes what all lanes find.
+// The team of rules/argmax.h: a warp. All lanes find each value, and lane 0 writes it.
 struct VerifyTeam {
   const VerifyNodesProblem& problem;
   const int query;
@@ -137,7 +136,7 @@ struct VerifyTeam {
   const int32_t count = problem.drafts.count(query);
   const Draft own = draft(lane_index());
 
-  // All warps; the block must meet before the path is followed.
+  // For all warps; the block must synchronise before one follows the path.
   __device__ void look() const {
     const int32_t most = min(1 + count, kMostVerified);
     for (int32_t node = warp_index(); node < most; node += kVerifyThreads / kWarp) {
@@ -148,13 +147,13 @@ struct VerifyTeam {
   __device__ LikelyToken likeliest(int32_t node) const {
     return node < kMostVerified ? best[node] : look_further(node);
   }
-  // Called, for it is seldom: beside the usual way it would be most of the code.
+  // Not inlined: it is rare, and would be most of the code.
   __device__ __noinline__ LikelyToken look_further(int32_t node) const { return look_at(node); }
   __device__ LikelyToken look_at(int32_t node) const {
     const float* row = problem.log_probs + (first_node + node) * problem.vocab_size;
     return cuda::likeliest(row, problem.vocab_size);
   }
-  // The lanes' own drafts first, which are there already.
+  // First the lanes' own drafts, which are in registers.
   __device__ int32_t drafted(int32_t node, int32_t token_id) const {
     int32_t begin = 0;
     for (Draft mine = own;; mine = draft(begin + lane_index())) {
@@ -169,7 +168,8 @@ struct VerifyTeam {
     if (i >= count) return {-1, SymbolTable::kNoToken};
     return {problem.drafts.parents(query)[i], problem.drafts.token_ids(query)[i]};
   }
-  // The node keeps its slot: what stands there has not been kept, as nodes only grow.
+  // The node's slot joins the path; the slot that it replaces is not on the path, as nodes only
+  // grow.
   __device__ void keep(int32_t node, int32_t count) const {
     if (lane_index() != 0 || node == count) return;
     const int32_t slot = slots[node];
@@ -181,7 +181,7 @@ struct VerifyTeam {
   }
 };
 
-// The answer is put together in registers, as every lane reads it and one writes it.
+// The answer is assembled in registers, since every lane reads it and one writes it.
 inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
   const int query = blockIdx.x;
   GreedyAnswer answer = problem.answers.head(query);
@@ -195,7 +195,7 @@ inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
                         best};
   const int32_t max_length = problem.answers.max_length(query);
   team.look();
-  __syncthreads();  // all have read the answer, too
+  __syncthreads();  // all have read the answer too
   if (warp_index() != 0) return;
   const Verdict verdict = accept_argmax(team, problem.eos_id, max_length, answer);
   if (verdict == Verdict::kDone) answer.state = GreedyAnswer::kDone;

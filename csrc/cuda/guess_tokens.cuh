@@ -8,14 +8,13 @@ namespace molspec::cuda {
 
 inline __device__ int64_t round16(int64_t size) { return (size + 15) / 16 * 16; }
 
-// Room in shared memory for what a warp reads again and again: there a read takes 30 cycles, not
-// 270.
+// Shared memory for data that a warp reads repeatedly: a read there takes 30 cycles instead of 270.
 struct Stage {
   uint8_t* base;
   int64_t room;
   int64_t used = 0;
 
-  // Where so many bytes may be written, or null where there is no room.
+  // Reserves `bytes` bytes; null if there is no room.
   __device__ uint8_t* take(int64_t bytes) {
     const int64_t begin = used, end = begin + round16(bytes);
     if (end > room) return nullptr;
@@ -23,8 +22,8 @@ struct Stage {
     return base + begin;
   }
 
-  // Makes `from`, an array of a row, point to a copy by all of the block, where there is room for
-  // one; the block must meet before it is read.
+  // The block copies the array `from` and lets it point to the copy, if there is room; the block
+  // must synchronise before it reads the copy.
   template <typename T>
   __device__ void keep(const T*& from, int64_t count) {
     const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
@@ -37,14 +36,14 @@ struct Stage {
   }
 };
 
-// What a warp guesses from: the row of the model and that of a query.
+// The inputs of a warp's guesses: the model's row and a query's.
 struct Guesser {
   GuessRules rules;
   IndexedNgram ngram;
   GuessShared& shared;
   WarpTeam team;
 
-  // Whether the rows fit what they say they hold: a guess from others would read elsewhere.
+  // Whether the rows are consistent: with others a guess would read out of bounds.
   __device__ static bool fits(const uint8_t* tables, const uint8_t* text, int64_t text_stride,
                               int64_t state_stride) {
     const auto& head = *reinterpret_cast<const GuessTextRow::Head*>(text);
@@ -67,7 +66,7 @@ struct Guesser {
     return {{carved.symbols, copy_text}, carved.ngram, shared, WarpTeam(shared)};
   }
 
-  // What is read most is read from shared memory, the n-gram model's own large arrays never.
+  // Moves the data that is read most to shared memory; the n-gram model's large arrays never.
   __device__ void keep(Stage& stage) {
     SymbolTable& symbols = rules.symbols;
     GuessText& text = rules.text;
@@ -83,7 +82,7 @@ struct Guesser {
 
   // The state after BOS.
   __device__ void start(const GuessStateView& root) const {
-    // Whole words, as they are read.
+    // Whole words, since they are read as words.
     const int32_t matches = (rules.text.size + 3) / 4 * 4;
     const int32_t copied = rules.text.source_length / 4 * 4 + 4;
     for (int32_t i = lane_index(); i < matches; i += kWarp) root.match_lengths[i] = i == 0;
@@ -97,8 +96,8 @@ struct Guesser {
     advance_guess(team, rules, parent, token, child);
   }
 
-  // Calls use(token, log_prob, place) for every token that may come, the likeliest at place 0; of
-  // equals the lower id comes first. Returns how many places there are.
+  // Calls use(token, log_prob, place) for every candidate token; the likeliest has place 0, and
+  // among equals the lower id comes first. Returns the number of places.
   template <typename Use>
   __device__ int32_t tokens(const GuessStateView& from, Use use) const {
     const int count = guess_symbols(team, rules, ngram, from, shared.context);
@@ -128,8 +127,8 @@ struct Guesser {
     return places;
   }
 
-  // What GuessRules::weigh says of a symbol, in its place: the token, and the symbol's probability,
-  // negative where a token keeps the share kUnbalanced of it. Without a token all of it is lost.
+  // The result of GuessRules::weigh in the symbol's place: the token, and the symbol's probability,
+  // negative if the token has only the share kUnbalanced of it. Without a token all of it is lost.
   __device__ SymbolProbability weigh(const SymbolProbability& found,
                                      const GuessPlace& place) const {
     if (found.symbol == GuessRules::kNoSymbol) return {SymbolTable::kNoToken, 0};

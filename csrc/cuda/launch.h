@@ -12,7 +12,7 @@ inline void check_cuda(cudaError_t status, const char* what) {
   check(status == cudaSuccess, "CUDA: ", what, ": ", cudaGetErrorString(status));
 }
 
-// Nothing is launched where there is no block. `name` is for the error.
+// Launches nothing if there is no block. `name` is for the error.
 template <typename... Parameters, typename... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
             cudaStream_t stream, Arguments... arguments) {
@@ -31,7 +31,7 @@ void launch(const char* name, void (*kernel)(Parameters...), int64_t blocks, uns
   launch(name, kernel, dim3(static_cast<unsigned>(blocks)), threads, stream, arguments...);
 }
 
-// A value that lies on the device, once all before it on the stream is done.
+// Reads a value on the device after all earlier work on the stream.
 template <typename T>
 T read_back(const T* from, cudaStream_t stream) {
   T value;

@@ -7,9 +7,9 @@
 namespace molspec::cuda {
 namespace {
 
-// With fewer blocks of the wide kernel too many multiprocessors are idle: the narrow kernel's many
-// small ones are done sooner then, though they read all weights four times as often. By count
-// (bench/gpu/cost.py) an H200 takes 12 us for 16 to 128 wide blocks of 256 inner positions, and as
+// With fewer blocks of the wide kernel too many multiprocessors are idle. The narrow kernel's many
+// small blocks are then faster, although they read all weights four times as often. By
+// bench/gpu/cost.py an H200 takes 12 us for 16 to 128 wide blocks of 256 inner positions, and as
 // long for their narrow ones from 50 on.
 int64_t fewest_wide_blocks() {
   int device, multiprocessors;
@@ -93,7 +93,7 @@ void Layers::launch_linear(const LinearProblem& problem) const {
     case WeightType::kFloat16:
       return launch_linear_of<PairedWeights<Float16>>(problem, stream_);
     case WeightType::kInt8:
-      break;  // refused before: see engine.cpp
+      break;  // engine.cpp has refused it
   }
 }
 
@@ -117,7 +117,7 @@ void Layers::embed(const Stack& stack) {
   pending_ = {};
 }
 
-// Pre-norm: x + f(norm(x)). Post-norm: norm(x + f(x)), where the outer norm waits in `pending_`.
+// Pre-norm: x + f(norm(x)). Post-norm: norm(x + f(x)); the outer norm becomes `pending_`.
 NormInput Layers::sublayer_input(const LayerNorm& norm) const {
   return {model_.pre_norm ? norm : pending_, work_.hidden, model_.d_stride()};
 }

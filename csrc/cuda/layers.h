@@ -1,7 +1,7 @@
 // The blocks of a transformer over rows of activations, as a sequence of kernels on one stream.
 //
-// A post-norm sublayer leaves its norm to whoever reads the stream next (`pending_`), so a layer is
-// six linears and two attentions, and nothing between them.
+// A post-norm sublayer leaves its norm to the next reader of the stream (`pending_`), so a layer is
+// six linears and two attentions with nothing between them.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace molspec::cuda {
 
-// Which keys rows attend to: their paths, or their memories where path_slots is null.
+// The keys that rows attend to: their paths, or their memories if path_slots is null.
 struct Keys {
   const int32_t* path_slots;
   Memories memories;
@@ -20,7 +20,7 @@ struct Keys {
 
 class Layers {
  public:
-  // `rows` is the most rows there can be; how many there are is the device's to know.
+  // `rows` is the maximum; only the device knows the actual number.
   Layers(const Model& model, const Workspace& work, int64_t rows, cudaStream_t stream)
       : model_(model), work_(work), rows_(rows), stream_(stream) {}
 
@@ -29,7 +29,7 @@ class Layers {
                       const Keys& keys);
   void cross_attention(const Attention& attention, const LayerCache& cache, const Keys& keys);
   void feed_forward(const Layer& layer);
-  // Applies the norms that wait, and the stack's own.
+  // Applies the pending norm, and the stack's own.
   void end(const Stack& stack);
   // Keys and values of the finished encoder's rows, for one layer of the decoder.
   void store_memory(const Attention& cross_attention, const LayerCache& cache);
@@ -44,8 +44,7 @@ class Layers {
   void launch_linear(const LinearProblem& problem) const;
   void attend(const LayerCache& cache, const Keys& keys, int64_t query_stride, const float* bias);
   void norm(const LayerNorm& norm, float* rows) const;
-  // The residual stream as a sublayer reads it, and after a sublayer: next = residual +
-  // linear(in).
+  // The input of a sublayer; and its end: next = residual + linear(in).
   NormInput sublayer_input(const LayerNorm& norm) const;
   void sublayer_end(const Linear& linear, const float* in, int64_t in_stride,
                     const LayerNorm& norm);

@@ -10,7 +10,7 @@ struct LikelyToken {
   static constexpr int32_t kNone = INT32_MAX;
 
   float log_prob;
-  int32_t token_id;  // kNone, after all others, where no token is left
+  int32_t token_id;  // kNone, which orders last, if no token is left
 
   // The host's order: the lower id first among equals.
   __device__ bool before(const LikelyToken& other) const {
@@ -18,10 +18,10 @@ struct LikelyToken {
   }
 };
 
-// The first token of a row after another one. NaN is passed over. A lane loads eight tokens before
-// it looks at one.
-inline __device__ LikelyToken likeliest_behind(const LikelyToken& previous, const float* row,
-                                               int64_t size) {
+// The likeliest token of a row after `previous`. NaN is skipped. A lane loads eight tokens before
+// it compares one.
+inline __device__ LikelyToken likeliest_after(const LikelyToken& previous, const float* row,
+                                              int64_t size) {
   LikelyToken best{-INFINITY, LikelyToken::kNone};
   constexpr int kTogether = 8;
   for (int64_t begin = lane_index(); begin < size; begin += kTogether * kWarp) {
@@ -43,10 +43,10 @@ inline __device__ LikelyToken likeliest_behind(const LikelyToken& previous, cons
   return best;
 }
 
-// The first of the greatest entries of a row, as the host's std::max_element finds it: a row that
-// begins with NaN has that, and NaN is passed over elsewhere.
+// The first maximum of a row, as std::max_element finds it on the host: if the row begins with NaN,
+// that; elsewhere NaN is skipped.
 inline __device__ LikelyToken likeliest(const float* row, int64_t size) {
-  const LikelyToken best = likeliest_behind({INFINITY, -1}, row, size);
+  const LikelyToken best = likeliest_after({INFINITY, -1}, row, size);
   return isnan(row[0]) ? LikelyToken{row[0], 0} : best;
 }
 

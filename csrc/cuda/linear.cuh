@@ -8,8 +8,8 @@
 //           all its weights in flight at once, for steps of few rows
 //   wide    a block owns 64 rows x 64 columns, and a warp 16 x 32 of them, chunk by chunk: weights
 //           are read a quarter as often, for encoders and large batches
-// A linear's input or residual may have a norm on it that nobody has applied yet: the block
-// computes mean and deviation of its rows first, so that no kernel is needed between two linears.
+// A linear's input or residual may have a norm that is not applied yet: the block first computes
+// the mean and deviation of its rows, so that no kernel is needed between two linears.
 
 #pragma once
 
@@ -32,8 +32,8 @@ inline __device__ float activate(Activation activation, float x) {
   }
 }
 
-// Fills moments[r] for a block of so many rows, present or not, where a norm waits; all threads of
-// the block call.
+// Computes moments[r] for the kRows rows of a block, absent or not, if there is a norm to apply;
+// all threads of the block call.
 template <int kRows>
 __device__ void block_moments(const LinearProblem& problem, int first_row, Moments* moments) {
   const NormInput& in = problem.in.norm.weight ? problem.in : problem.residual;
@@ -49,7 +49,7 @@ __device__ void block_moments(const LinearProblem& problem, int first_row, Momen
   __syncthreads();
 }
 
-// Where chunk c of an inner dimension begins.
+// The first position of a chunk of an inner dimension.
 inline __device__ int chunk_begin(const Linear& linear, int chunk) {
   const int steps = (static_cast<int>(linear.in_size) + kStep - 1) / kStep;
   return steps * chunk / kChunks * kStep;
@@ -80,14 +80,14 @@ inline __device__ void store_key_value(const LinearProblem& problem, int32_t slo
   }
 }
 
-// What a finished sum meets, loaded before it is there.
+// The values that are combined with a finished sum, loaded before it is finished.
 struct Ending {
   float bias = 0, factor = 0, residual = 0;
   float norm_weight = 0, norm_bias = 0;  // of the residual
   int32_t slot = 0;
 
   __device__ void load(const LinearProblem& problem, int row, int column) {
-    // A row that is not there has no ending: another's may be written by now.
+    // An absent row has no ending: the place may be written already.
     if (row >= problem.row_limit) return;
     bias = problem.linear.bias[column];
     if (problem.factor) factor = problem.factor[row * problem.out_stride + column];
@@ -100,7 +100,7 @@ struct Ending {
   }
 };
 
-// What becomes of one finished sum. `moments` is that of the row.
+// Stores one finished sum. `moments` is that of the row.
 inline __device__ void finish(const LinearProblem& problem, int row, int column, float sum,
                               const Ending& ending, const Moments& moments) {
   float value = activate(problem.activation, sum + ending.bias);
@@ -117,8 +117,8 @@ inline __device__ void finish(const LinearProblem& problem, int row, int column,
 }
 
 // Block (c, r): columns [8 c, + 8) of rows [16 r, + 16). Warp w sums chunk w; thread t < 128 then
-// adds the chunks of row t / 8, column t % 8. Weights and rows are loaded before anything is waited
-// for, the number of rows among it.
+// adds the chunks of row t / 8, column t % 8. The loads of weights and rows are issued before the
+// first wait, even for the number of rows.
 template <typename Weights, bool kNormed>
 __global__ void __launch_bounds__(kLinearThreads, 2) linear_narrow(LinearProblem problem) {
   __shared__ Moments moments[kTileRows];
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kLinearThreads, 2) linear_narrow(LinearProblem
   if (row < kTileRows) ending.load(problem, first_row + row, first_column + column);
   const int row_count = problem.status->row_count;
   block_moments<kTileRows>(problem, first_row, moments);
-  // Not sooner: what is loaded only after a branch waits for what decides it.
+  // Not earlier: loads after a branch would wait for its condition.
   const int rows = min(kTileRows, row_count - first_row);
   if (rows <= 0) return;
 

@@ -1,4 +1,4 @@
-// look_ahead on the GPU: a block a query. Its warps guess, each for one hypothesis at a time.
+// look_ahead on the GPU: a block a query. Each warp guesses for one hypothesis at a time.
 
 #pragma once
 
@@ -12,8 +12,8 @@ constexpr int kLookAheadWarps = 10;
 constexpr int kLookAheadThreads = kLookAheadWarps * kWarp;
 
 struct LookAheadShared {
-  // Scores, what the warps guess with, and what they guess from: the first two are never needed at
-  // once, and share their place where there is no other.
+  // Scores, the warps' scratch memory for guesses, and tables that they read: the first two are
+  // never needed at once, and share memory if there is not enough for both.
   static constexpr int kArena = kMostScores * sizeof(double);
 
   ChoiceShared choice;
@@ -21,7 +21,7 @@ struct LookAheadShared {
   int32_t planned_count, budget, continues;
 };
 
-// What the threads of a block do for a query.
+// The lookahead of one query, by a block of threads.
 struct BeamPredictor {
   const LookAheadProblem& problem;
   const int query;
@@ -36,15 +36,15 @@ struct BeamPredictor {
     return guess_state_of(problem.guess.state(query, index), guesser.rules.text);
   }
 
-  // The hypotheses that this warp is for.
+  // Calls work(rank) for the hypotheses of this warp.
   template <typename Work>
   __device__ void for_ranks(int32_t count, Work work) const {
     if (warp_index() >= guesser_count) return;
     for (int32_t rank = warp_index(); rank < count; rank += guesser_count) work(rank);
   }
 
-  // Guess states of all nodes on the paths of the beam, whose hypotheses are `length` tokens long;
-  // those of the first `from` tokens are there. Of paths that share a node the first follows it.
+  // Computes the guess states of all nodes on the paths of the beam, whose hypotheses are `length`
+  // tokens long; those of the first `from` tokens exist. For a shared node the first path does it.
   __device__ void follow_beam(int32_t from, int32_t length) const {
     for (int32_t position = from; position <= length; ++position) {
       for_ranks(shared.choice.count, [&](int32_t rank) {
@@ -66,8 +66,8 @@ struct BeamPredictor {
   }
   __device__ bool continues(int32_t rank) const { return !shared.choice.beam[rank].finished; }
 
-  // The node that a hypothesis is the first to have at a position, unless it is followed already.
-  // Lanes stride over the hypotheses before it; when they meet, all have read what one will write.
+  // A hypothesis' node at a position, if no earlier hypothesis has it and it has no state yet.
+  // Lanes stride over the earlier hypotheses; all synchronise before one of them writes.
   __device__ int32_t follower_of(int32_t rank, int32_t position) const {
     if (!continues(rank)) return BeamNode::kNone;
     const int32_t index = on_path(rank, position);
@@ -77,12 +77,12 @@ struct BeamPredictor {
     return __ballot_sync(~0U, taken) ? BeamNode::kNone : index;
   }
 
-  // The likeliest tokens of hypotheses whose distribution is not known.
+  // Guesses the likeliest tokens of hypotheses whose distribution is not known.
   __device__ void guess() const {
     for_ranks(shared.choice.count, [&](int32_t rank) {
       const BeamEntry& entry = shared.choice.beam[rank];
       const int32_t known = node(entry.node).known;
-      __syncwarp();  // all have read what one lane will write
+      __syncwarp();  // before one lane writes what all read
       const bool expands =
           entry.continues(chooser.max_length()) && entry.confidence >= problem.min_confidence;
       if (!expands || (known & (BeamNode::kEvaluated | BeamNode::kGuessed)) != 0) return;
@@ -105,7 +105,7 @@ struct BeamPredictor {
       problem.best.ids[at + i] = kNoToken;
   }
 
-  // Guess states of the nodes that the step has made.
+  // Computes the guess states of the nodes that the step has added.
   __device__ void follow_new() const {
     for_ranks(shared.choice.count, [&](int32_t rank) {
       const BeamEntry& entry = shared.choice.beam[rank];
@@ -116,7 +116,8 @@ struct BeamPredictor {
     __syncthreads();
   }
 
-  // One thread's work: what is likely to come by is planned; whether there is such.
+  // For one thread: plans the nodes that beam search probably reaches. Returns whether there are
+  // any.
   __device__ bool plan() const {
     bool live = false;
     for (int32_t rank = 0; rank < shared.choice.count; ++rank) {
@@ -134,8 +135,8 @@ struct BeamPredictor {
     return live;
   }
 
-  // Whether there may be another step after it. A hypothesis that does not go on may keep its
-  // place in the beam: what it keeps out is unlikely too.
+  // Takes a step of the lookahead. Returns whether another step may follow. A hypothesis that ends
+  // may keep its place in the beam: the hypotheses that it displaces are unlikely too.
   __device__ bool step() const {
     guess();
     const int32_t choice_count = chooser.choose();
@@ -168,7 +169,7 @@ struct BeamPredictor {
   }
 };
 
-// A query whose rows do not fit what they say they hold gets no drafts.
+// A query whose rows are inconsistent gets no drafts.
 inline __global__ void look_ahead_kernel(LookAheadProblem problem) {
   __shared__ LookAheadShared shared;
   const int query = blockIdx.x;

@@ -1,4 +1,4 @@
-// Mean and deviation of rows of activations, and what a norm makes of a value by them.
+// Mean and deviation of rows of activations, and normalisation by them.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 namespace molspec::cuda {
 
 struct NormInput {
-  LayerNorm norm;  // weight is null where there is nothing to apply
+  LayerNorm norm;  // weight is null if there is no norm to apply
   const float* rows;
   int64_t stride;
 };
@@ -60,8 +60,8 @@ struct Columns {
   }
 };
 
-// Mean, 0 of an RMS norm, and 1 / deviation; lane l gets those of row l % kRows: rows that are
-// divided one after the other take as long again.
+// Mean (0 for an RMS norm) and 1 / deviation. Lane l computes those of row l % kRows: dividing for
+// one row after the other would take twice the time.
 template <int kRows>
 __device__ Moments row_moments(const float* const (&rows)[kRows], int size, float eps, bool rms) {
   const Columns<kRows> columns(rows, size);

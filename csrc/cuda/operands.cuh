@@ -1,6 +1,6 @@
-// A linear, and what a warp of it multiplies: rows and weights of one tile, a batch at a time,
-// which is loaded before the first of it is used. A load that stands after a branch, or after the
-// use of another one, waits for it: 270 cycles on an H200 whatever the size.
+// A linear, and the operands of one warp: rows and weights of one tile, in batches that are loaded
+// before the first of them is used. A load after a branch, or after the use of another load, waits
+// for it: 270 cycles on an H200, whatever the size.
 
 #pragma once
 
@@ -19,11 +19,11 @@ constexpr int kPanel = 64;
 struct LinearProblem {
   const Status* status;
   const Row* rows;
-  int row_limit;  // rows that there is room for: what is loaded before the status is known
+  int row_limit;  // rows of the buffers: loads may precede the status, which has the row count
   Linear linear;
   NormInput in;
-  NormInput residual;  // rows is null where there is none
-  int norm_size;       // columns of a normalised row that count
+  NormInput residual;  // rows is null if there is none
+  int norm_size;       // columns of a normalised row without padding
   float norm_eps;
   bool rms_norm;
   Activation activation;
@@ -31,18 +31,18 @@ struct LinearProblem {
   float* out;           // [rows, out_stride]
   int64_t out_stride;
   // Columns [key_column, key_column + 2 * width) are keys and values of the row's slot: they go to
-  // the cache and not to `out`. base is null where there are none.
+  // the cache and not to `out`. base is null if there are none.
   LayerCache cache;
   int key_column, width;
 };
 
-// What a warp multiplies: 16 rows, of which lane l reads g and g + 8, by columns of a panel.
+// A warp's tile: 16 rows, of which lane l reads g and g + 8, times columns of a panel.
 struct Tile {
   const LinearProblem& problem;
   int first_row, panel, column;
 
-  // Input columns k and k + 1 as they lie in memory. Rows that do not exist are others, columns
-  // after the last may be anything.
+  // Input columns k and k + 1 in memory. For absent rows it reads others; columns after the last
+  // may be anything.
   __device__ float2 input(int row, int k) const {
     const int64_t at = min(first_row + row, problem.row_limit - 1);
     return *reinterpret_cast<const float2*>(problem.in.rows + at * problem.in.stride + k);
@@ -63,11 +63,11 @@ struct NormPair {
   }
 };
 
-// Weights of 16 bits, [panel, in / 2, 64, 2]: a column's pair of inner positions is one word, as
-// the matrix unit takes it.
+// 16-bit weights, [panel, in / 2, 64, 2]: a column's pair of inner positions is one word, as the
+// matrix unit needs it.
 template <typename Type>
 struct PairedWeights {
-  // What a lane needs of kSteps steps of 16 inner positions, all loaded before the first is used.
+  // A lane's operands of kSteps steps of 16 inner positions, all loaded before the first is used.
   template <bool kNormed, int kTiles, int kSteps>
   struct Operands {
     static constexpr int kInner = kSteps * kStep;
@@ -75,7 +75,7 @@ struct PairedWeights {
     NormPair norms[kSteps][2];
     unsigned weights[kSteps][kTiles][2];
 
-    // From inner position `first` on. What lies after `end` is loaded from before it.
+    // From inner position `first` on. Positions after `end` are loaded from before it instead.
     __device__ void load(const Tile& tile, int first, int end) {
       const int g = lane_index() / 4, q = lane_index() % 4;
       const int last = static_cast<int>(tile.problem.linear.in_size) - 2;
@@ -96,7 +96,7 @@ struct PairedWeights {
     }
 
     // sums[j] += the tile's first `count` rows x columns [8 j, + 8) over inner positions
-    // [first, end); `moments` are those of the rows. Zeros stand for everything else.
+    // [first, end); `moments` are those of the rows. Everything else counts as zero.
     __device__ void multiply_add(const Tile& tile, const Moments* moments, int count, int first,
                                  int end, float (&sums)[kTiles][4]) const {
       const int g = lane_index() / 4, q = lane_index() % 4;
@@ -123,12 +123,12 @@ struct PairedWeights {
       }
     }
   };
-  // Of as many steps as a lane has registers for.
+  // As many steps as a lane has registers for.
   template <bool kNormed, int kTiles>
   using Batch = Operands<kNormed, kTiles, kTiles == 1 && !kNormed ? 4 : 2>;
 };
 
-// float32 weights, [panel, in, 64]. Lanes own the same sums as with the matrix unit.
+// float32 weights, [panel, in, 64]. Lanes have the same sums as with the matrix unit.
 struct Float32Weights {
   // The same of kPairs pairs of inner positions.
   template <bool kNormed, int kTiles, int kPairs>

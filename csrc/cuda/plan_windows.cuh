@@ -10,7 +10,7 @@ namespace molspec::cuda {
 
 constexpr int kPlanThreads = 512;
 constexpr int kPlanWarps = kPlanThreads / kWarp;
-constexpr int kPlanParts = 64;  // of the tree's blocks, that threads look through for free nodes
+constexpr int kPlanParts = 64;  // of the tree's blocks, in which threads search for free nodes
 
 struct PlanShared {
   BeamEntry beam[kWidestBeam];
@@ -21,7 +21,7 @@ struct PlanShared {
   int32_t drafted;
 };
 
-// What the threads of a block do for a query.
+// The plan of one query, by a block of threads.
 struct WindowPlanner {
   const PlanWindowsProblem& problem;
   const int query;
@@ -55,7 +55,7 @@ struct WindowPlanner {
     }
   }
 
-  // A draft by its number among all.
+  // A draft token, by its number among all.
   struct Draft {
     int32_t rank, node;  // node: of its tree of windows
   };
@@ -103,7 +103,7 @@ struct WindowPlanner {
     __syncthreads();
   }
 
-  // A draft that would be too long leaves a gap; what stands before one that is not is none.
+  // A draft token beyond max_length leaves a gap; no gap precedes a draft token within it.
   __device__ void begin_nodes() const {
     const int32_t max_length = problem.rows.answers.max_length(query);
     for (int32_t number = threadIdx.x; number < draft_count(); number += blockDim.x) {
@@ -125,7 +125,8 @@ struct WindowPlanner {
     __syncthreads();
   }
 
-  // The path of a hypothesis is the beginning of those of its drafts. Warps stride over drafts.
+  // Copies the path of a hypothesis to the beginning of its drafts' paths. Warps stride over
+  // drafts.
   __device__ void copy_paths() const {
     for (int32_t rank = 0; rank < count; ++rank) {
       const int32_t last = shared.beam[rank].node, length = tree.node(last).position + 1;

@@ -1,11 +1,11 @@
 // propose_tree on the GPU: a block a query.
 //
-// A tree grows best first, and a node is known only when its parent has been expanded: one warp
-// after another, a tree of 15 would be 15 expansions that wait for each other. So the warps expand
-// at once what is requested next, what follows it if the target goes on copying, and the likeliest
-// of all else. Then one warp lets nodes join the tree, in the order that best first has, until one
-// is requested that is not yet expanded. What is expanded for nothing changes no tree. After the
-// last turn that is allowed, what nobody has expanded stays a leaf.
+// A tree grows best first, and a node is known only after its parent was expanded: a tree of 15
+// nodes would need 15 expansions, each after the one before. So in a turn the warps expand several
+// at once: the node that best first needs next, the nodes that follow if the target copies, and the
+// likeliest others. Then one warp adds nodes to the tree in best-first order until it needs one
+// that is not expanded yet. Superfluous expansions change no tree. After the last turn, nodes that
+// are not expanded stay leaves.
 
 #pragma once
 
@@ -19,42 +19,42 @@ constexpr int kTreeThreads = kTreeWarps * kWarp;
 // Warps that follow a copy, of a turn that is not the first.
 constexpr int kCopyWarps = 7;
 static_assert(kTreeWarps <= kWarp, "a copy's tokens, fewer than there are warps, take a lane each");
-// Of expansions, the root's among them.
+// Expansions, the root's counted.
 constexpr int kMostExpansions = kMostTreeNodes + kTreeSpares;
 
-// A token that may become a node, and its log-prob after its parent.
+// A candidate node: a token, and its log-prob after its parent.
 struct DraftEntry {
   float log_prob;
   int32_t token;  // kNoToken: none
 };
 
-// What a warp is to expand: the state of an expansion, after a token, if there is one here, and
-// so many copied ones.
+// A warp's job: expand the state of an expansion after a token, if it is set, and then after
+// `copies` copied tokens.
 struct DraftJob {
   static constexpr int32_t kNone = -1;
 
-  int32_t expansion;  // where it goes, or kNone
+  int32_t expansion;  // the index of the result, or kNone
   int32_t before;     // the expansion that is one token shorter
   int32_t from, token, copies;
 };
 
 struct TreeShared {
-  // What all warps guess with and the entries of all expansions, at most; and more where these
-  // leave room.
+  // The warps' scratch memory for guesses and the entries of all expansions, at most; tables take
+  // the rest.
   static constexpr int kArena =
       kTreeWarps * sizeof(GuessShared) + kMostExpansions * kMostTreeNodes * sizeof(DraftEntry);
 
   alignas(16) uint8_t arena[kArena];
   GuessPlace places[kTreeWarps][2];
   DraftJob jobs[kTreeWarps];
-  bool bends[kTreeWarps];  // whether copying goes on elsewhere after the job's tokens
-  // Of every expansion: the one it extends (kNone: nothing stands here), by which token, and its
-  // entries.
+  bool bends[kTreeWarps];  // whether copying continues elsewhere after the job's tokens
+  // For every expansion: the one that it extends (kNone: the place is free), by which token, and
+  // its number of entries.
   int32_t parents[kMostExpansions], tokens[kMostExpansions], counts[kMostExpansions];
-  int32_t grown;  // whether the tree is whole
+  int32_t grown;  // whether the tree is complete
 };
 
-// The expansion after another one by a token, or kNone. A warp.
+// The expansion after another one and a token, or kNone. By a warp.
 inline __device__ int32_t expanded(const TreeShared& shared, int32_t count, int32_t from,
                                    int32_t by) {
   for (int32_t begin = 0; begin < count; begin += kWarp) {
@@ -66,21 +66,21 @@ inline __device__ int32_t expanded(const TreeShared& shared, int32_t count, int3
   return DraftJob::kNone;
 }
 
-// The threads of a block that follow a path: every warp has a state of its own to work in.
+// The guesses of a block's warps, each with its own working state.
 struct TreeGuesser {
   const ProposeTreeProblem& problem;
   const int query;
   const Guesser guesser;
   TreeShared& shared;
   DraftEntry* const entries;  // [expansion, budget], shared
-  uint8_t* const scratch;     // the working state of this warp, but for its place
+  uint8_t* const scratch;     // the working state of this warp, without its place
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
   __device__ int32_t expansion_count() const { return budget() + kTreeSpares; }
   __device__ GuessStateView state(int32_t expansion) const {
     return guess_state_of(problem.guess.state(query, expansion), guesser.rules.text);
   }
-  // The working state. Its two places take turns: an advance reads one and writes the other.
+  // The working state. It has two places: an advance reads one and writes the other.
   __device__ GuessStateView working(int turn) const {
     GuessStateView view = guess_state_of(scratch, guesser.rules.text);
     view.place = &shared.places[warp_index()][turn % 2];
@@ -96,8 +96,8 @@ struct TreeGuesser {
     guesser.team.sync();
   }
 
-  // Makes state 0 that after all that has been emitted: as far as that was in the last tree, it
-  // was expanded for it.
+  // Makes state 0 the state after all emitted tokens. It begins with the deepest expansion of the
+  // last tree that those tokens reached.
   __device__ void follow_answer(GuessTextRow::Head& head) const {
     const int32_t count = problem.answers.head(query).token_count;
     int32_t absorbed = head.absorbed, nearest = 0;
@@ -126,7 +126,7 @@ struct TreeGuesser {
     if (guesser.team.leads()) head.absorbed = count;
   }
 
-  // A state's row ends its place with what it extends.
+  // The expansion and token that a state extends, stored at the end of its place.
   __device__ int2& lineage(int32_t expansion) const {
     return *reinterpret_cast<int2*>(problem.guess.state(query, expansion) + kGuessPlaceBytes -
                                     sizeof(int2));
@@ -139,7 +139,7 @@ struct TreeGuesser {
     }
     guesser.team.sync();
   }
-  // By the warp that grew the tree, for the next round.
+  // Stores the lineage of the expansions for the next round. By the warp that grew the tree.
   __device__ void remember() const {
     for (int32_t i = lane_index(); i < expansion_count(); i += kWarp)
       lineage(i) = {shared.parents[i], shared.tokens[i]};
@@ -176,8 +176,7 @@ struct TreeGuesser {
   }
 };
 
-// The warp that lets nodes join: lane l keeps the root (l = 0) or node l - 1, and which of its
-// entries comes next.
+// The warp that adds nodes: lane l has the root (l = 0) or node l - 1, and its next entry.
 struct TreeGrower {
   const ProposeTreeProblem& problem;
   const int query;
@@ -187,24 +186,23 @@ struct TreeGrower {
   int32_t expansion = DraftJob::kNone, depth = 0, next = 0, token = 0;
   float base = 0, log_prob = 0;  // of the path up to here, and with the next entry
   uint32_t rank = 0;             // by log_prob; 0: no entry is left
-  // The same in all lanes.
-  int32_t nodes = 0, open = 0;  // nodes of the tree; the lane whose expansion is requested
+  // Equal in all lanes.
+  int32_t nodes = 0, open = 0;  // nodes of the tree; the lane whose expansion is needed
   uint64_t kept = 1;            // expansions of nodes
   int32_t newest = 0;           // expansion
-  int32_t turns = 0;            // that are done
+  int32_t turns = 0;            // done so far
   int32_t room = 0;             // of a job of the next turn, by lane
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
   __device__ int32_t expansion_count() const { return budget() + kTreeSpares; }
 
-  // Numbers that rise with a log-prob, from 1 on.
+  // An integer that grows with the log-prob, at least 1.
   static __device__ uint32_t rank_of(float log_prob) {
     const uint32_t bits = __float_as_uint(log_prob);
     return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
   }
 
-  // Puts the next entry of this lane first: of those that are equally likely as a path, the lowest
-  // token.
+  // Selects the next entry of this lane; among equally likely paths, the lowest token.
   __device__ void look() {
     rank = 0;
     if (expansion == DraftJob::kNone) return;
@@ -233,8 +231,8 @@ struct TreeGrower {
     return cuda::expanded(shared, expansion_count(), from, by);
   }
 
-  // Room for the next turn's expansions, one a lane of the first kTreeWarps: the oldest ones that
-  // are no nodes. Nothing extends them any more.
+  // Frees places for the next turn's expansions, one for each of the first kTreeWarps lanes: the
+  // oldest ones that are no nodes. Nothing extends those any more.
   __device__ void take() {
     uint64_t taken = 0;
     for (int job = 0; job < kTreeWarps; ++job) {
@@ -251,7 +249,7 @@ struct TreeGrower {
     __syncwarp();
   }
 
-  // The jobs of the first turn: the root, and what is copied after it.
+  // The jobs of the first turn: the root, and the tokens copied after it.
   __device__ void begin() {
     for (int32_t i = lane_index(); i < expansion_count(); i += kWarp) {
       shared.parents[i] = DraftJob::kNone;
@@ -267,7 +265,7 @@ struct TreeGrower {
     shared.grown = 0;
   }
 
-  // Behind a bend, no tokens have been copied as the jobs of a turn have it.
+  // Drops the jobs after a bend: their copied tokens do not follow each other.
   __device__ void straighten() {
     const int lane = lane_index();
     const bool is = lane < kTreeWarps;
@@ -280,7 +278,7 @@ struct TreeGrower {
     __syncwarp();
   }
 
-  // Lets nodes join. Whether the tree is whole; else the next jobs are there.
+  // Adds nodes. Returns whether the tree is complete; otherwise the next jobs are set.
   __device__ bool grow() {
     straighten();
     const bool may_ask = ++turns < problem.max_turns;
@@ -325,7 +323,7 @@ struct TreeGrower {
     base = path;
   }
 
-  // The jobs of a turn: what is requested, what is copied after it, and the likeliest other
+  // The jobs of a turn: the needed expansion, the tokens copied after it, and the likeliest other
   // entries.
   __device__ void ask(int32_t from, int32_t by) {
     const int lane = lane_index();
@@ -347,7 +345,7 @@ struct TreeGrower {
   }
 };
 
-// A row that does not fit what it says it holds gets no drafts.
+// A query whose row is inconsistent gets no drafts.
 inline __global__ void __launch_bounds__(kTreeThreads, 2)
     propose_tree_kernel(ProposeTreeProblem problem) {
   __shared__ TreeShared shared;

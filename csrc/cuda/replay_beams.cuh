@@ -14,14 +14,14 @@ struct ReplayShared {
   int32_t continues;
 };
 
-// What the threads of a block do for a query.
+// The replay of one query, by a block of threads.
 struct BeamReplayer {
   const ReplayBeamsProblem& problem;
   const int query;
   ReplayShared& shared;
   const BeamChooser chooser;
 
-  // The model's likeliest tokens are there for what was staged.
+  // Marks the staged nodes: their likeliest tokens are now the model's.
   __device__ void mark_evaluated() const {
     const BeamTrees& trees = problem.rows.trees;
     for (int32_t i = threadIdx.x; i < shared.answer.planned_count; i += blockDim.x) {
@@ -32,17 +32,17 @@ struct BeamReplayer {
 
   __device__ bool is_live() const { return molspec::is_live(chooser, shared.choice); }
 
-  // One thread's work: the next beam, or that it depends on what is not known.
+  // For one thread: makes the next beam. Returns false if that needs an unknown distribution.
   __device__ bool advance(int32_t choice_count) const {
     const Verdict verdict = replay(chooser, shared.choice, choice_count, shared.answer);
     if (verdict == Verdict::kNoNumbers) shared.answer.state = BeamAnswer::kNoNumbers;
-    if (verdict != Verdict::kGoesOn) return false;
+    if (verdict != Verdict::kContinues) return false;
     ++shared.answer.length;
     chooser.extend(choice_count);
     return true;
   }
 
-  // Whether a step of beam search could be taken.
+  // Takes a step of beam search if it can. Returns whether it did.
   __device__ bool step() const {
     if (threadIdx.x == 0) shared.continues = is_live();
     __syncthreads();
@@ -57,7 +57,7 @@ struct BeamReplayer {
     return true;
   }
 
-  // Frees what is not needed any more and plans the last tokens that are not evaluated.
+  // Frees the nodes that are not needed any more and plans the last tokens that are not evaluated.
   __device__ void plan() const {
     ChoiceShared& choice = shared.choice;
     const int32_t count = choice.count + choice.finished_count;
@@ -78,7 +78,7 @@ struct BeamReplayer {
     shared.answer.planned_count = planned;
   }
 
-  // `live`: whether the search goes on.
+  // `live`: whether the search continues.
   __device__ void close(bool live) const {
     ChoiceShared& choice = shared.choice;
     const BeamAnswers& answers = problem.rows.answers;

@@ -1,5 +1,5 @@
-// The operators of rounds that stay on a device. None waits, none allocates: a round can be
-// captured. Types and shapes are checked here; what tensors hold is the device's own.
+// The operators of rounds on a device. They neither wait nor allocate, so a round can be captured.
+// Types and shapes are checked here; the contents of tensors are the device's own.
 
 #include <torch/csrc/stable/library.h>
 
@@ -174,7 +174,7 @@ BeamTrees beam_trees(const Stream& stream, const Tensor& trees, const Tensor& us
   return rows;
 }
 
-// The tensors of a beam search, of which all but `beams` are of some operators alone.
+// The tensors of a beam search; only some operators take those other than `beams`.
 class Arguments {
  public:
   Arguments(const Tensors& beams, int64_t beam_size)
@@ -207,7 +207,7 @@ class Arguments {
     return guess_tensors(stream_, guess[0], guess[1], guess[2], query_count(),
                          rows_.trees.node_count);
   }
-  // That a tree has room for the paths of all hypotheses and the reserve.
+  // Checks that a tree has room for the paths of all hypotheses and the reserve.
   void check_room(int64_t lookahead_steps) const {
     check(lookahead_steps >= 0, "lookahead_steps is ", lookahead_steps, ": expected at least 0");
     const int64_t least =

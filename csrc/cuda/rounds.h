@@ -1,5 +1,5 @@
-// What rounds of greedy decoding and of beam search have in common: the nodes of a step, and what
-// drafts are made from.
+// Shared by the rounds of greedy decoding and of beam search: the nodes of a step, and the sources
+// of drafts.
 
 #pragma once
 
@@ -9,11 +9,10 @@
 
 namespace molspec::cuda {
 
-// The trees that the windows of a query make, for a device to pick from. They depend on the source
-// and at most on the last token (drafting/windows.h), so the host makes them when the query starts:
-// row q holds the number of trees, then for each (last token, first node, nodes), then token ids
-// and parents of all nodes, pairwise. A last token of -1 stands for every one, a parent of -1 is
-// it.
+// The window trees of every query, from which a device chooses. They depend on the source and at
+// most on the last token (drafting/windows.h), so the host makes them when the query starts. Row q
+// has the number of trees, then for each (last token, first node, nodes), then token ids and
+// parents of all nodes, pairwise. A last token of -1 means any, a parent of -1 the last token.
 struct WindowRows {
   const int32_t* data;  // [query, stride]
   int64_t stride;
@@ -21,9 +20,9 @@ struct WindowRows {
   MOLSPEC_ANYWHERE const int32_t* row(int64_t query) const { return data + query * stride; }
 };
 
-// What a guess reads and remembers on a device, as tensors of rows (drafting/guess_rows.h). The
-// host makes `tables` of the model once and a query's copy text when it starts; the states of paths
-// stay on the device.
+// The data of guesses on a device, as tensors of rows (drafting/guess_rows.h). The host makes
+// `tables` from the model once, and a query's copy text when it starts; the states of paths stay on
+// the device.
 struct GuessTensors {
   const uint8_t* tables;  // GuessTables
   uint8_t* texts;         // [query, text_stride], GuessTextRow

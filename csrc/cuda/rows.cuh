@@ -1,5 +1,4 @@
-// What happens to whole rows: they are read and checked, embedded, normalised, and at the end
-// turned into log-probabilities.
+// Kernels on whole rows: reading and checking, embedding, normalisation, log-probabilities.
 
 #pragma once
 
@@ -10,7 +9,7 @@ namespace molspec::cuda {
 constexpr int kRowThreads = 128;
 constexpr int kRowsOfBlock = kRowThreads / kWarp;
 
-// Keeps the first fault that any thread comes upon.
+// Stores the first fault that a thread finds.
 inline __device__ void report(Status* status, const Fault& fault) {
   if (atomicCAS(&status->fault.kind, static_cast<int32_t>(Fault::kNone), fault.kind) !=
       Fault::kNone)
@@ -21,7 +20,7 @@ inline __device__ void report(Status* status, const Fault& fault) {
 }
 
 // Warp i reads node i; its lanes stride over the path and the memory's blocks. A node whose memory
-// is kAbsent is a gap and no fault.
+// is kAbsent is a gap, not a fault.
 inline __global__ void read_nodes(const Node* nodes, int node_count, const int32_t* path_slots,
                                   Memories memories, NodeLimits limits, Row* rows, Status* status) {
   const int i = blockIdx.x * kRowsOfBlock + warp_index();
@@ -42,8 +41,8 @@ inline __global__ void read_nodes(const Node* nodes, int node_count, const int32
   if (sound) atomicMax(&status->row_count, i + 1);
 }
 
-// Block i reads source i: every warp looks at all of it, then its threads stride over its
-// positions. Row r is id r of source_ids.
+// Block i reads source i: every warp checks all of it, then its threads stride over its positions.
+// Row r is id r of source_ids.
 inline __global__ void read_sources(const int32_t* ids, const int32_t* offsets, Memories memories,
                                     SourceLimits limits, Row* rows, Status* status) {
   const int query = blockIdx.x;
@@ -59,15 +58,15 @@ inline __global__ void read_sources(const int32_t* ids, const int32_t* offsets, 
   }
 }
 
-// out[i] = value(i) for columns below `size`, by one warp: lane l owns l, l + 32, ... What a value
-// loads is under way for eight columns before one is written, as `out` may be what is read.
+// out[i] = value(i) for columns below `size`, by one warp: lane l owns l, l + 32, ... The loads of
+// eight columns are issued before one is written, since `out` may be an input.
 template <typename Value>
 __device__ void write_columns(int size, float* out, Value value) {
   constexpr int kTogether = 8;
   for (int begin = lane_index(); begin < size; begin += kTogether * kWarp) {
     float values[kTogether];
 #pragma unroll
-    for (int i = 0; i < kTogether; ++i)  // of its own columns, as others may be written by now
+    for (int i = 0; i < kTogether; ++i)  // only own columns: others may be written already
       values[i] = value(begin + i * kWarp < size ? begin + i * kWarp : begin);
 #pragma unroll
     for (int i = 0; i < kTogether; ++i)
@@ -89,7 +88,7 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
   const int row = blockIdx.x * kRowsOfBlock + warp_index();
   if (row >= problem.status->row_count) return;
   const Node node = problem.rows[row].node;
-  // A source's row that was left out has -1 for both: it reads any row of the tables.
+  // A row of a faulty source has -1 for both: it reads any row of the tables.
   const int64_t token_id = max(node.token_id, 0), position = max(node.position, 0);
   const float* token = problem.embedding + token_id * problem.stride;
   const int64_t place = position * problem.stride;
@@ -121,7 +120,7 @@ inline __global__ void norm_kernel(NormProblem problem) {
   write_columns(problem.stride, to, [&](int i) { return normalise(in, moments, from[0][i], i); });
 }
 
-// A warp a row of `in` [rows, stride], which goes to row `slot` of `out` [slot, size].
+// A warp copies a row of `in` [rows, stride] to row `slot` of `out` [slot, size].
 inline __global__ void keep_hidden_kernel(const Status* status, const Row* rows, const float* in,
                                           int64_t stride, int size, float* out) {
   const int64_t row = blockIdx.x * kRowsOfBlock + warp_index();

@@ -1,4 +1,4 @@
-// Rows of activations on the device: what each stands for, and the memory they live in.
+// Rows of activations on the device, and their memory.
 
 #pragma once
 
@@ -7,25 +7,25 @@
 
 namespace molspec::cuda {
 
-// A node of the decoder or a position of a source. `node.memory` is kAbsent where a row stands for
-// nothing: a gap, or a value out of range. Such rows are computed with, and reach nobody.
+// A node of the decoder or a position of a source. `node.memory` is kAbsent for a gap and for a
+// value out of range. Such rows are computed too, but no other row reads them.
 struct alignas(16) Row {
   Node node;
-  int32_t slot;  // where its keys and values go
+  int32_t slot;  // of its keys and values
 };
 
 // The head of every workspace.
 struct Status {
-  Fault fault;        // the first that a kernel came upon
-  int32_t row_count;  // rows from here on are absent: blocks of threads leave at once
+  Fault fault;        // the first that a kernel found
+  int32_t row_count;  // rows from here on are absent: their blocks of threads return at once
 };
 
 struct Workspace {
   Status* status;
   Row* rows;         // [rows]
   float* hidden;     // [rows, d_stride], the residual stream
-  float* next;       // [rows, d_stride], the residual stream as the running kernel writes it
-  float* projected;  // [rows, widest linear but the feed-forward's]
+  float* next;       // [rows, d_stride], the residual stream that the running kernel writes
+  float* projected;  // [rows, widest linear except the feed-forward's]
   float* context;    // [rows, attention_stride]
   float* inner;      // [rows, feed_forward_stride]
 

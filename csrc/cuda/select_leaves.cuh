@@ -13,22 +13,22 @@ namespace molspec::cuda {
 constexpr int kLeafThreads = 256;
 constexpr int kMostLeafLists = kMostDraftDepth + 1;  // of a hypothesis
 
-// What the leaves at one accepted position have in common, or a hypothesis that goes no further.
+// The common data of the leaves at one accepted position, or a hypothesis that has ended.
 struct LeafList {
   double log_prob;  // of the path up to there
-  int32_t node;     // whose likeliest tokens they are
-  int32_t draft;    // the token that is accepted there and no leaf, or kNoToken
+  int32_t node;     // whose likeliest tokens are the leaves
+  int32_t draft;    // the accepted token, which is no leaf, or kNoToken
   int32_t length;   // of a leaf
-  int32_t count;    // likeliest tokens, 1 where the hypothesis is carried, 0 where there is no list
+  int32_t count;    // likeliest tokens; 1 if the hypothesis is carried, 0 if there is no list
   double top;       // score of the likeliest
 };
 
-// rules/nucleus.h: the likeliest tokens after a node.
+// The `best` of rules/nucleus.h: the likeliest tokens after a node.
 struct NodeTokens {
   const BestTokens& best;
   const int64_t begin;
 
-  // Where they run out stands kNoToken, which no draft is, with a probability of 0.
+  // After the last of them comes kNoToken, which no draft has, with probability 0.
   __device__ int32_t count() const { return static_cast<int32_t>(best.count); }
   __device__ int32_t token(int32_t i) const { return best.ids[begin + i]; }
   __device__ float log_prob(int32_t i) const { return best.log_probs[begin + i]; }
@@ -37,14 +37,15 @@ struct NodeTokens {
 struct LeafShared {
   BeamEntry beam[kWidestBeam], next[kWidestBeam];
   PlannedWindows planned;
-  int32_t longest[kWidestBeam];  // of a rank: tokens accepted of a draft, and which draft
+  int32_t longest[kWidestBeam];  // by rank: the accepted tokens of the best draft, and its number
   LeafList lists[kWidestBeam * kMostLeafLists];
   Leaf chosen[kWidestBeam];  // best first
   int32_t chosen_count, emitted, accepted, used_count, numbers, continues;
   BlockMask masks[kMostBeamBlocks];
 };
 
-// What the threads of a block do for a query; they stride over what each function names.
+// The selection of one query, by a block of threads. They stride over the items that the last word
+// of each function's comment names.
 struct LeafSelector {
   const SelectLeavesProblem& problem;
   const int query;
@@ -72,8 +73,8 @@ struct LeafSelector {
     }
   }
 
-  // Marks drafts that are accepted if their parents are. One after which the model has no numbers
-  // is not: no leaf's score may be NaN. Drafts.
+  // Marks drafts that are accepted if their parents are, except those after which the model's
+  // log-probs are not numbers: no leaf's score may be NaN. Drafts.
   __device__ void accept() const {
     const int32_t begin = shared.planned.open_before[count];
     for (int32_t i = threadIdx.x; i < shared.planned.drafts_before[count]; i += blockDim.x) {
@@ -90,7 +91,7 @@ struct LeafSelector {
     return accept_nucleus(token_id, NodeTokens{problem.best, best_of(parent)}, problem.nucleus);
   }
 
-  // The draft with most accepted tokens, the first of equals: the greatest of these numbers.
+  // The draft with most accepted tokens, the first among equals, has the greatest of these numbers.
   __device__ static int32_t length_and_number(int32_t length, int32_t number) {
     return length << 16 | (0xFFFF - number);
   }
@@ -181,7 +182,7 @@ struct LeafSelector {
            (from.draft == kNoToken || problem.best.ids[best_of(from.node) + i] != from.draft);
   }
 
-  // Leaves before one, as far as they matter. The scores of a list fall.
+  // The number of leaves before one; exact up to the beam's size. The scores of a list fall.
   __device__ int32_t place_of(const Leaf& mine) const {
     int32_t place = 0;
     for (int32_t list = 0; list < count * kMostLeafLists && place < beam_size(); ++list) {
@@ -231,7 +232,7 @@ struct LeafSelector {
     const bool live = shared.continues;
     tree.settle(shared.chosen_count, entry, shared.used_count);
     if (live) {
-      // Nothing stands after that: what a hypothesis has before it stays, and nothing else.
+      // No node has this length, so only the nodes before a hypothesis stay.
       const auto length = static_cast<int32_t>(problem.rows.trees.capacity) - 1;
       tree.collect(shared.chosen_count, entry, length, shared.used_count);
       tree.write_masks();

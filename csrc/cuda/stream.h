@@ -1,4 +1,4 @@
-// Where an operator runs: the device of its tensors and torch's current stream there.
+// The device of an operator's tensors and torch's current stream there.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct Argument {
   const char* name;
 };
 
-// Makes the device of its first tensor the current one for as long as it lives.
+// Makes the device of its first tensor the current one during its lifetime.
 class Stream {
  public:
   Stream(const Tensor& first, const char* name)
@@ -35,12 +35,12 @@ class Stream {
     for (const Argument& argument : tensors) check_here(argument.tensor, argument.name);
   }
 
-  // Throws where a tensor lies elsewhere than the first.
+  // Throws if a tensor is on another device than the first.
   void check_here(const Tensor& tensor, const char* name) const {
     check(tensor.is_cuda() && tensor.get_device_index() == device_, name,
           " is not on cuda:", device_, ", where ", first_, " is");
   }
-  // `checked_data` of a tensor that lies here.
+  // `checked_data` of a tensor on this device.
   template <typename T>
   T* data(const Tensor& tensor, const char* name, int64_t dimensions) const {
     check_here(tensor, name);

@@ -1,4 +1,4 @@
-// What the 32 threads of a warp do together. All of them must call.
+// Operations of the 32 threads of a warp together. All of them must call.
 
 #pragma once
 
@@ -11,9 +11,8 @@ constexpr int kWarp = 32;
 inline __device__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarp; }
 inline __device__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// Every lane gets the sums, each added as a balanced tree: 0 with 16, 1 with 17, ..., then 0 with
-// 8,
-// ...
+// Returns the sums to every lane, each added as a balanced tree: 0 with 16, 1 with 17, and so on,
+// then 0 with 8, and so on.
 template <int kCount>
 __device__ void warp_sums(float (&values)[kCount]) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2)

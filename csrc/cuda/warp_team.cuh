@@ -10,11 +10,11 @@
 
 namespace molspec::cuda {
 
-// What a warp guesses with; of `found` there need be no more than the alphabet's.
+// A warp's scratch memory for guesses; `found` may end after the alphabet's size.
 struct GuessShared {
   int32_t context[16];
-  uint32_t seen[kMostNgramSymbols / 32];       // a bit a symbol that the running lookup has found
-  int32_t levels[kWarp];                       // of the symbols that a turn of it finds
+  uint32_t seen[kMostNgramSymbols / 32];       // a bit for each symbol that the lookup has found
+  int32_t levels[kWarp];                       // of the symbols that a turn of the lookup finds
   SymbolProbability found[kMostNgramSymbols];  // symbols, then tokens as `weigh` leaves them
 
   __device__ static int64_t size(int32_t alphabet) {
@@ -32,8 +32,8 @@ struct WarpTeam {
   __device__ bool leads() const { return lane_index() == 0; }
   __device__ void sync() const { __syncwarp(); }
 
-  // Four positions a word, kTogether words a lane loaded before one is written: a child may be its
-  // own parent. Rows begin at words and have room for whole ones.
+  // Four positions a word; a lane loads kTogether words before it writes one, since a child may be
+  // its own parent. Rows are aligned to words and padded to whole ones.
   __device__ void extend_matches(const uint8_t* parent, const uint8_t* codes, uint8_t code,
                                  uint8_t* child, int32_t size) const {
     constexpr int kTogether = 4;
@@ -47,7 +47,7 @@ struct WarpTeam {
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) {
         const int32_t at = max(end - 1 - i * kWarp - lane_index(), 0), before = max(at - 1, 0);
-        // Of every position what stands at the one before it.
+        // For every position, the value at the one before it.
         const uint32_t matches = __funnelshift_l(from[before], from[at], 8);
         const uint32_t symbols = __funnelshift_l(text[before], text[at], 8);
         next[i] = __vcmpeq4(symbols, same) & __vaddus4(matches, 0x01010101U);
@@ -68,14 +68,14 @@ struct WarpTeam {
                (size + 3) / 4);
   }
 
-  // Few positions match enough: all are looked over four at a time, and these then one by one.
+  // Few positions match enough: four are tested at a time, and matching ones scored one by one.
   __device__ int32_t best_copy(const GuessRules& rules, const GuessStateView& state,
                                int best) const {
     constexpr int kTogether = 4, kMostWords = 32;  // of a lane: a bit each
     constexpr int kPositions = 20;                 // bits of a position
     const auto* matches = reinterpret_cast<const uint32_t*>(state.match_lengths);
     const int32_t size = rules.text.size, words = (size + 3) / 4;
-    // Nothing is less than no match, whose score may do where the best is negative.
+    // If the best score is negative, even a position without a match may be better.
     const uint32_t enough = best < 0 ? 0 : (best / kUnit + 1) * 0x01010101U;
     uint32_t found = 0;
     for (int32_t base = lane_index(); base < words; base += kMostWords * kWarp) {
@@ -119,8 +119,8 @@ struct WarpTeam {
 
   __device__ SymbolProbability* found() const { return shared.found; }
 
-  // Lane d looks for the context of the newest d symbols: all are loaded together, then all that
-  // they list, the longest known one's first. Sums are added as the host adds them.
+  // Lane d looks up the context of the newest d symbols: all contexts are loaded together, then
+  // their continuations, those of the longest known context first. Sums have the host's order.
   __device__ int look_up(const IndexedNgram& ngram, const int32_t* context, float floor) const {
     const NgramTable& table = ngram.table;
     const int lane = lane_index(), longest = min(kGuessContext, table.order - 1);
@@ -137,7 +137,7 @@ struct WarpTeam {
                     table.context_symbols[node] == context[kGuessContext - lane];
     const int depth = __ffs(static_cast<int>(~__ballot_sync(~0U, is || lane == 0))) - 2;
     const auto length = static_cast<int>(next.first_continuation - own.first_continuation);
-    // What the contexts list, as one row, and the weight of each.
+    // The continuations of all contexts as one row, and each context's weight.
     Levels levels{own.first_continuation, 0, 1.0f};
     int total = 0;
     for (int d = depth; d >= 0; --d) {
@@ -157,7 +157,7 @@ struct WarpTeam {
   }
 
  private:
-  // Of the context of a lane.
+  // The context of a lane.
   struct Levels {
     uint32_t first;  // of its continuations
     int begin;       // of them in the row of all
@@ -166,7 +166,7 @@ struct WarpTeam {
   struct Found {
     int count;
     float left;
-    int level;  // of the last symbol; -1: what is left is too little
+    int level;  // of the last symbol; -1: the remaining probability is too small
   };
 
   // Entries [begin, begin + count) of the row.
@@ -205,7 +205,7 @@ struct WarpTeam {
     sync();
     const int own_level = shared.levels[min(lane, added - 1)];
     const float own = lane < added ? shared.found[result.count + lane].probability : 0;
-    float before = 0;  // what was left
+    float before = 0;  // the remaining probability before
     for (int i = 0; i < added; ++i) {
       if (i == lane) before = result.left;
       result.left -= __shfl_sync(~0U, own, i);

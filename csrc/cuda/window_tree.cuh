@@ -1,4 +1,4 @@
-// The tree of windows after a last token, found by a warp.
+// Finds the window tree of a last token, by a warp.
 
 #pragma once
 
@@ -13,7 +13,7 @@ struct WindowTree {
 
   __device__ int32_t token_id(int32_t node) const { return nodes[2 * node]; }
   __device__ int32_t parent(int32_t node) const { return nodes[2 * node + 1]; }
-  // Of a node's token, where that of the last token is 0.
+  // The depth of a node; the last token has 0.
   __device__ int32_t depth(int32_t node) const {
     int32_t depth = 0;
     for (; node >= 0; node = parent(node)) ++depth;
@@ -21,8 +21,8 @@ struct WindowTree {
   }
 };
 
-// All lanes must call, and all get the same. A tree that lies outside of its row, or has more than
-// `limit` nodes, is none.
+// All lanes must call, and all get the same. A tree that exceeds its row or `limit` nodes counts as
+// empty.
 inline __device__ WindowTree window_tree(const WindowRows& windows, int64_t query,
                                          int32_t last_token, int64_t limit) {
   const int32_t* row = windows.row(query);

@@ -1,5 +1,5 @@
-// Everything a target may be copied from: the source as given, and its molecules written from every
-// other atom. A reaction's product seldom keeps the order in which its reactants were written.
+// The texts that a target may copy: the source as given, and its molecules written from every other
+// atom. A reaction's product seldom has its atoms in the order of the reactants' SMILES.
 
 #pragma once
 
@@ -17,8 +17,8 @@ namespace molspec {
 // which no target contains.
 struct CopyText {
   std::vector<int32_t> symbols;
-  // The source position of the atom that a symbol writes or, where it writes none, leads to;
-  // after the last atom the source's length.
+  // The source position of the symbol's atom or, for other symbols, of the next atom; after the
+  // last atom the source's length.
   std::vector<int32_t> atoms;
   int source_length = 0;  // without EOS
 
@@ -29,11 +29,11 @@ class CopyTextWriter {
  public:
   // Long sources are written from every second, third, ... atom to stay below this.
   static constexpr int kMaxSize = 4096;
-  // Longer sources stand as they are.
+  // Longer sources are not rewritten.
   static constexpr int kMaxRewritten = 1024;
-  // No copy text of a source of at most `longest` tokens is longer. The last molecule is begun
-  // where the source would still fit; other branches make it longer than that by two parentheses an
-  // atom at most.
+  // The maximum length of the copy text of a source of at most `longest` tokens. The last rewriting
+  // begins while the source would still fit; other branches lengthen it by at most two parentheses
+  // an atom.
   static constexpr int most_size(int longest) {
     return std::max(longest, kMaxSize + 2 * std::min(longest, kMaxRewritten)) + 1;
   }
@@ -45,7 +45,7 @@ class CopyTextWriter {
         branch_open_(roles.find("(")),
         branch_close_(roles.find(")")) {}
 
-  // Replaces `out`. Throws std::invalid_argument for ids outside of the vocabulary.
+  // Replaces `out`. Throws std::invalid_argument for ids outside the vocabulary.
   void write(const std::vector<int32_t>& source_ids, bool rewrite, CopyText& out);
 
  private:
@@ -62,8 +62,8 @@ class CopyTextWriter {
   struct Visit {
     int32_t order = 0;            // 0: not yet visited
     std::vector<Child> children;  // in the order of writing; the last one is the main chain
-    std::vector<int32_t> opened;  // ring bonds to atoms further on: their ids
-    std::vector<Child> closed;    // ring bonds to atoms before; atom: the bond's id
+    std::vector<int32_t> opened;  // ids of ring bonds to later atoms
+    std::vector<Child> closed;    // ring bonds to earlier atoms; atom: the bond's id
   };
 
   const TokenRoles* roles_;

@@ -49,7 +49,7 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
     throw_invalid("a proposed tree has ", count, " token_ids, ", proposed.parents.size(),
                   " parents and ", proposed.log_probs.size(),
                   " log_probs: expected as many of each");
-  constexpr float kSlack = 1e-4F;  // of rounding
+  constexpr float kSlack = 1e-4F;  // for rounding errors
   if (!proposed.drawn_from.empty()) check_drawn_from(proposed, roles);
   DraftTree tree;
   std::vector<int32_t> places(count, DraftTree::kNone);

@@ -1,4 +1,5 @@
-// Drafts as a tree of tokens: shared prefixes once, a decoder row a node.
+// Drafts as a tree of tokens: drafts share the nodes of common prefixes; each node is a decoder
+// row.
 
 #pragma once
 
@@ -19,15 +20,15 @@ struct DraftTree {
 
   std::vector<int32_t> token_ids;
   std::vector<int32_t> parents;
-  std::vector<float> log_probs;  // that the model confirms the path up to the node, as guessed
-  // Of a chain that was drawn at random, the probabilities that each node's token was drawn with:
-  // [node, vocab]. Else empty.
+  std::vector<float> log_probs;  // guessed, that the model confirms the path up to the node
+  // Of a chain of drawn tokens: the distributions that they were drawn from, [node, vocab].
+  // Otherwise empty.
   std::vector<double> drawn_from;
 
   int size() const { return static_cast<int>(token_ids.size()); }
-  // Of a node or of kRoot, which is certain.
+  // The log-prob of a node; 0 for kRoot.
   float log_prob(int32_t node) const { return node == kRoot ? 0 : log_probs[node]; }
-  // Of a node; nullptr where it was not drawn at random.
+  // The distribution that a node was drawn from; nullptr if it was not drawn.
   const double* distribution(int32_t node, int32_t vocab_size) const {
     return drawn_from.empty() ? nullptr : drawn_from.data() + int64_t{node} * vocab_size;
   }
@@ -48,18 +49,18 @@ struct DraftTree {
   }
 };
 
-// A tree that comes from outside, as searches take it: what stands after BOS, EOS, PAD or UNK is
-// left out with it, and a token that stands twice after a node stands there once, with the greater
-// of its probabilities. Throws std::invalid_argument, naming the entry, for arrays of different
-// sizes, an id outside of the vocabulary, a parent that does not stand before its child, a log-prob
-// that is positive, no number or greater than its parent's; and for drawn_from of another size, of
-// anything but a chain, or with probabilities that are none or of tokens that cannot be drafted.
+// Checks a tree of an external drafter and makes it fit for searches: drops BOS, EOS, PAD and UNK
+// with the nodes after them, and merges equal siblings, with the greater of their probabilities.
+// Throws std::invalid_argument, naming the entry, for arrays of different sizes, an id outside the
+// vocabulary, a parent that is not before its child, a log-prob that is positive, NaN or greater
+// than its parent's; and for drawn_from of another size, of a tree that is no chain, or with
+// invalid probabilities or probabilities of tokens that cannot be drafted.
 DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles);
 
 struct TreeOptions {
   int node_budget;
   int max_depth;
-  // A node must pay for its row: paths less likely than this are not drafted.
+  // Paths less likely than this are not drafted: their rows cost more than they save.
   float min_probability;
 
   float min_log_prob() const { return std::log(min_probability); }

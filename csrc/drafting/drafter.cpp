@@ -37,7 +37,7 @@ class WindowDrafter final : public Drafter {
   DraftTree tree_;
 };
 
-// Best-first expansion of a guess. Allocates nothing once it is warm.
+// Best-first expansion of a guess. Allocates nothing once its buffers have grown.
 class GuessDrafter final : public Drafter {
  public:
   GuessDrafter(const TreeOptions& options, std::shared_ptr<const GuessModel> model)
@@ -75,7 +75,7 @@ class GuessDrafter final : public Drafter {
   }
 
  private:
-  struct Entry {  // a token that may become a node
+  struct Entry {  // a candidate node
     float log_prob;
     int32_t parent;
     int32_t token;
@@ -119,7 +119,7 @@ class GuessDrafter final : public Drafter {
   std::vector<GuessState> states_;  // by node
   std::vector<int> depths_;         // by node
   std::vector<Candidate> candidates_;
-  std::vector<int32_t> path_;  // what state_ is after
+  std::vector<int32_t> path_;  // the path of state_
   GuessState state_;
   GuessState next_;
 };

@@ -9,12 +9,12 @@
 namespace molspec {
 namespace {
 
-// Without an n-gram model: odds that a position is copied next, by its match length, against all
-// that is no copy. Fitted by expectation maximisation to 5,000 root-aligned training pairs, one
-// half of USPTO-50K (reactants of products), one of USPTO-MIT (products of reactants).
+// Without an n-gram model: the odds that a position is copied next, by its match length, against no
+// copy. Fitted by expectation maximisation to 5,000 root-aligned training pairs, one half of
+// USPTO-50K (reactants of products), the other of USPTO-MIT (products of reactants).
 constexpr std::array<float, kSettledMatch + 1> kCopyOdds = {
     0.0F, 0.16F, 0.95F, 2.9F, 4.4F, 8.5F, 14.0F, 24.0F, 26.0F, 28.0F, 32.0F, 36.0F, 40.0F};
-// Times that, where the atom was copied before.
+// The factor if the atom was copied before.
 constexpr float kCopiedOdds = 0.17F;
 
 }  // namespace
@@ -71,7 +71,7 @@ void Guess::advance(const GuessState& parent, int32_t token, GuessState& child) 
   advance_guess(HostTeam(lookup_), rules_, view(parent), token, child.view());
 }
 
-// Only read where it comes from a state that is.
+// The view of a const state is only read.
 GuessStateView Guess::view(const GuessState& state) {
   return const_cast<GuessState&>(state).view();
 }
@@ -95,7 +95,7 @@ int Guess::find_symbols(const GuessState& state) const {
 }
 
 int Guess::find_copies(const GuessState& state) const {
-  // What is not copied from where the path seems to be has at least the source's symbols.
+  // The probability that is not copied is spread over at least the source's symbols.
   const float share = 1.0F / static_cast<float>(codes_.size());
   code_odds_.fill(0.0F);
   for (const uint8_t code : codes_) code_odds_[code] += share;

@@ -1,10 +1,10 @@
 // A cheap guess of the model's next-token distributions, for drafting and for lookahead.
 //
-// A target mostly copies its source, and where it does not, it edits as other targets do. A path
-// therefore keeps a *copy point*: the position of the copy text (copy_text.h) that it seems to be
-// copying from. An n-gram model (ngram.h) says how likely the next symbol is the one at the copy
-// point, and what else it may be, from the newest symbols, the next symbols to be copied, and how
-// long the path has been copying. All symbols are ring symbols (text/symbol_table.h).
+// A target mostly copies its source; elsewhere its edits resemble those of other targets. So a path
+// has a *copy point*: the position of the copy text (copy_text.h) that it seems to copy. An n-gram
+// model (ngram.h) gives the probability that the next symbol is the one at the copy point, and of
+// the alternatives, from the newest symbols, the next symbols to be copied, and how long the path
+// has been copying. All symbols are ring symbols (text/symbol_table.h).
 
 #pragma once
 
@@ -31,17 +31,17 @@ constexpr auto likelier = [](const Candidate& left, const Candidate& right) {
                                          : left.token < right.token;
 };
 
-// What a loaded model gives every query: immutable, shared by threads.
+// The data of a loaded model that all queries share: immutable, used by several threads.
 class GuessModel {
  public:
-  // Throws std::invalid_argument where the n-gram model's alphabet or order do not fit.
+  // Throws std::invalid_argument if the n-gram model's alphabet or order do not fit.
   GuessModel(TokenRoles roles, std::shared_ptr<const NgramModel> ngram);
-  // Without an n-gram model the guess knows copying alone.
+  // Without an n-gram model the guess only predicts copying.
   GuessModel(TokenRoles roles, bool rewrites);
 
   const TokenRoles& roles() const { return roles_; }
   SymbolTable symbols() const { return roles_.symbols(); }
-  // "What stands at the copy point": one symbol more than the ring symbols.
+  // The symbol for "copies", whatever is at the copy point: the id after the last ring symbol.
   int32_t copy_symbol() const { return symbols().alphabet_size(); }
   int alphabet_size() const { return copy_symbol() + 1; }
   const NgramModel* ngram() const { return ngram_.get(); }
@@ -53,7 +53,7 @@ class GuessModel {
   bool rewrites_;
 };
 
-// What a guess remembers of one path. Copyable; reusing one allocates nothing once it is warm.
+// The guess's state of one path. Copyable; a reused one allocates nothing once it has grown.
 struct GuessState {
   std::vector<uint8_t> match_lengths, copied;
   GuessPlace place;
@@ -63,23 +63,23 @@ struct GuessState {
 
 using GuessContext = std::array<int32_t, kGuessContext>;
 
-// The guess for one query. Its methods share scratch memory: one thread at a time.
+// The guess for one query. Not thread-safe: its methods share scratch memory.
 class Guess {
  public:
   // Contexts and the symbol after them.
   static constexpr int kNgramOrder = kGuessContext + 1;
 
-  // Of an empty source. The model must outlive the guess.
+  // Begins with an empty source. The model must outlive the guess.
   explicit Guess(const GuessModel& model) : model_(&model), writer_(model.roles()) { restart({}); }
 
   const GuessModel& model() const { return *model_; }
-  // Begins a query, reusing memory. source_ids without BOS and EOS, in the target's vocabulary.
-  // Throws std::invalid_argument for ids outside of it.
+  // Begins a query, reusing memory. source_ids are in the target's vocabulary, without BOS and EOS.
+  // Throws std::invalid_argument for ids outside it.
   void restart(const std::vector<int32_t>& source_ids);
 
   // The state after BOS.
   void start(GuessState& state) const;
-  // `child` must not be `parent`. Throws std::invalid_argument for ids outside of the vocabulary.
+  // `child` must not be `parent`. Throws std::invalid_argument for ids outside the vocabulary.
   void advance(const GuessState& parent, int32_t token, GuessState& child) const;
   // Replaces `out` with the at most `limit` likeliest tokens, by falling log_prob, then by token
   // id. The probabilities of all tokens sum to at most 1. EOS is a candidate; PAD, BOS and UNK
@@ -90,12 +90,12 @@ class Guess {
   GuessContext context(const GuessState& state) const;
   int32_t observed_symbol(const GuessState& state, int32_t token) const;
 
-  // The copy text, to be guessed from elsewhere.
+  // The copy text, for a guess on a device.
   const GuessText& text() const { return rules_.text; }
 
  private:
   static GuessStateView view(const GuessState& state);
-  // Fill lookup_.found with distinct symbols and return how many: by the n-gram model, or from the
+  // Write distinct symbols to lookup_.found and return how many: by the n-gram model, or from the
   // copy text alone.
   int find_symbols(const GuessState& state) const;
   int find_copies(const GuessState& state) const;

@@ -10,7 +10,7 @@
 namespace molspec {
 namespace {
 
-// Copies an array to where a carver that began at `row` has put it.
+// Copies an array to its place in a row that the carver laid out.
 template <typename T>
 void put(std::string& row, const uint8_t* base, const T* at, const T* from, int64_t count) {
   std::memcpy(&row[reinterpret_cast<const uint8_t*>(at) - base], from,
@@ -26,7 +26,7 @@ std::string empty_row(const typename Row::Head& head) {
   return row;
 }
 
-// The context that each context's symbols but the oldest are.
+// Of each context, the context without its oldest symbol.
 std::vector<uint32_t> context_parents(const NgramTable& ngram) {
   std::vector<uint32_t> parents(ngram.context_count);
   for (uint32_t parent = 0; parent < ngram.context_count; ++parent)
@@ -36,7 +36,7 @@ std::vector<uint32_t> context_parents(const NgramTable& ngram) {
   return parents;
 }
 
-// Nothing where two contexts cannot be distinguished by this seed's hashes.
+// Returns nothing if the hashes of this seed cannot distinguish two contexts.
 std::optional<std::vector<ContextEntry>> context_entries(const NgramTable& ngram,
                                                          const std::vector<uint32_t>& parents,
                                                          const ContextIndex& index) {

@@ -1,5 +1,5 @@
-// What a guess reads and remembers as rows of bytes, for a device to guess from: tables of a model,
-// the copy text of a query, the state of a path.
+// The data of a guess as rows of bytes, for guesses on a device: the tables of a model, the copy
+// text of a query, the state of a path.
 
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace molspec {
 
-// An n-gram model as a device reads it.
+// An n-gram model in the form that a device reads.
 struct IndexedNgram {
   NgramTable table;
   ContextIndex index;
 };
 
-// Takes arrays one after the other, each where it may begin. With a null base only sizes count.
+// Lays arrays out one after the other, aligned. With a null base it only computes the size.
 class RowCarver {
  public:
   MOLSPEC_ANYWHERE explicit RowCarver(const uint8_t* base) : base_(base) {}
@@ -75,7 +75,7 @@ struct GuessTextRow {
   struct Head {
     int32_t size, source_length, atom_count;
     int32_t alphabet_size;  // of ring symbols
-    int32_t absorbed;       // tokens that the root's state has gone along; kFresh: there is none
+    int32_t absorbed;       // tokens in the root's state; kFresh: there is no state yet
   };
   static constexpr int32_t kFresh = -1;
 
@@ -111,14 +111,14 @@ MOLSPEC_ANYWHERE inline int64_t guess_state_size(int64_t text_size, int64_t sour
 
 class GuessModel;
 
-// The tables of a model that has an n-gram model; throws std::invalid_argument where it has none.
+// The tables of a model's n-gram model; throws std::invalid_argument if it has none.
 std::string guess_tables_row(const GuessModel& model);
 
-// The copy text of a query that begins. source_ids without BOS and EOS; throws
-// std::invalid_argument for ids outside of the vocabulary.
+// The copy text of a new query. source_ids without BOS and EOS; throws std::invalid_argument for
+// ids outside the vocabulary.
 std::string guess_text_row(const GuessModel& model, const std::vector<int32_t>& source_ids);
 
-// Bytes that no text row, and no state's row, of a source of at most `longest` tokens exceeds.
+// The maximum bytes of a text row, and of a state's row, of a source of at most `longest` tokens.
 std::pair<int64_t, int64_t> guess_row_limits(const GuessModel& model, int longest);
 
 }  // namespace molspec

@@ -1,13 +1,12 @@
-// How a guess (guess.h) goes on along a path and what it expects next: over flat arrays and by a
-// *team*, so that the host, where a team is the calling thread, and a device, where it is a warp,
-// run the same. What is written here is done by all members, who agree on all values; where only
-// one may write, it `leads`. A team offers
+// How a guess (guess.h) follows a path and predicts the next token, over flat arrays and by a
+// *team* of threads: the calling thread on the host, a warp on a device. All members run this code
+// and compute the same values; where only one may write, it is the one that `leads`. A team offers
 //
-//   leads(), sync()          sync: what any member wrote before, all see after
+//   leads(), sync()          sync: all members see the earlier writes of all
 //   extend_matches, copy     loops over bytes
 //   best_copy                the first position of the best score above one, or -1
-//   look_up, found           what an n-gram model lists after a context (host_team.h), and where
-//   find                     the index of a symbol there, or -1; after these, all have read
+//   look_up, found           the symbols that an n-gram model lists after a context (host_team.h)
+//   find                     the index of a symbol in `found`, or -1; synchronises the team
 
 #pragma once
 
@@ -16,22 +15,22 @@
 
 namespace molspec {
 
-// Left out of the candidates: what is less likely than this, all together.
+// The candidates that are left out have at most this probability together.
 constexpr float kGuessFloor = 2e-2F;
 
-// A token that would unbalance parentheses or rings is that much less likely than the n-gram model,
-// which cannot count, believes.
+// The factor for a token that would unbalance parentheses or rings, which the n-gram model cannot
+// count.
 constexpr float kUnbalanced = 0.02F;
 
-// Where to copy from, in units of matching symbols: longer matches first, up to a length that
-// settles it; atoms that were copied before are copied again only in return for a much longer
-// match; the source as given comes before its rewritings.
+// Scores of copy points, in units of matching symbols: a longer match is better, up to a maximum;
+// an atom that was copied before needs a much longer match; the source as given is better than its
+// rewritings.
 constexpr int kUnit = 8;
 constexpr int kSettledMatch = 12;
 constexpr int kCopiedPenalty = 5 * kUnit;
 constexpr int kRewrittenPenalty = kUnit / 2;
 constexpr int kStayBonus = 1;
-// Where a jump is expected, that counts like so many matching symbols.
+// The score of an expected jump, in matching symbols.
 constexpr uint8_t kExpectedMatch = 4;
 
 // Classes of match lengths for the n-gram model: 0, 1, 2, 3, 4-5, 6-8, 9-13, 14 and more.
@@ -44,29 +43,29 @@ MOLSPEC_ANYWHERE inline int match_class(int length) {
 constexpr int kMatchClasses = 8;
 constexpr int kMaxUncopied = 7;
 
-// What a guess remembers of a path, but for its two rows of bytes.
+// The state of a path, except its two rows of bytes.
 struct GuessPlace {
   static constexpr int kHistory = 7;
 
-  int32_t uncopied_count = 0;  // atoms of the source that it has not copied
+  int32_t uncopied_count = 0;  // atoms of the source that are not copied yet
   int32_t copy_point = 0;
   int32_t open_parentheses = 0;
   int32_t history[kHistory] = {};  // the newest symbols, newest first; BOS before them
   OpenRings rings;
 };
 
-// The context of the n-gram model: what the next symbol may depend on, the most telling last.
+// The context of the n-gram model, the most informative symbol last.
 constexpr int kGuessContext = GuessPlace::kHistory + 6;
 
 struct GuessStateView {
   // For every position of the copy text: how many of the newest symbols equal the symbols directly
-  // before it, at most 255. BOS counts before the first.
+  // before it, at most 255. BOS counts as before the first.
   uint8_t* match_lengths;
-  uint8_t* copied;  // by source position: 1 where the path has copied its atom
+  uint8_t* copied;  // by source position: 1 if the path has copied its atom
   GuessPlace* place;
 };
 
-// The code of a symbol in the text that is never matched: one too many.
+// The code of the text's symbols beyond the 255 that can be matched.
 constexpr uint8_t kNoCode = 255;
 
 // A copy text (copy_text.h), in one byte a symbol too; a symbol that it lacks has code 0.
@@ -78,11 +77,11 @@ struct GuessText {
   int32_t atom_count;  // of the source
 };
 
-// A symbol that was found, as a token: kNoToken where it is none here.
+// A predicted symbol as a token; kNoToken if it is no token at this place.
 struct WeighedToken {
   int32_t token;
   float probability;
-  float lost;  // what of the symbol's probability is not the token's
+  float lost;  // the part of the symbol's probability that is not the token's
 };
 
 struct GuessRules {
@@ -106,10 +105,10 @@ struct GuessRules {
     for (int32_t& symbol : place.history) symbol = symbols.special.bos;
   }
 
-  // What one member does of `advance_guess`.
+  // The part of `advance_guess` for the leading member.
   MOLSPEC_ANYWHERE void follow(const GuessPlace& parent, int32_t token, int32_t symbol,
                                const GuessStateView& child) const {
-    const GuessPlace before = parent;  // one load for all: what is written may be what is read
+    const GuessPlace before = parent;  // a copy: for the compiler, `child` may alias it
     GuessPlace& place = *child.place;
     const bool ended = before.copy_point == text.source_length || symbol == symbols.special.pad;
     const bool continues = text.symbols[before.copy_point] == symbol && !ended;
@@ -125,7 +124,7 @@ struct GuessRules {
     expect_jump(before, kind, child);
   }
 
-  // Marks the atom at the copy point as copied, if one is there; how many were not before.
+  // Marks the atom at the copy point, if any, as copied. Returns how many were newly marked.
   MOLSPEC_ANYWHERE int32_t mark_copied(const GuessPlace& before,
                                        const GuessStateView& state) const {
     if (text_kind(before.copy_point) != TokenKind::kAtom) return 0;
@@ -135,8 +134,8 @@ struct GuessRules {
     return fresh;
   }
 
-  // Two places to go on copying that no matching symbols tell: after ".", the first atom that is
-  // not yet copied; after a branch closed earlier than its original, the end of the original.
+  // Two copy points that matching symbols cannot find: after ".", the first atom that is not copied
+  // yet; after a branch that closed earlier than its original, the end of the original.
   MOLSPEC_ANYWHERE void expect_jump(const GuessPlace& parent, TokenKind kind,
                                     const GuessStateView& child) const {
     if (kind == TokenKind::kDot) {
@@ -187,12 +186,12 @@ struct GuessRules {
     for (int i = 0; i < kGuessContext; ++i) context[i] = entries[i];
   }
 
-  // The token of a symbol after a state, where there is one that may be drafted.
+  // The token of a symbol after a state, if it may be drafted.
   MOLSPEC_ANYWHERE int32_t possible_token(int32_t symbol, const OpenRings& rings) const {
     const int32_t token = symbols.token(symbol, rings);
     if (token == SymbolTable::kNoToken) return token;
     if (symbols.special.holds(token) && token != symbols.special.eos) return SymbolTable::kNoToken;
-    // A digit that opens with another number than the lowest free is its own symbol only then.
+    // A digit that opens a ring with another number than the lowest free one has its own symbol.
     const bool digit = symbol == token && symbols.kinds[token] == TokenKind::kRing;
     if (digit && symbols.symbol(token, rings) != symbol) return SymbolTable::kNoToken;
     return token;
@@ -216,11 +215,11 @@ struct GuessRules {
   }
 };
 
-// Moves the copy point to a better place, where there is one; whether there is.
+// Moves the copy point to a better position if there is one. Returns whether there is.
 template <typename Team>
 MOLSPEC_ANYWHERE bool choose_copy(const Team& team, const GuessRules& rules,
                                   const GuessStateView& state) {
-  // While a copy goes on, no other position can be better: the usual case costs nothing.
+  // While the path copies, no other position can be better: the usual case costs nothing.
   const int stay = rules.copy_score(state, state.place->copy_point) + kStayBonus;
   if (stay >= kUnit * kSettledMatch) return false;
   const int32_t position = team.best_copy(rules, state, stay);
@@ -230,7 +229,7 @@ MOLSPEC_ANYWHERE bool choose_copy(const Team& team, const GuessRules& rules,
   return position >= 0;
 }
 
-// `child` becomes the state of a path with one token more.
+// Writes the state after one more token to `child`.
 template <typename Team>
 MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
                                     const GuessStateView& parent, int32_t token,
@@ -246,7 +245,8 @@ MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
   choose_copy(team, rules, child);
 }
 
-// Finds distinct symbols, and kNoSymbol; returns how many. `context` has room for kGuessContext.
+// Writes distinct symbols, and kNoSymbol, to `found`; returns how many. `context` has room for
+// kGuessContext.
 template <typename Team, typename Ngram>
 MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules, const Ngram& ngram,
                                    const GuessStateView& state, int32_t* context) {

@@ -1,4 +1,4 @@
-// Counts what the n-gram model of a guess needs from pairs of source and target.
+// Trains the n-gram model of a guess from pairs of source and target.
 
 #pragma once
 
@@ -19,10 +19,10 @@ class GuessTrainer {
       : model_(std::move(roles), rewrites),
         guess_(model_),
         builder_(Guess::kNgramOrder, model_.alphabet_size()) {}
-  GuessTrainer(const GuessTrainer&) = delete;  // the guess holds on to the model
+  GuessTrainer(const GuessTrainer&) = delete;  // the guess refers to the model
   GuessTrainer& operator=(const GuessTrainer&) = delete;
 
-  // Ids without BOS and EOS. Throws std::invalid_argument for ids outside of the vocabulary.
+  // Ids without BOS and EOS. Throws std::invalid_argument for ids outside the vocabulary.
   void add(const std::vector<int32_t>& source_ids, const std::vector<int32_t>& target_ids) {
     model_.roles().check_tokens(target_ids);
     guess_.restart(source_ids);
@@ -34,7 +34,7 @@ class GuessTrainer {
     }
     observe(model_.roles().special().eos);
   }
-  // The bytes of an ngram.bin. Throws std::invalid_argument without pairs.
+  // The bytes of an ngram.bin. Throws std::invalid_argument if there were no pairs.
   std::string build(double discount, double min_gain) const {
     return builder_.build({discount, min_gain, model_.rewrites()});
   }

@@ -9,14 +9,13 @@
 
 namespace molspec {
 
-// What a lookup finds, and its scratch memory.
+// The result of a lookup, and its scratch memory.
 struct NgramLookup {
   std::vector<SymbolProbability> found;  // [alphabet]
 
-  // Writes to `found` the symbols after a context, each once, those that the longest known context
-  // lists first; returns how many. Stops where all that are left have less than `floor` together,
-  // so that the sum may be less than 1, but never more. At most the last order - 1 symbols of the
-  // context are read.
+  // Writes the symbols after a context to `found`, each once, those of the longest known context
+  // first; returns how many. Stops when the remaining ones have less than `floor` together, so the
+  // sum may be below 1, but never above. Reads at most the last order - 1 symbols of the context.
   int find(const NgramTable& table, const int32_t* context, int context_length, float floor) {
     begin(table);
     const int longest = std::min(context_length, table.order - 1);
@@ -102,7 +101,7 @@ class HostTeam {
 
   void copy(const uint8_t* from, uint8_t* to, int32_t size) const { std::copy_n(from, size, to); }
 
-  // Positions are passed over at once, in few vector instructions, where none matches enough.
+  // Skips blocks of positions in which none matches enough, in few vector instructions.
   int32_t best_copy(const GuessRules& rules, const GuessStateView& state, int best) const {
     constexpr int32_t kBlock = 64;
     const uint8_t* matches = state.match_lengths;

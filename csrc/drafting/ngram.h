@@ -1,9 +1,9 @@
 // A back-off n-gram model: interpolated probabilities in Katz's (1987) form.
 //
-// A context is a list of symbols, the most telling one last; it backs off by forgetting its first.
-// The contexts form a trie that is read from their ends. Every context lists the continuations
-// whose probability it knows better than the next shorter context; all others have the shorter
-// context's probability times this context's back-off weight.
+// A context is a list of symbols, the most informative one last; it backs off by dropping its
+// first. The contexts form a trie that is read from their ends. Every context lists the
+// continuations whose probability differs enough from the next shorter context's; all others have
+// the shorter context's probability times this context's back-off weight.
 
 #pragma once
 
@@ -19,8 +19,8 @@ class NgramModel {
   static constexpr int kMaxOrder = NgramTable::kMaxOrder;
   static constexpr int kMaxAlphabet = 65535;
 
-  // Reads the bytes of an ngram.bin, see ngram_file.h. Throws std::invalid_argument, saying what is
-  // wrong and where, if they are no valid model.
+  // Reads the bytes of an ngram.bin, see ngram_file.h. Throws std::invalid_argument, naming the
+  // fault and its place, if they are no valid model.
   explicit NgramModel(const std::string& bytes);
 
   int order() const { return order_; }

@@ -12,7 +12,7 @@
 namespace molspec {
 namespace {
 
-// Stands where a context is shorter than the order allows; the alphabet never reaches it.
+// Fills contexts that are shorter than the order allows; it is above every symbol.
 constexpr uint16_t kNone = 65535;
 
 struct Node {
@@ -33,7 +33,7 @@ uint8_t code_below(double value, double scale) {
 
 bool codable(double probability) { return probability >= std::exp2(-255.0 / 16.0); }
 
-// Observations as rows of a matrix: order - 1 context symbols each, and what followed.
+// Observations as rows of a matrix: order - 1 context symbols each, and the symbol after them.
 struct Observations {
   const std::vector<uint16_t>& contexts;
   const std::vector<uint16_t>& symbols;
@@ -74,7 +74,7 @@ class Trainer {
     size_t depth;
   };
 
-  // Null where the context says nothing that the next shorter one, `lower`, does not say.
+  // Null if the context adds nothing to the next shorter one, `lower`.
   std::unique_ptr<Node> train_node(const Range& range, uint16_t symbol,
                                    const Distribution& lower) const {
     auto node = std::make_unique<Node>();
@@ -90,7 +90,7 @@ class Trainer {
     for (size_t begin = range.begin, end = begin; begin < range.end; begin = end) {
       const uint16_t symbol = symbol_of(begin);
       while (end < range.end && symbol_of(end) == symbol) ++end;
-      if (symbol == kNone || end - begin == 1) continue;  // one observation is chance
+      if (symbol == kNone || end - begin == 1) continue;  // a single observation may be chance
       auto child = train_node({begin, end, range.depth + 1}, symbol, own);
       if (child) node.children.push_back(std::move(child));
     }

@@ -11,24 +11,23 @@ namespace molspec {
 struct NgramBuildOptions {
   // Subtracted from every count and given to the shorter context (absolute discounting, Ney 1994).
   double discount;
-  // A continuation is kept where it saves at least so many bits on the observations: the knob for
+  // A continuation is listed if it saves at least so many bits on the observations: this decides
   // the model's size.
   double min_gain;
   // Written into the model, see NgramModel::rewrites.
   bool rewrites;
 };
 
-// Collects what followed which context, then writes the model. The result does not depend on the
-// order of the observations.
+// Collects observations, then writes the model. The result does not depend on their order.
 class NgramBuilder {
  public:
-  // Throws std::invalid_argument, naming the argument, where one makes no sense.
+  // Throws std::invalid_argument, naming the argument, if a value is invalid.
   NgramBuilder(int order, int alphabet_size);
 
-  // One observation: `symbol` after `context`. Of a context, the last order - 1 symbols count.
+  // One observation: `symbol` after `context`, of which the last order - 1 symbols count.
   void add(const std::vector<int32_t>& context, int32_t symbol);
 
-  // The bytes of an ngram.bin. Throws std::invalid_argument without observations.
+  // The bytes of an ngram.bin. Throws std::invalid_argument if there were no observations.
   std::string build(const NgramBuildOptions& options) const;
 
  private:

@@ -66,7 +66,7 @@ class NgramWriter {
 // Reads numbers; throws std::invalid_argument at the end of the bytes.
 class NgramReader {
  public:
-  // Throws std::invalid_argument where magic or hash are wrong. The bytes must outlive the reader.
+  // Throws std::invalid_argument if magic or hash is wrong. The bytes must outlive the reader.
   explicit NgramReader(const std::string& bytes) : bytes_(bytes) {
     if (bytes.compare(0, kNgramMagicSize, kNgramMagic) != 0)
       fail_ngram("the file does not begin with ", kNgramMagic);

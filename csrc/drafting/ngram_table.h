@@ -35,10 +35,10 @@ struct NgramTable {
   int32_t order, alphabet_size;
 };
 
-// For a device, the contexts of a model by a hash of their symbols: a walk down the trie is a load
-// a symbol that waits for the one before, a look here one load for all lengths of context.
+// The contexts of a model in a hash table, for a device. A walk down the trie needs a load for each
+// symbol, each after the one before; this table needs one load for all lengths of context.
 //
-// Of a context's symbols, newest first: where its search begins, and what is compared there.
+// The hash of a context's symbols, newest first: its bucket, and the tag that is compared there.
 struct ContextHash {
   uint32_t place, tag;
 
@@ -52,11 +52,11 @@ struct ContextHash {
 };
 
 struct alignas(8) ContextEntry {
-  uint32_t tag, context;  // context 0, which has no symbols, is nowhere: nothing stands here
+  uint32_t tag, context;  // context 0, which has no symbols, marks an empty entry
 };
 
-// A context stands in the first bucket after its place that had room. No two whose searches meet
-// have the same tag.
+// A context is in the first bucket from its own on that had room. Two contexts whose searches read
+// the same bucket have different tags.
 struct ContextIndex {
   static constexpr uint32_t kBucket = 4;
 
@@ -67,7 +67,7 @@ struct ContextIndex {
 
   MOLSPEC_ANYWHERE ContextHash begin() const { return {seed, ~seed}; }
 
-  // The context that has this hash if any has, else 0.
+  // The context with this hash, or 0.
   MOLSPEC_ANYWHERE uint32_t find(const ContextHash& hash) const {
     for (uint32_t bucket = hash.place;; ++bucket) {
       const ContextEntry* at = entries + (bucket & (bucket_count - 1)) * kBucket;

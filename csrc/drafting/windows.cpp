@@ -28,8 +28,8 @@ std::vector<int> window_starts(int source_length, const WindowOptions& options) 
   return starts;
 }
 
-// `length` tokens from `start`, less the one at `skip` (none if negative). Behind the source comes
-// the filler; without one the draft is shorter.
+// `length` tokens from `start`, without the one at `skip` (none if negative). After the source's
+// end it takes the filler; without a filler the draft is shorter.
 std::vector<int32_t> window(const std::vector<int32_t>& source, int start, int length, int skip,
                             const std::optional<int32_t>& filler) {
   std::vector<int32_t> draft;
@@ -80,7 +80,7 @@ Drafts smart_window_drafts(const std::vector<int32_t>& source_ids, int32_t last_
   return drafts;
 }
 
-// Windows know of no probabilities: those after a node share its own.
+// Windows have no probabilities: the nodes after a node share its probability.
 void share_evenly(DraftTree& tree) {
   std::vector<int> siblings(static_cast<size_t>(tree.size()) +
                             1);  // after each node, the root first

@@ -14,7 +14,8 @@ namespace molspec {
 struct WindowOptions {
   int draft_length;
   int draft_count;
-  // Spread the windows evenly over the source, as the published code does; else take the first.
+  // Spread the windows evenly over the source, as the published code does; otherwise take the
+  // first.
   bool even;
   // Further drafts: every chosen window once more for each inner token, with that token left out.
   bool dilution;
@@ -27,7 +28,7 @@ struct WindowOptions {
   }
 };
 
-// What stands for the last token where the drafts are the same after all.
+// The last token of drafts that follow every token.
 constexpr int32_t kAnyToken = -1;
 
 // Replaces `out` with the drafts of a source (without BOS and EOS) after a last token, BOS at the
@@ -36,15 +37,14 @@ constexpr int32_t kAnyToken = -1;
 void draft_windows(const std::vector<int32_t>& source_ids, int32_t last_token,
                    const TokenRoles& roles, const WindowOptions& options, DraftTree& out);
 
-// All trees that a query's windows will make, for who cannot make them as they are needed: one, or
-// of "smart" windows one for every token that they may follow. cuda/rounds.h reads them: the
-// number of trees; for each its last token or kAnyToken, first node and nodes; then of every node
-// its token id and its parent in its tree. Throws std::invalid_argument for ids outside of the
-// vocabulary.
+// All trees that a query's windows can make, computed in advance for a device (cuda/rounds.h): one,
+// or for "smart" windows one for every token that they may follow. The layout: the number of trees;
+// for each tree its last token or kAnyToken, its first node and number of nodes; for every node its
+// token id and its parent in its tree. Throws std::invalid_argument for ids outside the vocabulary.
 std::vector<int32_t> window_trees(const std::vector<int32_t>& source_ids, const TokenRoles& roles,
                                   const WindowOptions& options);
 
-// What no source of at most `longest` tokens exceeds: nodes of one tree, entries of window_trees.
+// Maxima for sources of at most `longest` tokens: nodes of one tree, entries of window_trees.
 std::pair<int64_t, int64_t> window_tree_limits(const WindowOptions& options, int longest);
 
 }  // namespace molspec

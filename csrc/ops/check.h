@@ -1,4 +1,4 @@
-// Refusing bad tensors, with an error that names the argument, its value and what was expected.
+// Errors for invalid tensors, which name the argument, its value and what was expected.
 
 #pragma once
 
@@ -35,7 +35,7 @@ inline const char* type_name(ScalarType type) {
 // Kernels read and write such addresses with their widest instructions.
 constexpr int64_t kAlignment = 64;
 
-// Of views of bytes, which begin anywhere.
+// Of views of bytes, which have any alignment.
 inline void check_alignment(const void* data, const char* name, int64_t bytes) {
   check(reinterpret_cast<uintptr_t>(data) % bytes == 0, name, " is not aligned to ", bytes,
         " bytes");
@@ -74,7 +74,7 @@ T* checked_data(const Tensor& tensor, const char* name, int64_t dimensions) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
-// Memory to work in, and its bytes.
+// A workspace and its size in bytes.
 inline uint8_t* checked_workspace(const Tensor& workspace) {
   auto* data = checked_data<uint8_t>(workspace, "workspace", 1);
   check_alignment(data, "workspace", kAlignment);

@@ -7,7 +7,7 @@
 namespace molspec {
 namespace {
 
-// A tensor [entry] of integers, as many as there are of something.
+// Checks a tensor of `count` integers.
 const int64_t* checked_list(const Tensor& tensor, const char* name, int64_t count,
                             const char* counted) {
   const auto* data = checked_data<const int64_t>(tensor, name, 1);
@@ -16,7 +16,7 @@ const int64_t* checked_list(const Tensor& tensor, const char* name, int64_t coun
   return data;
 }
 
-// A tensor of integers in the shape of another one.
+// Checks a tensor of integers with the shape of another one.
 const int64_t* checked_like(const Tensor& tensor, const char* name, const Tensor& like,
                             const char* like_name) {
   const auto* data = checked_data<const int64_t>(tensor, name, 2);

@@ -1,6 +1,6 @@
-// The operators of dense batches: for loops without a cache. `*_check` looks at everything but the
-// outputs and the values of tensors; `*_results` makes the outputs where `like` lies, and the
-// problem points to them.
+// The operators of dense batches: for loops without a cache. `*_check` checks everything except the
+// outputs and the values of tensors; `*_results` makes the outputs on the device of `like` and sets
+// the problem's pointers.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace molspec {
 // A row's position offset is its number of pads: the token in column c has position c - offset.
 struct LeftPadProblem {
   const int64_t* token_ids;  // all rows, one after the other
-  const int64_t* lengths;    // [row], each at most token_count: no sum of them wraps
+  const int64_t* lengths;    // [row], each at most token_count: no sum of them overflows
   int64_t token_count, row_count;
   int64_t pad_id;
   int64_t width;              // the longest row
@@ -47,10 +47,10 @@ ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& p
 std::tuple<Tensor, Tensor, Tensor> expand_drafts_results(ExpandDraftsProblem& problem,
                                                          const Tensor& like);
 
-// acceptance_length: how many tokens of each draft the model would have written itself.
+// acceptance_length: how many tokens of each draft agree with the model's.
 struct AcceptanceLengthProblem {
   const int64_t* draft_ids;      // [row, draft_length]
-  const int64_t* draft_lengths;  // [row]; what lies after is padding
+  const int64_t* draft_lengths;  // [row]; the rest is padding
   const int64_t* predicted_ids;  // [row, draft_length]: the model's token at each draft position
   int64_t row_count, draft_length;
   int64_t* accepted;  // [row]: longest prefix where both agree

@@ -1,4 +1,4 @@
-// The choices that a packed model's table spells as numbers, and limits that kernels rely on.
+// The numbers of choices in a packed model's table, and limits of the kernels.
 
 #pragma once
 

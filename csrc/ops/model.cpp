@@ -143,7 +143,7 @@ PackedModel packed_check(const Tensor& weights, const Tensor& table) {
 
 const Model& read_model(const PackedModel& packed) {
   thread_local Model model;
-  // Of what `model` was read, if it could be: it depends on nothing else.
+  // The buffer and table from which `model` was read: it depends on nothing else.
   thread_local const uint8_t* weights = nullptr;
   thread_local int64_t weights_size = 0;
   thread_local std::vector<int64_t> table;

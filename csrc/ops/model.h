@@ -13,7 +13,7 @@
 namespace molspec {
 
 constexpr int64_t kPackingVersion = 2;
-// The most of any size of a model, and of rows and positions to work on: no product of them wraps.
+// The maximum of a model's sizes, and of rows and positions: no product of them overflows.
 constexpr int64_t kMostSize = 1 << 20;
 
 inline int64_t round_up(int64_t size, int64_t multiple) {
@@ -24,21 +24,21 @@ inline int64_t round_up(int64_t size, int64_t multiple) {
 struct Linear {
   const void* weights;
   const float* bias;
-  int64_t in_size;  // a multiple of 2, of 4 where weights are int8
+  int64_t in_size;  // a multiple of 2, for int8 weights of 4
   int64_t panels;
-  // Of int8: what a column's weights are to be multiplied by, and 128 times their sum.
+  // For int8: the scale of a column's weights, and 128 times their sum.
   const float* scales;
   const int32_t* offsets;
 };
 
-// Of an RMS norm, `bias` is zeros.
+// An RMS norm has zeros as `bias`.
 struct LayerNorm {
   const float* weight;
   const float* bias;
 };
 
 struct Attention {
-  Linear query_key_value;  // self: [query | key | value]; cross: query alone
+  Linear query_key_value;  // self: [query | key | value]; cross: only the query
   Linear key_value;        // cross only: [key | value] of the memory
   Linear output;
   LayerNorm norm;
@@ -53,9 +53,9 @@ struct Layer {
 
 struct Stack {
   const float* embedding;  // [vocab, d_stride]
-  const float* positions;  // [max_positions, d_stride]; null where positions are relative
-  // [head, relative_stride], or null: column max_positions - 1 + d is what self-attention adds to
-  // the score of a key d positions after the query.
+  const float* positions;  // [max_positions, d_stride]; null if positions are relative
+  // [head, relative_stride], or null: self-attention adds column max_positions - 1 + d to the score
+  // of a key d positions after the query.
   const float* relative_bias;
   LayerNorm embedding_norm;
   LayerNorm norm;
@@ -85,13 +85,13 @@ struct Model {
   // [position, width] of its positions.
   int64_t block_size() const { return 2 * kBlockPositions * attention_width(); }
 
-  // What a query at `position` adds to the scores of positions 0, 1, ...; [head, relative_stride].
+  // The biases of a query at `position` for the positions 0, 1, ...; [head, relative_stride].
   const float* relative_bias(const Stack& stack, int64_t position) const {
     return stack.relative_bias ? stack.relative_bias + max_positions - 1 - position : nullptr;
   }
 };
 
-// A weights buffer and its table, whose types and alignment are right.
+// A weights buffer and its table, with checked types and alignment.
 struct PackedModel {
   const uint8_t* weights;
   int64_t weights_size;
@@ -100,10 +100,9 @@ struct PackedModel {
 };
 PackedModel packed_check(const Tensor& weights, const Tensor& table);
 
-// The model after them. Every offset is checked against the buffer, so a damaged table cannot make
-// a kernel read outside it. The result is the calling thread's own and lasts until its next call:
-// reading allocates nothing once warm, and the same buffer and table as last time are not read
-// again.
+// Reads the model from them. Every offset is checked against the buffer, so a damaged table cannot
+// make a kernel read outside it. The result belongs to the calling thread and is valid until its
+// next call, which reuses its memory and does not read the same buffer and table again.
 const Model& read_model(const PackedModel& packed);
 
 }  // namespace molspec

@@ -1,4 +1,4 @@
-// Refusing bad arguments. Free of torch, for code that a CUDA compiler reads.
+// Errors for invalid arguments, without torch's headers, for code that a CUDA compiler reads.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The engine's operators: what they compute, their problems, and what may be wrong with a problem's
-// values, wherever those lie.
+// The engine's operators: their definitions, their problems, and the faults that a problem's values
+// may have, on the host or on a device.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace molspec {
 
-// What is wrong with one of an operator's values, found where the value lies: on the host or on a
-// device. The text is made on the host.
+// A fault of one of an operator's values, found on the host or on a device. The host makes the
+// text.
 struct Fault {
   enum Kind : int32_t {
     kNone,
@@ -29,14 +29,14 @@ struct Fault {
   int32_t kind = kNone;
   int32_t index = 0;  // of the node, the memory or the source
   int64_t value = 0;
-  int64_t expected = 0;  // the most, or the right value
+  int64_t expected = 0;  // the maximum, or the right value
 };
 
-// Throws std::runtime_error where there is a fault: "node 3 has token id 17: expected 0 to 12".
+// Throws std::runtime_error if there is a fault: "node 3 has token id 17: expected 0 to 12".
 void refuse(const Fault& fault);
 
-// Where the keys and values of encoded queries lie: for every query its length in positions and
-// the blocks of the memory cache that hold them.
+// The places of the keys and values of encoded queries: for every query its length in positions and
+// its blocks of the memory cache.
 struct Memories {
   const int32_t* rows;  // [query, 1 + most_blocks]: length, then block indices
   int64_t count;
@@ -49,11 +49,11 @@ struct Memories {
   MOLSPEC_ANYWHERE const int32_t* blocks(int64_t query) const { return rows + query * stride + 1; }
 };
 
-// The table alone. A row is looked at where it is used, so rows of queries that have left may be
-// out of date.
+// Checks the table alone. Its rows are checked where they are used, so rows of finished queries may
+// be out of date.
 Memories memories_check(const Tensor& memories);
 
-// Of its blocks every `stride`-th is looked at, from `first` on.
+// Checks every `stride`-th of its blocks, from `first` on.
 inline MOLSPEC_ANYWHERE Fault memory_fault(const Memories& memories, int32_t query,
                                            int64_t cache_blocks, int first = 0, int stride = 1) {
   if (query < 0 || query >= memories.count)
@@ -91,7 +91,7 @@ EncodeProblem encode_check(const Model& model, const Tensor& source_ids,
                            const Tensor& source_offsets, const Tensor& memories,
                            const Tensor& memory_cache, const Tensor& workspace);
 
-// What the values of a source are held against: a problem's sizes, without its model.
+// The limits for the values of a source: a problem's sizes, without its model.
 struct SourceLimits {
   int64_t token_count, position_count, id_count, memory_blocks;
 
@@ -102,7 +102,7 @@ struct SourceLimits {
         memory_blocks(problem.memory_blocks) {}
 };
 
-// Of the ids and blocks every `stride`-th is looked at, from `first` on: a device shares them out.
+// Checks every `stride`-th of the ids and blocks, from `first` on: threads of a device share them.
 inline MOLSPEC_ANYWHERE Fault source_fault(const int32_t* ids, const int32_t* offsets,
                                            int32_t index, const Memories& memories,
                                            const SourceLimits& limits, int first = 0,
@@ -122,10 +122,10 @@ inline MOLSPEC_ANYWHERE Fault source_fault(const int32_t* ids, const int32_t* of
 
 // decoder_step: one pass of the decoder over new nodes of the token tree -> log-probabilities.
 //
-// A node is a token after a path of earlier nodes. Its keys and values are stored in the slot of
-// the cache that ends its path; it attends to the slots of its path, in that order, and to the
-// memory of its query. Parents stand before their children. Where drafters ask for it, the last
-// hidden state of a node, of which its log-probabilities are made, is kept by its slot too.
+// A node is a token after a path of earlier nodes. Its keys and values are stored in the last slot
+// of its path; it attends to the slots of its path, in that order, and to the memory of its query.
+// Parents precede their children. For drafters that need it, a node's last hidden state, from which
+// its log-probabilities are computed, is stored by its slot too.
 struct Node {
   int32_t token_id;
   int32_t position;    // 0 for BOS; the path has position + 1 slots
@@ -133,7 +133,7 @@ struct Node {
   int32_t memory;      // row of the memory table
 };
 static_assert(sizeof(Node) == 16, "a row of the nodes tensor");
-// The memory of a node that is none: a gap, which a device passes over.
+// The memory of a gap: a place without a node, which a device skips.
 constexpr int32_t kAbsent = -1;
 
 struct DecoderStepProblem {
@@ -160,15 +160,15 @@ DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
                                       const Tensor& workspace, const Tensor& log_probs,
                                       const Tensor& hidden_states);
 
-// All of a step but its nodes, checked: as the bytes of a tensor for callers without torch.
+// A checked step without its nodes, as the bytes of a tensor, for callers without torch.
 struct PreparedStep {
   PackedModel packed;
-  DecoderStepProblem problem;  // without its model, which is a thread's own
+  DecoderStepProblem problem;  // without its model, which belongs to a thread
   int64_t row_count;           // of log_probs
 };
 static_assert(sizeof(PreparedStep) <= kPreparedStepBytes);
 
-// What the values of a node are held against: a problem's sizes, without its model.
+// The limits for the values of a node: a problem's sizes, without its model.
 struct NodeLimits {
   int64_t token_count, position_count, path_slot_count, slot_count, memory_blocks;
 
@@ -180,7 +180,7 @@ struct NodeLimits {
         memory_blocks(problem.memory_blocks) {}
 };
 
-// Of the path's slots every `stride`-th is looked at, from `first` on: a device shares them out.
+// Checks every `stride`-th of the path's slots, from `first` on: threads of a device share them.
 inline MOLSPEC_ANYWHERE Fault node_fault(const Node& node, int32_t index, const int32_t* path_slots,
                                          const NodeLimits& limits, int first = 0, int stride = 1) {
   if (node.token_id < 0 || node.token_id >= limits.token_count)

@@ -1,16 +1,15 @@
 // Greedy acceptance, for host and device: every emitted token is the model's own argmax, the lowest
-// id among equals, whatever was drafted. Andronov et al., J. Cheminform. 2025, "Speculative greedy
+// id among equals, whatever the drafts. Andronov et al., J. Cheminform. 2025, "Speculative greedy
 // decoding".
 //
-// A *team* (drafting/guess_rules.h) follows the path; all its members agree on every value. It
-// offers
+// A *team* (drafting/guess_rules.h) is the threads that follow the path; all compute the same
+// values. It offers
 //
-//   likeliest(node)       the first of the greatest log-probs after a staged node, as an object
-//                         with token_id and log_prob
-//   drafted(node, token)  the staged draft of a token after a node, or kLastToken where there is
-//                         none
+//   likeliest(node)       the argmax of the log-probs after a staged node, the lowest id among
+//                         equals, as an object with token_id and log_prob
+//   drafted(node, token)  the staged draft of a token after a node, or kLastToken if there is none
 //   keep(node, count)     the node is on the path, after `count` accepted drafts
-//   write(place, token)   puts down an emitted token
+//   write(place, token)   writes an emitted token
 
 #pragma once
 
@@ -21,12 +20,12 @@
 
 namespace molspec {
 
-enum class Verdict : int32_t { kGoesOn, kDone, kNoNumbers };
+enum class Verdict : int32_t { kContinues, kDone, kNoNumbers };
 
-// The staged node that a round begins with: the token emitted last.
+// The staged node with which a round begins: the last emitted token.
 constexpr int32_t kLastToken = 0;
 
-// Puts down a token; whether the answer ends with it.
+// Emits a token. Returns whether the answer ends with it.
 template <typename Team, typename Answer>
 MOLSPEC_ANYWHERE bool emit(const Team& team, int32_t token_id, float log_prob, int32_t eos_id,
                            int32_t max_length, Answer& answer) {
@@ -47,12 +46,12 @@ MOLSPEC_ANYWHERE Verdict accept_argmax(const Team& team, int32_t eos_id, int32_t
   int32_t node = kLastToken;
   for (int32_t accepted = 0;; ++accepted) {
     const auto best = team.likeliest(node);
-    // Neither NaN nor infinite, spelt so that host and device compilers agree.
+    // Tests for NaN and infinity in a way that host and device compilers agree on.
     if (!(best.log_prob - best.log_prob == 0)) return Verdict::kNoNumbers;
     team.keep(node, accepted);
     if (emit(team, best.token_id, best.log_prob, eos_id, max_length, answer)) return Verdict::kDone;
     node = team.drafted(node, best.token_id);
-    if (node == kLastToken) return Verdict::kGoesOn;
+    if (node == kLastToken) return Verdict::kContinues;
     ++answer.accepted_tokens;
   }
 }

@@ -1,7 +1,7 @@
 // Steps of standard beam search, for host and device: which hypotheses make the next beam, when a
-// step may be taken ("exact replay"), and, looking ahead on guesses, how likely each is to come by.
+// step may be taken ("exact replay"), and in the lookahead how probable each hypothesis is.
 //
-// The lists of a query are its own kind on either side. They offer
+// Host and device have their own types for the lists of a query. They offer
 //
 //   beam, next, finished, choices    arrays: hypotheses by rank, those of the next beam, those that
 //                                    finished apart (room for one more than beam_size), and the
@@ -13,8 +13,8 @@
 //   beam_size(), max_length(), eos_id(), apart()    apart: finished hypotheses leave the beam
 //   score(log_prob, length)          log_prob / length^length_penalty
 //   evaluated(rank)                  whether the model's log-probs after a hypothesis are known
-//   is_non_finite(rank)                 they are, and are no numbers
-//   drafted(rank)                    its node was staged by looking ahead
+//   is_non_finite(rank)              they are known, and are not numbers
+//   drafted(rank)                    its node was staged by the lookahead
 
 #pragma once
 
@@ -29,16 +29,16 @@ namespace molspec {
 
 constexpr int32_t kNoToken = -1;
 
-// A hypothesis in its place of a beam.
+// A hypothesis of a beam.
 struct BeamEntry {
   double log_prob;
-  int32_t node;  // of the last token, or while there is a `token` of the one before; of a finished
-                 // hypothesis, that before EOS
+  int32_t node;  // of the last token; while `token` is set, of the token before it; if finished, of
+                 // the token before EOS
   int32_t length;  // emitted tokens, EOS counted
   int32_t finished;
-  float confidence;  // looking ahead: that standard beam search comes by
-  int32_t token;     // whose node is not looked up yet, or kNoToken
-  int32_t parent;    // scratch of who looks it up
+  float confidence;  // in the lookahead: the probability that beam search reaches it
+  int32_t token;     // the last token, if its node is not looked up yet; or kNoToken
+  int32_t parent;    // scratch of the look-up
 
   MOLSPEC_ANYWHERE bool continues(int32_t max_length) const {
     return !finished && length < max_length;
@@ -53,35 +53,35 @@ struct BeamChoice : RankedCandidate {
   float confidence;
 };
 
-// Tokens of a hypothesis that may be chosen: beam_size, and EOS beside them where it needs no
-// place.
+// Tokens of one hypothesis that may be chosen: beam_size, and EOS too if finished hypotheses take
+// no place in the beam.
 MOLSPEC_ANYWHERE inline int32_t candidate_count(int32_t beam_size, bool apart) {
   return beam_size + (apart ? 1 : 0);
 }
 
-// Choices that make a beam. Where hypotheses finish apart, every one may, which leaves its place to
-// another.
+// Choices that make a beam. If hypotheses finish apart, all of the first beam_size may finish, and
+// as many others then fill the beam.
 MOLSPEC_ANYWHERE inline int32_t most_choices(int32_t beam_size, bool apart) {
   return apart ? 2 * beam_size : beam_size;
 }
 
-// A hypothesis that is only carried along: it goes no further or, looking ahead, is unlikely to
-// come by. That one keeps its place all the same: what it keeps out is unlikely too.
+// Whether a hypothesis is not extended: it has ended, or is too unlikely in the lookahead. An
+// unlikely one keeps its place: the hypotheses that it displaces are unlikely too.
 MOLSPEC_ANYWHERE inline bool stays(const BeamEntry& entry, int32_t max_length, bool evaluated,
                                    bool guessing, float min_confidence) {
   return !entry.continues(max_length) ||
          (guessing && !evaluated && entry.confidence < min_confidence);
 }
 
-// What a choice's confidence is multiplied by where there are guesses: it is the likelier to be
-// beam search's own the further it lies before the first one left out. At no distance the odds are
-// even, and they grow with the distance in nats.
+// The factor of a choice's confidence in the lookahead. The further a choice scores above the first
+// one left out, the likelier beam search makes it too: from 0.5 at no distance, growing with the
+// distance in nats.
 MOLSPEC_ANYWHERE inline float chosen_odds(double score, double left_out) {
   return 1 - 0.5F * std::exp(static_cast<float>(left_out - score));
 }
 
-// A hypothesis whose distribution is not known, or holds no numbers, may still be left out where no
-// extension of it, not even one of log-probability 0, would be among the choices made without it.
+// Whether a hypothesis whose distribution is unknown, or not numbers, may affect the step. It does
+// not if no extension of it, not even one of log-probability 0, would be among the choices.
 template <typename Stepper, typename Lists>
 MOLSPEC_ANYWHERE bool may_matter(const Stepper& stepper, const Lists& lists, int32_t rank,
                                  int32_t choice_count) {
@@ -95,7 +95,7 @@ MOLSPEC_ANYWHERE bool may_matter(const Stepper& stepper, const Lists& lists, int
   return true;
 }
 
-// Whether beam search goes on.
+// Whether the search continues.
 template <typename Stepper, typename Lists>
 MOLSPEC_ANYWHERE bool is_live(const Stepper& stepper, const Lists& lists) {
   if (stepper.apart()) {
@@ -108,8 +108,8 @@ MOLSPEC_ANYWHERE bool is_live(const Stepper& stepper, const Lists& lists) {
   return false;
 }
 
-// The choices, made of what is known, as a step of beam search: whether all that may matter is
-// known (kGoesOn), is not (kDone: no step until it is), or has no numbers. `answer` has
+// Whether the choices make a step of beam search: all distributions that may matter are known
+// (kContinues), some are not (kDone: no step yet), or one is not numbers (kNoNumbers). `answer` has
 // accepted_tokens and emitted_tokens.
 template <typename Stepper, typename Lists, typename Answer>
 MOLSPEC_ANYWHERE Verdict replay(const Stepper& stepper, const Lists& lists, int32_t choice_count,
@@ -128,10 +128,10 @@ MOLSPEC_ANYWHERE Verdict replay(const Stepper& stepper, const Lists& lists, int3
     ++answer.emitted_tokens;
     answer.accepted_tokens += stepper.drafted(rank);
   }
-  return Verdict::kGoesOn;
+  return Verdict::kContinues;
 }
 
-// What a choice makes of its hypothesis, its node not looked up yet.
+// The hypothesis after a choice; its node is not looked up yet.
 MOLSPEC_ANYWHERE inline BeamEntry extended(const BeamEntry& from, const BeamChoice& choice,
                                            int32_t eos_id) {
   BeamEntry entry = from;
@@ -145,7 +145,7 @@ MOLSPEC_ANYWHERE inline BeamEntry extended(const BeamEntry& from, const BeamChoi
   return entry;
 }
 
-// The best beam_size of those that finished apart stay; among equals, who came first.
+// Inserts a finished hypothesis; the best beam_size stay, the earlier one among equals.
 template <typename Stepper, typename Lists>
 MOLSPEC_ANYWHERE void keep_finished(const Stepper& stepper, Lists& lists, const BeamEntry& entry) {
   const double mine = stepper.score(entry.log_prob, entry.length);
@@ -159,8 +159,9 @@ MOLSPEC_ANYWHERE void keep_finished(const Stepper& stepper, Lists& lists, const 
   if (lists.finished_count < stepper.beam_size()) ++lists.finished_count;
 }
 
-// The beam that the choices make, into `next`. Where hypotheses finish apart, those that end leave
-// it: into `finished` if they are among the first beam_size choices, unless this is a guess.
+// Writes the beam that the choices make to `next`. If hypotheses finish apart, those that end are
+// not in it; they go to `finished` if they are among the first beam_size choices, except in the
+// lookahead.
 template <typename Stepper, typename Lists>
 MOLSPEC_ANYWHERE void extend(const Stepper& stepper, Lists& lists, int32_t choice_count,
                              bool guessing) {

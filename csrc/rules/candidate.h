@@ -1,6 +1,5 @@
-// The order of candidates in a beam, wherever one is kept: by score, then by the rank of the
-// hypothesis they extend, then by token id. No two candidates of a search are equal, so every
-// selection is the only one.
+// The order of candidates in every beam: by score, then by the rank of the hypothesis they extend,
+// then by token id. No two candidates of a search are equal, so every selection is unique.
 
 #pragma once
 
@@ -26,7 +25,7 @@ MOLSPEC_ANYWHERE bool better(const Ranked<Id>& left, const Ranked<Id>& right) {
   return left.token_id < right.token_id;
 }
 
-// Leaves a list its `count` best, best first.
+// Reduces a list to its `count` best items, best first.
 template <typename Items, typename Order>
 void keep_best(Items& items, int64_t count, Order order) {
   const auto end = items.begin() + std::min(count, static_cast<int64_t>(items.size()));

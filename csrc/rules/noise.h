@@ -1,13 +1,13 @@
-// Noise instead of a die, for host and device: the Gumbel noise of a token is a function of what is
-// drawn and of nothing else. The token whose noisy log-prob is greatest is a sample (Gumbel 1954;
-// Maddison et al., NeurIPS 2014), so sampling is greedy decoding with another argmax, and drafts
-// are verified against it alike.
+// The Gumbel noise of a token, for host and device, as a function of seed, query, sample, position
+// and token alone. The token with the greatest noisy log-prob is a sample (Gumbel 1954; Maddison et
+// al., NeurIPS 2014), so sampling is greedy decoding with another argmax, and drafts are verified
+// in the same way.
 //
 // The bits come from Philox 4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as
-// 1, 2, 3"): counters in, bits out, no state. Logarithms and exponentials are made here of single
-// additions, multiplications and divisions of double, which IEEE 754 rounds alike everywhere:
-// those of a machine's library differ in their last bit, and a sample would with it. Nothing here
-// may be fused (-ffp-contract=off; for a device -fmad=false).
+// 1, 2, 3"): counters in, bits out, no state. Logarithms and exponentials consist of single
+// additions, multiplications and divisions of double, which IEEE 754 rounds alike everywhere. Those
+// of math libraries differ in the last bit, which can change a sample. Nothing here may be fused
+// (-ffp-contract=off; for a device -fmad=false).
 
 #pragma once
 
@@ -80,32 +80,32 @@ MOLSPEC_ANYWHERE inline double fixed_log_1m_exp(double value) {
   return left > 0.5 && value < -36 ? -fixed_exp(value) : fixed_log(left);
 }
 
-// What is drawn: of a seed and a query, of a sample of them, of a path.
+// The noise of a query, of one of its samples, or of a path.
 class Noise {
  public:
   MOLSPEC_ANYWHERE explicit Noise(uint64_t key) : key_(key) {}
 
-  // Of (seed, query), neither of which tells anything of the other.
+  // The noise of (seed, query); different pairs are independent.
   MOLSPEC_ANYWHERE static Noise of(uint64_t seed, uint64_t query) {
     return Noise(seed).after(static_cast<uint32_t>(query), static_cast<uint32_t>(query >> 32));
   }
-  // Another one, for each pair of numbers.
+  // A new noise for each pair of numbers.
   MOLSPEC_ANYWHERE Noise after(uint32_t a, uint32_t b = 0) const {
     const PhiloxBits bits = philox({{a, b, 0, kKeys}}, key_);
     return Noise(uint64_t{bits.word[1]} << 32 | bits.word[0]);
   }
-  // Of rejection sampling: what decides on drafts, and what a drafter draws by. Neither tells
-  // anything of the other, or of what this draws.
+  // For rejection sampling: the noise that decides on drafts, and the drafter's. They are
+  // independent of each other and of this one.
   MOLSPEC_ANYWHERE Noise of_verification() const { return after(0, 1); }
   MOLSPEC_ANYWHERE Noise of_drafter() const { return after(0, 2); }
-  // Evenly between 0 and 1, neither of which it is: the odd multiples of 2^-53.
+  // Uniform in the open interval from 0 to 1: an odd multiple of 2^-53.
   MOLSPEC_ANYWHERE double even(uint32_t position, uint32_t token) const {
     const PhiloxBits bits = philox({{token >> 1, position, 0, kDraws}}, key_);
     const uint32_t low = bits.word[2 * (token & 1)], high = bits.word[2 * (token & 1) + 1];
     const uint64_t whole = (uint64_t{high} << 20) | (low >> 12);
     return (static_cast<double>(whole) + 0.5) * (1.0 / 4503599627370496.0);
   }
-  // As the greatest of many is distributed.
+  // Gumbel-distributed.
   MOLSPEC_ANYWHERE double gumbel(uint32_t position, uint32_t token) const {
     return -fixed_log(-fixed_log(even(position, token)));
   }

@@ -11,9 +11,9 @@
 
 namespace molspec {
 
-// A draft token is accepted if it is among the likeliest at its position, of which there are as
-// many as the beam is wide, and those before it have less probability than `nucleus` together.
-// `best` offers the likeliest tokens in their order: count, token(i), log_prob(i).
+// Accepts a draft token if it is among the likeliest beam_size tokens at its position and the more
+// probable ones have less probability than `nucleus` together. `best` offers the likeliest tokens
+// in their order: count, token(i), log_prob(i).
 template <typename Best>
 MOLSPEC_ANYWHERE bool accept_nucleus(int32_t token_id, const Best& best, double nucleus) {
   double above = 0.0;
@@ -25,16 +25,16 @@ MOLSPEC_ANYWHERE bool accept_nucleus(int32_t token_id, const Best& best, double 
   return false;
 }
 
-// What may be in the next beam: a likeliest token after an accepted position, but not the draft's
-// own where the draft goes on; or a hypothesis that goes no further, as it is.
+// A candidate of the next beam: a likeliest token after an accepted position, except the accepted
+// draft's own; or a hypothesis that has ended, unchanged.
 struct Leaf : RankedCandidate {
   static constexpr int32_t kCarried = -1;  // its token_id
 
   double log_prob;
-  int32_t node;    // that the token follows
-  int32_t length;  // with the token
+  int32_t node;    // before the token
+  int32_t length;  // including the token
 
-  // Leaves of one hypothesis may share score and token: then the shorter one is first.
+  // Leaves of one hypothesis may have equal score and token: then the shorter one is first.
   MOLSPEC_ANYWHERE bool before(const Leaf& other) const {
     if (better(*this, other) || better(other, *this)) return better(*this, other);
     return length < other.length;

@@ -1,8 +1,8 @@
-// Relaxed acceptance: a draft is kept where it is nearly as probable as what the model prefers. Xia
-// et al., Findings of EMNLP 2023, "Speculative Decoding", section 3.3 (Spec-Verification). Not
-// lossless: answers are no more the model's argmax, and say so.
+// Relaxed acceptance: a draft is accepted if it is nearly as probable as the argmax. Xia et al.,
+// Findings of EMNLP 2023, "Speculative Decoding", section 3.3 (Spec-Verification). Not lossless:
+// answers count their tokens that are not the model's argmax.
 //
-// A *team* as rules/argmax.h wants it offers besides
+// Beside the functions of rules/argmax.h, a *team* offers
 //
 //   nth_log_prob(node, n)     the n-th greatest log-prob after a staged node, from 1
 //   drafts(node, take)        calls take(draft, token, log_prob, own) for each draft after a node:
@@ -19,21 +19,21 @@
 namespace molspec {
 
 struct Relaxed {
-  int32_t beta;            // a draft must be among so many likeliest
-  double tau;              // and at most so many nats below the likeliest
-  bool judged_by_drafter;  // by the probability that its drafter gave it (the paper's earlier form)
+  int32_t beta;            // a draft must be among the beta likeliest tokens
+  double tau;              // and at most tau nats below the likeliest
+  bool judged_by_drafter;  // takes the drafter's log-prob of it (the paper's earlier form)
 
   void check() const {
     require(beta >= 1, "beta", beta, "at least 1");
     require(std::isfinite(tau) && tau >= 0, "tau", tau, "at least 0");
   }
-  // `judged`: log-prob of a draft; of the model's tokens, the likeliest and the beta-th.
+  // judged: the draft's log-prob; best, nth: the model's for its likeliest and beta-th token.
   bool tolerates(double judged, double best, double nth) const {
     return judged >= nth && best - judged <= tau;
   }
 };
 
-// `answer` has tolerated_tokens besides: those that are not the argmax.
+// `answer` also has tolerated_tokens: those that are not the argmax.
 template <typename Team, typename Answer>
 Verdict accept_relaxed(const Team& team, const Relaxed& rule, int32_t eos_id, int32_t max_length,
                        Answer& answer) {
@@ -54,7 +54,7 @@ Verdict accept_relaxed(const Team& team, const Relaxed& rule, int32_t eos_id, in
       answer.tolerated_tokens += draft != kLastToken;
     }
     if (emit(team, next.token_id, next.log_prob, eos_id, max_length, answer)) return Verdict::kDone;
-    if (draft == kLastToken) return Verdict::kGoesOn;
+    if (draft == kLastToken) return Verdict::kContinues;
     ++answer.accepted_tokens;
     node = draft;
   }

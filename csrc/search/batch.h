@@ -1,6 +1,6 @@
-// The searches of the queries under way, each in its row and each of its own spec, on one token
-// tree: what is staged by all of them is one step of the decoder. Nothing that a search finds
-// depends on the others.
+// The searches of all live queries, each with its own row and settings, on one token tree. One
+// decoder step evaluates the nodes that all of them staged. No search's result depends on the
+// others.
 
 #pragma once
 
@@ -15,25 +15,25 @@ namespace molspec {
 
 class Batch {
  public:
-  // Throws std::invalid_argument where row_count is below 1.
+  // Throws std::invalid_argument if row_count is below 1.
   Batch(int32_t row_count, std::shared_ptr<const GuessModel> model);
 
-  // Begins a query in a free row. source_ids in the target's vocabulary, without BOS and EOS; of a
-  // ForcedSpec its target. query_key tells it from others where something is drawn. Throws
-  // std::invalid_argument for a row that is taken and for ids outside of the vocabulary.
+  // Begins a query in a free row. source_ids are in the target's vocabulary, without BOS and EOS;
+  // a ForcedSpec takes the target instead. query_key identifies the query, for samples. Throws
+  // std::invalid_argument for a row that is taken and for ids outside the vocabulary.
   void start(int32_t row, std::shared_ptr<SearchSpec> spec, const std::vector<int32_t>& source_ids,
              uint64_t query_key = 0);
-  // Frees the row of a query that is not done. Throws std::invalid_argument where there is none.
+  // Frees the row of a live query. Throws std::invalid_argument if the row is free.
   void cancel(int32_t row);
 
-  // The hypotheses that wait for drafts from outside, row by row.
+  // The hypotheses that wait for drafts of an external drafter, row by row.
   std::vector<Path> paths() const;
-  // Stages the nodes of the next step; `proposed` has a tree for each of paths(). Throws
-  // std::invalid_argument for another number and for a tree that is none (`admitted`), before
-  // anything is staged.
+  // Stages the nodes of the next step; `proposed` has one tree for each path of paths(). Throws
+  // std::invalid_argument for another number of trees and for an invalid tree (`admitted`), before
+  // it stages anything.
   void plan(const std::vector<DraftTree>& proposed);
-  // Reads log_probs [staged node, vocab_size] and returns the queries that are done; their rows are
-  // free again. Throws std::invalid_argument where nothing is staged.
+  // Reads log_probs [staged node, vocab_size], returns the finished queries and frees their rows.
+  // Throws std::invalid_argument if nothing is staged.
   std::vector<Decoded> advance(const float* log_probs, int32_t vocab_size);
 
   int32_t live_count() const { return live_count_; }
@@ -43,7 +43,7 @@ class Batch {
  private:
   struct Query {
     std::shared_ptr<SearchSpec> spec;
-    std::unique_ptr<Search> search;  // kept for the next query of the same spec
+    std::unique_ptr<Search> search;  // reused by the next query with the same spec
     size_t staged_count = 0;
     bool live = false;
   };
@@ -54,7 +54,7 @@ class Batch {
   TokenTree tree_;
   BeamNotes notes_;
   std::vector<Query> rows_;
-  std::vector<DraftTree> proposed_;  // what is planned points into it
+  std::vector<DraftTree> proposed_;  // the searches hold pointers into it until they advance
   int32_t live_count_ = 0;
 };
 

@@ -6,7 +6,7 @@
 
 namespace molspec {
 
-// rules/beam.h: what is requested, and what is known of the hypotheses of some lists.
+// The stepper of rules/beam.h: the settings, and the state of the hypotheses of some lists.
 class BeamSearch::Stepper {
  public:
   Stepper(const BeamSearch& search, const BeamLists& lists) : search_(search), lists_(lists) {}
@@ -77,8 +77,8 @@ void BeamSearch::plan(const DraftTree* proposed) {
   stage_planned();
 }
 
-// Depth first: rows that follow each other share most of their paths, whose keys and values then
-// are in cache still.
+// Depth first: successive rows share most of their paths, whose keys and values are then still in
+// the processor's cache.
 void BeamSearch::stage_planned() {
   staged_.clear();
   const std::vector<int32_t>& planned = row_.notes->planned;
@@ -98,8 +98,8 @@ void BeamSearch::stage(int32_t slot) {
     if (note(child).planned) stage(child);
 }
 
-// The recurrence of beam search on what is known, and on guesses where it is not. A hypothesis
-// carries how likely beam search is to come by; an unlikely one is not drafted.
+// Runs beam search ahead on known distributions, and on guesses elsewhere. Each hypothesis has the
+// probability that beam search reaches it; unlikely ones are not drafted.
 void BeamSearch::look_ahead() {
   const BeamSpec& options = spec_;
   BeamLists& ahead = row_.notes->ahead;
@@ -148,7 +148,7 @@ void BeamSearch::follow(int32_t slot) {
   guess_.advance(note(parent).guess_state, row_.tree->token_id(slot), node.guess_state);
 }
 
-// Which draft from outside a node is.
+// Finds the node among the external drafts.
 void BeamSearch::find_draft(int32_t slot) {
   Note& node = note(slot);
   if (node.proposed == round_) return;
@@ -163,7 +163,7 @@ void BeamSearch::find_draft(int32_t slot) {
   if (node.draft != DraftTree::kNone) node.drafts = before.drafts;
 }
 
-// Drafts from outside come first; what probability they leave is the n-gram guess's.
+// External drafts come first; the n-gram guess gets the remaining probability.
 void BeamSearch::blend_drafts(int32_t slot) {
   find_draft(slot);
   Note& node = note(slot);

@@ -1,19 +1,18 @@
-// Beam search, exact: the n best of standard beam search, with or without looking ahead.
+// Exact beam search: the n best of standard beam search, with or without lookahead.
 //
 // - Standard: plan stages the live hypotheses' last tokens, advance takes one step.
-// - "Lookahead and replay": plan also runs the beam recurrence ahead on a guess of the
-// distributions
-//   that are not known yet and stages what would be live there; advance replays standard beam
-//   search on true distributions for as many steps as they are known. Every replayed step used
-//   exactly what beam search uses, so sequences, log-probs and order are the same, to the bit where
-//   a node's distribution does not depend on the other nodes. Who guesses changes the time alone:
-//   drafts from outside are guesses where there are such, the n-gram guess is the guess elsewhere.
+// - Lookahead and replay: plan also runs beam search ahead on guessed distributions and stages the
+//   nodes that would be live there; advance then replays standard beam search for as many steps as
+//   the true distributions are known. A replayed step uses the same values as beam search, so
+//   sequences, log-probs and order are the same, to the bit if a node's distribution does not
+//   depend on the other nodes. Guesses only affect the time: they come from an external drafter if
+//   there is one, otherwise from the n-gram model.
 //
 // Hypotheses rank by score (log_prob / length^length_penalty), ties as in rules/candidate.h. The
-// steps are those of rules/beam.h. A finished one stays in the beam and competes, and a query is
-// done once no live one is left; or, with finished_apart, it leaves for a list of beam_size
-// finished ones and the beam is filled up, and a query is done once the best live one scores no
-// better than the last of a full list.
+// steps are those of rules/beam.h. A finished hypothesis stays in the beam and competes; the query
+// is done when no live one is left. With finished_apart it moves to a list of beam_size finished
+// ones and the beam is filled up; the query is done when the list is full and the best live
+// hypothesis scores no better than the last of the list.
 
 #pragma once
 
@@ -40,40 +39,39 @@ struct BeamLists {
   }
 };
 
-// How probable a path is: as it is drawn, and to the model itself.
+// Log-probs of a path: after the sampling filters, and the model's own.
 struct PathLogProbs {
   double drawn = 0, own = 0;
 };
 
-// The same of a token after a path, and with its noise.
+// A token after a path: its log-prob after the filters, without and with noise.
 struct NoisyToken {
   int32_t token_id;
   double drawn_log_prob, noisy;
 };
 
-// What is known of nodes beside their places in the tree, by slot, for all beam searches of a
-// batch; and their scratch memory.
+// Data of nodes by slot, for all beam searches of a batch; and their scratch memory.
 class BeamNotes {
  public:
   struct Note {
     bool evaluated;
-    bool drafted;               // staged by looking ahead
-    bool planned;               // to be staged, not yet at its place
-    bool followed;              // guess_state is there
-    int64_t guessed, proposed;  // the round that guesses and the draft are of; 0: none
-    const DraftTree* drafts;    // from outside, and the draft of them that the node is
+    bool drafted;               // staged by the lookahead
+    bool planned;               // chosen for the next step, not staged yet
+    bool followed;              // guess_state is valid
+    int64_t guessed, proposed;  // the rounds of `guesses` and of `drafts`; 0: none
+    const DraftTree* drafts;    // of the external drafter, and the node's index in it
     int32_t draft;
-    std::vector<Candidate> best;     // the model's likeliest tokens; none where it has no numbers
-    std::vector<Candidate> guesses;  // a guess's
+    std::vector<Candidate> best;     // the model's likeliest tokens; empty if it has no numbers
+    std::vector<Candidate> guesses;  // the guessed likeliest tokens
     GuessState guess_state;
-    // Of stochastic beams: what the path draws with, how probable it is, and the noise of `best`.
+    // Of stochastic beams: the path's noise and log-probs, and the noisy log-probs of `best`.
     Noise noise{0};
     PathLogProbs log_probs;
     std::vector<NoisyToken> noisy;
   };
 
   Note& operator[](int32_t slot) { return notes_[slot]; }
-  // Nothing is known of a new node.
+  // Resets the data of a new node.
   void begin(int32_t slot) {
     if (notes_.size() <= static_cast<size_t>(slot)) notes_.resize(static_cast<size_t>(slot) + 1);
     Note& note = (*this)[slot];
@@ -108,10 +106,10 @@ class BeamSearch : public Search {
   int32_t width() const { return candidate_count(spec_.beam_size, spec_.finished_apart); }
   const std::vector<Candidate>& guesses(int32_t slot);
 
-  // The model's log-probs after a node have come; those after its parent had before.
+  // Stores the model's log-probs after a node; those after its parent are stored already.
   virtual void remember(int32_t slot, const float* log_probs, int32_t vocab_size);
   virtual void add_choices(BeamLists& lists, int32_t rank, bool guessed);
-  // Of a live hypothesis, to the model.
+  // The model's log-prob of a live hypothesis.
   virtual double own_log_prob(const BeamEntry& entry) const { return entry.log_prob; }
   virtual void finish();
 
@@ -129,19 +127,19 @@ class BeamSearch : public Search {
   void find_draft(int32_t slot);
   void blend_drafts(int32_t slot);
 
-  // The best extensions of the beam into choices; how many.
+  // Writes the best extensions of the beam to `choices` and returns how many.
   int32_t choose(BeamLists& lists, bool guessing);
-  // Gives the next beam its nodes and makes it the beam.
+  // Adds the nodes of the next beam and makes it the beam.
   void settle(BeamLists& lists);
   void collect();
 
   Guess guess_;
   BeamNodes nodes_;
   std::vector<int32_t> staged_;  // slots
-  int64_t round_ = 1;            // of guesses: one for all where none come from outside
+  int64_t round_ = 1;            // of guesses; it only advances with an external drafter
 };
 
-// Of a spec with `sampling`.
+// The search of a spec with `sampling`.
 std::unique_ptr<Search> stochastic_beam_search(const BeamSpec& spec, const Row& row);
 
 }  // namespace molspec

@@ -13,7 +13,7 @@ void BeamNodes::remove(int32_t slot) {
 }
 
 void BeamNodes::collect(const Beam& beam) {
-  enum : char { kDrop, kBefore, kBehind };
+  enum : char { kDrop, kBefore, kAfter };
   marks_.resize(static_cast<size_t>(tree_->block_count()) * kBlockPositions);
   const auto mark = [this](int32_t slot) -> char& { return marks_[slot]; };
   for (const int32_t slot : slots_) mark(slot) = kDrop;
@@ -24,13 +24,13 @@ void BeamNodes::collect(const Beam& beam) {
   }
   for (const BeamEntry& entry : beam)
     if (!entry.finished) {
-      mark(entry.node) = kBehind;
+      mark(entry.node) = kAfter;
     } else if (mark(entry.node) == kDrop) {
       mark(entry.node) = kBefore;
     }
   for (const int32_t slot : slots_) {
     const int32_t parent = tree_->parent(slot);
-    if (parent != TokenTree::kNone && mark(parent) == kBehind) mark(slot) = kBehind;
+    if (parent != TokenTree::kNone && mark(parent) == kAfter) mark(slot) = kAfter;
   }
   for (const int32_t slot : slots_)
     if (mark(slot) == kDrop) tree_->remove(slot);
@@ -51,14 +51,14 @@ namespace {
 
 constexpr int64_t kNoRank = std::numeric_limits<int64_t>::min();
 
-// A number that is greater the more probable a token is, and of equally probable ones the lower its
-// id; of NaN the least.
+// An integer that orders tokens: greater for a greater log-prob, then for a lower id; the minimum
+// for NaN.
 int64_t rank_of(float log_prob, int32_t token) {
   if (std::isnan(log_prob)) return kNoRank;
   const float value = log_prob + 0.0F;  // -0 is 0
   int32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
-  const int32_t order = bits ^ ((bits >> 31) & 0x7fffffff);  // as an integer: of the same order
+  const int32_t order = bits ^ ((bits >> 31) & 0x7fffffff);  // orders integers as the floats
   return static_cast<int64_t>(order) * (int64_t{1} << 32) + static_cast<uint32_t>(~token);
 }
 
@@ -70,9 +70,8 @@ int64_t greatest(const int64_t* from, int32_t count) {
 
 }  // namespace
 
-// Tokens are in groups whose greatest ranks are kept, about as many groups as tokens in each. No
-// branch depends on a log-prob: an insertion into a list costs two wrong guesses of the
-// processor's.
+// Keeps the maximum of each group of about sqrt(vocab_size) tokens. No branch depends on a
+// log-prob: an insertion into a sorted list would cost two mispredicted branches.
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out) {
   out.clear();

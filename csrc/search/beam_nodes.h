@@ -1,4 +1,4 @@
-// What beam searches on the host share: hypotheses by rank, and the nodes they stand on.
+// Shared by the beam searches on the host: hypotheses by rank, and their nodes.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace molspec {
 
 using Beam = std::vector<BeamEntry>;  // by rank
 
-// The entry of a query that begins.
+// The first hypothesis of a query.
 inline BeamEntry first_entry(int32_t node) { return {0, node, 0, 0, 1, kNoToken, -1}; }
 
 // Every node of one query, parents before children.
@@ -21,20 +21,20 @@ class BeamNodes {
  public:
   explicit BeamNodes(const Row& row) : tree_(row.tree), query_(row.index) {}
 
-  // Forgets all of them: the tree's row is empty.
+  // Forgets all nodes. The tree's row must be empty.
   void clear() { slots_.clear(); }
   int32_t add(int32_t parent, int32_t token_id) {
     slots_.push_back(tree_->add(query_, parent, token_id));
     return slots_.back();
   }
-  // The node of a token after another.
+  // The node of a token after `parent`, added if it is new.
   int32_t child_or_new(int32_t parent, int32_t token_id) {
     const int32_t child = tree_->child(parent, token_id);
     return child != TokenTree::kNone ? child : add(parent, token_id);
   }
-  // Gives back one node: those after it must go too, before the next one is added.
+  // Frees one node. The nodes after it must be freed too, before the next one is added.
   void remove(int32_t slot);
-  // Gives back the nodes that no hypothesis of the beam has before it or after it.
+  // Frees the nodes that are neither before nor after a hypothesis of the beam.
   void collect(const Beam& beam);
 
  private:
@@ -44,13 +44,13 @@ class BeamNodes {
   std::vector<char> marks_;  // by slot
 };
 
-// What log-probs of so many tokens are divided by: length^length_penalty.
+// The divisor of the log-prob of `length` tokens: length^length_penalty.
 double length_norm(int32_t length, double length_penalty);
 // log_prob, or log_prob / length_norm.
 double beam_score(double log_prob, int32_t length, double length_penalty);
 
-// The `count` most probable tokens of a row, the lower id first among equals. NaN is passed over; a
-// row that begins with it, or whose greatest is infinite, has none.
+// The `count` most probable tokens of a row, the lower id first among equals. NaN is skipped; a row
+// that begins with NaN, or whose maximum is infinite, has none.
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out);
 

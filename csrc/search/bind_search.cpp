@@ -1,4 +1,4 @@
-// Binds the specifications of searches, and the batch that runs them.
+// Binds the settings of searches, and the batch that runs them.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -22,7 +22,7 @@ namespace {
 
 using LogProbs = py::array_t<float, py::array::c_style>;
 
-// Arrays are copies: a search's own memory moves.
+// Arrays are copies, because a search's own memory moves.
 py::array_t<int32_t> staged_nodes(const TokenTree& tree) {
   static_assert(sizeof(TokenTree::StagedNode) == 4 * sizeof(int32_t));
   const auto& staged = tree.staged();
@@ -44,7 +44,7 @@ auto advance(Searches& batch, const LogProbs& log_probs) {
   return batch.advance(log_probs.data(), vocab_size);
 }
 
-// A pass of the decoder that needs nobody to call it, and the memory that it works in.
+// A decoder pass that needs no call into Python, and its memory.
 struct Step {
   StepFunction function;
   py::array_t<uint8_t> prepared;
@@ -65,16 +65,16 @@ struct Step {
   }
 };
 
-// Rounds with nobody between their parts.
+// Rounds that run without Python between their parts.
 struct Ran {
   std::vector<Decoded> done;
   int32_t rounds = 0;
-  bool lacks_room = false;  // what is planned waits for a step that has room
+  bool lacks_room = false;  // the planned nodes need a larger cache
   double planning = 0;      // seconds
   double stepping = 0;
 };
 
-// One round; until_done as many as it takes until a query is done.
+// One round; with until_done, rounds until a query is done.
 Ran run(Batch& batch, const Step& step, bool until_done) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::duration time) {
@@ -138,7 +138,7 @@ void bind_sampling(py::module_& module) {
 template <typename Spec, typename Base>
 using SpecClass = py::class_<Spec, Base, std::shared_ptr<Spec>>;
 
-// The options of every beam search, and further ones.
+// The options of every beam search, then a search's own.
 template <typename Spec, typename... Fields>
 auto bind_list_spec(py::module_& module, const char* name, Fields... fields) {
   return bind_fields(SpecClass<Spec, ListSpec>(module, name), REQUIRED(ListSpec, beam_size),
@@ -187,7 +187,7 @@ void bind_step(py::class_<Searches>& bound) {
                              [](const Searches& self) { return path_slots(self.tree()); });
 }
 
-// What models that draft for others share.
+// Shared by draft models.
 template <typename Paths>
 void bind_paths(py::class_<Paths>& bound) {
   bound.def("start", &Paths::start, py::arg("row"), py::arg("source_ids"))
@@ -209,7 +209,7 @@ void bind_continuations(py::module_& module) {
   bind_paths(bound);
 }
 
-// A tree for each of log_probs [row, place, vocab].
+// One tree for each row of log_probs [row, place, vocab].
 std::vector<DraftTree> place_trees(const GuessModel& model, const LogProbs& log_probs,
                                    int32_t node_budget, float min_log_prob) {
   const int32_t vocab_size = model.roles().vocab_size();

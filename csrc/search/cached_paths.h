@@ -1,6 +1,6 @@
-// Paths of many queries in the cache of a model that drafts for another one. A query's row stays as
-// long as the query does: what was evaluated of its paths is kept, and a path that the other model
-// took elsewhere goes on from where the two part.
+// Paths of many queries in the cache of a draft model. A query has its row until it ends. Evaluated
+// nodes of its paths stay in the cache; if the verified path differs from the drafted one, drafting
+// resumes after their common prefix.
 
 #pragma once
 
@@ -22,7 +22,7 @@ class CachedPaths {
   CachedPaths(const CachedPaths&) = delete;
   CachedPaths& operator=(const CachedPaths&) = delete;
 
-  // Throw std::invalid_argument for a row that is taken, of none, or free.
+  // Throw std::invalid_argument for a row that does not exist, is taken (start) or free (release).
   void start(int32_t row, const std::vector<int32_t>& source_ids) {
     Query& query = checked_row(row, false);
     model_->roles().check_tokens(source_ids);
@@ -36,9 +36,9 @@ class CachedPaths {
     tree_.clear(row);
   }
 
-  // Asks for at most `counts` tokens after each path, which a sampler chooses where a path has
-  // one. Throws std::invalid_argument for a row that is free, an id outside of the vocabulary, and
-  // for other than one count a path.
+  // Requests at most `counts` tokens after each path; the path's sampler, if any, chooses them.
+  // Throws std::invalid_argument for a free row, an id outside the vocabulary, and if there is not
+  // one count a path.
   void ask(const std::vector<Path>& paths, const std::vector<int32_t>& counts) {
     if (paths.size() != counts.size())
       throw_invalid("counts has ", counts.size(), " items: expected one a path");
@@ -84,20 +84,20 @@ class CachedPaths {
   struct Query {
     std::unique_ptr<SequenceGroup> nodes;
     int32_t root = TokenTree::kNone;
-    int32_t begin = 0;  // of what is staged of it
+    int32_t begin = 0;  // of its staged nodes
     bool live = false;
   };
   struct PathState {
     Sequence sequence;
     int32_t row = 0, count = 0;
-    size_t begin = 0;              // tokens that were given
-    std::vector<int32_t> pending;  // of them: nodes to evaluate
+    size_t begin = 0;              // tokens of the requested path
+    std::vector<int32_t> pending;  // their nodes that are not evaluated yet
     std::optional<Sampler> sampler;
-    DraftTree drafts;                 // what stands after the path in this round
+    DraftTree drafts;                 // drafts after the path in this round
     int32_t last = DraftTree::kRoot;  // of the tree's chain
   };
-  // Chooses the tokens after a path: what its sampler draws, or the likeliest. Notes in `tree`
-  // what was drawn to be refused by its probability.
+  // Chooses the tokens after a path: drawn by its sampler, or the likeliest. For rejection sampling
+  // it records in `tree` the distribution of each drawn token.
   class Chooser {
    public:
     Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree)
@@ -124,8 +124,8 @@ class CachedPaths {
   };
 
   Query& query(const PathState& state) { return rows_[state.row]; }
-  // What every round begins with: stages the nodes of paths that are not evaluated yet, and the
-  // last one of each. Then what stands after, then submit().
+  // Begins a round: stages the nodes of the paths that are not evaluated yet, and the last node of
+  // each. The subclass then stages the nodes after them and calls submit().
   void stage() {
     tree_.clear_staged();
     for (Query& query : rows_)
@@ -158,7 +158,7 @@ class CachedPaths {
       throw_invalid("row ", row, live ? " is free" : " is taken", " or none");
     return rows_[row];
   }
-  // The deepest node that is known of a path.
+  // The deepest node of a path that exists already.
   int32_t known(const Query& query, const std::vector<int32_t>& token_ids) const {
     int32_t node = query.root;
     if (node == TokenTree::kNone) return node;

@@ -1,8 +1,7 @@
-// Continues paths of many queries by a few tokens: a model that drafts for another one, with a
-// cache of its own.
+// A draft model extends the paths of many queries by a few tokens, with a cache of its own.
 //
-// A call is ask() and then rounds, as those of Batch: paths(), plan(), a step of the decoder,
-// advance(), until it says that all are done; then trees().
+// A call is ask(), then rounds as in Batch (paths(), plan(), a decoder step, advance()) until
+// advance() returns that all are done, then trees().
 
 #pragma once
 
@@ -18,8 +17,8 @@ namespace molspec {
 
 class Continuations : public CachedPaths {
  public:
-  // drafts: by whom the drafting model itself drafts. width: the likeliest tokens that a tree has
-  // of each place beside the one that goes on. Throws std::invalid_argument for counts below 1.
+  // drafts: the draft model's own drafter. width: the likeliest tokens that a tree has at each
+  // position, the chosen one counted. Throws std::invalid_argument for counts below 1.
   Continuations(int32_t row_count, std::shared_ptr<const GuessModel> model,
                 const DrafterOptions& drafts, int32_t width)
       : CachedPaths(row_count, std::move(model)),
@@ -65,8 +64,8 @@ class Continuations : public CachedPaths {
     }
     submit();
   }
-  // Reads log_probs [staged node, vocab_size]; true where all are done. A tree is a chain, with the
-  // other likely tokens of its places.
+  // Reads log_probs [staged node, vocab_size]. Returns whether all are done. A tree is a chain with
+  // other likely tokens beside it.
   bool advance(const float* log_probs, int32_t vocab_size) {
     bool done = true;
     for (size_t i = 0; i < states_.size(); ++i) {
@@ -86,7 +85,7 @@ class Continuations : public CachedPaths {
   }
 
  private:
-  // What a round has added to a sequence.
+  // Adds the tokens of this round to the tree.
   void note(PathState& state, DraftTree& tree, const float* log_probs, int32_t vocab_size) {
     const int32_t eos = model_->roles().special().eos;
     const Sequence& sequence = state.sequence;
@@ -110,7 +109,7 @@ class Continuations : public CachedPaths {
 
   DrafterOptions drafts_;
   int32_t width_;
-  std::vector<std::unique_ptr<Drafter>> drafters_;  // by row; none where drafts come from outside
+  std::vector<std::unique_ptr<Drafter>> drafters_;  // by row; null if an external drafter drafts
   std::vector<Candidate> likeliest_;                // scratch
 };
 

@@ -1,6 +1,5 @@
-// Forced decoding: the target is given, and only its probability is computed. All of
-// it goes through the decoder in one pass, as a draft that is known to be wanted. The sum is that
-// of greedy and beam search, to the bit: float64, in the order of the tokens.
+// Forced decoding: computes the log-prob of a given target in one decoder pass. The sum is that of
+// greedy and beam search, to the bit: float64, in the order of the tokens.
 
 #include <cmath>
 
@@ -13,7 +12,7 @@ class ForcedSearch final : public Search {
  public:
   using Search::Search;
 
-  // The target in place of a source.
+  // Takes the target in place of a source.
   void begin(const std::vector<int32_t>& target_ids) override {
     row_.model->roles().check_tokens(target_ids);
     target_ids_ = target_ids;

@@ -1,7 +1,7 @@
-// Guesses the next tokens of paths of many queries all at once: a Spec-Drafter (Xia et al., EMNLP
-// Findings 2023). Behind each path stand MASKs, nodes of the token PAD, which a decoder never reads
-// otherwise: after the path's last node the next token is guessed, after each MASK the one that
-// follows. No node sees those after it, so what is evaluated of a path stays.
+// Guesses the next tokens of the paths of many queries in one step: a Spec-Drafter (Xia et al.,
+// EMNLP Findings 2023). MASKs follow each path; they are nodes of the token PAD, which a decoder
+// never reads otherwise. The path's last node guesses the next token, and each MASK the token after
+// that. No node sees those after it, so the evaluated nodes of a path stay valid.
 //
 // A call is ask(), plan(), one step of the decoder, advance(), and then trees().
 
@@ -59,7 +59,7 @@ class MaskedPlaces : public CachedPaths {
         place_trees_.draft(places_, vocab_size, special, trees_[i]);
       }
     }
-    // The MASKs are given back: what goes on after a path are its tokens.
+    // Frees the MASKs: the next round extends the path by tokens.
     for (PathState& state : states_)
       if (state.sequence.live) query(state).nodes->cut_after(state.sequence.node, special.pad);
   }

@@ -1,5 +1,5 @@
-// A tree of what several places may say, each guessed by itself: a path is as likely as its tokens
-// together.
+// A draft tree from log-probs of several positions, each guessed independently: the probability of
+// a path is the product of its tokens' probabilities.
 
 #pragma once
 
@@ -14,17 +14,16 @@ namespace molspec {
 
 struct PlaceTreeOptions {
   int32_t node_budget;
-  float min_log_prob;  // what is less likely is no node
+  float min_log_prob;  // of a node's path
 };
 
-// One thread at a time; allocates nothing once it is warm.
+// Not thread-safe; allocates nothing once its buffers have grown.
 class PlaceTrees {
  public:
   explicit PlaceTrees(const PlaceTreeOptions& options) : options_(options) {}
 
-  // Replaces `out` with the likeliest paths through the places, whose log-probs [vocab_size] these
-  // are, the nearest first. Special tokens are no nodes; where none of a place's tokens may be one,
-  // the paths end before it.
+  // Replaces `out` with the likeliest paths. `places` are the log-probs [vocab_size] of successive
+  // positions. Special tokens are left out; a position that has only such tokens ends the paths.
   void draft(const std::vector<const float*>& places, int32_t vocab_size, const SpecialIds& special,
              DraftTree& out) {
     out.clear();
@@ -53,10 +52,10 @@ class PlaceTrees {
   }
 
  private:
-  // Tokens of a place that may become nodes after one node: the special ones are left out of these.
+  // Candidates of one position, special tokens counted (they are then left out).
   static constexpr int32_t kMostSiblings = 8;
 
-  struct Entry {  // a token that may become a node: the place's `rank`th
+  struct Entry {  // a candidate node: the token of this rank at a position
     float log_prob;
     int32_t parent, place, rank;
   };
@@ -70,7 +69,7 @@ class PlaceTrees {
     heap_.push_back(entry);
     std::push_heap(heap_.begin(), heap_.end(), worse);
   }
-  // The likeliest tokens of a place, ranked when a path first comes to it.
+  // The likeliest tokens of a position, computed when a path first reaches it.
   const std::vector<Candidate>& ranked(size_t place, const float* log_probs, int32_t vocab_size,
                                        const SpecialIds& special) {
     if (ranked_.size() <= place) ranked_.resize(place + 1);

@@ -1,9 +1,9 @@
-// Rejection sampling: a draft is kept with the probability that makes what is kept, and what is
-// drawn where nothing is, distributed as the model says. Leviathan, Kalman and Matias, ICML 2023,
-// "Fast inference from transformers via speculative decoding", algorithm 1; of several drafts
+// Rejection sampling: accepts a draft with such a probability, and draws such a token if it rejects
+// all, that the result has the model's distribution. Leviathan, Kalman and Matias, ICML 2023,
+// "Fast inference from transformers via speculative decoding", algorithm 1; for several drafts
 // after one token Miao et al., ASPLOS 2024, "SpecInfer", algorithm 2.
 //
-// Unlike the argmax of noisy log-probs (rules/noise.h) the sample depends on what was drafted; its
+// Unlike the argmax of noisy log-probs (rules/noise.h), the sample depends on the drafts; its
 // distribution does not.
 
 #pragma once
@@ -22,13 +22,13 @@ namespace molspec {
 // Chooses the tokens of one sample after the drafts of a round.
 class Rejection {
  public:
-  // left_out: tokens that are never drawn, where what is drawn is drafted for another model.
+  // left_out: tokens that are never drawn, if the tokens are drafts for another model.
   Rejection(const Sampler& sampler, const DraftTree& drafts, const SpecialIds* left_out = nullptr)
       : sampler_(sampler), drafts_(drafts), left_out_(left_out) {}
 
-  // The token after a path of `position` tokens, which ends with what the last call gave. Its
-  // log-prob is the model's own: NaN where the model's are no numbers, and where most of the
-  // probability is that of tokens that are left out.
+  // The token after a path of `position` tokens, the last of which the previous call returned. Its
+  // log-prob is the model's: NaN if the model's log-probs are not numbers, or if the tokens that
+  // are left out have most of the probability.
   Drawn at(const float* log_probs, int32_t vocab_size, uint32_t position) {
     if (!read(log_probs, vocab_size)) return {0, std::numeric_limits<float>::quiet_NaN()};
     left_ = drawn_from_;
@@ -46,14 +46,14 @@ class Rejection {
     return {token, log_probs[token]};
   }
 
-  // What the last token is distributed by: probabilities [vocab_size].
+  // The distribution of the last token: probabilities [vocab_size].
   const std::vector<double>& drawn_from() const { return drawn_from_; }
 
  private:
-  // With less probability left, what is drawn says more of rounding than of the model.
+  // With less probability left, rounding would decide more than the model does.
   static constexpr double kLeast = 0.5;
 
-  // False where nothing can be drawn.
+  // Returns whether a token can be drawn.
   bool read(const float* log_probs, int32_t vocab_size) {
     tempered(log_probs, vocab_size, sampler_.sampling(), tokens_);
     if (tokens_.empty()) return false;
@@ -67,8 +67,8 @@ class Rejection {
     for (double& probability : drawn_from_) probability /= total;
     return true;
   }
-  // Keeps a draft with min(1, p / q); takes q off what is left otherwise. A draft that says nothing
-  // of what it was drawn from is certain to have been drawn.
+  // Accepts a draft with probability min(1, p / q); otherwise subtracts q from the rest. A draft
+  // without a distribution counts as certain to be drawn (q = 1).
   bool keeps(int32_t draft, double evenly) {
     const int32_t token = drafts_.token_ids[draft];
     const double* from = drafts_.distribution(draft, static_cast<int32_t>(left_.size()));
@@ -82,8 +82,8 @@ class Rejection {
     for (size_t i = 0; i < left_.size(); ++i) left_[i] = std::max(left_[i] - total * from[i], 0.0);
     return false;
   }
-  // The greatest of noisy log-probs, the lowest id among equals. Where rounding has left nothing,
-  // all that could be refused was as probable as its draft: nothing changes.
+  // The argmax of noisy log-probs, the lowest id among equals. If rounding left no probability, p
+  // and q were equal, so the whole distribution serves.
   int32_t draw(uint32_t position) const {
     const bool any =
         std::any_of(left_.begin(), left_.end(), [](double value) { return value > 0; });
@@ -104,10 +104,10 @@ class Rejection {
   const Sampler& sampler_;
   const DraftTree& drafts_;
   const SpecialIds* left_out_;
-  int32_t node_ = DraftTree::kRoot;  // of the drafts; kNone where the sample has left them
+  int32_t node_ = DraftTree::kRoot;  // of the drafts; kNone once the sample differs from them
   std::vector<Tempered> tokens_;     // scratch
   std::vector<double> drawn_from_;
-  std::vector<double> left_;  // of it, where drafts were refused; not normalised
+  std::vector<double> left_;  // the rest of it after rejected drafts; not normalised
 };
 
 }  // namespace molspec

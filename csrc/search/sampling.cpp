@@ -10,7 +10,7 @@
 namespace molspec {
 namespace {
 
-// The greatest log-prob; -infinity where there is none.
+// The maximum log-prob; -infinity if all are NaN.
 float greatest(const float* log_probs, int32_t vocab_size) {
   float most = -std::numeric_limits<float>::infinity();
   for (int32_t i = 0; i < vocab_size; ++i) most = log_probs[i] > most ? log_probs[i] : most;
@@ -26,7 +26,7 @@ void rank(const Sampling& sampling, std::vector<Tempered>& tokens) {
   keep_best(tokens, std::min(sampling.top_k.value_or(size), size), before);
 }
 
-// Sums of probabilities, in the order of the tokens, in units of the likeliest's.
+// A token's probability, in units of the likeliest token's.
 double weight(const Tempered& token) { return fixed_exp(token.drawn_log_prob); }
 
 void cut(double top_p, std::vector<Tempered>& tokens) {
@@ -87,7 +87,7 @@ Drawn Sampler::at(const float* log_probs, int32_t vocab_size, uint32_t position)
     tempered(log_probs, vocab_size, sampling_, tokens);
     for (const Tempered& token : tokens) offer(token.token_id, token.log_prob);
   } else if (std::isfinite(greatest(log_probs, vocab_size))) {
-    // Without a filter the sum of the probabilities, which changes no order, need not be known.
+    // Without a filter the probabilities need not be normalised: that changes no order.
     for (int32_t token = 0; token < vocab_size; ++token) offer(token, log_probs[token]);
   }
   return drawn;

@@ -1,6 +1,6 @@
-// How a token is drawn: which tokens may be, and the noise that decides. Filters first, as
-// `generate` of Hugging Face has them: temperature, top-k, top-p. Among equals the lower id comes
-// first, so that what is kept is the only choice.
+// How a token is drawn: filters, then noise that decides. The filters are those of Hugging Face
+// `generate`: temperature, top-k, top-p. Among equals the lower id comes first, so that the result
+// is unique.
 
 #pragma once
 
@@ -15,15 +15,15 @@ namespace molspec {
 
 struct Sampling {
   double temperature = 1;
-  std::optional<int32_t> top_k;  // the likeliest so many
-  std::optional<double> top_p;   // the fewest likeliest that have so much probability together
+  std::optional<int32_t> top_k;  // only the top_k likeliest tokens
+  std::optional<double> top_p;   // only the fewest likeliest tokens that reach this probability
   uint64_t seed = 0;
 
-  // Throws std::invalid_argument, naming the option, where one makes no sense.
+  // Throws std::invalid_argument, naming the option, if a value is invalid.
   void check() const;
 };
 
-// A token that may be drawn: the model's log-prob, and the one it is drawn with.
+// A token that may be drawn, with the model's log-prob and the one after the filters.
 struct Tempered {
   int32_t token_id;
   float log_prob;
@@ -32,7 +32,7 @@ struct Tempered {
 
 struct Drawn {
   int32_t token_id;
-  float log_prob;  // the model's own; NaN where its log-probs are no numbers
+  float log_prob;  // the model's; NaN if its log-probs are not numbers
 };
 
 // The argmax of a row of log-probs, the lowest id among equals.
@@ -41,15 +41,15 @@ inline Drawn likeliest(const float* log_probs, int32_t vocab_size) {
   return {static_cast<int32_t>(best - log_probs), *best};
 }
 
-// The tokens that may be drawn after a row of log-probs, likeliest first where there is a filter,
-// else by id; none where the row's greatest is no finite number. NaN is passed over.
+// The tokens that pass the filters, likeliest first if there is a filter, otherwise by id; none if
+// the row's maximum is not finite. NaN is skipped.
 void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampling,
               std::vector<Tempered>& out);
 
 // Draws the tokens of one sample.
 class Sampler {
  public:
-  // rejects: drafts are kept or refused by their probability (rejection.h).
+  // rejects: rejection sampling decides on drafts (rejection.h).
   Sampler(const Sampling& sampling, uint64_t query, uint32_t sample, bool rejects = false)
       : sampling_(sampling),
         noise_(Noise::of(sampling.seed, query).after(sample)),
@@ -58,8 +58,8 @@ class Sampler {
   // The token after a path of `position` tokens.
   Drawn at(const float* log_probs, int32_t vocab_size, uint32_t position) const;
 
-  // What draws for a model that drafts: with the same noise it agrees most often; drafts that may
-  // be refused are drawn by another.
+  // The sampler of a draft model. It has the same noise, so that the two agree most often; for
+  // rejection sampling it has another.
   Sampler of_drafter() const;
 
   const Sampling& sampling() const { return sampling_; }

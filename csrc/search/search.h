@@ -1,7 +1,7 @@
 // A search: how one query is decoded. Batch (batch.h) runs the searches of many together.
 //
-// A round is plan() -> one decoder_step over what was staged -> advance(). Drafts that a search
-// does not make itself come from outside: paths() says after which hypotheses, plan() takes them.
+// A round is plan() -> one decoder_step over the staged nodes -> advance(). If an external drafter
+// drafts, paths() gives the hypotheses to extend, and plan() takes the drafts.
 
 #pragma once
 
@@ -17,23 +17,23 @@
 
 namespace molspec {
 
-// What a search hands back for one query.
+// An answer to one query.
 struct Hypothesis {
-  std::vector<int32_t> token_ids;  // after BOS; EOS, where there is one, is not among them
+  std::vector<int32_t> token_ids;  // without BOS and EOS
   double log_prob = 0.0;           // natural log, sum over the tokens and EOS
   bool finished = false;           // EOS was reached
-  // Of samples that all differ: how probably it is among so many of them.
+  // Of samples without replacement: the probability that it is among them.
   std::optional<double> inclusion = std::nullopt;
-  // Of relaxed verification: its tokens that are not the model's argmax.
+  // With relaxed verification: how many of its tokens are not the model's argmax.
   std::optional<int32_t> tolerated = std::nullopt;
 };
 
 struct SearchStatistics {
-  int64_t steps = 0;            // decoder passes the query took part in
+  int64_t steps = 0;            // decoder passes for the query
   int64_t nodes = 0;            // rows of those passes
-  int64_t drafted_tokens = 0;   // nodes that were a guess
-  int64_t accepted_tokens = 0;  // guesses that the model confirmed
-  int64_t emitted_tokens = 0;   // steps of hypotheses, EOS counted; of greedy decoding its tokens
+  int64_t drafted_tokens = 0;   // nodes that were drafted
+  int64_t accepted_tokens = 0;  // drafted tokens that the model confirmed
+  int64_t emitted_tokens = 0;   // greedy: tokens, EOS counted; beams: steps of hypotheses
 };
 
 // The error of a query whose log-probs are NaN or infinite.
@@ -43,24 +43,23 @@ struct Decoded {
   int32_t query = 0;                   // the row of the batch
   std::vector<Hypothesis> hypotheses;  // best first
   SearchStatistics statistics;
-  std::string error;  // why there are no hypotheses, where there are none
+  std::string error;  // why there are no hypotheses; otherwise empty
 };
 
-// A live hypothesis after which something may be drafted.
+// A live hypothesis that a drafter may extend.
 struct Path {
   int32_t row;
   std::vector<int32_t> token_ids;  // after BOS
   double log_prob;                 // of them, natural log
-  // Behind which the last of them was chosen: its hidden state is the newest there is. kNone at
-  // BOS.
+  // The node whose log-probs chose the last token: its hidden state is the newest. kNone at BOS.
   int32_t slot = TokenTree::kNone;
-  // Of a sample: what draws its next tokens.
+  // Of a sample: draws its next tokens.
   std::optional<Sampler> sampler = std::nullopt;
 };
 
 class BeamNotes;  // beam.h
 
-// The row of a batch that a search works in, and what it shares with the others.
+// The row of a batch that a search works in, and the data shared by all rows.
 struct Row {
   int32_t index;
   TokenTree* tree;
@@ -79,22 +78,22 @@ class Search {
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  // Begins a query. source_ids in the target's vocabulary, without BOS and EOS; query_key tells it
-  // from others, for searches that draw. May be called again. Throws std::invalid_argument for ids
-  // outside of the vocabulary.
+  // Begins a query. source_ids are in the target's vocabulary, without BOS and EOS. query_key
+  // identifies the query, for samples. May be called again. Throws std::invalid_argument for ids
+  // outside the vocabulary.
   void start(const std::vector<int32_t>& source_ids, uint64_t query_key) {
     query_key_ = query_key;
     decoded_ = {};
     decoded_.query = row_.index;
     begin(source_ids);
   }
-  // What start() does that is the search's own.
+  // The part of start() that differs between searches.
   virtual void begin(const std::vector<int32_t>& source_ids) = 0;
-  // The hypotheses that wait for drafts from outside, if any do.
+  // Appends the hypotheses that wait for drafts of an external drafter.
   virtual void paths(std::vector<Path>& /*out*/) const {}
-  // Stages the nodes of the next step. `proposed` has a tree for each of paths().
+  // Stages the nodes of the next step. `proposed` has one tree for each path of paths().
   virtual void plan(const DraftTree* proposed) = 0;
-  // Reads log_probs [staged node, vocab_size]; true where the query is done.
+  // Reads log_probs [staged node, vocab_size]. Returns whether the query is done.
   virtual bool advance(const float* log_probs, int32_t vocab_size) = 0;
 
   Decoded take() { return std::move(decoded_); }

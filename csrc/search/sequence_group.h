@@ -1,5 +1,5 @@
-// Sequences of one query that grow at once, each by a choice of its own, on shared nodes: where two
-// say the same they are one path of the tree, and a draft after one serves the other. Each round
+// Sequences of one query that grow together, each by its own choices, on shared nodes. Two
+// sequences with the same tokens are one path of the tree and share their drafts. Each round
 // verifies drafts as greedy decoding does (rules/argmax.h, rules/relaxed.h).
 
 #pragma once
@@ -19,8 +19,8 @@ struct Sequence {
   std::vector<int32_t> token_ids;   // after BOS
   int32_t node = TokenTree::kNone;  // of the last token; after advance() the last evaluated one
   bool live = true;
-  std::vector<int32_t> rows;  // of this round: the staged nodes that the sequence went over
-  // What acceptance continues with.
+  std::vector<int32_t> rows;  // the staged nodes that the sequence accepted in this round
+  // State that acceptance reads and updates.
   double log_prob = 0;
   int32_t finished = 0, token_count = 0, tolerated_tokens = 0;
   int64_t accepted_tokens = 0, emitted_tokens = 0;
@@ -30,13 +30,13 @@ class SequenceGroup {
  public:
   explicit SequenceGroup(const Row& row) : row_(row), nodes_(row) {}
 
-  // Forgets everything; gives the node of BOS. The tree's row is empty.
+  // Resets the group and returns the node of BOS. The tree's row must be empty.
   int32_t begin() {
     nodes_.clear();
     unstage();
     return nodes_.add(TokenTree::kNone, row_.bos());
   }
-  // The node of a token after another.
+  // The node of a token after `parent`, added if it is new.
   int32_t child_or_new(int32_t parent, int32_t token_id) {
     return nodes_.child_or_new(parent, token_id);
   }
@@ -45,8 +45,9 @@ class SequenceGroup {
     sequence.node = child_or_new(sequence.node, sequence.token_ids.back());
   }
 
-  // The next step: a node whose parent is evaluated or staged, once however often it is requested.
-  // Then drafts after it, but none after which no token may follow; gives how many.
+  // Stage nodes for the next step: first a node whose parent is evaluated or staged (a repeated
+  // call has no effect), then the drafts after it, except those at max_position. The latter returns
+  // how many.
   void unstage() {
     for (const int32_t slot : staged_) rows_[slot] = kNotStaged;
     staged_.clear();
@@ -73,20 +74,20 @@ class SequenceGroup {
     }
     return count;
   }
-  // Of a staged node: its row of log-probs.
+  // The row of log-probs of a staged node.
   int32_t row_of(int32_t node) const { return rows_[node]; }
   size_t staged_count() const { return staged_.size(); }
-  // Puts what is staged before the decoder.
+  // Stages the nodes in the tree, for the decoder.
   void submit() const {
     for (const int32_t slot : staged_) row_.tree->stage(row_.index, slot);
   }
 
-  // Lets a sequence take the tokens that `choose(sequence, row)` gives, a Drawn, as far as they are
-  // staged. With `relaxed`, of one sequence, drafts that are tolerated too.
+  // Extends a sequence by the tokens that `choose(sequence, row)` returns (a Drawn), while they are
+  // staged. With `relaxed`, for one sequence, tolerated drafts are accepted too.
   template <typename Choose>
   Verdict advance(Sequence& sequence, const float* log_probs, int32_t vocab_size,
                   int32_t max_length, const Choose& choose, const Relaxed* relaxed = nullptr);
-  // Gives back the nodes that none of these has before it, and but with `and_after` those after.
+  // Frees all nodes except the paths to `nodes` and, with `and_after`, the nodes after them.
   void keep(const std::vector<int32_t>& nodes, bool and_after) {
     kept_.clear();
     for (const int32_t node : nodes) {
@@ -95,7 +96,7 @@ class SequenceGroup {
     }
     nodes_.collect(kept_);
   }
-  // Gives back the chain of one token after a node.
+  // Frees the chain of nodes of one token after a node.
   void cut_after(int32_t node, int32_t token_id) {
     node = row_.tree->child(node, token_id);
     while (node != TokenTree::kNone) {
@@ -119,8 +120,8 @@ class SequenceGroup {
   std::vector<int32_t> placed_;        // their slots
 };
 
-// rules/argmax.h and rules/relaxed.h: this thread. A node is the sequence's last one, or the row of
-// a staged one and 1.
+// The team of rules/argmax.h and rules/relaxed.h: one thread. A node is kLastToken, or the row of a
+// staged node plus 1.
 template <typename Choose>
 class SequenceGroup::Team {
  public:
@@ -181,7 +182,7 @@ Verdict SequenceGroup::advance(Sequence& sequence, const float* log_probs, int32
   const Team<Choose> team(*this, sequence, log_probs, vocab_size, choose);
   const Verdict verdict = relaxed ? accept_relaxed(team, *relaxed, row_.eos(), max_length, sequence)
                                   : accept_argmax(team, row_.eos(), max_length, sequence);
-  sequence.live = verdict == Verdict::kGoesOn;
+  sequence.live = verdict == Verdict::kContinues;
   if (sequence.live) sequence.node = staged_[sequence.rows.back()];
   return verdict;
 }

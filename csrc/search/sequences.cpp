@@ -1,11 +1,11 @@
 // Greedy decoding and sampling, speculative or not: Andronov et al., J. Cheminform. 2025,
 // "Speculative greedy decoding", with drafts merged into one tree.
 //
-// Each round verifies the drafts after the last emitted tokens; the accepted ones and the model's
-// next tokens are emitted. Lossless (rules/argmax.h) but where relaxed verification is requested
-// (rules/relaxed.h). A sample is greedy decoding whose argmax is of noisy log-probs
-// (rules/noise.h), or one by rejection (rejection.h). Given the seed, the samples of a query are
-// one list: who drafts changes the time alone.
+// Each round verifies the drafts after the last emitted tokens, then emits the accepted ones and
+// the model's next token. Lossless (rules/argmax.h), except for relaxed verification
+// (rules/relaxed.h). A sample is greedy decoding on noisy log-probs (rules/noise.h), or is drawn by
+// rejection sampling (rejection.h). The seed alone decides the samples of a query; the drafter only
+// affects the time.
 
 #include <unordered_map>
 
@@ -50,7 +50,7 @@ class SequenceSearch final : public Search {
     group_.unstage();
     for (const Sequence& sequence : sequences_)
       if (sequence.live) group_.stage(sequence.node);
-    size_t drafted = 0;  // each sequence's count, though they may be shared
+    size_t drafted = 0;  // summed over sequences, which may share nodes
     own_drafts_.clear();
     for (size_t i = 0; i < sequences_.size(); ++i) {
       const Sequence& sequence = sequences_[i];
@@ -117,9 +117,9 @@ class SequenceSearch final : public Search {
   }
 
   SequenceSpec spec_;
-  std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
+  std::unique_ptr<Drafter> drafter_;  // null if an external drafter drafts
   SequenceGroup group_;
-  std::vector<Sequence> sequences_;                    // the greedy one, or a sample each
+  std::vector<Sequence> sequences_;                    // the greedy answer, or the samples
   std::vector<Sampler> samplers_;                      // of the sequences
   std::vector<const DraftTree*> drafts_;               // of the sequences, in this round
   std::unordered_map<int32_t, DraftTree> own_drafts_;  // after a node

@@ -1,4 +1,4 @@
-// The specification of the search of one query: plain values. The host makes a search of them, a
+// The settings of one query's search, as plain values. The host builds a search from them, a
 // device its rounds.
 
 #pragma once
@@ -22,17 +22,17 @@ struct SearchSpec {
   virtual ~SearchSpec() = default;
   virtual std::unique_ptr<Search> search(const Row& row) const = 0;
 };
-// Each has a check(), which throws std::invalid_argument, naming the option, where one makes no
-// sense.
+// Each has a check(), which throws std::invalid_argument and names the option if a value is
+// invalid.
 
-// Greedy decoding, or so many samples with replacement.
+// Greedy decoding, or `samples` samples with replacement.
 struct SequenceSpec : SearchSpec {
   int32_t max_length;  // tokens emitted, EOS counted
   DrafterOptions drafter;
-  std::optional<Relaxed> relaxed;    // greedy decoding where not every token must be the argmax
+  std::optional<Relaxed> relaxed;    // greedy decoding that accepts some tokens beside the argmax
   std::optional<Sampling> sampling;  // of samples
   int32_t samples = 1;
-  bool rejection = false;  // drafts are kept by chance (rejection.h), not where the noise says so
+  bool rejection = false;  // rejection sampling (rejection.h) decides on drafts, not the noise
 
   void check() const {
     require(max_length >= 1, "max_length", max_length, "at least 1");
@@ -60,16 +60,16 @@ struct ListSpec : SearchSpec {
   }
 };
 
-// Exact beam search. It looks ahead by taking `steps` on guesses; none make standard beam search.
-// With `sampling` as many samples as n_best that all differ: a beam of noisy scores, one wider than
-// they are many.
+// Exact beam search. It looks ahead by `steps` steps on guesses; with 0 it is standard beam search.
+// With `sampling`, n_best samples without replacement: a beam of noisy scores, one wider than
+// n_best.
 struct BeamSpec : ListSpec {
-  bool finished_apart = false;  // as `generate` of Hugging Face keeps them
+  bool finished_apart = false;  // finished hypotheses leave the beam, as in Hugging Face `generate`
   int32_t steps = 0;
   int32_t node_budget = 0;  // drafted nodes a query and pass
-  // A node must pay for its row: what is less likely to be needed is not drafted.
+  // Nodes that are needed with a lower probability are not drafted: they cost more than they save.
   float min_confidence = 1;
-  bool proposed = false;  // drafts from outside are guesses, where there are such
+  bool proposed = false;  // drafts from an external drafter serve as guesses
   std::optional<Sampling> sampling;
 
   bool drafts() const { return steps > 0 && node_budget > 0; }
@@ -95,7 +95,7 @@ struct SpeculativeBeamSpec : ListSpec {
   std::unique_ptr<Search> search(const Row& row) const override;
 };
 
-// The target is given, and only its log-prob is computed.
+// Scores a given target: only its log-prob is computed.
 struct ForcedSpec : SearchSpec {
   std::unique_ptr<Search> search(const Row& row) const override;
 };

@@ -2,14 +2,14 @@
 // Approximate: a long accepted draft can evict hypotheses that beam search keeps. Without drafts it
 // is standard beam search.
 //
-// Behind every hypothesis that goes on all drafts are scored. A draft token is accepted by
-// rules/nucleus.h where the model has numbers for what follows it; the draft with most accepted
-// tokens is kept, the first of equals. Its leaves: at each accepted position the likeliest tokens
-// but the draft's own, after the last accepted token all of them. The best leaves of all
-// hypotheses, of unequal lengths, are the next beam.
+// All drafts are scored after every live hypothesis. A draft token is accepted by rules/nucleus.h
+// if the model's log-probs after it are numbers. The draft with the most accepted tokens counts,
+// the first among equals. Its leaves: at each accepted position the likeliest tokens except the
+// draft's own, and all likeliest tokens after the last one. The best leaves of all hypotheses, of
+// unequal lengths, are the next beam.
 //
-// Unlike the published code, a query's drafts and lists never depend on what else is in the batch,
-// draft lengths below 5 are what they say, and hypotheses that reach max_length are reported.
+// Unlike the published code, a query's drafts and lists never depend on the rest of the batch,
+// draft lengths below 5 are exact, and hypotheses that reach max_length are reported.
 
 #include <algorithm>
 #include <cmath>
@@ -109,7 +109,7 @@ class SpeculativeBeamSearch final : public Search {
   static bool has_numbers(const float* row, int32_t vocab_size) {
     return std::isfinite(*std::max_element(row, row + vocab_size));
   }
-  // The same after all last tokens.
+  // The same after the last tokens of all hypotheses.
   bool has_numbers_after_all(const float* log_probs, int32_t vocab_size) const {
     for (const Staged& hypothesis : staged_) {
       if (!has_numbers(log_probs, vocab_size)) return false;
@@ -117,8 +117,8 @@ class SpeculativeBeamSearch final : public Search {
     }
     return true;
   }
-  // The last token and the drafts after it, in their order. A draft is worth a row only where a
-  // token may still follow it; what is after one that is left out is left out too.
+  // The last token and the drafts after it, in their order. A draft at max_length is left out, with
+  // those after it: no token may follow it, so its row would be wasted.
   Staged placed(int32_t last, const DraftTree& drafts) {
     Staged staged{{last}, {TokenTree::kNone}};
     std::vector<int32_t> places(drafts.parents.size(), TokenTree::kNone);  // in staged.slots
@@ -204,10 +204,10 @@ class SpeculativeBeamSearch final : public Search {
   }
 
   SpeculativeBeamSpec spec_;
-  std::unique_ptr<Drafter> drafter_;  // none where drafts come from outside
+  std::unique_ptr<Drafter> drafter_;  // null if an external drafter drafts
   Beam beam_, next_;
   BeamNodes nodes_;
-  std::vector<Staged> staged_;  // by hypothesis that goes on
+  std::vector<Staged> staged_;  // by live hypothesis
   // Scratch.
   DraftTree drafts_;
   std::vector<Leaf> leaves_;

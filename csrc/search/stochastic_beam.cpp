@@ -1,14 +1,13 @@
 // Stochastic beam search: Kool, van Hoof and Welling, ICML 2019, "Stochastic beams and where to
-// find them". Beam search whose scores are log-probs with Gumbel noise gives samples that all
-// differ, as if they were drawn one after the other without replacement.
+// find them". Beam search on log-probs with Gumbel noise gives samples without replacement.
 //
-// A hypothesis' noise is the greatest of all sequences that begin with it: the noise of its
-// extensions is drawn on the condition that their greatest is the hypothesis' own. So an extension
-// never ranks above its hypothesis, which is all that exact replay asks of scores (rules/beam.h): a
-// guess with the same noise looks ahead. One more than the samples is kept, whose score tells how
-// probably each of them was among them.
+// A hypothesis' noisy log-prob is the maximum over all sequences that begin with it: the noise of
+// its extensions is drawn on the condition that their maximum is the hypothesis' own. So an
+// extension never ranks above its hypothesis, which is all that exact replay needs (rules/beam.h),
+// and the lookahead guesses with the same noise. The beam holds one hypothesis more than the
+// samples; its score gives the inclusion probability of each sample.
 //
-// In its lists BeamEntry::log_prob is the noisy one; the path's own are in BeamNotes.
+// In the lists, BeamEntry::log_prob is the noisy log-prob; BeamNotes has the path's own.
 
 #include <algorithm>
 #include <cmath>
@@ -25,15 +24,15 @@ double log_1p_exp(double value) {
   return odds < 1e-5 ? odds * (1 - odds / 2) : fixed_log(1 + odds);
 }
 
-// Noise `noisy`, of which `greatest` is the greatest, on the condition that `given` is (appendix
-// B).
+// `noisy`, whose group has the maximum `greatest`, on the condition that the maximum is `given`
+// (appendix B).
 double conditional(double noisy, double greatest, double given) {
   if (noisy == greatest) return given;
   const double v = given - noisy + fixed_log_1m_exp(noisy - greatest);
   return given - std::max(0.0, v) - log_1p_exp(std::abs(v));
 }
 
-// How probably noise lifts a sequence above a threshold.
+// The probability that noise lifts a sequence above a threshold.
 double inclusion(double drawn_log_prob, double threshold) {
   const double rate = fixed_exp(std::min(drawn_log_prob - threshold, 7.0));
   return rate < 1e-5 ? rate * (1 - rate / 2) : 1 - fixed_exp(-rate);
@@ -77,7 +76,7 @@ class StochasticBeamSearch final : public BeamSearch {
     if (tokens.empty()) return;
     const double before = drawn_log_prob(entry.node);
     const double greatest = before + tokens.front().noisy;
-    // Noise is known, and the choice as sure as the guess is.
+    // The noise is known: the choice is as certain as the guess.
     const float sure = guessed ? std::exp(guesses(entry.node).front().log_prob) : 1;
     for (const NoisyToken& token : tokens) {
       const double noisy = conditional(before + token.noisy, greatest, entry.log_prob);
@@ -107,23 +106,23 @@ class StochasticBeamSearch final : public BeamSearch {
 
   const Sampling& sampling() const { return *spec_.sampling; }
   Noise of_query() const { return Noise::of(sampling().seed, query_key_).after(0, 1); }
-  // Of the path alone: whoever reaches it, in whatever round, draws the same.
+  // Depends on the path alone, so that every round and hypothesis draws the same.
   Noise noise(int32_t slot) const {
     const int32_t parent = row_.tree->parent(slot);
     if (parent == TokenTree::kNone) return of_query();
     const Noise before = note(parent).evaluated ? note(parent).noise : noise(parent);
     return before.after(static_cast<uint32_t>(row_.tree->token_id(slot)));
   }
-  // Of the path with a token after an evaluated node, one of its best.
+  // The log-probs of a path that extends an evaluated node by one of its best tokens.
   PathLogProbs after(int32_t slot, int32_t token_id) const {
     const Note& node = note(slot);
     for (size_t i = 0; i < node.noisy.size(); ++i)
       if (node.noisy[i].token_id == token_id)
         return {node.log_probs.drawn + node.noisy[i].drawn_log_prob,
                 node.log_probs.own + static_cast<double>(node.best[i].log_prob)};
-    return {};  // a draft that no hypothesis goes to
+    return {};  // a draft that no hypothesis reaches
   }
-  // Of the path to a node; guessed where it, and nodes before it, are not evaluated.
+  // The drawn log-prob of the path to a node; guessed for nodes that are not evaluated.
   double drawn_log_prob(int32_t slot) {
     if (note(slot).evaluated) return note(slot).log_probs.drawn;
     const int32_t parent = row_.tree->parent(slot);
@@ -135,7 +134,7 @@ class StochasticBeamSearch final : public BeamSearch {
       if (token.token_id == token_id) return drawn_log_prob(parent) + token.drawn_log_prob;
     return drawn_log_prob(parent);
   }
-  // What is not known yet with the noise that it will have.
+  // Guesses the tokens after a node, with the noise that they will have.
   void guess(int32_t slot) {
     const std::vector<Candidate>& tokens = guesses(slot);
     Note& node = note(slot);

@@ -14,7 +14,7 @@ int32_t lowest_bit(uint32_t bits) {
 
 }  // namespace
 
-// The parent's block; where it is full an empty one, for this node's descendants to have room.
+// The parent's block, or an empty one if that is full, so that the descendants fit there too.
 int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {
   if (parent != kNone && free_slots_[parent / kBlockPositions] != 0)
     return parent / kBlockPositions;
@@ -79,7 +79,7 @@ void TokenTree::clear(int32_t query) {
 
 void TokenTree::stage(int32_t query, int32_t slot) {
   const int32_t position = node(slot).position;
-  // Behind the node staged last, the path goes on where that one's ends.
+  // A child of the last staged node extends that node's path.
   if (!path_slots_.empty() && path_slots_.back() == node(slot).parent) {
     staged_.push_back({node(slot).token_id, position, staged_.back().path_begin, query});
     path_slots_.push_back(slot);

@@ -1,5 +1,5 @@
-// The tokens of a batch of queries as trees: what has been decoded, what is drafted, and where in
-// the key-value cache each token's keys and values lie.
+// The decoded and drafted tokens of a batch of queries as trees, and the place of each token's keys
+// and values in the key-value cache.
 //
 // A node is its slot: block * kBlockPositions + position in the block. A query owns whole blocks,
 // and a node lies in its parent's block while there is room, so a path touches few blocks:
@@ -26,11 +26,11 @@ class TokenTree {
 
   explicit TokenTree(int32_t query_count) : blocks_(static_cast<size_t>(query_count)) {}
 
-  // A new node after `parent`, or BOS of a query where parent is kNone.
+  // Adds a node after `parent`, or the BOS of a query if parent is kNone.
   int32_t add(int32_t query, int32_t parent, int32_t token_id);
-  // Gives back one slot. The nodes after it must go too, before the next `add`.
+  // Frees one slot. The nodes after it must be freed too, before the next `add`.
   void remove(int32_t slot);
-  // Gives back all slots of a query.
+  // Frees all slots of a query.
   void clear(int32_t query);
 
   int32_t token_id(int32_t slot) const { return node(slot).token_id; }
@@ -38,12 +38,12 @@ class TokenTree {
   int32_t position(int32_t slot) const { return node(slot).position; }
   // The tokens of the path to a node, without BOS.
   std::vector<int32_t> path(int32_t slot) const;
-  // The nodes after `slot`, or kNone: the first, and the next one of the same parent.
+  // The first node after `slot`, and the next node with the same parent; or kNone.
   int32_t first_child(int32_t slot) const { return node(slot).first_child; }
   int32_t next_sibling(int32_t slot) const { return node(slot).next_sibling; }
   // The node of a token after `slot`, or kNone.
   int32_t child(int32_t slot, int32_t token_id) const;
-  // Blocks that the cache must have for all slots in use.
+  // Blocks that the cache needs for all slots in use.
   int32_t block_count() const { return static_cast<int32_t>(nodes_.size()) / kBlockPositions; }
 
   // The next step: nodes to evaluate, parents before children.

@@ -10,7 +10,7 @@ using molspec::text::TokenizationError;
 
 namespace {
 
-// UTF-8 of a string. Half a surrogate pair, which Python's strings may hold, has none.
+// The UTF-8 of a string. A lone surrogate, which Python's strings may contain, has none.
 std::string_view utf8(const py::str& text) {
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);

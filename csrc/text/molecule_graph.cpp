@@ -16,7 +16,7 @@ struct RingEnd {
   int32_t bond = MoleculeGraph::kPlainBond;
 };
 
-// Bonds that lie on no cycle, by depth-first search (Tarjan 1974), without recursion.
+// Bonds that are in no ring, by depth-first search (Tarjan 1974), without recursion.
 class BridgeFinder {
  public:
   explicit BridgeFinder(std::vector<Atom>& atoms)
@@ -165,7 +165,7 @@ void MoleculeGraph::connect(int32_t first, int32_t second, int32_t token, const 
 
 void MoleculeGraph::rank(const TokenRoles& roles) {
   const size_t count = atoms_.size();
-  // Three rounds of neighbours tell nearly all atoms apart that RDKit tells apart.
+  // Three rounds of neighbours distinguish nearly all atoms that RDKit distinguishes.
   constexpr int kRounds = 3;
   using Key = std::vector<int32_t>;
   std::vector<Key> keys(count);

@@ -1,4 +1,4 @@
-// A source's tokens as atoms and bonds: as much of SMILES as rewriting it needs.
+// A source's tokens as atoms and bonds: the part of SMILES that rewriting needs.
 
 #pragma once
 
@@ -27,8 +27,8 @@ class MoleculeGraph {
   static constexpr int32_t kPlainBond = -1;
   static constexpr int32_t kAromaticBond = 12;
 
-  // Replaces the graph. False where the tokens are not a sound SMILES: unbalanced parentheses,
-  // unclosed rings, a bond without atoms; the graph then is empty.
+  // Replaces the graph. Returns false, with an empty graph, if the tokens are not valid SMILES:
+  // unbalanced parentheses, unclosed rings, a bond without atoms.
   bool parse(const std::vector<int32_t>& source_ids, const TokenRoles& roles);
 
   const std::vector<Atom>& atoms() const { return atoms_; }

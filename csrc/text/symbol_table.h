@@ -1,9 +1,8 @@
-// Ring-closure digits by what they do instead of by their number: flat arrays, which the host and a
-// device share.
+// Ring-closure digits by their meaning instead of their number: flat arrays for host and device.
 //
-// "c1ccccc1" and "c2ccccc2" are the same text to a chemist. A *ring symbol* is a token, but a digit
-// is written as "opens a ring with the lowest free number" or "closes the r-th youngest open ring".
-// Given the rings that are open, token and symbol determine one another.
+// "c1ccccc1" and "c2ccccc2" are the same text to a chemist. A *ring symbol* is a token, except that
+// a digit becomes "opens a ring with the lowest free number" or "closes the r-th youngest open
+// ring". Given the open rings, token and symbol determine each other.
 
 #pragma once
 
@@ -25,10 +24,10 @@ struct SpecialIds {
   }
 };
 
-// kOther: special tokens and whatever is no part of SMILES.
+// kOther: special tokens and text that is not SMILES.
 enum class TokenKind : uint8_t { kOther, kAtom, kBond, kRing, kOpen, kClose, kDot };
 
-// Numbers of the rings that are open, oldest first. Rings beyond the capacity are not followed.
+// Numbers of the open rings, oldest first. Rings beyond the capacity are ignored.
 struct OpenRings {
   static constexpr int kCapacity = 16;
   int32_t count = 0;
@@ -41,8 +40,8 @@ struct SymbolTable {
   static constexpr int kRingNumbers = 100;  // SMILES writes 0 to 9 and %10 to %99
 
   const TokenKind* kinds;      // [vocab_size]
-  const int8_t* ring_numbers;  // [vocab_size], kNotRing for all but ring-closure digits
-  const int32_t* ring_tokens;  // [kRingNumbers], kNoToken where the vocabulary has none
+  const int8_t* ring_numbers;  // [vocab_size], kNotRing except for ring-closure digits
+  const int32_t* ring_tokens;  // [kRingNumbers], kNoToken if the vocabulary has none
   int32_t vocab_size;
   SpecialIds special;
 
@@ -73,8 +72,8 @@ struct SymbolTable {
     return number == lowest_free(rings) ? open_symbol() : token;
   }
 
-  // kNoToken where the symbol has no token here: no such ring is open, no such number in the
-  // vocabulary.
+  // kNoToken if the symbol has no token here: no such ring is open, or the vocabulary lacks the
+  // number.
   MOLSPEC_ANYWHERE int32_t token(int32_t symbol, const OpenRings& rings) const {
     if (symbol < vocab_size) return symbol;
     if (symbol == open_symbol()) return ring_tokens[lowest_free(rings)];

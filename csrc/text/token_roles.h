@@ -1,4 +1,4 @@
-// What the drafters must know about a vocabulary: the part that each token plays in SMILES.
+// The role of each token of a vocabulary in SMILES, for the drafters.
 
 #pragma once
 
@@ -18,13 +18,13 @@ class TokenRoles {
   struct Role {
     TokenKind kind = TokenKind::kOther;
     int8_t ring_number = kNotRing;  // 0 to 99, or kNotRing
-    uint8_t atomic_number = 0;      // of an atom; 0 for an element that is not known
+    uint8_t atomic_number = 0;      // of an atom; 0 for an unknown element
     uint8_t hydrogen_count = 0;     // of a bracket atom, as written; 0 for all else
     uint8_t bond_order = 1;         // of a bond token; 1 for all else
     bool aromatic = false;
   };
 
-  // tokens[id] is the text of id. Throws std::invalid_argument where a special id is outside.
+  // tokens[id] is the text of id. Throws std::invalid_argument if a special id is out of range.
   TokenRoles(const std::vector<std::string>& tokens, const SpecialIds& special);
 
   const std::vector<std::string>& tokens() const { return tokens_; }
@@ -33,7 +33,7 @@ class TokenRoles {
   const Role& role(int32_t token) const { return roles_[token]; }
   TokenKind kind(int32_t token) const { return role(token).kind; }
 
-  // What the tokens are as ring symbols; valid as long as the roles are.
+  // The tokens as ring symbols; valid as long as the roles are.
   SymbolTable symbols() const {
     return {kinds_.data(), ring_numbers_.data(), ring_tokens_.data(), vocab_size(), special_};
   }

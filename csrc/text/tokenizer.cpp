@@ -18,7 +18,7 @@ std::size_t bracket_length(std::string_view text) {
   return close == std::string_view::npos || close == 1 ? 0 : close + 1;
 }
 
-// Bytes of the token that `text` starts with; 0 where it starts with none.
+// Bytes of the token at the start of `text`; 0 if there is none.
 std::size_t token_length(std::string_view text) {
   const char second = text.size() > 1 ? text[1] : '\0';
   switch (text[0]) {
@@ -35,7 +35,7 @@ std::size_t token_length(std::string_view text) {
   }
 }
 
-// Bytes of the character that `text` starts with.
+// Bytes of the character at the start of `text`.
 std::size_t character_length(std::string_view text) {
   std::size_t length = 1;
   while (length < text.size() && continues_character(text[length])) ++length;
@@ -50,8 +50,8 @@ std::uint32_t code_point(std::string_view character) {
   return point;
 }
 
-// `text` in quotes, safe to show anywhere: what is not printable ASCII becomes its code point, and
-// what is long is cut.
+// `text` in quotes, safe to show anywhere: characters that are not printable ASCII become code
+// points, and long text is cut.
 std::string quoted(std::string_view text) {
   constexpr std::size_t longest = 40;
   std::string shown = "'";

@@ -1,7 +1,7 @@
 // Atomwise SMILES tokens and their ids.
 //
 // The tokens are those of Schwaller et al. (ACS Cent. Sci. 2019, 5, 1572), who give them as a
-// regular expression: a bracket atom with all it holds, Br, Cl, one-letter atoms, bonds, branches,
+// regular expression: a bracket atom with its content, Br, Cl, one-letter atoms, bonds, branches,
 // ring closures as one digit or % and two, and the dot.
 
 #pragma once
@@ -15,22 +15,22 @@
 
 namespace molspec::text {
 
-// The text is not SMILES, or holds tokens that a vocabulary lacks; what() names them. Positions
-// are counted in characters, from 1.
+// The text is not SMILES, or has tokens that a vocabulary lacks; what() names them. Positions count
+// characters, from 1.
 class TokenizationError : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
 // The tokens of `smiles` (UTF-8) in order, as views into it; joined, they are `smiles`.
-// Throws TokenizationError at the first character that starts no token. Linear time.
+// Throws TokenizationError at the first character that begins no token. Linear time.
 std::vector<std::string_view> tokenize(std::string_view smiles);
 
 // Ids of tokens: `tokens[i]` has id i.
 class TokenIds {
  public:
-  // Tokens whose ids are in `special_ids` (PAD, UNK, ...) stand for no text: a query that spells
-  // one of them holds an unknown token. Throws std::invalid_argument where a token occurs twice
-  // or an id is out of range.
+  // Tokens whose ids are in `special_ids` (PAD, UNK, ...) match no text: a query that spells one of
+  // them has an unknown token. Throws std::invalid_argument if a token occurs twice or an id is out
+  // of range.
   TokenIds(std::vector<std::string> tokens, const std::vector<std::int32_t>& special_ids);
   TokenIds(const TokenIds&) = delete;
   TokenIds& operator=(const TokenIds&) = delete;
