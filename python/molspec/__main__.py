@@ -1,4 +1,4 @@
-"""`python -m molspec`: the command line where its script is not on the path."""
+"""`python -m molspec`: the command line, if its script is not on the path."""
 
 from molspec.commands.cli import main
 

@@ -20,7 +20,7 @@ from molspec.text import canonical_query
 
 #: Settings that decide no answer.
 _UNDECISIVE = ("model", "batch_size")
-#: By which SQLite's files of answers are known, with the version of their table.
+#: Identifies SQLite files of answers, with the version of their table.
 _APPLICATION, _VERSION = 0x6D6F6C73, 1
 _TABLE = f"""
 begin immediate;
@@ -32,7 +32,7 @@ pragma application_id = {_APPLICATION};
 pragma user_version = {_VERSION};
 commit;
 """
-#: Where a damaged time of use would end the counting of them.
+#: Times of use beyond this are damaged; counting on from them would overflow.
 _LAST_USE = 1 << 53
 
 
@@ -66,8 +66,8 @@ class AnswerCache:
                 ":memory:" if path is None else path, timeout=60, check_same_thread=False
             )
             is_new = self._is_new()
-            # A write-ahead log, synced when it is folded in: a kill loses nothing, a power cut
-            # at most the last answers.
+            # A write-ahead log, synced when it is merged: a kill loses nothing, a power cut at
+            # most the last answers.
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = normal")
             if is_new:
@@ -79,9 +79,9 @@ class AnswerCache:
         self._clock: int = last or 0
 
     def _is_new(self) -> bool:
-        """Whether there is nothing in the file.
+        """Whether the file is empty.
 
-        Raises ValueError where it is another application's, or another version's.
+        Raises ValueError if it is another application's, or another version's.
         """
         (tables,) = self._database.execute("select count(*) from sqlite_master").fetchone()
         kind, version = (
@@ -98,7 +98,7 @@ class AnswerCache:
 
     @contextmanager
     def _naming_the_file(self, damaged: type[Exception] = OSError) -> Iterator[None]:
-        """Let what SQLite finds wrong name the file; `damaged` is raised where it is the file."""
+        """Name the file in errors of SQLite; raise `damaged` if the file itself is at fault."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -110,7 +110,7 @@ class AnswerCache:
 
     @staticmethod
     def files(path: Path | None) -> list[Path]:
-        """The files of a cache: its own, and those that SQLite puts beside it."""
+        """The files of a cache, with those that SQLite adds beside it."""
         names = () if path is None else ("", "-journal", "-shm", "-wal")
         return [Path(f"{path}{ending}") for ending in names]
 
@@ -157,7 +157,7 @@ class AnswerCache:
         if options.canonical_queries:
             try:
                 query = canonical_query(query)
-            except ValueError:  # its answer is the error that it gets, spelt as it is
+            except ValueError:  # it gets its own error as the answer
                 query = f"as it is: {query}"
         text = query.encode("utf-8", "surrogatepass")
         return blake2b(text, digest_size=16, key=settings).digest()

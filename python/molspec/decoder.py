@@ -162,12 +162,12 @@ class _TextRequest(Request[Result]):
         self._spent: list[Decoded] = []
 
     def read(self) -> Sequence[Source]:
-        """The query as the model reads it. Raises ValueError where it cannot."""
+        """The query as the model reads it. Raises ValueError if it cannot."""
         self._began = perf_counter()
         return self._sources(self._plan.model.reader, bool(self._plan.options.canonical_queries))
 
     def answer(self, found: Sequence[Decoded]) -> Result | None:
-        """The result; None where another spelling or a wider beam is to be decoded."""
+        """The result; None if another spelling or a wider beam is to be decoded."""
         self._spent += found
         error = next((decoded.error for decoded in found if decoded.error), None)
         predictions = () if error else self._predictions(found)
@@ -185,11 +185,11 @@ class _TextRequest(Request[Result]):
 
     @abstractmethod
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        """What is decoded for the query. Raises ValueError where it cannot be read."""
+        """What is decoded for the query. Raises ValueError if it cannot be read."""
 
     @abstractmethod
     def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        """What was found, in text; None where more is to be decoded."""
+        """What was found, in text; None if more is to be decoded."""
 
     def _lists(self, found: Sequence[Decoded]) -> list[list[Prediction]]:
         return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]

@@ -1,4 +1,4 @@
-"""The file of a job that goes on after a kill: JSON lines, of which none is lost or made twice."""
+"""The file of a job that resumes after a kill: JSON lines; none is lost or made twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Journal(Generic[T]):
     A last line that a kill cut short does not count, and goes when the next record is written; so
     does everything where the job begins `anew`.
 
-    Raises ValueError where the file is of other settings or something else, OSError where it
+    Raises ValueError if the file is of other settings or something else, OSError if it
     cannot be read or is no file.
     """
 
@@ -82,7 +82,7 @@ class Journal(Generic[T]):
                 )
 
     def records(self) -> Iterator[T]:
-        """What is done. Raises ValueError where a whole line is no record."""
+        """What is done. Raises ValueError if a whole line is no record."""
         if not self._whole_bytes:
             return
         with open_unlinked(self._path, "rb") as stream:
@@ -138,7 +138,7 @@ class Journal(Generic[T]):
 
 
 def check_file(path: Path) -> None:
-    """Raise OSError where a link is there, or no file: a device can be read without end."""
+    """Raise OSError if a link is there, or no file: a device can be read without end."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
     if path.exists() and not path.is_file():
@@ -148,7 +148,7 @@ def check_file(path: Path) -> None:
 
 
 def open_unlinked(path: Path, mode: str) -> Any:
-    """Open a file without a buffer. Raises OSError, naming it, where it is a link to one."""
+    """Open a file without a buffer. Raises OSError, naming it, if it is a link to one."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -54,7 +54,7 @@ def has_cuda() -> bool:
 def load_cuda() -> None:
     """Let the operators take CUDA tensors, once: importing molspec does not touch CUDA.
 
-    Raises ImportError where the library was not installed, or torch is not built with CUDA.
+    Raises ImportError if the library was not installed, or torch is not built with CUDA.
     """
     _load(_CUDA)
 
@@ -88,7 +88,7 @@ def encode(
     positions a block. memory_cache float32 [block, decoder layer, block size] is written.
     workspace uint8 [bytes] is scratch of at least `workspace_size(longest, longest)`.
 
-    Raises RuntimeError where a shape, a type, an id or a block is out of range.
+    Raises RuntimeError if a shape, a type, an id or a block is out of range.
     """
     library.encode(weights, table, source_ids, source_offsets, memories, memory_cache, workspace)
 
@@ -118,7 +118,7 @@ def decoder_step(
     what its log-probabilities are made of, the last layer's output after the final norm.
 
     A row of log_probs depends on the node's path and memory alone, bit for bit.
-    Raises RuntimeError where a shape, a type, an id or a slot is out of range.
+    Raises RuntimeError if a shape, a type, an id or a slot is out of range.
     """
     if hidden_states is None:
         hidden_states = log_probs.new_empty(0, 0)
@@ -172,7 +172,7 @@ def refuse_fault(workspace: Tensor) -> None:
     with one that is out of range is left out (its log-probs are NaN) and the fault is kept in
     workspace. The CPU's raise by themselves and have no need of this.
 
-    Raises RuntimeError where there was a fault.
+    Raises RuntimeError if there was a fault.
     """
     library.refuse_fault(workspace)
 
@@ -187,7 +187,7 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
 def instruction_set() -> str:
     """Name the kernels that run: portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16.
 
-    Raises ValueError where MOLSPEC_INSTRUCTION_SET asks for others than there are.
+    Raises ValueError if MOLSPEC_INSTRUCTION_SET asks for others than there are.
     """
     try:
         name: str = library.instruction_set()
@@ -227,7 +227,7 @@ def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, T
     token_ids int64 [total] holds the sequences one after the other, lengths int64 [row] their
     lengths. Returns padded_ids int64 [row, longest] and position_offsets int64 [row]: the token in
     column c of row r has position c - position_offsets[r] (Andronov et al., section "Speculative
-    beam search"). Raises RuntimeError where lengths do not add up.
+    beam search"). Raises RuntimeError if lengths do not add up.
     """
     _ready(token_ids)
     padded: tuple[Tensor, Tensor] = library.left_pad(token_ids, lengths, pad_id)
@@ -242,7 +242,7 @@ def expand_drafts(
     token_ids int64 [hypothesis, length] (padded on the left), position_offsets and query_indices
     int64 [hypothesis], draft_ids int64 [query, draft, draft length]. Returns
     ids [hypothesis * draft, length + draft length], and the offset and the query of every row.
-    Raises RuntimeError where shapes disagree or a query index is out of range.
+    Raises RuntimeError if shapes disagree or a query index is out of range.
     """
     _ready(token_ids)
     rows: tuple[Tensor, Tensor, Tensor] = library.expand_drafts(
@@ -255,7 +255,7 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     """Length of the longest prefix of each draft that equals the model's own tokens.
 
     draft_ids and predicted_ids int64 [row, draft length]; draft_lengths int64 [row] says how much
-    of a row is draft. Returns int64 [row]. Raises RuntimeError where shapes disagree.
+    of a row is draft. Returns int64 [row]. Raises RuntimeError if shapes disagree.
     """
     _ready(draft_ids)
     accepted: Tensor = library.acceptance_length(draft_ids, draft_lengths, predicted_ids)
@@ -276,7 +276,7 @@ def select_hypotheses(
     parent rank, then by token id, then by index. Returns indices int64 [query, beam_size] into the
     candidates and counts int64 [query]: the first counts[q] = min(beam_size, candidate_counts[q])
     of a row are the selection, best first; the others are 0.
-    Raises RuntimeError where shapes disagree, a count is out of range or a score is NaN.
+    Raises RuntimeError if shapes disagree, a count is out of range or a score is NaN.
     """
     _ready(scores)
     selected: tuple[Tensor, Tensor] = library.select_hypotheses(

@@ -387,7 +387,7 @@ class PredictOptions:
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.
 
-        Raises ValueError where the options need more than the model has.
+        Raises ValueError if the options need more than the model has.
         """
         if self.max_length is None:
             return min(DEFAULT_MAX_LENGTH, max_positions)

@@ -202,7 +202,7 @@ class Model:
     def resolved(self, options: PredictOptions) -> PredictOptions:
         """Options with what the model decides.
 
-        Raises ValueError, naming the option, where the model cannot decode with these options.
+        Raises ValueError, naming the option, if the model cannot decode with these options.
         """
         if options.canonical_queries is None:
             options = replace(options, canonical_queries=self.canonical_queries)

@@ -50,7 +50,7 @@ def usable_cores() -> int:
 
 
 def process_count(processes: Processes) -> int:
-    """Number of worker processes. Raises ValueError where `processes` is no such number."""
+    """Number of worker processes. Raises ValueError if `processes` is no such number."""
     if processes == "all":
         return usable_cores()
     if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
@@ -76,7 +76,7 @@ def in_processes(
     piece: items that a worker gets at a time.
     ahead: items that may be under way beyond the first one without a result.
 
-    Raises RuntimeError where workers die before they do anything, OSError where none can be forked.
+    Raises RuntimeError if workers die before they do anything, OSError if none can be forked.
     """
     pool = _Pool(work, items, count, failed, piece, ahead)
     try:

@@ -51,7 +51,7 @@ class Predictor:
 
     column: where the queries are; where not given, as in files (docs/files.md).
 
-    Raises ValueError where there is no such model, or options make no sense for it.
+    Raises ValueError if there is no such model, or options make no sense for it.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Predictor:
 def check(names: Sequence[str], column: str | None, task: Task | None) -> int:
     """Where a table with columns of these names has its queries.
 
-    Raises ValueError where it has none, or a column of a name that predictions take.
+    Raises ValueError if it has none, or a column of a name that predictions take.
     """
     if taken := [name for name in COLUMNS if name in names]:
         raise ValueError(f"the table has a column {taken[0]!r}: expected none of this name")
@@ -111,7 +111,7 @@ def predict(
     workers: processes, anywhere in the cluster, each with a model; on "cuda" each with a GPU.
     block_rows: rows that a worker takes at a time, and that are decoded again if it dies.
 
-    Raises ValueError where device is "auto".
+    Raises ValueError if device is "auto".
     """
     if device == "auto":
         raise ValueError(

@@ -25,7 +25,7 @@ def answers(
     """Submit items as there is room for them and yield their results in the items' order.
 
     As many are read ahead as are decoded together. Where items are slow to come, what is under way
-    goes on: an iterable without a length is read in a thread of its own. An error of the items is
+    continues: an iterable without a length is read in a thread of its own. An error of the items is
     raised once what was read before it is answered.
     """
     source = _Items(items) if isinstance(items, Sized) else _Threaded(items)

@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
     """Open a file and give its lines, without the mark that some programs put before the first.
 
-    What is not UTF-8 is replaced. Raises OSError, naming the file, where it cannot be read, its
+    What is not UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, its
     compressed data are damaged, or a line is longer than `LONGEST_LINE`.
     """
     opened = _OPEN.get(path.suffix, open)
@@ -65,7 +65,7 @@ def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:
     whichever its first line has most of, and quotes as csv has them. A first line `sep=;` names the
     separator, as Excel writes it. White space around a cell is no part of it.
 
-    Raises ValueError where a row is no csv, OSError as `open_lines` does.
+    Raises ValueError if a row is no csv, OSError as `open_lines` does.
     """
     with open_lines(path) as lines:
         yield from split_cells(lines, ".csv" in path.suffixes, path)
@@ -104,7 +104,7 @@ def inert_cell(text: str) -> str:
 
 
 def find_column(header: Sequence[str], name: str) -> int | None:
-    """Where a header has a column of this name; None where it has not.
+    """Where a header has a column of this name; None if it has not.
 
     Case counts only where several differ by it; spaces, underscores and hyphens are one.
     """
@@ -129,7 +129,7 @@ def choose_column(
 ) -> int:
     """Find the column that `option` names, or the first of `defaults` that the header has.
 
-    Raises ValueError where there is none.
+    Raises ValueError if there is none.
     """
     names = defaults if name is None else (name,)
     found = (find_column(header, name) for name in names)

@@ -22,14 +22,14 @@ class _Format(Protocol):
 
 _FORMATS: tuple[_Format, ...] = (hugging_face, folder, chemformer, lightning, opennmt)
 
-#: What a reader raises that meets a value of another kind than its format's: anywhere in a file.
+#: Raised by readers, anywhere in a file, for values of another type than the format has.
 _OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError)
 
 
 def read(path: str | Path) -> Checkpoint:
     """Read the checkpoint at `path`, whatever its format.
 
-    Raises CheckpointError, naming `path` and what is wrong with it.
+    Raises CheckpointError, naming `path` and the fault.
     """
     path = Path(path)
     if not path.exists():
@@ -58,8 +58,8 @@ def read(path: str | Path) -> Checkpoint:
 def convert(source: str | Path, destination: str | Path, dtype: str | None = None) -> Checkpoint:
     """Write the checkpoint at `source` to the folder `destination`, rounded to `dtype` if given.
 
-    Returns what was written. Raises ValueError for a dtype that is not one of DTYPES,
-    CheckpointError where the source is broken or the destination exists, OSError where it cannot
+    Returns the written checkpoint. Raises ValueError for a dtype that is not one of DTYPES,
+    CheckpointError if the source is broken or the destination exists, OSError if it cannot
     be written.
     """
     folder.check_destination(Path(destination))

@@ -1,4 +1,4 @@
-"""A model with all that belongs to it, whatever format it came in."""
+"""A model with its vocabulary, drafters and card, in any format."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be used; the message says what is wrong with it."""
+    """A checkpoint that cannot be used; the message names the fault."""
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A model that is fit to run: who holds one need not check it again.
+    """A model that is checked and fit to run.
 
     `weights` have the names and shapes of `spec.weight_shapes()`. `ngram` is a token n-gram model
     of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads and
     `spec_drafter` a Spec-Drafter of this model; `card` is Markdown for people.
-    `canonical_queries` says that the model was trained on RDKit's canonical SMILES and is to be
-    decoded in them. `task` is what the model answers, None where the format does not say.
+    With `canonical_queries` the model was trained on RDKit's canonical SMILES, and queries are made
+    canonical. `task` is the model's task, None if the format does not have it.
 
-    Raises CheckpointError where weights are missing, unexpected, misshapen or not finite, where
-    the task is an unknown one, where the vocabulary does not fit the embeddings, or where queries
-    of learned pieces are canonical.
+    Raises CheckpointError if weights are missing, unexpected, misshapen or not finite, if the task
+    is unknown, if the vocabulary does not fit the embeddings, or if queries of learned pieces are
+    canonical.
     """
 
     spec: ModelSpec
@@ -87,7 +87,7 @@ class Checkpoint:
 
     @property
     def dtype(self) -> str:
-        """Name of the type that the weights are stored in."""
+        """Name of the weights' type."""
         return str(self.weights["source_embedding"].dtype).removeprefix("torch.")
 
     def drafting(self, drafter: SpecDrafterWeights) -> Checkpoint:
@@ -95,9 +95,9 @@ class Checkpoint:
         return Checkpoint(drafter.spec, drafter.weights, self.vocabulary, task=self.task)
 
     def fingerprint(self, with_drafters: bool = True) -> str:
-        """32 hexadecimal digits that no checkpoint shares that may answer otherwise.
+        """32 hexadecimal digits of everything that decides the answers.
 
-        with_drafters: nor one that drafts by another n-gram model or other drafters of its own.
+        with_drafters: also of the n-gram model and the model's own drafters.
         """
         digest = blake2b(digest_size=16)
         values = (self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries)
@@ -117,7 +117,7 @@ class Checkpoint:
     def to(self, dtype: str) -> Checkpoint:
         """Round every weight to `dtype`: float32, float16 or bfloat16.
 
-        Raises ValueError for another name, CheckpointError where a weight exceeds the type's range.
+        Raises ValueError for another name, CheckpointError if a weight exceeds the type's range.
         """
         if dtype not in DTYPES:
             raise ValueError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}")

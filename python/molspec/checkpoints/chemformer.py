@@ -1,7 +1,7 @@
 """Checkpoints of Chemformer (Irwin et al., Mach. Learn.: Sci. Technol. 2022, 3, 015022).
 
 `NAME.ckpt` is Lightning's, with the tokenizer as a Python object among its hyper-parameters; the
-vocabulary stands beside it, as JSON ({"properties": ..., "vocabulary": [...]}) or as text, a token
+vocabulary is beside it, as JSON ({"properties": ..., "vocabulary": [...]}) or as text, a token
 a line. The model is BART-like: pre-norm with final norms, sqrt(d_model) scaling, one embedding.
 """
 
@@ -41,7 +41,7 @@ _NAMES: Rules = (
 
 
 def recognises(path: Path) -> bool:
-    """Whether `path` is such a file, or a folder with one, with a vocabulary of its kind beside."""
+    """Whether `path` is such a file with its vocabulary beside it, or a folder with one."""
     folder = path if path.is_dir() else path.parent
     is_lightning = path.suffix == ".ckpt" or any(path.glob("*.ckpt"))
     return is_lightning and any(map(_is_vocabulary, folder.glob("*vocab*")))

@@ -1,4 +1,4 @@
-"""Files of checkpoints: which one is meant, and what is in it; errors name the file."""
+"""Finds and reads files of checkpoints; errors name the file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def only_file(path: Path, pattern: str, what: str = "checkpoints, name one") -> 
 
 
 def only(files: Sequence[Path], what: str) -> Path:
-    """The one of them. Raises CheckpointError where there are others or none."""
+    """The only one of them. Raises CheckpointError if there are several or none."""
     if len(files) != 1:
         raise CheckpointError(f"has {len(files)} {what}: {', '.join(file.name for file in files)}")
     return files[0]
 
 
 def mapping(stored: Any, key: str, kind: str) -> Mapping[str, Any]:
-    """What a checkpoint of a kind has by a key. Raises CheckpointError where that is no mapping."""
+    """A checkpoint's value of a key. Raises CheckpointError if that is no mapping."""
     value = stored.get(key) if isinstance(stored, Mapping) else None
     if not isinstance(value, Mapping):
         raise CheckpointError(f"no {key} in it: not a {kind} checkpoint")
@@ -36,7 +36,7 @@ def mapping(stored: Any, key: str, kind: str) -> Mapping[str, Any]:
 
 
 def load_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
-    """Tensors of files of safetensors. Raises CheckpointError where one is damaged."""
+    """Tensors of files of safetensors. Raises CheckpointError if one is damaged."""
     weights: dict[str, Tensor] = {}
     for path in paths:
         try:
@@ -47,7 +47,7 @@ def load_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the object in `path`. Raises CheckpointError where there is another thing in it."""
+    """Read the JSON object in `path`. Raises CheckpointError if there is none."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -70,9 +70,9 @@ def read(path: Path) -> Checkpoint:
 
 
 def seal(path: str | Path) -> None:
-    """Write the hash of the folder `path` anew, after its files were changed on purpose.
+    """Write the hash of the folder `path` again, after its files were changed on purpose.
 
-    Raises CheckpointError where it is none of molspec's or is broken, OSError where it cannot be
+    Raises CheckpointError if the folder has another format or is broken, OSError if it cannot be
     read or written.
     """
     path = Path(path)
@@ -108,7 +108,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
 
 
 def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
-    """Read draft heads. Raises CheckpointError where they are damaged or of another model."""
+    """Read draft heads. Raises CheckpointError if they are damaged or of another model."""
     try:
         with safe_open(path, "pt") as stored:
             metadata = json.loads((stored.metadata() or {}).get(_HEADS_FORMAT, "null"))
@@ -181,7 +181,7 @@ def _weight_files(folder: Path) -> list[str]:
 
 
 def _hash(folder: Path, config: Mapping[str, Any]) -> str:
-    """SHA-256 of what answers depend on: processors have instructions for it."""
+    """SHA-256, for which processors have instructions, of the data that decide answers."""
     others = {name: value for name, value in config.items() if name != _HASH}
     digest = sha256(json.dumps(others, sort_keys=True).encode())
     for name in (_VOCABULARY, *_weight_files(folder)):
@@ -199,18 +199,18 @@ def write(
     overwrite: bool = False,
     shard_bytes: int | None = None,
 ) -> None:
-    """Write `checkpoint` to the folder `destination`: the whole of it or nothing.
+    """Write `checkpoint` to the folder `destination`, completely or not at all.
 
-    `shard_bytes` bounds the weights in one file; a weight that is larger has its own.
+    `shard_bytes` is the maximum size of a file of weights; a larger weight has its own file.
 
-    Raises ValueError where shard_bytes is not positive, CheckpointError where the destination is
-    there already and not to be overwritten, OSError where it cannot be written.
+    Raises ValueError if shard_bytes is not positive, CheckpointError if the destination is
+    exists and is not to be overwritten, OSError if it cannot be written.
     """
     destination = Path(destination)
     check_shard_bytes(shard_bytes)
     check_destination(destination, overwrite=overwrite)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    # Always the same names: what a kill leaves, the next write takes away.
+    # Fixed names: the next write removes what a kill has left.
     unfinished = destination.with_name(f".{destination.name}.unfinished")
     replaced = destination.with_name(f".{destination.name}.replaced")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -221,7 +221,7 @@ def write(
             shutil.rmtree(replaced, ignore_errors=True)
             destination.rename(replaced)
         unfinished.rename(destination)
-    except OSError as error:  # of a file that is not there any more
+    except OSError as error:  # for example of a removed file
         raise OSError(error.errno, error.strerror, str(destination)) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -229,13 +229,13 @@ def write(
 
 
 def check_shard_bytes(shard_bytes: int | None) -> None:
-    """Raise ValueError where weights cannot be written in files of so many bytes."""
+    """Raise ValueError if weights cannot be written in files of so many bytes."""
     if shard_bytes is not None and shard_bytes < 1:
         raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
 
 
 def check_destination(destination: Path, *, overwrite: bool = False) -> None:
-    """Raise CheckpointError where a checkpoint may not be written to `destination`."""
+    """Raise CheckpointError if a checkpoint may not be written to `destination`."""
     if destination.exists() and not (overwrite and recognises(destination)):
         raise CheckpointError(f"{destination}: exists already")
 
@@ -264,7 +264,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
 def _write_heads(checkpoint: Checkpoint, heads: HeadsWeights, file: Path) -> None:
     about = {"spec": heads.spec.to_json(), "model": checkpoint.fingerprint(with_drafters=False)}
     weights = {name: weight.contiguous() for name, weight in heads.weights.items()}
-    # One entry: the order of several is by chance.
+    # One entry: the order of several would be random.
     file.write_bytes(save(weights, {_HEADS_FORMAT: json.dumps(about)}))
 
 
@@ -276,7 +276,7 @@ def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, fol
 
 
 def _write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write what goes with the other files, which are there."""
+    """Write config.json, whose hash covers the other files."""
     write_object(folder / _CONFIG, {**config, _HASH: _hash(folder, config)})
 
 
@@ -299,4 +299,4 @@ def _write_weights(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None
         }
         write_object(folder / _INDEX, {"metadata": {}, "weight_map": places})
     for name, shard in zip(names, shards, strict=True):
-        (folder / name).write_bytes(save(shard))  # save_file makes it private to its user
+        (folder / name).write_bytes(save(shard))  # save_file would make it unreadable to others

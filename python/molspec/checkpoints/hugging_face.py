@@ -1,6 +1,6 @@
 """Folders of Hugging Face transformers: BART, Marian and T5.
 
-config.json says what the model is; the weights are model.safetensors, its shards, or
+config.json describes the model; the weights are model.safetensors, its shards, or
 pytorch_model.bin; `hugging_face_vocabulary` reads the tokens, `hugging_face_t5` T5's weights.
 `convert` serves models in memory.
 """
@@ -38,9 +38,9 @@ _ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-#: Of models that do not say how long their sources and targets may be.
+#: For models that do not give the maximum length of their sources and targets.
 _MAX_POSITIONS = 512
-#: What BART and Marian differ in, as fields of ModelSpec.
+#: The differences between BART and Marian, as fields of ModelSpec.
 _KINDS: dict[str, dict[str, Any]] = {
     "bart": {"embedding_norm": True},
     "marian": {"source_bos": False},
@@ -70,7 +70,7 @@ _NAMES: Rules = (
 
 
 def recognises(path: Path) -> bool:
-    """Whether `path` is a folder whose config.json names a kind of model."""
+    """Whether `path` is a folder whose config.json names a known kind of model."""
     try:
         return "model_type" in read_object(path / _CONFIG)
     except (OSError, CheckpointError):
@@ -93,7 +93,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def _read_state(folder: Path) -> dict[str, Tensor]:
-    # In the order of transformers, which leaves an older file beside the one that it writes.
+    # In the order of transformers, which may leave an older file beside a newer one.
     whole = folder / _WEIGHTS
     if files := [whole] if whole.is_file() else sorted(folder.glob(_SHARDS)):
         return load_weights(files)
@@ -108,15 +108,15 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
 def convert(
     config: Mapping[str, Any], state: Mapping[str, Tensor], max_positions: int = _MAX_POSITIONS
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
-    """Give a model of transformers, its config and its state dict, as molspec's spec and weights.
+    """Convert a model of transformers, its config and state dict, to molspec's spec and weights.
 
-    max_positions is for models that do not say it. Raises CheckpointError, naming what the engine
-    does not have.
+    max_positions is for models that do not give it. Raises CheckpointError, naming the feature that
+    the engine lacks.
     """
     if config.get("model_type") == "t5":
         return hugging_face_t5.convert(config, state, max_positions)
     _check(config)
-    ours = {  # layers keep their names
+    ours = {  # layers have the same names
         key: value for key, value in state.items() if re.search(r"\.layers\.|layernorm_emb", key)
     }
     shared = "model.shared.weight"
@@ -193,7 +193,7 @@ def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: st
 
 
 def _half_and_half(length: int, d_model: int) -> Tensor:
-    """Marian's sinusoids, which its files leave out: sines in the first columns, then cosines."""
+    """Marian's sinusoids, which its files lack: sines in the first columns, then cosines."""
     columns = torch.arange(d_model, dtype=torch.float64)
     rates = 10000 ** (-2 * (columns // 2) / d_model)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * rates

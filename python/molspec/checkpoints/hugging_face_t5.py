@@ -2,8 +2,8 @@
 
 Pre-norm with RMS norms, no biases, attention that is not scaled, and relative positions: a bias by
 distance, learned in the first layer of a stack and used in all of them. Version 1.0 multiplies the
-decoder's output by d_model ** -0.5 before the output layer: that is part of the final norm's
-weights here, which multiply the same columns.
+decoder's output by d_model ** -0.5 before the output layer; here the final norm's weights include
+that factor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from molspec.checkpoints.checkpoint import CheckpointError
 from molspec.checkpoints.names import Rules, first, matrix, take
 from molspec.model.spec import Activation, ModelSpec
 
-#: `feed_forward_proj`: the activation, and whether it is a gate. "gelu" means gelu_new where gated.
+#: `feed_forward_proj`: the activation, and whether it is gated. A gated "gelu" is gelu_new.
 _FEED_FORWARDS: dict[str, tuple[Activation, bool]] = {
     "relu": ("relu", False),
     "gelu": ("gelu", False),
@@ -56,15 +56,15 @@ _LAST_NORM = "decoder.final_layer_norm.weight"
 def convert(
     config: Mapping[str, Any], state: Mapping[str, Tensor], max_positions: int
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
-    """Give a T5, its config and its state dict, as molspec's spec and weights.
+    """Convert a T5, its config and its state dict, to molspec's spec and weights.
 
-    max_positions: the longest source or target where `n_positions` of the config does not say it:
-    relative positions have no end.
+    max_positions: the maximum length of sources and targets if the config has no `n_positions`:
+    relative positions have no maximum.
 
-    Raises CheckpointError, naming what is missing or what the engine does not have.
+    Raises CheckpointError, naming a missing weight or the feature that the engine lacks.
     """
     _check(config)
-    # Old files have biases of cross-attention, which nothing reads.
+    # Old files have unused biases of cross-attention.
     ours = {
         key: value
         for key, value in state.items()

@@ -1,8 +1,8 @@
 """The vocabulary of a Hugging Face folder.
 
 Tokens of SMILES: a tokenizer.json of whole words, vocab.json without merges, or vocab.txt. Learned
-pieces (BPE, Unigram, WordPiece): a tokenizer.json, which the tokenizers library reads; as other
-files they are refused, since who splits by atoms would feed the model other tokens.
+pieces (BPE, Unigram, WordPiece): a tokenizer.json, which the tokenizers library reads. In other
+files they are refused, since splitting by atoms would give the model other tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIECES = ("source.spm", "sentencepiece.bpe.model", "spiece.model", "merges.txt"
 def read_vocabulary(
     folder: Path, config: Mapping[str, Any], size: int
 ) -> tuple[Vocabulary, Wrapping | None]:
-    """Read the vocabulary, and how the tokenizer wraps sources where the folder tells it.
+    """Read the vocabulary, and how the tokenizer wraps sources if the folder has that.
 
     Rows of the embedding without a token get a name that no SMILES has. Raises ValueError.
     """

@@ -1,7 +1,7 @@
-"""Files of torch.save that hold Python objects, read without running any of their code.
+"""Reads files of torch.save with Python objects without running any of their code.
 
-Whatever is no tensor, number, text or container becomes an `Inert`: it remembers the class's name
-and its state and can do nothing. Nothing is imported, no constructor is called.
+An object other than a tensor, number, text or container becomes an `Inert`, which has the class's
+name and the state, and no behaviour. Nothing is imported, no constructor is called.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from molspec.checkpoints.checkpoint import CheckpointError
 
-#: What may be called: functions of torch that put tensors together, and plain containers.
+#: The allowed calls: functions of torch that assemble tensors, and plain containers.
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor"): torch._utils._rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
@@ -30,7 +30,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class Inert:
-    """An object that was not loaded: its class's name, its attributes, and what it contains."""
+    """An object that was not loaded: its class's name, its attributes and its items."""
 
     class_name = "object"
     __slots__ = ("__dict__", "items", "mapping")
@@ -38,17 +38,17 @@ class Inert:
     mapping: dict[Any, Any]
 
     def __new__(cls, *_arguments: Any, **_options: Any) -> Inert:
-        """Make one, whatever a pickle gives for arguments: many never call __init__."""
+        """Create one with any arguments: many pickles never call __init__."""
         inert = super().__new__(cls)
         inert.items, inert.mapping = [], {}
         return inert
 
     def __init__(self, *_arguments: Any, **_options: Any) -> None:
-        """Do nothing with what a constructor would be given."""
+        """Ignore the arguments of the constructor."""
 
     def __setstate__(self, state: Any) -> None:
         parts = state if isinstance(state, tuple) else (state,)
-        for part in parts:  # __dict__ and, of classes with slots, theirs
+        for part in parts:  # __dict__ and the slots, if there are any
             if isinstance(part, dict):
                 vars(self).update({str(name): value for name, value in part.items()})
 
@@ -56,11 +56,11 @@ class Inert:
         self.mapping[key] = value
 
     def append(self, value: Any) -> None:
-        """Keep an item of a list."""
+        """Add an item of a list."""
         self.items.append(value)
 
     def extend(self, values: Any) -> None:
-        """Keep items of a list."""
+        """Add items of a list."""
         self.items.extend(values)
 
 
@@ -74,8 +74,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load(path: Path) -> Any:
-    """What a file of torch.save holds, tensors on the CPU. Raises CheckpointError."""
-    safe = ModuleType("inert_pickle")  # what torch.load asks of a module like pickle
+    """Read a file of torch.save, with tensors on the CPU. Raises CheckpointError."""
+    safe = ModuleType("inert_pickle")  # has the names that torch.load uses of pickle
     safe.Unpickler = _Unpickler  # type: ignore[attr-defined]
     safe.load = lambda stream, **options: _Unpickler(stream, **options).load()  # type: ignore[attr-defined]
     with path.open("rb") as stream:

@@ -1,8 +1,7 @@
 """The Lightning checkpoints of Andronov et al. (J. Cheminform. 2025, s13321-025-00974-w).
 
-`NAME.ckpt` holds `state_dict` and `hyper_parameters`; the vocabulary stands beside it in
-`vocab.json`, {id: token}. The model is the Molecular Transformer: every convention that ModelSpec
-has by default.
+`NAME.ckpt` has `state_dict` and `hyper_parameters`; the vocabulary is beside it in `vocab.json`,
+{id: token}. The model is the Molecular Transformer, with the defaults of ModelSpec.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def _load(file: Path) -> Any:
 
 
 def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
-    """Combine the module's arguments with what only the embeddings tell, the vocabulary sizes."""
+    """Combine the module's arguments with the vocabulary sizes, which only the embeddings have."""
     if missing := [key for key in _SIZES.values() if key not in sizes]:
         raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
     return ModelSpec(

@@ -40,11 +40,11 @@ def take(
     ignored: Collection[str] = (),
     absent: str | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Give the weights of `spec` from a state dict that names them by `rules`.
+    """Take the weights of `spec` from a state dict that names them by `rules`.
 
-    The state may hold keys of `ignored` beside them, a shared embedding twice, and nothing else;
-    keys that match `absent` may be missing, which means zeros. Raises CheckpointError, naming the
-    key, where one is missing, unexpected or of another shape.
+    The state may also have keys of `ignored`, a shared embedding twice, and nothing else; keys that
+    match `absent` may be missing, which means zeros. Raises CheckpointError, naming the key, if one
+    is missing, unexpected or of another shape.
     """
     keys = {name: _key(name, rules) for name in spec.weight_shapes()}
     shapes: dict[str, tuple[int, ...]] = {}
@@ -61,7 +61,7 @@ def take(
 
 
 def first(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
-    """Give the first of `keys` that there is. Raises CheckpointError where there is none."""
+    """Return the value of the first of `keys` that exists. Raises CheckpointError if none does."""
     for key in keys:
         if isinstance(found := state.get(key), torch.Tensor):
             return found
@@ -69,7 +69,7 @@ def first(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
 
 
 def matrix(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
-    """Give the first of `keys` that there is. Raises CheckpointError where it is no matrix."""
+    """The same. Raises CheckpointError if it is no matrix."""
     found = first(state, *keys)
     if found.dim() != 2 or 0 in found.shape:
         raise CheckpointError(
@@ -79,9 +79,9 @@ def matrix(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
 
 
 def vocabulary_of(tokens: Sequence[str], special: Mapping[str, str], where: str) -> Vocabulary:
-    """Give the vocabulary of tokens, of which `special` names those of its ids, as pad_id.
+    """Make the vocabulary of tokens. `special` has the tokens of its special ids, such as pad_id.
 
-    Raises CheckpointError, naming the file or part `where`, for one that is missing.
+    Raises CheckpointError, naming the file or part `where`, if one is missing.
     """
     if missing := [token for token in special.values() if token not in tokens]:
         raise CheckpointError(f"{where} lacks the special tokens {', '.join(missing)}")

@@ -33,7 +33,7 @@ _POSITIONS = {
     "decoder.embeddings.make_embedding.pe.pe": "target_positions",
 }
 _SPECIAL_TOKENS = {"pad_id": "<blank>", "bos_id": "<s>", "eos_id": "</s>", "unk_id": "<unk>"}
-#: Rows that are kept of the position tables, which have 5000.
+#: Rows that are used of the position tables, which have 5000.
 _MAX_POSITIONS = 1024
 
 _NAMES: Rules = (
@@ -65,10 +65,10 @@ _INNER: dict[bool, Rules] = {
 #: Biases that 3.x may leave out.
 _BIASES = r"(linear_\w+|final_linear|w_[123])\.bias$"
 
-#: Bias of a token that the target does not have: no probability is left of it in any type.
+#: Bias of a token that the target lacks: its probability is 0 in every type.
 _NEVER = -1e4
 
-#: Options and the values that the engine has; a missing option has the first.
+#: Options and the values that the engine supports; a missing option has the first.
 _OPTIONS: dict[str, tuple[object, ...]] = {
     "encoder_type": ("transformer",),
     "decoder_type": ("transformer",),
@@ -118,7 +118,7 @@ def _state(model: Mapping[str, Any], generator: Mapping[str, Any]) -> dict[str, 
         if not isinstance(value, Tensor):
             raise CheckpointError(f"{key} is a {type(value).__name__}: expected a tensor")
         if key.endswith(".a_2"):
-            # Biased and unbiased deviation differ by this factor, whatever the row.
+            # Biased and unbiased deviation differ by this factor in every row.
             factor = ((len(value) - 1) / len(value)) ** 0.5
             state[key.replace(".a_2", ".weight")] = value * factor
         elif key in _POSITIONS:
@@ -129,7 +129,7 @@ def _state(model: Mapping[str, Any], generator: Mapping[str, Any]) -> dict[str, 
 
 
 def _check_options(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
-    """Raise CheckpointError, naming what the engine does not have."""
+    """Raise CheckpointError, naming an option that the engine lacks."""
     found = [
         f"{name} {options[name]!r}"
         for name, known in _OPTIONS.items()
@@ -174,7 +174,7 @@ def _spec(
 
 def _norm_eps(model: Mapping[str, Any], options: Mapping[str, Any]) -> float:
     if any(key.endswith(".a_2") for key in model):
-        # 1e-6 is added to the deviation: sqrt(variance + 2e-6) is that, where it is about 1.
+        # 1e-6 is added to the deviation: about sqrt(variance + 2e-6), if that is about 1.
         return 2e-6
     return float(options.get("norm_eps", 1e-6))
 
@@ -206,10 +206,10 @@ def _merged(
     target: Sequence[str],
     unknown: str,
 ) -> tuple[ModelSpec, dict[str, Tensor], tuple[str, ...]]:
-    """Give a model of two vocabularies one: the target's tokens, then what only the source has.
+    """Merge a model's two vocabularies: the target's tokens, then those that only the source has.
 
-    Answers and log-probabilities stay what they were. A token that only the target has is read as
-    `unknown`, as the model's own program reads it.
+    Answers and log-probabilities do not change. A source token that only the target has is read as
+    `unknown`, as in the model's own program.
     """
     tokens = (*target, *(token for token in source if token not in set(target)))
     source_ids = {token: index for index, token in enumerate(source)}

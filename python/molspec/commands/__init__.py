@@ -1,4 +1,4 @@
-"""The command line: one module a group of commands, and what they share.
+"""The command line: one module for each group of commands, and their shared parts.
 
-What needs torch is imported where it is used: `molspec --help` is to answer at once.
+torch is imported only where it is used, so that `molspec --help` is quick.
 """

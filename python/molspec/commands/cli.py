@@ -42,7 +42,7 @@ _MODULES = {
 
 
 class _Commands(Mapping[str, Any]):
-    """Commands by name. Only the one looked up is imported: its help is to answer at once."""
+    """Commands by name. Only the requested one is imported, so that its help is quick."""
 
     def __getitem__(self, name: str) -> Any:
         return _command(name)
@@ -63,7 +63,7 @@ def _command(name: str) -> Any:
 
 
 class _Program(TyperGroup):
-    """The command line, whose commands are not imported before they are used."""
+    """The command line, which imports commands when they are used."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "commands": _Commands()})
@@ -94,7 +94,7 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         status = 130
     except Exception as error:
-        # A wrong option. Typer's class for it has changed its home, this method has not.
+        # A wrong option. Typer's class for it has moved between versions, this method has not.
         if not hasattr(error, "format_message"):
             raise
         print_err(error.format_message())

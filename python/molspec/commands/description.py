@@ -1,4 +1,4 @@
-"""What is installed and what a model is, in words for `molspec info`."""
+"""Describes the installation and models for `molspec info`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _cuda() -> str:
 def model(name_or_path: str) -> str:
     """Sizes, vocabulary and the head of the card.
 
-    Raises ValueError where there is no such model or it is broken.
+    Raises ValueError if there is no such model or it is broken.
     """
     path = models.locate(name_or_path)
     checkpoint = checkpoints.read(path)
@@ -61,7 +61,7 @@ def model(name_or_path: str) -> str:
 
 
 def _head(card: str) -> str:
-    """Give the first paragraph of a card that is no title and no table."""
+    """Return the first paragraph of a card, after titles and tables."""
     paragraphs = (" ".join(text.split()) for text in card.split("\n\n"))
     return next((text for text in paragraphs if text and text[0] not in "#|"), "empty")
 

@@ -16,7 +16,7 @@ from molspec.console.usage import UsageError, print_err, value_errors_are_usage_
 from molspec.journal import open_unlinked, write_whole
 from molspec.options import PredictOptions
 
-#: Marks a folder as this command's, until all is done, by its settings. Parquet's readers skip it.
+#: Marks an unfinished folder of this command, with its settings. Parquet's readers skip it.
 _MARK = ".molspec"
 
 
@@ -47,7 +47,7 @@ def predict_parquet_command(
             raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
         distributed = _ray(workers * model.threads)
         began = perf_counter()
-        # What is wrong is said here, not by every worker; only those need have a GPU.
+        # Errors appear here, and not once for every worker; only workers need a GPU.
         loaded = loading.load_model(replace(model, device="cpu", dtype="float32"))
         table = distributed.read(source)
         distributed.check(table.schema().names, column, loaded.task)
@@ -77,9 +77,9 @@ def predict_parquet_command(
 
 
 def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
-    """Whether this command has written all rows; otherwise `unfinished` is empty but for the mark.
+    """Whether this command has written all rows; otherwise `unfinished` has only the mark.
 
-    Raises UsageError where something is there that this command has not written.
+    Raises UsageError if it has a file that this command has not written.
     """
     for folder in (output, unfinished):
         if not os.path.lexists(folder):
@@ -101,15 +101,15 @@ def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing but a mark that was not written yet is in a folder."""
+    """Whether a folder has nothing but an unwritten mark."""
     return folder.is_dir() and {path.name for path in folder.iterdir()} <= {_MARK}
 
 
 def _ray(processors: int) -> Any:
-    """What answers tables, by the cluster that is named or one of this machine's.
+    """A function that answers tables on the named cluster, or on one of this machine.
 
-    Its own has a processor more than workers take, for what reads and writes: they would wait for
-    each other.
+    The latter has one processor more than the workers, for the tasks that read and write: otherwise
+    they would wait for each other.
     """
     try:
         import ray

@@ -71,7 +71,7 @@ def evaluate_command(
 
 
 def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:
-    """Let an evaluation run to its end, with progress on a terminal."""
+    """Run an evaluation to its end, with progress on a terminal."""
     from tqdm import tqdm
 
     with tqdm(initial=summary.queries, total=limit, disable=None, unit=" queries") as bar:

@@ -1,4 +1,4 @@
-"""Options that several commands of the command line share, each written down once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TargetColumn = Annotated[
 
 @dataclass(frozen=True)
 class ModelFlags:
-    """Which model, where, and in which precision."""
+    """The model, its device and its precision."""
 
     model_name: str = setting(
         "product", "product, retro, or the path of a checkpoint.", flags=("--model", "-m")
@@ -73,7 +73,7 @@ CopyColumn = Annotated[
 
 @dataclass(frozen=True)
 class InputFlags:
-    """Where queries come from."""
+    """The source of queries."""
 
     input_name: str | None = setting(
         None,
@@ -97,7 +97,7 @@ class InputFlags:
 
 @dataclass(frozen=True)
 class OutputFlags:
-    """Where results go, and in what form."""
+    """The output and its format."""
 
     output_name: str = setting(
         STANDARD,
@@ -115,7 +115,7 @@ class OutputFlags:
 
 @dataclass(frozen=True)
 class PredictionFlags(OutputFlags):
-    """Those of predictions: in how many files, and in whose spelling."""
+    """The output of predictions: number of files, and spelling of answers."""
 
     part_size: int | None = setting(None, "Results in each file: NAME-00001, NAME-00002 and so on.")
     as_written: bool = setting(False, "Write answers in the model's own spelling.")
@@ -123,7 +123,7 @@ class PredictionFlags(OutputFlags):
 
 @dataclass(frozen=True)
 class Given:
-    """Annotates a parameter that gets those fields of a dataclass whose flags are given, by name.
+    """Annotates a parameter that gets the given flags of a dataclass' fields, by name.
 
     names: of the fields that have flags; all with a plain value by default.
     """
@@ -133,12 +133,12 @@ class Given:
 
 
 def with_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the fields of its dataclass parameters as options of its own.
+    """Give a command the fields of its dataclass parameters as options.
 
-    A field is `molspec.fields.setting`, which describes itself, or is annotated with a
-    `typer.Option`. Such a parameter is given by name; the others stay as they are.
+    A field is a `molspec.fields.setting`, which describes itself, or is annotated with a
+    `typer.Option`. Such parameters are passed by name; the others do not change.
 
-    Whatever the command raises that is its user's error becomes a line and a status.
+    Errors of the command's user become one line and an exit status.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: group for name, hint in hints.items() if (group := _group(hint)) is not None}

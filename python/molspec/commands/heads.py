@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.training.drafters import DrafterTrainer
 
-#: Validation queries on which drafters are tried.
+#: Validation queries on which drafters are measured.
 _TRIED = 500
 _TRIED_NODES = 16
 
@@ -116,7 +116,7 @@ def _train(
     pairs: int,
     threads: int,
 ) -> None:
-    """Distil, train, write the model with its drafter, and say what that saves."""
+    """Distil, train, write the model with its drafter, and print the saved decoder calls."""
     import torch
 
     from molspec import checkpoints
@@ -152,14 +152,14 @@ def _train(
 
 
 def _check_apart(model: str, data: Path, written: Iterable[Path]) -> None:
-    """Raise ValueError where a file that is written is one of the model or of the data."""
+    """Raise ValueError if an output file is one of the model or of the data."""
     from molspec import files, models
 
     files.check_apart({"MODEL": models.locate(model), "--data": data}, written)
 
 
 def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> None:
-    """Say what drafters save, on queries that they were not trained on."""
+    """Print the decoder calls that drafters save on queries outside their training data."""
     from molspec.predictor import Model
 
     model = Model(checkpoint)

@@ -35,7 +35,7 @@ Results: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
 
 
 def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "queries") -> None:
-    """Raise UsageError where queries are not given in one way."""
+    """Raise UsageError unless queries are given in exactly one way."""
     if bool(given) == (source.input_name is not None):
         raise UsageError(f"give {noun} either as SMILES or by --input, FILE or -")
     for text in given or ():
@@ -44,10 +44,10 @@ def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "
 
 
 def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> str:
-    """Name of the format to write: the given one, or the one that the output's name says.
+    """The format to write: the given one, or that of the output's ending.
 
-    Raises ValueError where there is none or it cannot be written here, UsageError where standard
-    output is closed.
+    Raises ValueError if there is none or it cannot be written here, UsageError if standard output
+    is closed.
     """
     name = output.output_name
     if name == STANDARD:
@@ -78,7 +78,7 @@ def open_results(
     reads: Reads,
     part_size: int | None = None,
 ) -> Results[AnswerT]:
-    """Where results go. Raises ValueError and OSError as `ResultFile` does."""
+    """The output. Raises ValueError and OSError as `ResultFile` does."""
     name = output.output_name
     if is_stream(name):
         return ResultStream(name, form, context, reads)
@@ -96,14 +96,14 @@ def run(
     count: Callable[[], int | None] = lambda: None,
     quiet: bool = False,
 ) -> int:
-    """Write the answers to all queries that have none yet, and say on standard error how many.
+    """Write the answers to all unanswered queries, and print their number to standard error.
 
-    answer: gives the answers to queries, in their order; `done` is how many came before them.
-    count: about how many queries there are, for the progress on a terminal that shows no results.
-    quiet: say nothing where every query was answered.
+    answer: returns the answers to queries, in their order; `done` is the number before them.
+    count: about how many queries there are, for the progress bar, if results go to a file.
+    quiet: print nothing if every query was answered.
 
-    Returns the status: 1 where a query failed. Raises UsageError where there are no queries, a row
-    cannot be read, or `answer` raises ValueError.
+    Returns the status: 1 if a query failed. Raises UsageError if there are no queries, a row cannot
+    be read, or `answer` raises ValueError.
     """
     began, before = perf_counter(), results.progress.done
     with value_errors_are_usage_errors():
@@ -132,6 +132,6 @@ def run(
 
 
 def _readable(queries: Iterator[Query]) -> Iterator[Query]:
-    """Let a row that cannot be read, such as one that is no csv, end the command in a line."""
+    """Turn the error of an unreadable row, such as invalid CSV, into a UsageError."""
     with value_errors_are_usage_errors():
         yield from queries

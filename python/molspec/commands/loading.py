@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def load_model(flags: ModelFlags) -> Model:
-    """Load the requested model. Raises ValueError where there is none or it is broken."""
+    """Load the requested model. Raises ValueError if there is none or it is broken."""
     with _no_garbage(), stages(("loading PyTorch", f"loading {flags.model_name}")) as done:
         from molspec.ops import instruction_set, set_num_threads
         from molspec.predictor import load
 
         done()
-        instruction_set()  # that the environment may name, and wrongly
+        instruction_set()  # raises if the environment names a wrong one
         set_num_threads(flags.threads)
         loaded = load(flags.model_name, flags.device, flags.dtype)
         done()
@@ -30,9 +30,9 @@ def load_model(flags: ModelFlags) -> Model:
 
 
 def process_count(text: str) -> int:
-    """The number of processes that --processes gives; says where cores are too few for them.
+    """The number of processes of --processes, with a warning if there are fewer cores.
 
-    Raises ValueError where it gives none.
+    Raises ValueError for an invalid value.
     """
     from molspec import processes
 
@@ -48,7 +48,7 @@ def process_count(text: str) -> int:
 
 @contextmanager
 def _no_garbage() -> Iterator[None]:
-    """What is imported stays: looking for garbage in it takes a fifth of the time to an answer."""
+    """Exclude imported objects from garbage collection, a fifth of the time to the first answer."""
     gc.disable()
     try:
         yield

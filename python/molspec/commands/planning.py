@@ -28,7 +28,7 @@ from molspec.planners.routes import Limits, Plan
 
 @dataclass(frozen=True)
 class RetroFlags(ModelFlags):
-    """Those of a model of reactants."""
+    """Options of the model of reactants."""
 
     model_name: str = setting(
         "retro", "retro, or the path of a checkpoint.", flags=("--model", "-m")
@@ -37,7 +37,7 @@ class RetroFlags(ModelFlags):
 
 @dataclass(frozen=True)
 class PlanFlags(OutputFlags):
-    """Where plans go, and in what form."""
+    """The output of plans and its format."""
 
     output_form: Annotated[
         Literal["text", "jsonl", "csv", "html"] | None,
@@ -162,6 +162,6 @@ def _check_installed() -> None:
 
 
 def _digest(stock: dict[str, str]) -> str:
-    """A number that tells stocks apart, whatever their order."""
+    """A number that differs between stocks and does not depend on their order."""
     entries = (blake2b(repr(entry).encode(), digest_size=16) for entry in stock.items())
     return f"{sum(int(each.hexdigest(), 16) for each in entries) % 2**128:032x}"

@@ -33,7 +33,7 @@ from molspec.processes import usable_cores
 if TYPE_CHECKING:
     from molspec.predictor import Model
 
-#: Rows from which on processes are worth their start.
+#: Rows from which several processes are faster.
 _MANY_ROWS = 3000
 
 
@@ -90,7 +90,7 @@ def predict_command(
 
 
 class _Counted:
-    """Queries, and whether all of them are a single molecule; of many, a hint at --processes."""
+    """The queries, and whether each is a single molecule; for many, a hint at --processes."""
 
     def __init__(self, queries: Iterator[Query], could_share: bool) -> None:
         self._queries, self._could_share = queries, could_share
@@ -168,7 +168,7 @@ def _results(
     copied: tuple[str, ...],
     raw_cells: bool,
 ) -> jobs.Results[Answer]:
-    """Where results go. Raises ValueError where what is there is of another job."""
+    """The output. Raises ValueError if it belongs to another job."""
     from molspec.provenance import run_settings
 
     if form == "rsmi" and loaded.task is None:
@@ -198,7 +198,7 @@ def _results(
 
 
 def _check_copied(copied: tuple[str, ...], form: str, context: OutputContext) -> None:
-    """Raise UsageError where columns cannot be copied to the output."""
+    """Raise UsageError if columns cannot be copied to the output."""
     taken = (*files.COLUMNS, *context.further_columns)
     for index, name in enumerate(copied):
         if form not in ("csv", "tsv", "jsonl", "sdf"):
@@ -216,7 +216,7 @@ def _how(options: PredictOptions) -> str:
 
 
 def _further_columns(options: PredictOptions) -> tuple[str, ...]:
-    """What a table has beside its usual columns, of samples and of relaxed answers."""
+    """Further columns of a table, for samples and for relaxed answers."""
     has = {
         "count": options.samples is not None and options.merge_duplicates,
         "inclusion": not options.replacement,

@@ -12,7 +12,7 @@ from molspec.commands.flags import with_flags
 from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.server.limits import Limits
 
-#: Names of a server that only this machine reaches; in a request ::1 stands in brackets.
+#: Host names that only this machine reaches; in a request ::1 is in brackets.
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -90,7 +90,7 @@ def _print_address(models: list[str], url: str) -> None:
 
 
 def _models(given: list[str] | None) -> list[tuple[str, str]]:
-    """Names, and what each is. Raises UsageError for a name that is given twice or not well."""
+    """Names and their values. Raises UsageError for a repeated or an invalid name."""
     from molspec.models import bundled_names, locate
 
     found: dict[str, str] = {}
@@ -106,14 +106,14 @@ def _models(given: list[str] | None) -> list[tuple[str, str]]:
 
 
 def _hosts(host: str, given: list[str] | None) -> tuple[str, ...]:
-    """Names that a request may give; none where any will do."""
+    """Host names that a request may give; none if any is allowed."""
     if host in (*_LOCAL, "::1"):
         return (*_LOCAL, *(given or ()))
     return tuple(given or ())
 
 
 def _keys(file: Path | None) -> tuple[str, ...]:
-    """Keys of a file. Raises UsageError where it holds none."""
+    """The keys in a file. Raises UsageError if it has none."""
     if file is None:
         return ()
     keys = tuple(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())))

@@ -31,7 +31,7 @@ Device = Annotated[str | None, typer.Option(help="cuda or cpu.")]
 Threads = Annotated[
     int | None, typer.Option(min=1, help="Threads on the CPU; measured if not given.")
 ]
-#: Validation pairs on which `ngram` tries what it made.
+#: Validation pairs on which `ngram` measures the new model.
 _TRIED_PAIRS = 500
 
 
@@ -72,7 +72,7 @@ def prepare_command(
 
 
 def _summary(description: dict[str, Any]) -> Iterator[str]:
-    """Say what the files were taken for, and what became of their rows."""
+    """Print how the files were read, and how many rows were used and rejected."""
     counts, files = description["train"], ", ".join(description["files"])
     yield f"train: {counts['reactions']} reactions, {counts['pairs']} pairs of {files}"
     if description["unmapped"]:
@@ -146,7 +146,7 @@ def cooldown_command(
     device: Device = None,
     threads: Threads = None,
 ) -> None:
-    """Make a model of a training at a constant learning rate.
+    """Make a model from a training at a constant learning rate.
 
     A copy is trained while the learning rate falls to zero.
     """
@@ -170,7 +170,7 @@ def cooldown_command(
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Say at Ctrl-C that the same command resumes."""
+    """At Ctrl-C, print that the same command resumes."""
     try:
         yield
     except KeyboardInterrupt:
@@ -255,7 +255,7 @@ def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
 
 
 def _prepared_sample(output: Path) -> Path:
-    """Prepare the sample beside `output`, where it is not yet."""
+    """Prepare the sample beside `output`, unless it exists."""
     from molspec.training.preparation import prepare
     from molspec.training.sample import FILE, OPTIONS
 
@@ -291,7 +291,7 @@ def _judge(name: str, task: str, threads: int) -> Judge:
 
 
 def read_model(name: str) -> Checkpoint:
-    """Read a bundled model or a checkpoint. Raises ValueError where there is none."""
+    """Read a bundled model or a checkpoint. Raises ValueError if there is none."""
     from molspec import checkpoints, models
 
     return checkpoints.read(models.locate(name))
@@ -299,7 +299,7 @@ def read_model(name: str) -> Checkpoint:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Say what was wrong with the command, or why a training cannot go on, in a line."""
+    """Turn errors of the command's user, and of a training, into one line."""
     with one_line_errors():
         try:
             with value_errors_are_usage_errors():

@@ -1,1 +1,1 @@
-"""How commands speak: results, progress, and errors in a line."""
+"""The console output of commands: results, progress, and errors in one line."""

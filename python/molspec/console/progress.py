@@ -1,4 +1,4 @@
-"""What a command shows on a terminal while it works: nothing where there is none."""
+"""Progress on a terminal; nothing is shown elsewhere."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Things before a bar for them: few are done before one would be read.
+#: With fewer items there is no bar: they are done before it could be read.
 _FEW = 5
 
 
 def is_shown(output_is_terminal: bool = False) -> bool:
-    """Whether there is a terminal for it that does not show the output itself."""
+    """Whether there is a terminal that does not show the output itself."""
     return not output_is_terminal and sys.stderr.isatty()
 
 
 @contextmanager
 def stages(names: Sequence[str]) -> Iterator[Callable[[], None]]:
-    """Show which stage is under way and how many have been, and nothing of it afterwards.
+    """Show the current stage and the number of finished ones, and clear that afterwards.
 
-    What is given is to be called at the end of each.
+    Call the yielded function at the end of each stage.
     """
     if not is_shown():
         yield lambda: None
@@ -41,7 +41,7 @@ def stages(names: Sequence[str]) -> Iterator[Callable[[], None]]:
 
 
 def counted(things: Iterable[T], unit: str, total: int | None = None, done: int = 0) -> Iterator[T]:
-    """Show how many there were, of `total` where it is known; `done` came before."""
+    """Show the number of items, of `total` if it is known, counted from `done`."""
     from tqdm import tqdm
 
     rest = iter(things)

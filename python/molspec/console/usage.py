@@ -1,4 +1,4 @@
-"""What a command says: its answer, or where it cannot go on one line and a status."""
+"""The output and errors of a command: an error of its user is one line and an exit status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 _STANDARD_OUTPUT = "standard output"
-#: How torch says it, of a CPU and of CUDA.
+#: torch's messages for it, on the CPU and on CUDA.
 _NO_MEMORY = re.compile("can't allocate memory|out of memory")
 
 
@@ -23,7 +23,7 @@ class UsageError(Exception):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Say a line and leave with a status; what is no user's error keeps its traceback."""
+    """End the command with one line and a status for a user's error; others have a traceback."""
     try:
         yield
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def value_errors_are_usage_errors() -> Iterator[None]:
-    """Where a ValueError is one of what the command was given."""
+    """Turn a ValueError about the command's arguments into a UsageError."""
     try:
         yield
     except ValueError as error:
@@ -58,7 +58,7 @@ def value_errors_are_usage_errors() -> Iterator[None]:
 
 @contextmanager
 def naming(file: str | Path) -> Iterator[None]:
-    """Where an OSError of reading or writing, which names no file, is one of this file."""
+    """Name this file in an OSError of reading or writing that names none."""
     try:
         yield
     except OSError as error:
@@ -68,18 +68,18 @@ def naming(file: str | Path) -> Iterator[None]:
 
 
 def occupy_standard_streams() -> None:
-    """Where a standard stream is closed, let no file that is opened take its number."""
+    """Reserve the numbers of closed standard streams, so that no opened file gets them."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the least number that is free, this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, this one
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
 
 
 def check_standard_output() -> None:
-    """Raise UsageError where nothing can be written to standard output."""
+    """Raise UsageError if nothing can be written to standard output."""
     if sys.stdout is None:
         raise UsageError(f"{_STANDARD_OUTPUT} is closed")
 
@@ -91,8 +91,8 @@ def print_out(text: str) -> None:
         try:
             typer.echo(text)
         except OSError:
-            # What is left in its buffer would fail and be reported again when the process ends.
-            with suppress(OSError, ValueError):  # of one that is no file
+            # The rest of its buffer would fail and be reported again when the process ends.
+            with suppress(OSError, ValueError):  # if it is no file
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, sys.stdout.fileno())
                 os.close(null)
@@ -105,7 +105,7 @@ def print_err(message: str) -> None:
 
 
 def print_logs(name: str, level: int = logging.INFO) -> None:
-    """Print what a logger says, from `level` on, to standard error."""
+    """Print a logger's messages, from `level` on, to standard error."""
     logger = logging.getLogger(name)
     if not any(isinstance(handler, _Printer) for handler in logger.handlers):
         logger.addHandler(_Printer())

@@ -64,7 +64,7 @@ class Failed:
 class HostExecutor:
     """Runs searches that draft, verify and select on the host, between a session's steps.
 
-    A drafter from outside of the searches is called once a round for all of its queries.
+    A drafter from outside the searches is called once a round for all of its queries.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HostExecutor:
         return self._batch.live_count
 
     def start(self, row: int, strategy: Strategy, source: Source) -> None:
-        """Begin the query of an encoded row. Raises DrafterError where its drafter fails."""
+        """Begin the query of an encoded row. Raises DrafterError if its drafter fails."""
         self._batch.start(row, strategy.search, source.token_ids, _key(source.encoder_ids))
         drafter = strategy.drafter
         if drafter is None:

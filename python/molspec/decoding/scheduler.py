@@ -37,13 +37,13 @@ class Request(ABC, Generic[AnswerT]):
 
     @abstractmethod
     def read(self) -> Sequence[Source]:
-        """What is to be decoded: at least one source. Raises ValueError where it is unreadable."""
+        """What is to be decoded: at least one source. Raises ValueError if it is unreadable."""
 
     @abstractmethod
     def answer(self, found: Sequence[Decoded]) -> AnswerT | None:
         """The answer, of what was found for each source.
 
-        None where `sources` are to be decoded by `strategy`: both may have been changed.
+        None if `sources` are to be decoded by `strategy`: both may have been changed.
         """
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Scheduler(Generic[AnswerT]):
     def add(self, request: Request[AnswerT]) -> int:
         """Let a request wait for rows; return the ticket that its answer will have.
 
-        Raises ValueError where its drafter needs what the engine cannot give.
+        Raises ValueError if its drafter needs what the engine cannot give.
         """
         drafter = request.strategy.drafter
         if drafter is not None and wants_hidden_states(drafter):

@@ -142,7 +142,7 @@ class _OwnDraft:
     def build(self, context: DraftContext) -> Drafter:
         """Build the drafter; with `tree` one that merges the copying tree with it.
 
-        Raises ValueError where the model has none.
+        Raises ValueError if the model has none.
         """
         from molspec.drafting.merging import MergedDrafter
 

@@ -56,7 +56,7 @@ class DraftContext:
         return drafter
 
     def parts(self, drafter: AnyConfiguration) -> tuple[_native.DrafterOptions, Drafter | None]:
-        """Options of a native search's own drafter, and who drafts from outside of the search."""
+        """Options of a native search's own drafter, and who drafts from outside the search."""
         if isinstance(drafter, Drafting):
             return drafter.native(), None
         return _native.OutsideOptions(), self.build(drafter)
@@ -74,13 +74,13 @@ class DraftContext:
             self.own_spec(drafter)
 
     def own_heads(self, draft: HeadsDraft) -> DraftHeads:
-        """The model's draft heads. Raises ValueError where it has none."""
+        """The model's draft heads. Raises ValueError if it has none."""
         return self.heads or _missing(draft)
 
     def own_spec(self, draft: SpecDraft) -> SpecModel:
         """The model's Spec-Drafter, or the one in a folder of the same model.
 
-        Raises ValueError where there is none, and for that of another model.
+        Raises ValueError if there is none, and for that of another model.
         """
         if draft.model is None:
             return self.spec or _missing(draft)
@@ -102,7 +102,7 @@ def _missing(draft: OwnDraft) -> Any:
 
 
 def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
-    """Read a model that drafts. Raises CheckpointError where there is none."""
+    """Read a model that drafts. Raises CheckpointError if there is none."""
     try:
         return checkpoints.read(locate(model))
     except ValueError as error:
@@ -110,7 +110,7 @@ def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
 
 
 def check_vocabulary(name: str, own: list[str], other: list[str]) -> None:
-    """Raise ValueError, naming both models' tokens, where a drafter's are others."""
+    """Raise ValueError, naming both models' tokens, if a drafter's are others."""
     for at, (mine, its) in enumerate(zip_longest(own, other)):
         if mine != its:
             here, there = ("none" if token is None else repr(token) for token in (its, mine))

@@ -58,7 +58,7 @@ class Gamma:
 
     @property
     def cost(self) -> float:
-        """What a drafted token costs in passes that verify none; 0 where nothing is known."""
+        """What a drafted token costs in passes that verify none; 0 if nothing is known."""
         own = self._own.through_origin()
         row, alone = self._other.fitted()
         return (own + row) / alone if alone > 0 else 0.0

@@ -61,7 +61,7 @@ class ModelDraft:
     def build(self, context: DraftContext) -> ModelDrafter:
         """Build the drafter.
 
-        Raises ValueError, naming both, where the vocabularies differ, CheckpointError where there
+        Raises ValueError, naming both, if the vocabularies differ, CheckpointError if there
         is no such model.
         """
         if context.open_module is not None and not isinstance(self.model, str | FilePath):

@@ -26,7 +26,7 @@ def guess_model(
     """What drafting knows of a loaded model: its tokens and, where it has one, its n-gram model.
 
     start_id is what the decoder starts with, where it is not BOS.
-    Raises ValueError where the n-gram model is damaged or of another vocabulary.
+    Raises ValueError if the n-gram model is damaged or of another vocabulary.
     """
     return _native.GuessModel(**_tokens_and_roles(vocabulary, start_id), ngram=ngram)
 

@@ -69,7 +69,7 @@ class SessionDrafter(ABC):
         """Draft after the given paths."""
 
     def start(self, row: int, source_ids: Ids) -> None:
-        """Begin a query. Raises ValueError where there are too many."""
+        """Begin a query. Raises ValueError if there are too many."""
         if self._frame is not None:
             begin, end = self._frame
             self._start(row, source_ids, [*begin, *source_ids, *end])

@@ -171,7 +171,7 @@ def _open(
 ) -> tuple[Session, int]:
     """A session on a model, and how many ids its targets have.
 
-    Raises ValueError where it cannot read what it is given.
+    Raises ValueError if it cannot read what it is given.
     """
     if isinstance(model, Engine):
         spec = model.spec

@@ -102,7 +102,7 @@ def _stack(
 
 
 def _longest(entry: Callable[[Tensor], Tensor], failing: int) -> int:
-    """Positions of the longest input that the module takes; 0 where it takes none."""
+    """Positions of the longest input that the module takes; 0 if it takes none."""
 
     def fails(length: int) -> bool:
         try:
@@ -208,7 +208,7 @@ def _spec(encoder: _Stack, decoder: _Stack, target_vocab_size: int) -> ModelSpec
 def _common(
     path: str, parts: Sequence[Any], read: Callable[[Any], Any] = lambda value: value
 ) -> Any:
-    """Read what all parts have in common. Raises ValueError where they differ."""
+    """Read what all parts have in common. Raises ValueError if they differ."""
     found = {read(attrgetter(path)(part)) for part in parts}
     if len(found) != 1:
         raise ValueError(

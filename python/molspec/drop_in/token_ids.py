@@ -92,7 +92,7 @@ def copied(
 ) -> list[int]:
     """What drafts may copy of a source: its target ids, special ones left out.
 
-    Raises ValueError where the source's ids cannot be the target's.
+    Raises ValueError if the source's ids cannot be the target's.
     """
     ids = sequence if to_target is None else [to_target[i] for i in sequence if i in to_target]
     if ids and max(ids) >= vocab_size:

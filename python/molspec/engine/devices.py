@@ -29,7 +29,7 @@ def by_name(value: str | torch.device | torch.dtype) -> str:
 
 
 def check_device(device: str, dtype: str) -> None:
-    """Raise ValueError, naming the argument, where this machine cannot run them."""
+    """Raise ValueError, naming the argument, if this machine cannot run them."""
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (index and not (kind == "cuda" and index.isdecimal())):
         raise ValueError(
@@ -55,7 +55,7 @@ def choose_device(device: str | torch.device, dtype: str) -> str:
 
 
 def cuda_fault(index: int = 0) -> str | None:
-    """Why molspec cannot use this CUDA device, None where it can."""
+    """Why molspec cannot use this CUDA device, None if it can."""
     if not ops.has_cuda():
         return (
             "molspec was installed without its CUDA operators; install its wheel for Linux, or "

@@ -47,14 +47,14 @@ class Session(ABC):
         return None
 
     def executor(self, search: _native.SearchSpec, guess: GuessModel) -> Executor | None:
-        """What runs such searches on the session's device; None where the host must."""
+        """What runs such searches on the session's device; None if the host must."""
         del search, guess
         return None
 
     def keep_hidden_states(self) -> None:
         """Keep the last hidden state of every node from the next step on.
 
-        Raises ValueError where the engine has none to give.
+        Raises ValueError if the engine has none to give.
         """
         raise ValueError("drafter reads hidden states: expected a model of molspec's own engine")
 

@@ -60,7 +60,7 @@ class Evaluation:
     output: a file that gets every record as it is made, see `Journal`. Where it is there already,
     its records count as done and `run` continues after them.
 
-    Raises ValueError where `output` is of other settings or of another table.
+    Raises ValueError if `output` is of other settings or of another table.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Evaluation:
 
         processes: as of `Model.predict_stream`.
 
-        Raises ValueError where the model cannot be used with the options.
+        Raises ValueError if the model cannot be used with the options.
         """
 
         def results(rows: Iterator[Pair]) -> Iterator[Result]:

@@ -38,7 +38,7 @@ class PairTable:
     Iterating opens the file anew and reads a row at a time. Empty lines are no rows; a cell that a
     row does not have is empty.
 
-    Raises ValueError where the table has no such column, OSError where it cannot be read.
+    Raises ValueError if the table has no such column, OSError if it cannot be read.
     """
 
     def __init__(

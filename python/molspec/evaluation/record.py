@@ -27,7 +27,7 @@ class Record:
     target: str
     #: What the table says of it in the column of groups, "" where there is none.
     group: str
-    #: None where the target is no molecule to RDKit.
+    #: None if the target is no molecule to RDKit.
     target_canonical: str | None
     predictions: tuple[Prediction, ...]
     #: Why there are no predictions, where there are none.
@@ -57,7 +57,7 @@ class Record:
 
     @property
     def found_at(self) -> int | None:
-        """The best rank, from 0, whose answer is the target; None where none is."""
+        """The best rank, from 0, whose answer is the target; None if none is."""
         ranks = (
             rank
             for rank, answer in enumerate(self.predictions)
@@ -67,7 +67,7 @@ class Record:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Record:
-        """Read what `to_json` wrote. Raises TypeError or KeyError where it is something else."""
+        """Read what `to_json` wrote. Raises TypeError or KeyError if it is something else."""
         return cls(
             **{
                 **values,

@@ -76,7 +76,7 @@ class Summary:
                 seen.add(answer.canonical)
 
     def accuracy(self, rank: int) -> float | None:
-        """Share of the targets found among the first `rank` answers; None where there are none."""
+        """Share of the targets found among the first `rank` answers; None if there are none."""
         return share(sum(place.found for place in self.ranks[:rank]), self.queries - self.excluded)
 
     def interval(self, rank: int) -> tuple[float, float] | None:
@@ -142,5 +142,5 @@ class Summary:
 
 
 def share(part: float, whole: float) -> float | None:
-    """Give the share; None where there is nothing to have a share of."""
+    """Give the share; None if there is nothing to have a share of."""
     return part / whole if whole else None

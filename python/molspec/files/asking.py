@@ -41,7 +41,7 @@ def ask(
         component otherwise, and the answer says so.
     processes: as of `Model.predict_stream`.
 
-    Raises ValueError where the model cannot be used with the options.
+    Raises ValueError if the model cannot be used with the options.
     """
     from molspec.streams import beside
 
@@ -67,7 +67,7 @@ def score(
 ) -> Iterator[Answer]:
     """Score the target of every query, in their order, read as they are needed.
 
-    The options are those of `Model.log_probs_stream`. Raises ValueError where one makes no sense.
+    The options are those of `Model.log_probs_stream`. Raises ValueError if one makes no sense.
     """
     from molspec.streams import beside
 

@@ -15,7 +15,7 @@ from molspec.files.answer import Answer, AnswerT, OutputContext
 class Format(Generic[AnswerT]):
     """`head` comes before all answers, `foot` after them; `render` gives all of one.
 
-    `check` raises ValueError where the form cannot be written here.
+    `check` raises ValueError if the form cannot be written here.
     """
 
     render: Callable[[AnswerT, OutputContext], str]
@@ -54,7 +54,7 @@ FORMATS: dict[str, Format[Answer]] = {
 def format_of(name: str, forms: Mapping[str, Format[Any]] = FORMATS) -> str:
     """Name of the form that a file's name asks for.
 
-    Raises ValueError where it asks for none.
+    Raises ValueError if it asks for none.
     """
     ending = Path(name).suffix.lower()
     for form, values in forms.items():

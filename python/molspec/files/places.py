@@ -17,7 +17,7 @@ _Identity: TypeAlias = tuple[int, int] | str
 def check_apart(reads: Reads, writes: Iterable[Path | int]) -> None:
     """Check that no file to be written or removed is one to be read, whatever their names are.
 
-    Raises ValueError, naming the option, where device and inode are the same, or the place of a
+    Raises ValueError, naming the option, if device and inode are the same, or the place of a
     file that is to be.
     """
     read: dict[_Identity | None, tuple[str, str | Path | int]] = {
@@ -56,7 +56,7 @@ def _identity(file: str | Path | int) -> _Identity | None:
 def output_path(path: Path) -> Path:
     """Where a file to be written is: the file that a link leads to, where `path` is one.
 
-    Raises OSError, naming it, where no file can be.
+    Raises OSError, naming it, if no file can be.
     """
     if path.is_symlink():
         path = Path(os.path.realpath(path))

@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def check() -> None:
-    """Raise ValueError where RDKit cannot draw: its libraries need some of the system's."""
+    """Raise ValueError if RDKit cannot draw: its libraries need some of the system's."""
     try:
         import rdkit.Chem.Draw  # noqa: F401
     except ImportError as error:
@@ -105,7 +105,7 @@ def drawn(smiles: str) -> Iterator[str]:
 
 
 def _drawing(smiles: str) -> str | None:
-    """An SVG element; None where RDKit has no molecule of it, as of `reactants>reagents`."""
+    """An SVG element; None if RDKit has no molecule of it, as of `reactants>reagents`."""
     from rdkit import Chem
 
     from molspec.text import quiet

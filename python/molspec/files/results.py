@@ -87,9 +87,9 @@ class ResultFile(Generic[AnswerT]):
 
     `progress` is what is done.
 
-    Raises ValueError where the journal is of other settings, where a file that the job has not
+    Raises ValueError if the journal is of other settings, where a file that the job has not
     written is in its way or one that it has written was changed, and where it reads one of its own.
-    OSError where one cannot be read.
+    OSError if one cannot be read.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class ResultFile(Generic[AnswerT]):
         return Progress()
 
     def _check_written(self, path: Path, progress: Progress, whole: bool) -> None:
-        """Raise ValueError where a part is not as the job has left it."""
+        """Raise ValueError if a part is not as the job has left it."""
         size, end = path.stat().st_size, progress.end + whole * len(self._foot)
         fault = f"it has {size} bytes, expected {end}"
         if size == end or (size > end and not whole):
@@ -191,7 +191,7 @@ class ResultFile(Generic[AnswerT]):
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
         """Give the queries that are still to be answered.
 
-        Raises ValueError where those before them are not the ones that have been.
+        Raises ValueError if those before them are not the ones that have been.
         """
         for query in islice(queries, self.progress.done):
             self._queries.update(_encoded(repr(query)))
@@ -205,7 +205,7 @@ class ResultFile(Generic[AnswerT]):
     def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         """Write answers as they come, and give them on; at the end every part is whole.
 
-        Raises OSError, naming the file, where one cannot be written.
+        Raises OSError, naming the file, if one cannot be written.
         """
         answers = iter(answers)
         ahead = list(islice(answers, 1))
@@ -307,7 +307,7 @@ class _Part:
 class ResultStream(Generic[AnswerT]):
     """Results on standard output, in a pipe or on a device, each as soon as it is there.
 
-    `progress` is what is done. Raises ValueError where standard output is a file in `reads`.
+    `progress` is what is done. Raises ValueError if standard output is a file in `reads`.
     """
 
     def __init__(
@@ -325,7 +325,7 @@ class ResultStream(Generic[AnswerT]):
     def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         """Write answers as they come, and give them on.
 
-        Raises OSError, naming the file, where it cannot be written.
+        Raises OSError, naming the file, if it cannot be written.
         """
         standard = self._name == STANDARD
         name = "standard output" if standard else self._name

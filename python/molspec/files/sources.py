@@ -70,7 +70,7 @@ class Source:
             title of an SDF's record, where it is not given.
         copied: further columns of a table, for `Query.columns`.
 
-        Raises ValueError where there is no such column, or where a row is no csv.
+        Raises ValueError if there is no such column, or where a row is no csv.
         """
         if self.form == _GIVEN and not copied:
             return map(Query, self._lines)
@@ -113,7 +113,7 @@ class Source:
         )
 
     def count(self) -> int | None:
-        """Give about how many queries there are; None where the file cannot be read twice."""
+        """Give about how many queries there are; None if the file cannot be read twice."""
         path = Path(self.name)
         if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
@@ -130,7 +130,7 @@ def find_query_column(
 ) -> int:
     """Where a table has its queries: in `column`, or in one that names or the task decide.
 
-    Raises ValueError where there is no such column.
+    Raises ValueError if there is no such column.
     """
     defaults = (*_QUERY_COLUMNS, *_TASK_COLUMNS[task])
     return choose_column(where, header, "column", column, defaults)
@@ -153,9 +153,9 @@ def open_source(
 ) -> Iterator[Source]:
     """Open a file, plain, .gz or .xz, or standard input; its form is what its name says.
 
-    name: None where the queries are not a file's but `given`.
+    name: None if the queries are not a file's but `given`.
 
-    Raises OSError where the file cannot be read, UsageError where standard input is closed.
+    Raises OSError if the file cannot be read, UsageError if standard input is closed.
     """
     if name is None:
         yield Source("the arguments", _GIVEN, iter(given))
@@ -171,7 +171,7 @@ def open_source(
 
 
 def input_format(name: str) -> str | None:
-    """The form of a file of queries that a name's ending says; None where it says none."""
+    """The form of a file of queries that a name's ending says; None if it says none."""
     plain = Path(name).with_suffix("") if Path(name).suffix in COMPRESSED else Path(name)
     ending = plain.suffix.lower()
     return next((form for form, known in INPUT_FORMATS.items() if ending in known), None)

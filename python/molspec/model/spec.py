@@ -137,7 +137,7 @@ class ModelSpec:
     def decoder_start(self, bos_id: int | None) -> int:
         """The token that the decoder starts with: start_id, or else the vocabulary's BOS.
 
-        Raises ValueError where there is neither.
+        Raises ValueError if there is neither.
         """
         start = bos_id if self.start_id is None else self.start_id
         if start is None:

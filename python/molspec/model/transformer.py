@@ -29,7 +29,7 @@ class Transformer(nn.Module):
     a feed-forward layer's inner activation and of every sublayer's output, as in Vaswani et al.
     2017 and torch.nn.Transformer. Ids equal to `pad_id` are padding.
 
-    Raises ValueError where `dropout` is outside [0, 1) or `pad_id` outside a vocabulary.
+    Raises ValueError if `dropout` is outside [0, 1) or `pad_id` outside a vocabulary.
     """
 
     def __init__(self, spec: ModelSpec, dropout: float = 0.1, pad_id: int = 0) -> None:
@@ -93,7 +93,7 @@ class Transformer(nn.Module):
         return stack
 
     def decode(self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor) -> Tensor:
-        """Logits [batch, target_length, target_vocab]; the mask is True where memory is padding.
+        """Logits [batch, target_length, target_vocab]; the mask is True if memory is padding.
 
         Causal: padding on the right of a target cannot reach the positions before it.
         """

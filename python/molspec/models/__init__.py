@@ -18,7 +18,7 @@ def locate(name_or_path: str | Path) -> Path:
 
     A folder of one's own that is called like a bundled model is meant by "./product".
 
-    Raises ValueError where there is neither.
+    Raises ValueError if there is neither.
     """
     if not isinstance(name_or_path, str | os.PathLike):
         raise ValueError(

@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Route:
-    """Steps in the order of the work, the target's last; none where the target is in stock."""
+    """Steps in the order of the work, the target's last; none if the target is in stock."""
 
     steps: tuple[Step, ...]
 

@@ -23,7 +23,7 @@ class Stock(dict[str, str]):
 def read_stock(path: Path) -> Stock:
     """Read a stock from a file of queries: SMILES and names, .csv, .tsv or .sdf; .gz and .xz too.
 
-    Raises ValueError where no entry is a molecule or a table has no column of SMILES; OSError where
+    Raises ValueError if no entry is a molecule or a table has no column of SMILES; OSError where
     the file cannot be read.
     """
     stock = Stock()

@@ -95,7 +95,7 @@ class BackwardModel(_Asking, BackwardReactionModel):
     expander: one that is there, in place of all these. Answers are kept in a cache of molspec's
     own, which `reset` leaves alone.
 
-    Raises ValueError where the model is a forward one or an argument makes no sense.
+    Raises ValueError if the model is a forward one or an argument makes no sense.
     """
 
     task = "retro"

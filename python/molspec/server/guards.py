@@ -75,7 +75,7 @@ class Guard:
             raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The body; None where the client is gone."""
+        """The body; None if the client is gone."""
         close = {"Connection": "close"}  # what is left of it is not read
         too_large = HTTPException(
             413, f"the body is too large: expected at most {self._most} bytes", close

@@ -72,7 +72,7 @@ class Settings:
     access_log: bool = False
 
     def app(self) -> FastAPI:
-        """Load the models and start their threads. Raises ValueError where a model is broken."""
+        """Load the models and start their threads. Raises ValueError if a model is broken."""
         set_num_threads(self.threads)
         loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
         workers = {
@@ -83,7 +83,7 @@ class Settings:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take the port, any that is free for 0. Raises OSError where it cannot be had."""
+    """Take the port, any that is free for 0. Raises OSError if it cannot be had."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -126,7 +126,7 @@ class _Server(uvicorn.Server):
 def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
     """Serve in this process until SIGTERM or SIGINT, and answer all that is accepted.
 
-    Raises ValueError where a model is broken.
+    Raises ValueError if a model is broken.
     """
     config = uvicorn.Config(
         settings.app(),
@@ -148,7 +148,7 @@ def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -
     this process ends, by whatever, they do.
 
     Raises typer.Exit with the status of a process that could not be started, which has said why,
-    and UsageError where several in a row end before they listen.
+    and UsageError if several in a row end before they listen.
     """
     stopping: list[int] = []
 

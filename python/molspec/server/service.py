@@ -121,8 +121,8 @@ class Service:
         The time is that since the request came: what was done before counts. A request counts as
         at most `limits.queries` towards `limits.waiting`, however many spellings it has.
 
-        Raises BusyError or StoppedError where it cannot be accepted; what is returned raises
-        WithdrawnError where the client goes away.
+        Raises BusyError or StoppedError if it cannot be accepted; what is returned raises
+        WithdrawnError if the client goes away.
         """
         pending = PendingRequest(queries, options, targets, self.limits.queries)
         worker.submit(pending)

@@ -114,7 +114,7 @@ class Worker:
         return self._scheduler.waiting_count + len(self._live)
 
     def submit(self, pending: PendingRequest) -> None:
-        """Accept a request. Raises BusyError or StoppedError where it cannot be."""
+        """Accept a request. Raises BusyError or StoppedError if it cannot be."""
         with self._changed:
             if not self.is_alive:
                 raise StoppedError("the server is stopping")
@@ -155,7 +155,7 @@ class Worker:
                 self._begin_anew()
 
     def _has_work(self) -> bool:
-        """Sleep until there is something to do; False where nothing will be."""
+        """Sleep until there is something to do; False if nothing will be."""
         with self._changed:
             while not (self._live or self._withdrawn or self._scheduler.waiting_count):
                 if self._stopping:

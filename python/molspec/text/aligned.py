@@ -41,7 +41,7 @@ class _Spelling:
 def aligned_spellings(query: str, target: str) -> list[str]:
     """SMILES of `target` that are most like a text of the query, after its canonical one.
 
-    None where it is no molecule. Ring numbers may differ from the query's. Where there are several
+    None if it is no molecule. Ring numbers may differ from the query's. Where there are several
     molecules, those come first that read along from their first token, then those that have most
     tokens in common with the query; their order is that of their places in it, of two the other
     one too.

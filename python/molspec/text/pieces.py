@@ -20,7 +20,7 @@ class PieceVocabulary(Vocabulary):
     `tokenizer` is the content of its tokenizer.json. A text may hold words beside SMILES, as the
     model's sources do ("Product:CCO"): only what the tokenizer does not know is an error.
 
-    Raises ValueError where the library is not installed or cannot read the tokenizer.
+    Raises ValueError if the library is not installed or cannot read the tokenizer.
     """
 
     atomwise: ClassVar[bool] = False

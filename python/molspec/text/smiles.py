@@ -55,7 +55,7 @@ class InvalidSmilesError(ValueError):
 
 
 def canonicalise(smiles: str) -> str | None:
-    """RDKit's canonical SMILES without atom maps; None where there is no such molecule."""
+    """RDKit's canonical SMILES without atom maps; None if there is no such molecule."""
     # To RDKit what follows a blank would be the molecule's name; before 2024.3 other signs end it.
     if len(smiles.split()) > 1 or not smiles.isascii():
         return None

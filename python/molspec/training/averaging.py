@@ -16,7 +16,7 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
     `shares` says what each counts, the same where not given. All but weights and card is that of
     the first model; weights are float32.
 
-    Raises ValueError where there are no models, a share is not positive or not every model has
+    Raises ValueError if there are no models, a share is not positive or not every model has
     one, or where a model has another spec or vocabulary than the first.
     """
     if not models:

@@ -43,7 +43,7 @@ class Batches:
     A batch is (source_ids [batch, source_length], target_ids [batch, target_length]), int64,
     padded on the right with PAD. `token_budget` bounds batch * (source_length + target_length).
 
-    Raises ValueError where a pair alone exceeds the budget or the model's positions.
+    Raises ValueError if a pair alone exceeds the budget or the model's positions.
     """
 
     def __init__(

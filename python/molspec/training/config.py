@@ -25,7 +25,7 @@ _BUDGET, _MODEL, _STEPS, _VALIDATION = "Budget", "Model", "Optimiser steps", "Va
 class PrepareOptions:
     """How to make training pairs of reactions.
 
-    Raises ValueError, naming the option, where a value makes no sense.
+    Raises ValueError, naming the option, if a value makes no sense.
     """
 
     task: Task = setting(
@@ -71,7 +71,7 @@ class PrepareOptions:
 class StepConfig:
     """What decides an optimiser step of any training: of a model, of heads, of a Spec-Drafter.
 
-    Raises ValueError, naming the field, where a value makes no sense.
+    Raises ValueError, naming the field, if a value makes no sense.
     """
 
     batch_tokens: int = setting(

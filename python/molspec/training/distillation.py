@@ -41,7 +41,7 @@ def distil(
     A journal there holds what is done, so that a killed one resumes. Validation pairs are the
     model's answers too; an answer that makes a recorded validation pair is not trained on. Data
     that are this model's answers already are written as they are.
-    Raises ValueError where the vocabularies differ or where the folder's journal is of another
+    Raises ValueError if the vocabularies differ or where the folder's journal is of another
     model or of other data.
     """
     data.check_vocabulary(model.vocabulary, name)

@@ -29,7 +29,7 @@ class DrafterTrainer(Trainer):
     Its state is saved in the file `path` every so many steps: a training that is resumed ends with
     the same weights, to the bit on a CPU with as many threads.
 
-    Raises ValueError where `path` holds another training.
+    Raises ValueError if `path` holds another training.
     """
 
     #: Of the drafters that the trained one makes.
@@ -63,7 +63,7 @@ class DrafterTrainer(Trainer):
 
     @abstractmethod
     def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """The model with the drafter as it is now; None where no engine runs such a drafter."""
+        """The model with the drafter as it is now; None if no engine runs such a drafter."""
 
     def summary(self, checkpoint: Checkpoint, validation: PairTable) -> str:
         """How well it guesses."""

@@ -76,7 +76,7 @@ class Folder:
     """The folder `path` of the training of `config` on `data`.
 
     `start` is the fingerprint of the model that is trained further. `shard_bytes` bounds the files
-    of the weights. Raises ValueError where it does not.
+    of the weights. Raises ValueError if it does not.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Folder:
         self._shard_bytes = shard_bytes
 
     def is_new(self) -> bool:
-        """Whether no training is here. Raises ValueError where something else is."""
+        """Whether no training is here. Raises ValueError if something else is."""
         if self._state.exists():
             return False
         if self.path.exists() and set(self.path.iterdir()) - {_unfinished(self._state)}:
@@ -111,7 +111,7 @@ class Folder:
         write_state(self._state, {**own, **state})
 
     def load(self) -> dict[str, Any]:
-        """Read the state that was saved last. Raises ValueError where it is another training's."""
+        """Read the state that was saved last. Raises ValueError if it is another training's."""
         stored = read_state(self.path)
         before = TrainConfig.from_json(stored["config"]).to_json()
         for name, value in self._config.items():
@@ -164,7 +164,7 @@ class Folder:
 class CsvLog:
     """A CSV file with a column `step`, to which rows are added as they come.
 
-    A training that goes on at `step_count` has not made the rows after it: they are dropped. The
+    A training that continues at `step_count` has not made the rows after it: they are dropped. The
     others are never away: a file with them takes the place of the old one.
     """
 

@@ -38,7 +38,7 @@ _MORE_STEPS = "take more minutes or steps, smaller batch_tokens or a smaller mod
 
 
 class TrainingError(RuntimeError):
-    """A training that cannot go on; the message says why."""
+    """A training that cannot continue; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Beginning:
     def model(self, data: Prepared) -> Transformer:
         """The model to train: its weights, if they are new, and its dropout depend on the seed.
 
-        Raises ValueError where it does not go with the data.
+        Raises ValueError if it does not go with the data.
         """
         config, start, vocabulary = self.config, self.start, data.vocabulary
         if start is not None:
@@ -235,7 +235,7 @@ class _Training:
             self._report(f"{about}, too few to learn from: {_MORE_STEPS}", logging.WARNING)
 
     def _open(self) -> dict[str, Any]:
-        """Open the folder: a new one begins with a state, as a training that can go on."""
+        """Open the folder: a new one begins with a state, as a training that can continue."""
         if self._folder.is_new():
             if self._state is not None:
                 is_same_data = self._state["data"] == self._data.fingerprint

@@ -121,7 +121,7 @@ class Prepared:
         return digest.hexdigest()
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str) -> None:
-        """Raise ValueError, naming the model, where its vocabulary differs."""
+        """Raise ValueError, naming the model, if its vocabulary differs."""
         if self.vocabulary != vocabulary:
             raise ValueError(f"{name} has another vocabulary than the data")
 
@@ -161,7 +161,7 @@ def read(folder: str | Path) -> Prepared:
 def read_together(folders: Sequence[str | Path]) -> Prepared:
     """Read folders as one: the training pairs of all, the validation pairs of the first.
 
-    Raises ValueError, naming the folder, where one has another task or vocabulary than the first
+    Raises ValueError, naming the folder, if one has another task or vocabulary than the first
     or trains on validation pairs of the first; otherwise as `read` does.
     """
     if not folders:

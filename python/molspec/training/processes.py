@@ -92,7 +92,7 @@ class Processes:
     def device(self, name: str | None) -> torch.device:
         """Choose this process's device, a GPU of its own where there are GPUs.
 
-        Raises ValueError where `name` is no device at hand, or one for several processes.
+        Raises ValueError if `name` is no device at hand, or one for several processes.
         """
         usable = torch.cuda.is_available()
         name = name or ("cuda" if usable else "cpu")
@@ -130,7 +130,7 @@ class Processes:
         return cast(T, found[0])
 
     def check_same(self, **values: Any) -> None:
-        """Raise ValueError, naming it, where a value is not that of the lead."""
+        """Raise ValueError, naming it, if a value is not that of the lead."""
         for name, expected in self.from_lead(lambda: values).items():
             if values[name] != expected:
                 raise ValueError(

@@ -25,7 +25,7 @@ _RECORDS: Kind[tuple[Any, Any]] = Kind("a preparation", _record, list)
 
 
 def check_output(output: Path) -> None:
-    """Raise ValueError where something else than a preparation that was begun is at `output`."""
+    """Raise ValueError if something else than a preparation that was begun is at `output`."""
     if not output.exists() or (output / "unfinished").is_dir():
         return
     if not output.is_dir() or any(output.iterdir()):  # killed at once, it leaves an empty folder
@@ -54,7 +54,7 @@ class Progress:
 
         `key` gives what tells an item from others, as JSON values.
 
-        Raises ValueError where the records are of other settings or items, OSError where they
+        Raises ValueError if the records are of other settings or items, OSError if they
         cannot be read or written.
         """
         self.folder.mkdir(parents=True, exist_ok=True)

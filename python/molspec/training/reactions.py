@@ -73,7 +73,7 @@ def read_rows(
     columns reactants and product; or, where a task is given, in src and tgt or source and target:
     for "retro" the source is the product.
 
-    Raises ValueError where there is no such column, OSError where the file cannot be read.
+    Raises ValueError if there is no such column, OSError if the file cannot be read.
     """
     table = read_cells(path)
     peeked = list(islice(table, _PEEKED_ROWS))

@@ -28,7 +28,7 @@ class UnfitReactionError(ValueError):
 class Molecule:
     """A molecule whose atoms stand in the order of its canonical SMILES.
 
-    `map_numbers` has the atom map number of every atom, 0 where it has none.
+    `map_numbers` has the atom map number of every atom, 0 if it has none.
     """
 
     smiles: str

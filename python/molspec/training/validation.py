@@ -30,7 +30,7 @@ class Validation:
     token_accuracy: float
     #: Targets all of whose tokens are.
     sequence_accuracy: float
-    #: Targets that a decoder finds, compared as canonical SMILES; None where none decoded.
+    #: Targets that a decoder finds, compared as canonical SMILES; None if none decoded.
     top_1: float | None = None
 
 

@@ -164,7 +164,7 @@ class NativeSession(Session):
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
 
-        Raises RuntimeError where an id is out of range or a source longer than max_positions.
+        Raises RuntimeError if an id is out of range or a source longer than max_positions.
         """
         if not rows:
             return

@@ -38,7 +38,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
     """Rounds of one spec on a session's device; of another one once no query is live.
 
     A subclass has the buffers of its search and says what a round, a fresh row and an answer are.
-    Raises ValueError where the guess's vocabulary is not the model's.
+    Raises ValueError if the guess's vocabulary is not the model's.
     """
 
     #: The spec.

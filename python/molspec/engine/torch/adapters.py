@@ -32,7 +32,7 @@ def adapt(model: object, pad_id: int, device: torch.device | None) -> EncoderDec
     """See a module or a pair of callables as an `EncoderDecoder`.
 
     `device` is where callables want their tensors; a module's is where its parameters are. Raises
-    ValueError where the model is none of `LOOKED_FOR`.
+    ValueError if the model is none of `LOOKED_FOR`.
     """
     if isinstance(model, tuple | list) and len(model) == 2 and all(map(callable, model)):
         encode, decode = model

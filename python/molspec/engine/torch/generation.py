@@ -25,7 +25,7 @@ _PROCESSORS: dict[str, tuple[object, ...]] = {
 
 
 def generation_settings(model: Any) -> Mapping[str, Any]:
-    """The generation config of a model in memory; empty where it has none."""
+    """The generation config of a model in memory; empty if it has none."""
     config = getattr(model, "generation_config", None)
     return {} if config is None else config.to_dict()
 

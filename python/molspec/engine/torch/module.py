@@ -73,7 +73,7 @@ class Memories:
         self._buffer[list(rows), : values.shape[1]] = values
 
     def gather(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Values [row, longest, ...] and padding mask [row, longest], True where padding.
+        """Values [row, longest, ...] and padding mask [row, longest], True if padding.
 
         Decoder rows mostly need the same memories as in the step before: those are copied once.
         """
@@ -124,7 +124,7 @@ class RowsSession(Session):
     ) -> npt.NDArray[np.float32]:
         """Log-probabilities [node, vocab] after the nodes; see `ops.decoder_step`.
 
-        Raises ValueError where the model's logits do not have the shape of its input.
+        Raises ValueError if the model's logits do not have the shape of its input.
         """
         rows = self._paths.rows(nodes, path_slots, block_count)
         cost = _CPU_CALL_COST if self._device.type == "cpu" else _GPU_CALL_COST
@@ -160,7 +160,7 @@ class ModuleSession(RowsSession):
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows.
 
-        Raises ValueError where the model's memory is no tensor of a row a source.
+        Raises ValueError if the model's memory is no tensor of a row a source.
         """
         memory = encoded(self._model, sources)
         self._memories.store(rows, memory, [len(source) for source in sources])
@@ -190,7 +190,7 @@ def take(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
 
 
 def encoded(model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> Tensor:
-    """The model's memory [source, longest, ...]. Raises ValueError where it is no such tensor."""
+    """The model's memory [source, longest, ...]. Raises ValueError if it is no such tensor."""
     source_ids = pad_right(sources, model.pad_id)
     memory = model.encode(source_ids.to(model.device))
     expected = tuple(source_ids.shape)

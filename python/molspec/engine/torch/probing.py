@@ -34,7 +34,7 @@ def probe(
 
     owner: what `model` is the interface of, by which it is known again.
 
-    Raises ValueError where a source's id or length, or max_length, is beyond what the model has a
+    Raises ValueError if a source's id or length, or max_length, is beyond what the model has a
     row for, where its decoder sees later tokens, or gives probabilities.
     """
     known = _known_of(owner)
