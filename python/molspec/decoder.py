@@ -1,4 +1,4 @@
-"""Queries in text that come at any moment: read, scheduled and answered."""
+"""Reads, schedules and answers text queries that arrive at any time."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from molspec.results import (
 from molspec.strategy import search_spec
 from molspec.task import Task
 
-#: Plans that are remembered for other requests with the same options.
+#: Cached plans, for other requests with the same options.
 _MOST_PLANS = 64
 
 
 class DecodableModel(Protocol):
-    """What a decoder needs of a `Model`, which says more of each."""
+    """The interface of `Model` that a decoder needs."""
 
     device: str
     engine: Engine
@@ -55,22 +55,22 @@ class DecodableModel(Protocol):
         """The model, as drafters are built for it."""
 
     def resolved(self, options: PredictOptions) -> PredictOptions:
-        """Options with what the model decides. Raises ValueError for what it cannot do."""
+        """Options with the model's defaults filled in. Raises ValueError for unsupported ones."""
 
 
 class Decoder(Scheduler[Result]):
-    """Answers queries that come at any moment, each with its own options, in one running batch.
+    """Answers queries that arrive at any time, each with its own options, in one running batch.
 
-    A query takes free rows of the batch at the next `step`. It leaves as soon as it is answered,
-    whatever came before it. An answer does not depend on the other queries: it has the bits that
-    `Model.predict` gives the query alone. A query that cannot be read, or whose drafter fails, gets
+    A query takes free rows of the batch at the next `step` and leaves as soon as it is answered. An
+    answer does not depend on the other queries: it has the bits that `Model.predict` gives the query
+    alone. A query that cannot be read, or whose drafter fails, gets
     a Result with `error`.
 
     Threads may share a decoder. `submit` never waits for a step; the other methods wait for the
     step that runs. One step runs at a time.
 
     batch_size: spellings of queries that are decoded together.
-    statistics: counts what each query took, as soon as it is answered.
+    statistics: sums over the answered queries.
 
     Raises ValueError, naming the argument.
     """
@@ -86,7 +86,7 @@ class Decoder(Scheduler[Result]):
             session = model.engine.session(batch_size)
         super().__init__(session, model.context.guess, batch_size, statistics)
         self._model = model
-        #: By the id of the options, which the plan holds.
+        #: By the id of the options, which the plan refers to.
         self._plans: dict[int, _Plan] = {}
 
     def plan(self, options: PredictOptions | None = None) -> None:
@@ -129,7 +129,7 @@ class Decoder(Scheduler[Result]):
 
 
 class _Plan:
-    """How queries of the same options are decoded by a model."""
+    """A model's plan for queries with the same options."""
 
     def __init__(self, model: DecodableModel, given: PredictOptions, batch_size: int) -> None:
         self.given = given
@@ -141,7 +141,7 @@ class _Plan:
         self.strategy()
 
     def strategy(self, factor: int = 1) -> Strategy:
-        """The search and its drafter, with a beam so many times as wide."""
+        """The search and its drafter, with the beam width times `factor`."""
         if factor not in self._strategies:
             model, options = self.model, self.options
             max_length = options.length_limit(model.reader.spec.max_positions)
@@ -152,7 +152,7 @@ class _Plan:
 
 
 class _TextRequest(Request[Result]):
-    """A query in text, with what decoding it took."""
+    """A query in text, with the statistics of its decoding."""
 
     def __init__(self, query: str, plan: _Plan, strategy: Strategy) -> None:
         super().__init__(strategy)
@@ -185,11 +185,11 @@ class _TextRequest(Request[Result]):
 
     @abstractmethod
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        """What is decoded for the query. Raises ValueError if it cannot be read."""
+        """The sources to decode. Raises ValueError if the query cannot be read."""
 
     @abstractmethod
     def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        """What was found, in text; None if more is to be decoded."""
+        """The result in text; None if more is to be decoded."""
 
     def _lists(self, found: Sequence[Decoded]) -> list[list[Prediction]]:
         return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]
@@ -209,9 +209,9 @@ class _QueryRequest(_TextRequest):
 
     def __init__(self, query: str, plan: _Plan) -> None:
         super().__init__(query, plan, plan.strategy())
-        #: How many times as wide the beam is as the options say.
+        #: The beam's width, as a multiple of the options'.
         self._factor = 1
-        #: What each beam decodes at first, and the lists of the spellings that this one decoded.
+        #: The first spellings, for every beam; and the lists of the spellings decoded by this one.
         self._first_views: Sequence[Source] = ()
         self._decoded: list[list[Prediction]] = []
 
@@ -223,7 +223,7 @@ class _QueryRequest(_TextRequest):
 
     @cached_property
     def _views(self) -> Sequence[Source]:
-        """All spellings. RDKit takes a millisecond for them, so a sure query goes without."""
+        """All spellings. RDKit needs a millisecond for them, so a confident query skips them."""
         reader, options = self._plan.model.reader, self._plan.options
         return reader.views(self._query, bool(options.canonical_queries), options.augmentations)
 
@@ -240,7 +240,7 @@ class _QueryRequest(_TextRequest):
         return predictions[: options.answer_count]
 
     def _listed(self, lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
-        """The answers of all lists, less those that are dropped."""
+        """The answers of all lists, without dropped ones."""
         options = self._plan.options
         if options.merge_duplicates and options.samples is not None:
             predictions = count_duplicates(lists[0])
@@ -260,7 +260,7 @@ class _QueryRequest(_TextRequest):
         return below is not None and (not predictions or math.exp(predictions[0].log_prob) < below)
 
     def _widened(self) -> bool:
-        """Take a beam twice as wide, unless that is wider than the options allow."""
+        """Double the beam, unless that is wider than the options allow."""
         options, wider = self._plan.options, 2 * self._factor
         before, after = (options.searched(each).width for each in (self._factor, wider))
         if wider > options.max_beam_factor or after == before:
@@ -270,7 +270,7 @@ class _QueryRequest(_TextRequest):
 
 
 class _TargetRequest(_TextRequest):
-    """A query whose target is given: how probable the model finds it."""
+    """A query with a given target, whose log-probability is computed."""
 
     def __init__(self, query: str, plan: _Plan, target: str, aligned: bool) -> None:
         super().__init__(query, plan, _FORCED)

@@ -1,4 +1,4 @@
-"""What decodes: a scheduler, rounds, drafts from outside. Token ids only."""
+"""Decoding of token ids: the scheduler, rounds, external drafters."""
 
 from __future__ import annotations
 

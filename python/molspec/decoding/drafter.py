@@ -1,4 +1,4 @@
-"""Drafters from outside of a search: their methods, and what they are shown."""
+"""External drafters: their methods, and the paths that they get."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DrafterError(RuntimeError):
 
 @dataclass(frozen=True)
 class Path:
-    """A live hypothesis, to be continued by a draft."""
+    """A live hypothesis, which a draft may extend."""
 
     #: The query, as given to `Drafter.start`.
     row: int
@@ -27,16 +27,16 @@ class Path:
     token_ids: list[int]
     #: Natural log of the model's probability of them.
     log_prob: float
-    #: float32 [d_model]: what the model chose the last token by, its last hidden state. None before
-    #: there is a token, and for drafters that do not say `wants_hidden_states`.
+    #: float32 [d_model]: the model's last hidden state, from which it chose the last token. None
+    #: before the first token, and for drafters without `wants_hidden_states`.
     hidden_state: Tensor | None = None
-    #: Of a sample, what draws its next tokens: `sampler.token(log_probs, position)` is the token
-    #: that these log-probs would give it. A drafter that asks it agrees with the model more often.
+    #: For a sample, draws its next tokens: `sampler.token(log_probs, position)` is its token for
+    #: these log-probs. A drafter that uses it agrees with the model more often.
     sampler: Sampler | None = None
 
 
 def wants_hidden_states(drafter: object) -> bool:
-    """Whether a drafter asks for the model's last hidden states, which engines of molspec keep."""
+    """Whether a drafter needs the model's last hidden states, which molspec's engines store."""
     return bool(getattr(drafter, "wants_hidden_states", False))
 
 
@@ -72,7 +72,7 @@ class Drafter(Protocol):
 
 @runtime_checkable
 class EncoderDrafter(Drafter, Protocol):
-    """A drafter that encodes what the model does."""
+    """A drafter that encodes the model's encoder ids."""
 
     def read(self, row: int, source_ids: Sequence[int], encoder_ids: Sequence[int]) -> None:
-        """Take what the model encodes of a query that has begun."""
+        """Take the encoder ids of a query that has begun."""

@@ -1,4 +1,4 @@
-"""A round on the host: draft, step, accept, for every query under way."""
+"""A round on the host: draft, step, accept, for every live query."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from molspec.engine.session import Session
 _log = logging.getLogger("molspec")
 #: Numbers of queries for drafters: a drafter may serve several batches.
 _numbers = count()
-#: Paths by their place among all that wait for drafts.
+#: Paths by their index among all that wait for drafts.
 _Places = Mapping[int, _native.Path]
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is decoded from.
+    """The source of a query.
 
-    token_ids: in the target's vocabulary, without BOS and EOS: what drafts are copied from. Of
-        forced decoding the target.
-    encoder_ids: with BOS and EOS as the model wants them: what is encoded.
+    token_ids: in the target's vocabulary, without BOS and EOS, for drafts; the target in forced
+        decoding.
+    encoder_ids: for the encoder, with BOS and EOS as the model needs them.
     """
 
     token_ids: Sequence[int]
@@ -47,7 +47,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
-    """How a query is decoded: by which search, and which drafter where that has none of its own."""
+    """A query's search, and its external drafter if the search has none."""
 
     search: SearchSpec
     drafter: Drafter | None = None
@@ -55,7 +55,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Failed:
-    """What becomes of a query that cannot be decoded; `query` is its row, as of a `Decoded`."""
+    """The result of a query that cannot be decoded; `query` is its row, as in `Decoded`."""
 
     query: int
     error: Exception
@@ -64,7 +64,7 @@ class Failed:
 class HostExecutor:
     """Runs searches that draft, verify and select on the host, between a session's steps.
 
-    A drafter from outside the searches is called once a round for all of its queries.
+    An external drafter is called once a round for all of its queries.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class HostExecutor:
     ) -> None:
         self._session = session
         self._batch = Batch(row_count, guess)
-        #: Of rows that are drafted for from outside: the drafter, and the query's number there.
+        #: For rows with an external drafter: the drafter, and the query's number there.
         self._drafters: dict[int, tuple[Drafter, int]] = {}
         self._watch = watch
         self.decoder_calls = 0
@@ -103,10 +103,10 @@ class HostExecutor:
     def run(self, until_done: bool = False) -> Sequence[Decoded | Failed]:
         """Draft, step, accept; return the queries that are done.
 
-        until_done: do as many rounds as can be done at once, until a query is done at the most.
+        until_done: do several rounds if possible, at most until a query is done.
         """
         if not self._drafters and (step := self._session.prepared_step()) is not None:
-            ran = self._batch.run(step, until_done)  # the three of them, in C++
+            ran = self._batch.run(step, until_done)  # draft, step and accept, in C++
             self.decoder_calls += ran.rounds
             self._watch.charge_seconds("draft", ran.planning)
             self._watch.charge_seconds("step", ran.stepping)
@@ -145,15 +145,15 @@ class HostExecutor:
         return done
 
     def cancel(self, row: int) -> None:
-        """Forget a query that is not done."""
+        """Drop a live query."""
         self._batch.cancel(row)
         self._release(row)
 
     def _propose(self) -> tuple[list[DraftTree], dict[int, DrafterError]]:
         """A tree for each path that waits for one, and the errors of queries by row.
 
-        A drafter that fails is called again for each query alone: only those that it fails for
-        have an error, and no trees.
+        If a drafter fails, it is called again for each query alone: only those for which it fails
+        get an error.
         """
         errors: dict[int, DrafterError] = {}
         trees: dict[int, DraftTree] = {}
@@ -186,7 +186,7 @@ class HostExecutor:
         return None
 
     def _proposed(self, paths: _Places) -> dict[int, DraftTree]:
-        """What one drafter proposes. Raises DrafterError, for what is no tree a path too."""
+        """One drafter's trees. Raises DrafterError, also if there is not one tree for each path."""
         drafter, _ = self._drafters[next(iter(paths.values())).row]
         with _failing(drafter, "propose"):
             trees = drafter.propose(self._shown(drafter, list(paths.values())))
@@ -197,7 +197,7 @@ class HostExecutor:
         return dict(zip(paths, trees, strict=True))
 
     def _shown(self, drafter: Drafter, paths: Sequence[_native.Path]) -> list[Path]:
-        """Paths as the drafter sees them."""
+        """The paths in the drafter's form."""
         hidden: dict[int, Tensor] = {}
         if wants_hidden_states(drafter):
             slots = [path.slot for path in paths if path.token_ids]
@@ -215,7 +215,7 @@ class HostExecutor:
 
 
 def _key(encoder_ids: Sequence[int]) -> int:
-    """What tells a query from others, by what the model reads, on every machine alike."""
+    """A key of a query, computed from the encoder ids, the same on every machine."""
     content = np.asarray(encoder_ids, dtype="<i4").tobytes()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
@@ -229,7 +229,7 @@ def _groups(paths: _Places, key: Callable[[_native.Path], int]) -> list[dict[int
 
 @contextmanager
 def _failing(drafter: Drafter, method: str) -> Iterator[None]:
-    """Name the drafter that fails. Raises DrafterError."""
+    """Turn a drafter's exception into a DrafterError that names the drafter."""
     try:
         yield
     except Exception as error:

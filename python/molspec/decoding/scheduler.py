@@ -1,4 +1,4 @@
-"""Requests that come and go: from `submit` to an answer, in the rows of one running batch."""
+"""Schedules requests, from `submit` to the answer, in the rows of one running batch."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ AnswerT = TypeVar("AnswerT")
 class Request(ABC, Generic[AnswerT]):
     """A query from `submit` to its answer. A subclass reads it and makes its answer."""
 
-    #: By which its answer is known; above 0 once it is submitted.
+    #: The ticket of its answer; above 0 once it is submitted.
     ticket: int = 0
 
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
-        #: What is decoded for it, each in a row of the batch, and how many have been given one.
+        #: Its sources, each of which needs a row of the batch, and how many have one.
         self.sources: Sequence[Source] = ()
         self.begun = 0
-        #: Of each of its rows the place in sources; and by those places what was found.
+        #: For each of its rows the index in sources; and by that index the result.
         self.rows: dict[int, int] = {}
         self.found: dict[int, Decoded] = {}
 
     @abstractmethod
     def read(self) -> Sequence[Source]:
-        """What is to be decoded: at least one source. Raises ValueError if it is unreadable."""
+        """The sources to decode, at least one. Raises ValueError if the query is unreadable."""
 
     @abstractmethod
     def answer(self, found: Sequence[Decoded]) -> AnswerT | None:
-        """The answer, of what was found for each source.
+        """The answer, from the results of the sources.
 
-        None if `sources` are to be decoded by `strategy`: both may have been changed.
+        None if more is to be decoded: `sources` by `strategy`, both of which it may have changed.
         """
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Request(ABC, Generic[AnswerT]):
 
 
 class SourceRequest(Request[Decoded]):
-    """A request of token ids, for callers whom an error of one source ends."""
+    """A request of token ids, for callers that end with the first error."""
 
     def __init__(self, source: Source, strategy: Strategy) -> None:
         super().__init__(strategy)
@@ -63,7 +63,7 @@ class SourceRequest(Request[Decoded]):
         return [self._source]
 
     def answer(self, found: Sequence[Decoded]) -> Decoded:
-        """What was decoded."""
+        """The decoded hypotheses."""
         return found[0]
 
     def fail(self, error: Exception) -> Decoded:
@@ -81,7 +81,7 @@ class Scheduler(Generic[AnswerT]):
     Threads may share a scheduler. `add` never waits for a step; the other methods wait for the step
     that runs. One step runs at a time.
 
-    statistics: counts what each request took, as soon as it is answered.
+    statistics: sums over the answered requests.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Scheduler(Generic[AnswerT]):
         self._free_rows = list(range(batch_size))
         #: Requests with sources that have no row yet.
         self._waiting: deque[Request[AnswerT]] = deque()
-        #: All that are not answered, by ticket; and by row, with what runs it.
+        #: The unanswered requests by ticket; and by row, with the rounds that run them.
         self._requests: dict[int, Request[AnswerT]] = {}
         self._rows: dict[int, tuple[Request[AnswerT], HostExecutor | Executor | None]] = {}
         self._stepping = RLock()
@@ -110,13 +110,13 @@ class Scheduler(Generic[AnswerT]):
 
     @property
     def live_count(self) -> int:
-        """Queries that are not answered."""
+        """The number of unanswered queries."""
         return len(self._requests)
 
     def add(self, request: Request[AnswerT]) -> int:
-        """Let a request wait for rows; return the ticket that its answer will have.
+        """Queue a request for rows; return the ticket of its answer.
 
-        Raises ValueError if its drafter needs what the engine cannot give.
+        Raises ValueError if its drafter needs a feature that the engine lacks.
         """
         drafter = request.strategy.drafter
         if drafter is not None and wants_hidden_states(drafter):
@@ -128,10 +128,10 @@ class Scheduler(Generic[AnswerT]):
         return request.ticket
 
     def step(self, until_answered: bool = False) -> list[tuple[int, AnswerT]]:
-        """Do a round of all live queries; return what is answered, with the tickets.
+        """Do a round of all live queries; return the answers with their tickets.
 
-        until_answered: do as many as can be done at once, until a query is answered at the most:
-            for callers with nothing to submit meanwhile.
+        until_answered: do several rounds if possible, at most until a query is answered, for
+            callers with nothing to submit meanwhile.
         """
         with self._stepping:
             if not torch.is_inference_mode_enabled():
@@ -140,12 +140,12 @@ class Scheduler(Generic[AnswerT]):
                 return self._step(until_answered)
 
     def finish(self) -> Iterator[tuple[int, AnswerT]]:
-        """Step until everything is answered."""
+        """Step until all requests are answered."""
         while self.live_count:
             yield from self.step(until_answered=True)
 
     def cancel(self, ticket: int) -> None:
-        """Forget a query and free its rows. Raises ValueError unless it is still to be answered."""
+        """Drop a query and free its rows. Raises ValueError if it is answered already."""
         with self._stepping:
             if ticket not in self._requests:
                 raise ValueError(f"ticket is {ticket!r}: expected one that is not answered")
@@ -171,7 +171,7 @@ class Scheduler(Generic[AnswerT]):
         return answered
 
     def _admit(self) -> list[tuple[int, AnswerT]]:
-        """Give free rows to requests that wait, encoded together; return what fails."""
+        """Give free rows to waiting requests and encode them together; return the failures."""
         answered = []
         sources: dict[int, Source] = {}
         while self._free_rows and self._waiting:
@@ -207,7 +207,7 @@ class Scheduler(Generic[AnswerT]):
         return answered
 
     def _encode(self, sources: dict[int, Source]) -> dict[int, Exception]:
-        """Encode sources into rows, each alone where that fails; return errors by row."""
+        """Encode sources into rows, or each alone if that fails; return errors by row."""
         rows, ids = list(sources), [source.encoder_ids for source in sources.values()]
         try:
             self._session.encode(rows, ids)
@@ -247,9 +247,9 @@ class Scheduler(Generic[AnswerT]):
         return request.ticket, request.fail(error)
 
     def _leave(self, request: Request[AnswerT]) -> None:
-        """Let go of a request that is not answered, and of its rows."""
+        """Drop an unanswered request and free its rows."""
         del self._requests[request.ticket]
-        with self._submitting:  # nothing may be added while it is looked for
+        with self._submitting:  # no request may be added during the search for it
             if request in self._waiting:
                 self._waiting.remove(request)
         for row in list(request.rows):
@@ -259,7 +259,7 @@ class Scheduler(Generic[AnswerT]):
             self._free(row)
 
     def _free(self, row: int) -> tuple[Request[AnswerT], int]:
-        """Free a row; return the request that had it, and the place of its source."""
+        """Free a row; return its request and the index of its source."""
         request, _ = self._rows.pop(row)
         self._session.release(row)
         self._free_rows.append(row)

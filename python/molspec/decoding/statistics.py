@@ -13,20 +13,20 @@ from molspec._native import Decoded
 class QueryStatistics:
     """Counts and seconds of one query."""
 
-    #: Passes of the decoder that the query took part in, counted once for each view that did.
+    #: Decoder passes of the query, counted once for each view in them.
     decoder_calls: int = 0
-    #: Its rows of them, those that were drafts, and drafts that the model confirmed.
+    #: Its rows of those passes, the drafts among them, and the drafts that the model confirmed.
     nodes: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     #: Tokens that were added to hypotheses, EOS counted; in a beam, to all of them.
     emitted_tokens: int = 0
-    #: Wall time from when the query was read until it was answered.
+    #: Wall time from reading the query to its answer.
     seconds: float = 0.0
 
     @classmethod
     def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
-        """What the search counted, of all views of the query together."""
+        """The search's counts, summed over the query's views."""
         counts = [decoded.statistics for decoded in parts]
         return cls(
             decoder_calls=sum(each.steps for each in counts),
@@ -43,10 +43,10 @@ class Statistics:
     """Counts and seconds, summed over queries. Each view of a query counts as a query here."""
 
     queries: int = 0
-    #: Passes of the decoder, and passes counted once for each query that took part.
+    #: Decoder passes, and passes counted once for each query in them.
     decoder_calls: int = 0
     query_calls: int = 0
-    #: Rows of all passes, those of them that were drafts, and drafts that the model confirmed.
+    #: Rows of all passes, the drafts among them, and the drafts that the model confirmed.
     nodes: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
@@ -59,7 +59,7 @@ class Statistics:
 
     @property
     def accepted_per_emitted(self) -> float:
-        """Share of the emitted tokens that had been drafted: the paper's acceptance rate."""
+        """Share of the emitted tokens that were drafted: the paper's acceptance rate."""
         return self.accepted_tokens / max(self.emitted_tokens, 1)
 
     @property
@@ -68,7 +68,7 @@ class Statistics:
         return self.accepted_tokens / max(self.drafted_tokens, 1)
 
     def add(self, decoded: Decoded) -> None:
-        """Count a query that is done."""
+        """Add a finished query."""
         counts = decoded.statistics
         self.queries += 1
         self.query_calls += counts.steps
@@ -78,7 +78,7 @@ class Statistics:
         self.emitted_tokens += counts.emitted_tokens
 
     def include(self, part: Statistics) -> None:
-        """Count what another decoder has counted."""
+        """Add the counts of another decoder."""
         for name, count in vars(part).items():
             if name != "seconds":
                 setattr(self, name, getattr(self, name) + count)
@@ -94,7 +94,7 @@ class Stopwatch:
         self._last = perf_counter()
 
     def charge(self, stage: str) -> None:
-        """Charge what has passed to a stage."""
+        """Charge the time since the last reading to a stage."""
         now = perf_counter()
         self._seconds[stage] += now - self._last
         self._last = now

@@ -1,4 +1,4 @@
-"""Drafting: what a search proposes to the model. It changes the time, never an exact answer."""
+"""Drafting: guesses that the model verifies. They change the time, never an exact answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch only for what needs it: options do not, nor does the command line's help."""
+    """Import torch only for names that need it: options and the command line's help do not."""
     if name not in _HOMES:
         raise AttributeError(f"module 'molspec.drafting' has no attribute {name!r}")
     from importlib import import_module

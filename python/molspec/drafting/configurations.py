@@ -1,4 +1,4 @@
-"""The drafters that molspec has, and their options. Their work is native: csrc/drafting."""
+"""molspec's drafters and their options. The drafters themselves are native: csrc/drafting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _NativeDraft:
-    """A drafter whose work is native: a search's own, or one object a query beside others."""
+    """A native drafter: a search's own, or merged with others as one object for each query."""
 
     def build(self, context: DraftContext) -> Drafter:
         """Build the drafter as an object with the methods of `Drafter`."""
@@ -39,7 +39,7 @@ class _NativeDraft:
 
 @dataclass(frozen=True)
 class NoDraft(_NativeDraft):
-    """Nothing is drafted: one token a decoder pass."""
+    """No drafts: one token for each decoder pass."""
 
     def native(self) -> _native.NoDraftOptions:
         """Options of the native drafter."""
@@ -50,12 +50,12 @@ class NoDraft(_NativeDraft):
 
 @dataclass(frozen=True)
 class WindowDrafts(_NativeDraft):
-    """Windows of the source, as Andronov et al. draft (J. Cheminform. 2025, "Drafting").
+    """Windows of the source, the drafts of Andronov et al. (J. Cheminform. 2025, "Drafting").
 
     draft_length: tokens of a window; the last windows of the source may be shorter.
     draft_count: windows a query.
-    choice: "even" spreads them over the source as the published code does, "first" takes the first
-        ones as the paper says.
+    choice: "even" spreads them over the source, as in the published code; "first" takes the first
+        ones, as in the paper.
     dilution: further drafts, each window with one inner token left out.
     smart: take only windows that begin with a hypothesis's last token, and draft the rest of them.
 
@@ -110,7 +110,7 @@ class TreeDraft(_NativeDraft):
 
 @dataclass(frozen=True)
 class _OwnDraft:
-    """A tree of the likeliest tokens of a drafter that the model's checkpoint carries."""
+    """A tree of the likeliest tokens of a drafter in the model's checkpoint."""
 
     node_budget: int = 16
     min_probability: float = 0.01
@@ -132,15 +132,15 @@ class _OwnDraft:
 
     @property
     def name(self) -> str:
-        """The name that selects it."""
+        """Its name as an option."""
         return f"tree+{self.kind}" if self.tree else self.kind
 
     @abstractmethod
     def _build(self, context: DraftContext) -> Drafter:
-        """Build the drafter that the checkpoint carries."""
+        """Build the checkpoint's drafter."""
 
     def build(self, context: DraftContext) -> Drafter:
-        """Build the drafter; with `tree` one that merges the copying tree with it.
+        """Build the drafter, merged with the copying tree if `tree` is true.
 
         Raises ValueError if the model has none.
         """
@@ -234,19 +234,19 @@ class DrafterMaker(Protocol):
     """A configuration: it builds a drafter once the model is known that it drafts for."""
 
     def build(self, context: DraftContext) -> Drafter:
-        """Build a drafter for one set of options; `context.guess` knows the model's tokens."""
+        """Build a drafter for one set of options; `context.guess` has the model's tokens."""
 
 
-#: Of native drafters.
+#: Native drafters.
 Drafting = NoDraft | WindowDrafts | TreeDraft
-#: Of what a model's checkpoint carries.
+#: Drafters in a model's checkpoint.
 OwnDraft = HeadsDraft | SpecDraft
-#: What drafts, by name no more.
+#: A drafter that is no name.
 if TYPE_CHECKING:
     AnyConfiguration: TypeAlias = Drafting | OwnDraft | LookAhead | Drafter | DrafterMaker
-    #: What the option `drafter` takes.
+    #: The type of the option `drafter`.
     AnyDrafter: TypeAlias = str | AnyConfiguration
-else:  # the module of the protocol Drafter needs torch; `is_drafter` knows its methods
+else:  # the module of the protocol Drafter needs torch; `is_drafter` has its methods
     AnyConfiguration = object
     AnyDrafter = str | object
 
@@ -261,13 +261,13 @@ _NAMES: dict[str, Callable[..., Drafting | OwnDraft]] = {
 }
 #: Names of drafters.
 DRAFTERS = tuple(_NAMES)
-#: Of the options beside `drafter`, those that one by name takes.
+#: The options of each named drafter.
 _COUNTS = {"windows": ("draft_length", "draft_count"), "none": ()}
 _COUNTS_OF_TREES = ("node_budget",)
 
 
 def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
-    """Whether it is an object with a drafter's methods, or one that makes such an object."""
+    """Whether the object has a drafter's methods, or builds such an object."""
     if isinstance(value, type | Drafting | OwnDraft):
         return False
     methods = ("start", "propose", "release")
@@ -275,7 +275,7 @@ def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
 
 
 def check_drafter(name: str, value: object, besides: str = "") -> None:
-    """Raise ValueError, naming the option, for what is no drafter; `besides` says what else is."""
+    """Raise ValueError, naming the option, if it is no drafter; `besides` names other choices."""
     if not (isinstance(value, Drafting | OwnDraft | LookAhead) or is_drafter(value)):
         if isinstance(value, type):
             raise ValueError(f"{name} is the class {value.__name__}: expected an object of it")
@@ -292,7 +292,7 @@ def resolve(
     draft_count: int | None = None,
     node_budget: int | None = None,
 ) -> AnyConfiguration:
-    """A drafter by name with its options, or what is a drafter as it is.
+    """Make a named drafter with its options; return a drafter unchanged.
 
     Raises ValueError for an unknown name and for an option that the drafter does not have.
     """

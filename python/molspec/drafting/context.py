@@ -1,4 +1,4 @@
-"""The model that is drafted for, as drafters are built for it."""
+"""The target model's data from which drafters are built."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from molspec.models import locate
 
 @dataclass(frozen=True)
 class DraftContext:
-    """The model, as a drafter is built for it.
+    """The target model's data from which a drafter is built.
 
     guess: the model's tokens and n-gram model.
     heads, spec: the model's own drafters.
     model: its fingerprint.
-    dtype: of further models that draft for it.
+    dtype: of draft models.
     width: of the beam.
     decoder_bytes: of the weights that a decoder pass reads.
-    open_module: opens a session on a PyTorch module that drafts for another one.
+    open_module: opens a session on a PyTorch draft model.
     """
 
     guess: _native.GuessModel
@@ -49,20 +49,20 @@ class DraftContext:
     open_module: Callable[[Any], Session] | None = None
 
     def build(self, drafter: AnyConfiguration) -> Drafter:
-        """A drafter for the model. Raises ValueError as `check` does, and as its maker does."""
+        """Build a drafter for the model. Raises ValueError like `check` and its `build`."""
         if isinstance(drafter, DrafterMaker):
             return drafter.build(self)
         assert isinstance(drafter, Drafter)
         return drafter
 
     def parts(self, drafter: AnyConfiguration) -> tuple[_native.DrafterOptions, Drafter | None]:
-        """Options of a native search's own drafter, and who drafts from outside the search."""
+        """Options of a native search's own drafter, and the external drafter, if any."""
         if isinstance(drafter, Drafting):
             return drafter.native(), None
         return _native.OutsideOptions(), self.build(drafter)
 
     def check(self, drafter: AnyConfiguration | None) -> None:
-        """Raise ValueError for a drafter that the model does not carry, or another model's."""
+        """Raise ValueError for a drafter that the model lacks, or that is another model's."""
         if isinstance(drafter, Merged):
             for part in drafter.parts:
                 self.check(part)
@@ -102,7 +102,7 @@ def _missing(draft: OwnDraft) -> Any:
 
 
 def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
-    """Read a model that drafts. Raises CheckpointError if there is none."""
+    """Read a draft model. Raises CheckpointError if there is none."""
     try:
         return checkpoints.read(locate(model))
     except ValueError as error:
@@ -110,7 +110,7 @@ def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
 
 
 def check_vocabulary(name: str, own: list[str], other: list[str]) -> None:
-    """Raise ValueError, naming both models' tokens, if a drafter's are others."""
+    """Raise ValueError, naming both models' tokens, if the drafter's differ."""
     for at, (mine, its) in enumerate(zip_longest(own, other)):
         if mine != its:
             here, there = ("none" if token is None else repr(token) for token in (its, mine))

@@ -1,24 +1,24 @@
-"""How many tokens a model drafts before the other one verifies them."""
+"""The number of tokens that a draft model drafts before each verification."""
 
 from __future__ import annotations
 
 from time import perf_counter
 
-#: Of a running mean: what an observation of some rounds ago still weighs, a round.
+#: The factor by which an observation's weight in a running mean falls in each round.
 _KEPT = 0.98
-#: Taken for the acceptance until drafts have been verified, and what observations it is worth.
+#: The assumed acceptance before drafts are verified, and its weight in observations.
 _FIRST_ACCEPTANCE, _FIRST_WEIGHT = 0.8, 4.0
 _MOST_TOKENS = 16
-#: One round in so many drafts half as many.
+#: One round in this many drafts half as many tokens.
 _COMPARED = 8
-#: Rounds before a row's cost is used: one that was slow by chance would pass for it.
+#: Rounds before a row's cost is used: a single slow round would distort it.
 _FIRST_ROUNDS = 8
-#: Of x, as a share of its mean square, below which a line's slope is not known.
+#: The variance of x, as a share of its mean square, below which a line's slope is unknown.
 _LEAST_SPREAD = 1e-3
 
 
 def best_gamma(acceptance: float, cost: float, most: int = _MOST_TOKENS) -> int:
-    """The number of drafted tokens that pays most (Leviathan et al. 2023, theorem 3.8).
+    """The best number of drafted tokens (Leviathan et al. 2023, theorem 3.8).
 
     acceptance: probability that a drafted token is accepted; cost: of a step of the drafter in
     steps of the model. It maximises (1 - a^(g+1)) / ((1 - a)(g c + 1)), the tokens of a round over
@@ -33,12 +33,12 @@ def best_gamma(acceptance: float, cost: float, most: int = _MOST_TOKENS) -> int:
 
 
 class Gamma:
-    """Says how many tokens to draft: always `fixed`, or as many as have paid so far.
+    """Chooses how many tokens to draft: always `fixed`, or by measured acceptance and cost.
 
-    A drafted token costs a step of the drafter, and a row of the model's pass, which is not free
-    where many paths are drafted for: both are measured, the row by fitting a line to the passes'
-    times. So one round in so many drafts half as much, to have something to compare with. As time
-    is measured, the number of calls differs from run to run; answers do not.
+    A drafted token costs a step of the drafter and a row of the model's pass, which matters if
+    there are many paths. Both are measured, the row by fitting a line to the times of passes; for
+    that, some rounds draft half as many tokens. As times vary, the number of calls differs from run
+    to run; answers do not.
     """
 
     def __init__(self, fixed: int | None = None) -> None:
@@ -53,12 +53,12 @@ class Gamma:
 
     @property
     def acceptance(self) -> float:
-        """Share of the drafted tokens that are accepted, of those that were looked at."""
+        """Share of accepted tokens among the drafted tokens that were verified."""
         return self._accepted / self._verified
 
     @property
     def cost(self) -> float:
-        """What a drafted token costs in passes that verify none; 0 if nothing is known."""
+        """The cost of a drafted token, in passes without drafts; 0 if unknown."""
         own = self._own.through_origin()
         row, alone = self._other.fitted()
         return (own + row) / alone if alone > 0 else 0.0
@@ -71,19 +71,19 @@ class Gamma:
         return max(1, best // 2) if self._rounds % _COMPARED == 0 else best
 
     def verified(self, accepted: int, drafted: int) -> None:
-        """Note that so many of the tokens drafted after a path were accepted."""
+        """Record how many of the tokens drafted after a path were accepted."""
         self._accepted += accepted
         self._verified += min(accepted + 1, drafted)
 
     def begin(self) -> None:
-        """A round's drafting begins: what came before was the other model's time."""
+        """Begin drafting in a round: the time before it was the target model's."""
         self._accepted *= _KEPT
         self._verified *= _KEPT
         self._rounds += 1
         self._measured(self._other, self._drafted)
 
     def end(self, drafted: int) -> None:
-        """So many tokens have been drafted after each path."""
+        """End drafting in a round, with the number of tokens drafted after each path."""
         self._drafted = drafted
         self._measured(self._own, drafted)
 
@@ -95,7 +95,7 @@ class Gamma:
 
 
 class _Line:
-    """Seconds by drafted tokens; what was seen long ago counts less."""
+    """Seconds by number of drafted tokens; older observations count less."""
 
     def __init__(self) -> None:
         self._sums = [0.0] * 5  # of 1, x, y, x * x, x * y

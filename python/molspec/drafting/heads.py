@@ -1,4 +1,4 @@
-"""Draft heads as a drafter: what the model's own last hidden state says of the tokens to come."""
+"""Draft heads as a drafter: they predict further tokens from the model's last hidden state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from molspec.model.heads import DraftHeads
 
 
 class HeadsDrafter:
-    """Drafts a tree of what the heads find likeliest, each token by its own head alone."""
+    """Drafts a tree of the likeliest tokens, each predicted by its own head."""
 
     wants_hidden_states = True
 
@@ -24,10 +24,10 @@ class HeadsDrafter:
         self._heads, self._guess = heads.eval(), guess
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
-        """Nothing is kept of a query."""
+        """Do nothing: there is no state of a query."""
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft after every path; after BOS alone nothing is known."""
+        """Draft after every path, except BOS, which has no hidden state."""
         trees = [DraftTree()] * len(paths)
         places = [place for place, path in enumerate(paths) if path.hidden_state is not None]
         states = [state for path in paths if (state := path.hidden_state) is not None]
@@ -46,4 +46,4 @@ class HeadsDrafter:
         return trees
 
     def release(self, row: int) -> None:
-        """Nothing was kept."""
+        """Do nothing."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
     """Merge several drafters: names, configurations or objects with the methods of `Drafter`.
 
-    The probability of a node is the mean over the drafters; 0 counts for one that does not propose
+    The probability of a node is the mean over the drafters; it is 0 for those that do not propose
     it. After every path, the node_budget likeliest nodes are proposed.
 
     Raises ValueError, naming the argument.
@@ -54,7 +54,7 @@ class Merged:
 
 
 class MergedDrafter:
-    """Asks several drafters and merges their trees."""
+    """Calls several drafters and merges their trees."""
 
     def __init__(self, drafters: Sequence[Drafter], node_budget: int) -> None:
         self._drafters = drafters
@@ -62,7 +62,7 @@ class MergedDrafter:
         self._node_budget = node_budget
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
-        """Begin a query, with all drafters or with none."""
+        """Begin a query in all drafters; if one fails, in none."""
         with ExitStack() as begun:
             for drafter in self._drafters:
                 drafter.start(row, source_ids)
@@ -75,14 +75,14 @@ class MergedDrafter:
         return [merge(trees, self._node_budget) for trees in zip(*proposed, strict=True)]
 
     def release(self, row: int) -> None:
-        """End a query, with every drafter though one fails."""
+        """End a query in every drafter, even if one fails."""
         with ExitStack() as ending:
             for drafter in self._drafters:
                 ending.callback(drafter.release, row)
 
 
 class NativeParts:
-    """A native drafter with the methods of `Drafter`: a native object a query."""
+    """A native drafter with the methods of `Drafter`: one native object for each query."""
 
     def __init__(self, drafting: Drafting, guess: _native.GuessModel) -> None:
         self._options, self._guess = drafting.native(), guess
@@ -108,7 +108,7 @@ class NativeParts:
 
 
 def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
-    """The likeliest nodes of some trees after one path, their probabilities averaged."""
+    """The likeliest nodes of several trees after one path, with averaged probabilities."""
     nodes: dict[tuple[int, int], int] = {}  # by parent and token, parents before children
     weights: defaultdict[int, float] = defaultdict(float)
     for tree in trees:
@@ -118,7 +118,7 @@ def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:
         ):
             place = nodes.setdefault((places[parent], token_id), len(nodes))
             places[index] = place
-            # At most its parent's, and of a token that stands twice the greater.
+            # At most its parent's; for a repeated token the greater one.
             belief = min(math.exp(log_prob), believed[places[parent]])
             believed[place] = max(belief, believed.get(place, 0.0))
         del believed[-1]

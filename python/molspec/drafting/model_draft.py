@@ -1,4 +1,4 @@
-"""A small model that drafts for another one: it continues every path, in a batch of all queries."""
+"""A small draft model: it extends the paths of all queries in one batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ModelDraft:
     gamma: tokens drafted before each verification; "adaptive" chooses it from the measured
         acceptance and cost.
     drafter: the drafter of the small model: "none", "tree", or a ModelDraft of an even smaller one.
-    width: likeliest tokens to propose at each place. More than one helps exact beams only; their
+    width: likeliest tokens to propose at each position. More than one helps exact beams only; their
         default is the width of the beam.
     dtype: of its matrices, as for `molspec.load`.
 
@@ -61,8 +61,8 @@ class ModelDraft:
     def build(self, context: DraftContext) -> ModelDrafter:
         """Build the drafter.
 
-        Raises ValueError, naming both, if the vocabularies differ, CheckpointError if there
-        is no such model.
+        Raises ValueError, naming both, if the vocabularies differ, CheckpointError if there is no
+        such model.
         """
         if context.open_module is not None and not isinstance(self.model, str | FilePath):
             session = context.open_module(self.model)
@@ -83,7 +83,7 @@ class ModelDraft:
 
     @cached_property
     def _loaded(self) -> tuple[Vocabulary, Engine]:
-        """What is read once for all calls that the drafter is given to."""
+        """The draft model, read once for all calls with this drafter."""
         if not isinstance(self.model, str | FilePath):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
@@ -93,7 +93,7 @@ class ModelDraft:
 
 
 class ModelDrafter(SessionDrafter):
-    """Continues every path token by token; see `SessionDrafter`."""
+    """Extends every path token by token; see `SessionDrafter`."""
 
     _paths: _native.Continuations
 
@@ -103,11 +103,11 @@ class ModelDrafter(SessionDrafter):
         super().__init__(opened, native)
         self._gamma = gamma
         self._inner = inner
-        #: What was drafted last, by query and path.
+        #: The last drafts, by query and path.
         self._last: dict[tuple[int, tuple[int, ...]], list[list[int]]] = {}
 
     def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
-        """Begin a query whose encoder ids are those of the other model."""
+        """Begin a query with the target model's encoder ids."""
         super().read(row, source_ids, encoder_ids)
         if isinstance(self._inner, ModelDrafter):
             self._inner.read(row, source_ids, encoder_ids)
@@ -143,7 +143,7 @@ class ModelDrafter(SessionDrafter):
             done = self._paths.advance(self._step())
 
     def _proposed(self) -> Sequence[DraftTree]:
-        """What the inner drafter, where there is one, proposes for this model's own paths."""
+        """The trees of the inner drafter, if there is one, for this model's own paths."""
         if self._inner is None:
             return []
         return self._inner.propose(
@@ -161,7 +161,7 @@ class ModelDrafter(SessionDrafter):
                 self._last.setdefault(key, []).append(drafted)
 
     def _look_back(self, paths: Sequence[Path]) -> None:
-        """Tell gamma what became of the last drafts, where their paths went on."""
+        """Report to gamma how many of the last drafts were accepted."""
         longest = max(map(len, chain.from_iterable(self._last.values())), default=-1)
         for path in paths:
             token_ids = tuple(path.token_ids)
@@ -185,7 +185,7 @@ def _chain(tree: DraftTree) -> list[int]:
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """Tokens that both begin with."""
+    """The length of the common prefix."""
     count = 0
     for mine, its in zip(left, right, strict=False):
         if mine != its:

@@ -1,4 +1,4 @@
-"""What drafting knows of a model's targets: the n-gram model beside the weights, and making one."""
+"""The n-gram model of a model's targets, for drafting: loading and making it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from molspec.text import Vocabulary
 #: Source ids and target ids, without BOS and EOS.
 Pair = tuple[Sequence[int], Sequence[int]]
 
-#: Subtracted from every count; all that was tried from 0.5 to 0.8 drafts alike.
+#: Subtracted from every count; all tried values from 0.5 to 0.8 draft equally well.
 _DISCOUNT = 0.6
-#: Pairs of the trial that tells whether to rewrite sources: for training and for the trial itself.
+#: Pairs of the trial that decides whether to rewrite sources: for training and for measuring.
 _TRIAL_PAIRS, _TRIED_PAIRS = 6_000, 300
 
 
 def guess_model(
     vocabulary: Vocabulary, ngram: bytes | None, start_id: int | None = None
 ) -> _native.GuessModel:
-    """What drafting knows of a loaded model: its tokens and, where it has one, its n-gram model.
+    """The data of a loaded model for guesses: its tokens and, if it has one, its n-gram model.
 
-    start_id is what the decoder starts with, where it is not BOS.
+    start_id: the decoder's first token, if it is not BOS.
     Raises ValueError if the n-gram model is damaged or of another vocabulary.
     """
     return _native.GuessModel(**_tokens_and_roles(vocabulary, start_id), ngram=ngram)
@@ -38,15 +38,15 @@ def build_ngram(
     min_gain: float = 3.0,
     rewrites: bool | None = None,
 ) -> bytes:
-    """The content of ngram.bin: what targets have where they do not copy, and where they do.
+    """Make ngram.bin from pairs: an n-gram model of where targets copy their sources, and of edits.
 
-    min_gain: bits that an entry must save on the pairs; the knob for the size.
-    rewrites: whether targets are looked for in the source's molecules written from every atom, too.
-        It helps where targets are written from other atoms than their sources, and costs time. If
-        not given, a trial on a part of the pairs decides.
+    min_gain: bits that an entry must save on the pairs; it decides the size.
+    rewrites: whether to copy also from the source's molecules written from every other atom. It
+        helps if targets begin at other atoms than their sources, and costs time. If not given, a
+        trial on a part of the pairs decides.
 
-    The same pairs give the same bytes. Raises ValueError, naming what is wrong, for an id outside
-    of the vocabulary, a negative `min_gain`, or where there are no pairs.
+    The same pairs give the same bytes. Raises ValueError for an id outside the vocabulary, a
+    negative `min_gain`, or if there are no pairs.
     """
     if not (math.isfinite(min_gain) and min_gain >= 0):
         raise ValueError(f"min_gain is {min_gain}: expected a number of at least 0")
@@ -61,7 +61,7 @@ def build_ngram(
 
 
 def _rewriting_pays(vocabulary: Vocabulary, pairs: Sequence[Pair], min_gain: float) -> bool:
-    """Whether a model that rewrites needs fewer decoder calls on pairs that it has not seen."""
+    """Whether a model with rewriting needs fewer decoder calls on pairs that it has not seen."""
     spread = pairs[:: max(1, len(pairs) // _TRIAL_PAIRS)]
     tried_count = min(_TRIED_PAIRS, len(spread) // 2)
     tried, seen = spread[:tried_count], spread[tried_count:]
@@ -80,7 +80,7 @@ def _tokens_and_roles(vocabulary: Vocabulary, start_id: int | None = None) -> di
         raise ValueError("start_id is None: expected an id, as the vocabulary has no BOS")
     return {
         "tokens": [
-            token if vocabulary.atomwise else f"<{index}>"  # a piece has no part in SMILES
+            token if vocabulary.atomwise else f"<{index}>"  # a piece has no role in SMILES
             for index, token in enumerate(vocabulary.tokens)
         ],
         "pad": vocabulary.pad_id,

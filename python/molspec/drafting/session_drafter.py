@@ -1,4 +1,4 @@
-"""Drafters that run a model of their own: its session, and the queries that are in it."""
+"""Drafters with a model of their own: its session, and the queries in it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from molspec.text import Vocabulary
 Ids = Sequence[int]
 #: Queries in progress together at most.
 MOST_ROWS = 1024
-#: Its source as the model encodes it: with the ids before and after it.
+#: The ids before and after a source for the encoder.
 Frame = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A session on a drafting model.
+    """A session on a draft model.
 
-    frame is the ids before and after a source's ids where they are encoded; without one the
-    encoder's ids of the other model are read as they are. max_positions: of the longest source.
+    frame: the ids before and after a source's ids for the encoder; without it, the target model's
+    encoder ids are used. max_positions: of the longest source.
     """
 
     session: Session
@@ -36,7 +36,7 @@ class Opened:
 
     @classmethod
     def of(cls, engine: Engine, vocabulary: Vocabulary) -> Opened:
-        """A session of molspec's own."""
+        """A session of molspec's engine."""
         frame = engine.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
         return cls(engine.session(MOST_ROWS), frame, engine.spec.max_positions)
 
@@ -44,7 +44,7 @@ class Opened:
 class SessionDrafter(ABC):
     """Drafts with a session of its own for one decode loop, of at most MOST_ROWS queries.
 
-    native keeps the paths that the session has evaluated. A source that is too long for the model
+    `native` has the paths that the session has evaluated. A source that is too long for the model
     gets no drafts.
     """
 
@@ -56,12 +56,12 @@ class SessionDrafter(ABC):
         self._frame = opened.frame
         self._longest = opened.max_positions
         self._free = list(reversed(range(MOST_ROWS)))
-        #: Rows of the session by the queries' names, and of those that it cannot read none.
+        #: Rows of the session by the queries' names; None for sources that it cannot read.
         self._rows: dict[int, int | None] = {}
         self._names: dict[int, int] = {}
-        #: Rows and sources that are not encoded yet.
+        #: Rows and sources to encode.
         self._new: dict[int, Ids] = {}
-        #: Passes of the drafting model.
+        #: Passes of the draft model.
         self.calls = 0
 
     @abstractmethod
@@ -75,7 +75,7 @@ class SessionDrafter(ABC):
             self._start(row, source_ids, [*begin, *source_ids, *end])
 
     def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
-        """Begin a query whose encoder ids are those of the other model."""
+        """Begin a query with the target model's encoder ids."""
         if self._frame is None:
             self._start(row, source_ids, encoder_ids)
 
@@ -101,7 +101,7 @@ class SessionDrafter(ABC):
         self._free.append(place)
 
     def _encode(self, paths: Sequence[Path]) -> None:
-        """Encode the new sources among the paths'; what cannot be encoded fails for them alone."""
+        """Encode the new sources of the paths; a failure affects only its own query."""
         places = {self._rows[path.row] for path in paths}
         new = {place: source for place, source in self._new.items() if place in places}
         if not new:
@@ -116,7 +116,7 @@ class SessionDrafter(ABC):
             del self._new[place]
 
     def _drafted(self, paths: Sequence[Path], count: int) -> tuple[list[DraftTree], int]:
-        """Draft at most `count` tokens after every path; gives how many at the most, too."""
+        """Draft at most `count` tokens after every path; also return the maximum drafted."""
         self._encode(paths)
         native, counts, places = [], [], []
         for at, path in enumerate(paths):
@@ -140,7 +140,7 @@ class SessionDrafter(ABC):
         return trees, max(counts, default=0)
 
     def _step(self) -> npt.NDArray[np.float32]:
-        """Log-probabilities after the planned nodes, by a pass of the drafting model."""
+        """Log-probabilities after the planned nodes, by a pass of the draft model."""
         self.calls += 1
         native = self._paths
         return self._session.step(native.nodes, native.path_slots, native.block_count)

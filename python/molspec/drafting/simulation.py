@@ -1,4 +1,4 @@
-"""Greedy decoding by a drafter alone: what a model that says the targets would need."""
+"""Simulates greedy decoding with a drafter, as if the model's answers were the targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from molspec.drafting.configurations import Drafting
 
 @dataclass(frozen=True)
 class DraftStatistics:
-    """Sums over queries. Seconds are processor time of this thread."""
+    """Sums over queries. `seconds` is processor time of this thread."""
 
     queries: int = 0
     decoder_calls: int = 0
@@ -33,10 +33,10 @@ def simulate(
     pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
     eos_id: int,
 ) -> DraftStatistics:
-    """Decode every source as if the model's greedy answer were the target beside it.
+    """Decode every source as if the model's greedy answer were its target.
 
     A call verifies the drafts after the last token and emits the accepted ones and one more; the
-    first call has BOS alone to draft after. Ids come without BOS and EOS.
+    first call drafts after BOS. Ids are without BOS and EOS.
     """
     drafter = _native.NativeDrafter(drafting.native(), guess)
     clock = time.thread_time
@@ -55,7 +55,7 @@ def simulate(
             calls += 1
             nodes += len(tree)
             accepted += length
-            # The last token is EOS, and EOS is never drafted: there always is one more token.
+            # The last token is EOS, which is never drafted: there is always one more token.
             written += length + 1
         emitted += len(output_ids)
     return DraftStatistics(queries, calls, nodes, emitted, accepted, seconds)
@@ -64,7 +64,7 @@ def simulate(
 def acceptance_length(
     token_ids: Sequence[int], parents: Sequence[int], output_ids: Sequence[int]
 ) -> int:
-    """Tokens of the longest path of a tree, from its root, that the output begins with."""
+    """The length of the longest path of a tree, from its root, that is a prefix of the output."""
     children = {
         (parent, token_id): node
         for node, (parent, token_id) in enumerate(zip(parents, token_ids, strict=True))

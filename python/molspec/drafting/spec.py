@@ -22,21 +22,21 @@ class SpecModel:
 
     @property
     def most(self) -> int:
-        """Tokens that it has learnt to guess at once."""
+        """The number of tokens that it was trained to guess at once."""
         return self._weights.k
 
     @property
     def megabytes(self) -> float:
-        """What its weights take in float32."""
+        """The bytes of its weights in float32."""
         return 4 * sum(weight.numel() for weight in self._weights.weights.values()) / 1e6
 
     @cached_property
     def engine(self) -> Engine:
-        """What runs it."""
+        """The engine that runs it."""
         return make_engine(self._weights.spec, self._weights.weights, "cpu", self._dtype)
 
     def open(self, configuration: SpecDraft, guess: _native.GuessModel) -> SpecDrafter:
-        """Make the drafter. Raises ValueError for more tokens than it has learnt to guess."""
+        """Make the drafter. Raises ValueError for more tokens than it was trained to guess."""
         if (k := configuration.k or self.most) > self.most:
             raise ValueError(
                 f"k is {k}: expected at most {self.most}, which the drafter was trained for"
@@ -51,7 +51,7 @@ class SpecModel:
 
 
 class SpecDrafter(SessionDrafter):
-    """Drafts the next k tokens of a path, each guessed by itself, as a tree."""
+    """Drafts the next k tokens of a path, each guessed independently, as a tree."""
 
     _paths: _native.MaskedPlaces
 
