@@ -25,9 +25,9 @@ from molspec.text import Vocabulary
 
 #: No token: while a module is compiled, nothing is padding.
 _NO_ID = -1
-#: Tokens on which a decoder is tried before it is measured.
+#: Tokens on which a decoder is called once before it is measured.
 _PROBED = 8
-#: The engine's twin computes the same function in float64, by other sums.
+#: Maximum difference from the engine's twin in float64, which adds in another order.
 _TOLERANCE = 1e-7
 #: T5 computes its norms in float32, whatever its type.
 _RMS_TOLERANCE = 1e-3
@@ -73,7 +73,7 @@ def compile(  # noqa: A001
     vocabulary: the module's tokens. With them the result answers SMILES (`Model.predict`). Without
         them it is an engine for token ids: `molspec.decode(engine, source_ids, ...)`.
     dtype, device: of the result, as for `load`.
-    max_positions: longest source or target, if the module does not say it.
+    max_positions: longest source or target, if the module does not define it.
     source_bos, source_eos: whether sources need the vocabulary's BOS and EOS. By default molspec's
         own twin decides it; Marian and T5 need EOS, others need both.
     target_bos: whether the model writes BOS after the token that its decoder starts with, as BART
@@ -123,7 +123,7 @@ def compile(  # noqa: A001
 
 
 def _hugging_face(model: Any) -> EncoderDecoder:
-    """See a model of transformers as a pair of functions, without its cache."""
+    """The encoder and decoder of a model of transformers as functions, without its cache."""
 
     def encode(source_ids: Tensor) -> Tensor:
         memory: Tensor = model.get_encoder()(input_ids=source_ids).last_hidden_state
@@ -158,7 +158,7 @@ def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]
     mask = torch.zeros_like(source_ids, dtype=torch.bool)
     expected = own.decode_unpadded(target_ids, own.encode(source_ids), mask)
     made = twin.decode(target_ids, twin.encode(source_ids, mask), mask)
-    if float(expected.logsumexp(dim=-1).abs().max()) < _TOLERANCE:  # a log_softmax is its last
+    if float(expected.logsumexp(dim=-1).abs().max()) < _TOLERANCE:  # it ends with log_softmax
         made = made.log_softmax(dim=-1)
     difference = float((made - expected).abs().max())
     tolerance = _RMS_TOLERANCE if spec.norm_kind == "rms" else _TOLERANCE

@@ -30,10 +30,10 @@ from molspec.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model
 from molspec.strategy import chosen_drafter, search_spec
 
-#: Options that make no sense for token ids have an error of their own.
+#: Options that do not apply to token ids have an error message of their own.
 _OPTIONS = [name for name in OPTION_NAMES if name != "max_length"]
-#: Drafts for PyTorch models, where every leaf of the tree is a row: a CPU pays for a row's whole
-#: length, so it gets few and likely ones; other devices pay for calls.
+#: Drafts for PyTorch models, where every leaf of the tree is a row. On a CPU a row costs its whole
+#: length, so it gets few and likely ones; on other devices mainly calls cost time.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
 _DEVICE_DRAFTS = TreeDraft(node_budget=32)
 
@@ -169,9 +169,9 @@ def _open(
     sequences: Sequence[Sequence[int]],
     max_length: int,
 ) -> tuple[Session, int]:
-    """A session on a model, and how many ids its targets have.
+    """A session on a model, and the size of its target vocabulary.
 
-    Raises ValueError if it cannot read what it is given.
+    Raises ValueError for an unsupported model.
     """
     if isinstance(model, Engine):
         spec = model.spec
@@ -210,9 +210,9 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
 def _guess_model(
     own: Model | None, special_ids: SpecialIds, vocab_size: int, tokens: Sequence[str] | None
 ) -> GuessModel:
-    """What drafters know: of a model of ours all that it has, its n-gram model too.
+    """The data for drafters: of molspec's own models everything, with the n-gram model.
 
-    Of another the vocabulary; without token strings, no ring closures.
+    Of other models the vocabulary; without token strings there are no ring closures.
     """
     special_ids.check_vocab_size(vocab_size)
     if own is not None and tokens is None:

@@ -1,7 +1,7 @@
-"""Modules built on torch's transformer layers, measured: what they are is seen in what they do.
+"""Measures the conventions of modules with torch's transformer layers from their behaviour.
 
-The layers say their own sizes. Embeddings, positions and scales can be written in any way, so they
-are read off the input of the encoder and the decoder; the output layer is the matrix of the module
+The layers have their sizes. Embeddings, positions and scales can be written in any way, so they are
+measured at the input of the encoder and the decoder; the output layer is the matrix of the module
 that turns the decoder's output into its logits.
 """
 
@@ -28,13 +28,13 @@ _ACTIVATIONS: tuple[tuple[Activation, Any, type[nn.Module]], ...] = (
     ("gelu", F.gelu, nn.GELU),
     ("silu", F.silu, nn.SiLU),
 )
-#: Two ways to compute one float64 differ by less.
+#: Two ways to compute the same float64 differ by less.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class _Stack:
-    """One side of a module: its layers, and the tables that its input is the sum of."""
+    """One side of a module: its layers, and the tables whose sum is its input."""
 
     layers: Any
     tokens: Tensor
@@ -49,7 +49,7 @@ def measure(
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
     """Spec and weights of a float64 module of which `model` is the interface.
 
-    Raises ValueError, naming what is no part of torch's transformer.
+    Raises ValueError, naming the part that is not torch's transformer.
     """
 
     def decode(ids: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def measure(
 def _stack(
     module: nn.Module, kind: type[nn.Module], run: Run, max_positions: int, device: torch.device
 ) -> _Stack:
-    """Find a side's layers and take its input apart: a row a token plus a row a position."""
+    """Find a side's layers and split its input into rows of the token and of the position."""
     found = [part for part in module.modules() if isinstance(part, kind)]
     if len(found) != 1:
         raise ValueError(f"the module has {len(found)} parts nn.{kind.__name__}: expected one")
@@ -115,7 +115,7 @@ def _longest(entry: Callable[[Tensor], Tensor], failing: int) -> int:
 
 
 def _vocab_size(module: nn.Module, run: Run, device: torch.device) -> int:
-    """Rows of the nn.Embedding that is looked up with the token ids themselves."""
+    """The number of rows of the nn.Embedding that takes the token ids."""
     ids = torch.tensor([[1, 0, 0]], device=device)
     tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
     for table in tables:
@@ -128,7 +128,7 @@ def _vocab_size(module: nn.Module, run: Run, device: torch.device) -> int:
 
 @contextmanager
 def _recorded(part: nn.Module) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Record the first argument, named or not, and the result of the calls of a part."""
+    """Record the first argument and the result of a part's calls."""
     calls: list[tuple[Tensor, Tensor]] = []
 
     def record(
@@ -208,7 +208,7 @@ def _spec(encoder: _Stack, decoder: _Stack, target_vocab_size: int) -> ModelSpec
 def _common(
     path: str, parts: Sequence[Any], read: Callable[[Any], Any] = lambda value: value
 ) -> Any:
-    """Read what all parts have in common. Raises ValueError if they differ."""
+    """Read a value that all parts must share. Raises ValueError if they differ."""
     found = {read(attrgetter(path)(part)) for part in parts}
     if len(found) != 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The token ids that `molspec.decode` is given, checked: errors name the argument."""
+"""Checks the token ids of `molspec.decode`; errors name the argument."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids that stand for no text. Raises ValueError, naming a bad one."""
+    """The special ids. Raises ValueError, naming a bad one."""
 
     pad_id: int
     bos_id: int
@@ -26,11 +26,11 @@ class SpecialIds:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             object.__setattr__(self, name, check_count(name, value, _LARGEST_ID, least=0))
-        if self.pad_id == self.eos_id:  # a source would lose its EOS with its padding
+        if self.pad_id == self.eos_id:  # removing a source's padding would remove its EOS
             raise ValueError(f"pad_id is {self.pad_id}, as eos_id is: expected another id")
 
     def check_vocab_size(self, vocab_size: int) -> None:
-        """Raise ValueError for an id that the target does not have."""
+        """Raise ValueError for an id outside the target vocabulary."""
         for name, value in vars(self).items():
             if value >= vocab_size:
                 raise ValueError(f"{name} is {value}: expected a target id, 0 to {vocab_size - 1}")
@@ -67,7 +67,7 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
 
 
 def check_map(source_to_target: Mapping[int, int] | None, vocab_size: int) -> None:
-    """Raise ValueError for what maps no source ids to target ids."""
+    """Raise ValueError unless the argument maps source ids to target ids."""
     if not isinstance(source_to_target, Mapping | None):
         kind = type(source_to_target).__name__
         raise ValueError(
@@ -90,7 +90,7 @@ def copied(
     vocab_size: int,
     to_target: Mapping[int, int] | None,
 ) -> list[int]:
-    """What drafts may copy of a source: its target ids, special ones left out.
+    """The part of a source that drafts may copy: its target ids without special ones.
 
     Raises ValueError if the source's ids cannot be the target's.
     """
@@ -106,7 +106,7 @@ def copied(
 def check_sources(
     sequences: Sequence[Sequence[int]], max_length: int, most: int | None, vocab_size: int
 ) -> None:
-    """Raise ValueError for what a model has no row for: `most` positions, `vocab_size` ids."""
+    """Raise ValueError beyond the model's tables of `most` positions and `vocab_size` ids."""
     if most is not None and max_length > most:
         raise ValueError(f"max_length is {max_length}: expected at most {most}, the model's own")
     for index, sequence in enumerate(sequences):

@@ -1,1 +1,1 @@
-"""Running a model: packed weights, caches of keys and values, and the token tree over them."""
+"""Engines, which run a model: packed weights, and key-value caches for token trees."""

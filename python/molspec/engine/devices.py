@@ -1,4 +1,4 @@
-"""Which engine runs a model: by its device and the type of its weights."""
+"""Chooses the engine of a model by its device and the type of its weights."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from molspec.model.spec import ModelSpec
 _CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 _CUDA_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-#: The oldest of cmake/cuda.cmake.
+#: The lowest one in cmake/cuda.cmake.
 _LEAST_CAPABILITY = (8, 0)
 
 Engine = NativeEngine | CudaEngine
 
 
 def by_name(value: str | torch.device | torch.dtype) -> str:
-    """A device's or a dtype's name, as `check_device` takes it: torch's own objects will do."""
+    """The name of a device or dtype, given by name or as torch's object."""
     if isinstance(value, torch.device) and value.type == "cpu":
-        return "cpu"  # whatever its index: there is one
+        return "cpu"  # with any index: there is one
     return str(value).removeprefix("torch.")
 
 
@@ -43,7 +43,7 @@ def check_device(device: str, dtype: str) -> None:
 
 
 def choose_device(device: str | torch.device, dtype: str) -> str:
-    """The name of a device: for "auto" CUDA where it works and has the dtype, the CPU elsewhere.
+    """The name of a device: for "auto" CUDA if it works and has the dtype, otherwise the CPU.
 
     Raises ValueError as `check_device` does.
     """
@@ -79,7 +79,7 @@ def cuda_fault(index: int = 0) -> str | None:
 
 
 def is_lost(device: str) -> bool:
-    """Whether CUDA has failed for good: after an illegal access each call of the process fails."""
+    """Whether CUDA has failed permanently: after an illegal access every call fails."""
     if device == "cpu":
         return False
     try:
@@ -90,10 +90,10 @@ def is_lost(device: str) -> bool:
 
 
 def version_fault(driver: int, runtime: int) -> str | None:
-    """What is wrong where a driver is older than the CUDA that the operators were built with.
+    """The fault if a driver is older than the CUDA that the operators were built with.
 
-    torch may work on it all the same: it brings a CUDA of its own. Versions as `ops.cuda_versions`
-    gives them; within a major version every driver will do.
+    torch may still work with it: it has its own CUDA. Versions are those of `ops.cuda_versions`;
+    within a major version every driver works.
     """
     if driver // 1000 >= runtime // 1000:
         return None

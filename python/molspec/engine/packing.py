@@ -25,10 +25,10 @@ PACKING_VERSION = 2
 PANEL_COLUMNS = 64
 HEAD_MULTIPLE = 16
 BLOCK_POSITIONS = LIMITS["block_positions"]
-#: Of a matrix that is packed: whole panels, and copies of so few are small.
+#: Columns that are packed at a time: whole panels, few enough for small copies.
 _ROWS_AT_ONCE = 4 * PANEL_COLUMNS
 
-#: As the table numbers them; float16 is for CUDA alone, int8 for the CPU.
+#: Their numbers in the table; float16 is for CUDA only, int8 for the CPU only.
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
 
 _ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
@@ -36,7 +36,7 @@ _ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 
 @dataclass(frozen=True)
 class PackedModel:
-    """A model as the operators take it."""
+    """A model in the operators' form."""
 
     weights: Tensor
     table: Tensor
@@ -50,7 +50,7 @@ class PackedModel:
 
 
 def round_up(size: int, multiple: int) -> int:
-    """The least multiple that is not below size."""
+    """Round `size` up to a multiple."""
     return (size + multiple - 1) // multiple * multiple
 
 
@@ -60,12 +60,12 @@ def relative_stride(max_positions: int) -> int:
 
 
 def inner_step(dtype: torch.dtype) -> int:
-    """Rows of a panel that lie side by side: as many as a kernel multiplies at once."""
+    """Inner positions that are interleaved in a panel: those that a kernel multiplies at once."""
     return {torch.float32: 1, torch.int8: 4}.get(dtype, 2)
 
 
 def inner_multiple(dtype: torch.dtype) -> int:
-    """What a linear layer's inner size is padded to a multiple of."""
+    """The multiple to which a linear layer's inner size is padded."""
     return max(2, inner_step(dtype))
 
 
@@ -73,12 +73,11 @@ def pack(spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype) -> 
     """Pack weights (names and shapes of `spec.weight_shapes()`) for matrices in `dtype`.
 
     int8 rounds every output column of a matrix to 255 steps of its own. Embeddings, positions,
-    norms and biases stay float32. Raises ValueError for a dtype that the
-    engine does not have.
+    norms and biases stay float32. Raises ValueError for a dtype that the engine lacks.
     """
     if dtype not in WEIGHT_TYPES:
         raise ValueError(f"dtype is {dtype}: expected one of {', '.join(map(str, WEIGHT_TYPES))}")
-    with torch.autocast("cpu", enabled=False):  # it would choose types of its own
+    with torch.autocast("cpu", enabled=False):  # it would change types
         return _Packer(spec, weights, dtype).pack()
 
 
@@ -88,8 +87,8 @@ class _Packer:
         self._weights = weights
         self._dtype = dtype
         self._table: list[int] = []
-        #: Where parts begin and end, and what writes them: parts in a list would take the packed
-        #: size once more.
+        #: The begin and end of each part, and the function that writes it: a list of all parts
+        #: would double the memory.
         self._parts: list[tuple[list[int], int, Callable[..., None]]] = []
         self._size = 0
 
@@ -180,7 +179,7 @@ class _Packer:
         return round_up(self._spec.head_dim, HEAD_MULTIPLE) - self._spec.head_dim
 
     def _heads(self, name: str, parts: Sequence[str]) -> None:
-        """Projections of `parts` side by side, every head padded."""
+        """The projections of `parts` as one layer, with every head padded."""
         spec, padding = self._spec, self._head_padding
 
         def made() -> tuple[Tensor, Tensor]:
@@ -206,7 +205,7 @@ class _Packer:
         return weight.new_zeros(len(weight)) if bias is None else bias
 
     def _linear(self, shape: Sequence[int], made: Callable[[], tuple[Tensor, Tensor]]) -> None:
-        """A layer whose weight [out, in] and bias [out] `made` gives."""
+        """A layer whose weight [out, in] and bias [out] `made` returns."""
         columns = round_up(shape[0], PANEL_COLUMNS)
         inner = round_up(shape[1], inner_multiple(self._dtype))
         vectors = 3 if self._dtype == torch.int8 else 1  # bias, scales and sums
@@ -252,7 +251,7 @@ class _Packer:
         self._parts.append((begins, self._size, write))
 
     def _buffer(self) -> Tensor:
-        """The parts after one another, from an address that is a multiple of 64."""
+        """The parts one after the other, from an address that is a multiple of 64."""
         buffer = torch.zeros(self._size + 64, dtype=torch.uint8, device="cpu")
         begin = -buffer.data_ptr() % 64
         aligned = buffer[begin : begin + self._size]
@@ -263,7 +262,7 @@ class _Packer:
 
 
 def _quantised(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows in 255 steps of their own, and the steps."""
+    """Round rows to 255 steps each; return them and the steps."""
     scales = rows.abs().amax(dim=1) / 127
     return (rows / scales.where(scales != 0, 1)[:, None]).round().to(torch.int8), scales
 
@@ -273,6 +272,6 @@ def _put(part: Tensor, to: Tensor, begin: int) -> None:
 
 
 def _bits(value: float) -> int:
-    """The bits of a double, as the table's integers carry it."""
+    """The bits of a double, for the table of integers."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return bits

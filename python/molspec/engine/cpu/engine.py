@@ -21,13 +21,12 @@ from molspec.model.spec import ModelSpec
 class NativeEngine:
     """Encodes queries and evaluates nodes of the token tree for one loaded model.
 
-    The weights may be shared: a session has the buffers of one decode loop. When it is no more,
-    however it ended, they wait for the next one: growing them anew costs a query that comes alone a
-    tenth of its time, as the system hands out memory page by page. What is in them counts for
-    nothing.
+    The weights may be shared: a session has the buffers of one decode loop. When the session is
+    deleted, the next one reuses them, whatever their content: growing new ones takes a tenth of the
+    time of a single query, as the system provides memory page by page.
     """
 
-    #: Bytes of buffers that wait at most: of those that were given back last.
+    #: Maximum bytes of idle buffers; the latest ones stay.
     most_kept_bytes = 256 * 2**20
 
     def __init__(
@@ -39,7 +38,7 @@ class NativeEngine:
         self._idle: list[Buffers] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_idle": []}  # a copy begins with none
+        return {**vars(self), "_idle": []}  # a copy has no idle buffers
 
     def session(self, query_count: int) -> NativeSession:
         """Caches for a batch of at most `query_count` queries."""
@@ -52,10 +51,10 @@ class NativeEngine:
         return session
 
     def _give_back(self, buffers: Buffers) -> None:
-        """Keep the buffers, and free the oldest ones that are too many with them.
+        """Store the buffers for reuse, and free the oldest ones beyond the maximum.
 
-        Lists are safe between threads, and nothing is locked: this runs wherever a loop's last
-        reference goes, which may be in the midst of itself.
+        It takes no lock, since the garbage collector may call it at any point, even within itself;
+        the lists' methods are safe between threads.
         """
         if buffers.nbytes > self.most_kept_bytes:
             return
@@ -66,11 +65,11 @@ class NativeEngine:
 
     @property
     def kept_bytes(self) -> int:
-        """Memory of the buffers that wait for the next session."""
+        """Bytes of the idle buffers."""
         return sum(buffers.nbytes for buffers in list(self._idle))
 
     def free_caches(self) -> None:
-        """Free the buffers that wait for the next session; those in use stay."""
+        """Free the idle buffers; those in use stay."""
         self._idle.clear()
 
 
@@ -80,7 +79,7 @@ class Buffers:
     def __init__(self, packed: PackedModel) -> None:
         self._packed = packed
         blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
-        with torch.inference_mode(False):  # or no loop outside could write to them
+        with torch.inference_mode(False):  # otherwise no loop outside could write to them
             #: Row: length, then blocks of the memory cache.
             self.memories = torch.empty(0, 1 + blocks, dtype=torch.int32, device="cpu")
             cache = 0, packed.spec.decoder_layers, packed.block_size
@@ -94,27 +93,27 @@ class Buffers:
                 )
             )
             self.workspace = torch.empty(0, dtype=torch.uint8, device="cpu")
-        #: What the workspace has room for, see `ops.workspace_size`.
+        #: The rows and positions that fit in the workspace, see `ops.workspace_size`.
         self._workspace_rows = self._workspace_positions = 0
-        #: Of the buffers where they are now.
+        #: A step with the buffers' current addresses.
         self._prepared: _native.Step | None = None
 
     @property
     def nbytes(self) -> int:
-        """Memory that they take."""
+        """Their bytes."""
         caches = (self.memories, self.memory_cache, self.kv_cache, self.hidden_states)
         return sum(part.nbytes for part in (*caches, self.workspace, self.log_probs))
 
     def grown(self, buffer: Tensor, rows: int) -> Tensor:
-        """One of the buffers with room for so many rows; what is there stays."""
+        """One of the buffers, grown to at least `rows` rows; its content stays."""
         if rows <= len(buffer):
             return buffer
-        self._prepared = None  # it is of the old one
-        with torch.inference_mode(False):  # or no loop outside could write to it
+        self._prepared = None  # it refers to the old buffer
+        with torch.inference_mode(False):  # otherwise no loop outside could write to it
             return grown(buffer, rows)
 
     def grow_workspace(self, rows: int, positions: int) -> None:
-        """Make room to work on so many rows over so many positions."""
+        """Grow the workspace for so many rows and positions."""
         if rows <= self._workspace_rows and positions <= self._workspace_positions:
             return
         rows = max(rows, self._workspace_rows)
@@ -126,12 +125,12 @@ class Buffers:
         self._workspace_rows, self._workspace_positions = rows, positions
 
     def make_room_for_rows(self) -> None:
-        """Make room to work on as many nodes as there is room for their log-probs."""
+        """Grow the workspace for as many nodes as the log-probs' buffer has rows."""
         rows = min(len(self.log_probs), _native.LIMITS["chunk_rows"])
         self.grow_workspace(rows, self._packed.spec.max_positions)
 
     def prepared_step(self) -> _native.Step:
-        """A step over the buffers, good until one of them grows."""
+        """A step over the buffers, valid until one of them grows."""
         if self._prepared is None:
             self.make_room_for_rows()
             self._prepared = ops.prepared_step(
@@ -162,7 +161,7 @@ class NativeSession(Session):
         self._keeps_hidden_states = False
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
+        """Encode sources (ids with BOS and EOS if the model needs them) into free rows.
 
         Raises RuntimeError if an id is out of range or a source longer than max_positions.
         """
@@ -203,11 +202,11 @@ class NativeSession(Session):
         self._memories[row, 0] = 0
 
     def keep_hidden_states(self) -> None:
-        """Keep the last hidden state of every node from the next step on."""
+        """Store the last hidden state of every node from the next step on."""
         self._keeps_hidden_states = True
 
     def hidden_states(self, slots: Sequence[int]) -> Tensor:
-        """Last hidden states float32 [slot, d_model] of nodes that were kept."""
+        """Last hidden states float32 [slot, d_model] of evaluated nodes."""
         return self._buffers.hidden_states[list(slots)]
 
     def step(
@@ -241,8 +240,8 @@ class NativeSession(Session):
         return buffers.log_probs.numpy()
 
     def prepared_step(self) -> _native.Step:
-        """What `step` does without hidden states, as far as there is room.
+        """A prepared step without hidden states, as far as the buffers have room.
 
-        Good until the next call of `encode` or `step`, which may move what it works in.
+        Valid until the next call of `encode` or `step`, which may move the buffers.
         """
         return self._buffers.prepared_step()

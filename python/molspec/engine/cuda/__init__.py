@@ -1,1 +1,1 @@
-"""The engine on a CUDA device, and searches whose rounds stay there."""
+"""The engine on a CUDA device, and searches whose rounds run there."""

@@ -1,4 +1,4 @@
-"""Beam searches whose rounds stay on a CUDA device: a tree a query (csrc/cuda/beam_rows.h)."""
+"""Beam searches whose rounds run on a CUDA device, a tree a query (csrc/cuda/beam_rows.h)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _NODE_FIELDS = len(LAYOUTS["BeamNode"].names or ())
 
 @dataclass(frozen=True)
 class TreeSizes:
-    """What the buffers of a search depend on, and the numbers that its graphs hold."""
+    """The sizes of a search's buffers, and the numbers in its captured graphs."""
 
     beam_size: int
     #: Positions of a path, BOS counted: an even number.
     capacity: int
     special_ids: tuple[int, int]
-    #: Steps of looking ahead, or drafts of a hypothesis: what BeamRows::reserve takes.
+    #: Steps of the lookahead, or drafts of a hypothesis: the argument of BeamRows::reserve.
     drafted: int
     #: Nodes of a query in a round.
     planned: int
@@ -52,40 +52,40 @@ class TreeSizes:
 
     @classmethod
     def of(cls, spec: ListSpec, guess: GuessModel, **more: Any) -> TreeSizes:
-        """Those of a spec; `more` are the fields that only its kind of search knows."""
+        """The sizes of a spec; `more` are the fields of its kind of search."""
         capacity = spec.max_length + 2 - spec.max_length % 2
         return cls(spec.beam_size, capacity, (guess.bos, guess.eos), **more)
 
     @property
     def places(self) -> int:
-        """Of hypotheses in a row of answers."""
+        """The number of hypotheses in a row of answers."""
         return self.beam_size * (1 + self.finished_apart)
 
     @property
     def candidates(self) -> int:
-        """Tokens of a hypothesis that may be chosen."""
+        """The number of tokens of a hypothesis that may be chosen."""
         return self.beam_size + self.finished_apart
 
     @property
     def blocks(self) -> int:
-        """Of a query's tree: the paths of all hypotheses, and BeamRows::reserve."""
+        """The nodes of a query's tree: the paths of all hypotheses, and BeamRows::reserve."""
         reserve = self.beam_size * (self.drafted + 2)
         return -(-(self.places * self.capacity + reserve) // BLOCK_POSITIONS)
 
     @property
     def nodes(self) -> int:
-        """Of a query's tree."""
+        """The bytes of a query's tree."""
         return self.blocks * BLOCK_POSITIONS
 
     def fit(
         self, session: CudaSession, length_norm: Callable[[int], float], state_size: int = 0
     ) -> bool:
-        """Whether the rounds of such a search can stay on a session's device.
+        """Whether the rounds of such a search can run on a session's device.
 
         `state_size` is that of a node's guess state, in bytes.
 
-        Left to the host: beams that are wider than a block of threads holds, what takes much of the
-        device's memory, and a length penalty so high that no double holds the norm.
+        The host runs beams that exceed a block of threads, searches that need much of the device's
+        memory, and length penalties whose norm overflows.
         """
         slots = self.nodes * session.query_count
         slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + state_size
@@ -104,10 +104,10 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
     @staticmethod
     @abstractmethod
     def _sizes_of(spec: SpecT, guess: GuessModel, session: CudaSession) -> TreeSizes:
-        """What the buffers of such a search depend on."""
+        """The sizes of such a search."""
 
     def fits(self, spec: SpecT, guess: GuessModel) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another spec."""
+        """Whether another spec can use the buffers and graphs."""
         return self._sizes == self._sizes_of(spec, guess, self._session)
 
     def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
@@ -138,7 +138,7 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
         )
 
     def begin(self, spec: SpecT, guess: GuessModel) -> None:
-        """Forget all queries, for those of a spec that `fits`."""
+        """Drop all queries and begin with a spec that `fits`."""
         super().begin(spec, guess)
         norms = [spec.length_norm(length) for length in range(self._sizes.capacity)]
         self._length_norms.copy_(
@@ -159,7 +159,7 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
         return self._answers, *self._trees
 
     def _grow(self, size: int) -> None:
-        """Nothing else depends on the nodes of a round."""
+        """Do nothing: no other buffer depends on the nodes of a round."""
 
     def _launch(self, size: int) -> None:
         library, sizes = self._session.library, self._sizes
@@ -173,15 +173,15 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
 
     @abstractmethod
     def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
-        """Send what a query drafts from; return the most nodes that a round of it has."""
+        """Send a query's data for drafts; return the maximum nodes of a round."""
 
     @abstractmethod
     def _draft(self) -> None:
-        """Queue what plans the drafts of a round."""
+        """Queue the kernels that plan the drafts of a round."""
 
     @abstractmethod
     def _select(self) -> None:
-        """Queue what makes the next beam."""
+        """Queue the kernels that make the next beam."""
 
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
         head, places = answer["head"], answer["places"]
@@ -196,11 +196,11 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
 
 
 class BeamRounds(BeamTreeRounds[BeamSpec]):
-    """Standard beam search, looking ahead or not."""
+    """Exact beam search, with or without lookahead."""
 
     @staticmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
-        """Whether it is beam search that fits, without drafts or by a guess that a device makes."""
+        """Whether it is beam search that fits, without drafts or with guesses of the device."""
         if not isinstance(spec, BeamSpec) or spec.proposed or spec.sampling:
             return False
         state_size = 0
@@ -227,7 +227,7 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
         )
 
     def fits(self, spec: BeamSpec, guess: GuessModel) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another spec."""
+        """Whether another spec can use the buffers and graphs."""
         same = self._guessed is None or self._guessed.model is guess
         return same and super().fits(spec, guess)
 
@@ -280,7 +280,7 @@ class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
         return TreeSizes.of(spec, guess, drafted=limit, planned=planned, numbers=(spec.nucleus,))
 
     def fits(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another spec."""
+        """Whether another spec can use the buffers and graphs."""
         return super().fits(spec, guess) and self._windows.fits(spec.drafter, guess)
 
     def _make_buffers(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> np.dtype[Any]:
@@ -288,7 +288,7 @@ class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
         return super()._make_buffers(spec, guess)
 
     def begin(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> None:
-        """Forget all queries, for those of a spec that `fits`."""
+        """Drop all queries and begin with a spec that `fits`."""
         super().begin(spec, guess)
         self._windows.begin(spec.drafter, guess)
 

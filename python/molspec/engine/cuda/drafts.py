@@ -1,4 +1,4 @@
-"""Drafting on a device: what it keeps there, and the operators of greedy rounds."""
+"""Drafting on a device: its buffers there, and the operators of greedy rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from molspec.engine.session import integers
 class DeviceDrafts:
     """No drafts: the rows of the drafts tensor stay empty. Others extend this.
 
-    What a query drafts from is made by the host when it starts, in the code that the CPU uses.
+    The host makes a query's data for drafts when it starts, with the same code as for the CPU.
     """
 
     #: Nodes of a tree.
@@ -33,15 +33,15 @@ class DeviceDrafts:
         self._session = session
 
     def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
-        """Whether another drafter needs the same buffers, and the same numbers in a round."""
+        """Whether another drafter can use the same buffers and numbers in a round."""
         del model
         return isinstance(options, NoDraftOptions)
 
     def begin(self, options: DrafterOptions, model: GuessModel) -> None:
-        """Draft by these options."""
+        """Use these options."""
 
     def start(self, row: int, source_ids: Sequence[int]) -> int:
-        """Begin a query; return the most nodes of a tree of it."""
+        """Begin a query; return the maximum nodes of its trees."""
         del row, source_ids
         return 0
 
@@ -50,7 +50,7 @@ class DeviceDrafts:
 
 
 def window_limits(session: CudaSession, options: DrafterOptions) -> tuple[int, int]:
-    """Nodes of a tree of windows and entries of a row of trees, at most; (0, 1) without windows."""
+    """Maximum nodes of a window tree and entries of a row of trees; (0, 1) without windows."""
     if not isinstance(options, WindowOptions):
         return 0, 1
     return options.tree_limits(session.spec.max_positions)
@@ -73,7 +73,7 @@ class DeviceWindows(DeviceDrafts):
         self.begin(options, model)
 
     def fits(self, options: DrafterOptions, model: GuessModel) -> bool:
-        """Whether the trees of other windows have room in the rows."""
+        """Whether the trees of other windows fit in the rows."""
         return model.bos == self._bos and window_limits(self._session, options) == self._limits
 
     def begin(self, options: DrafterOptions, model: GuessModel) -> None:
@@ -89,12 +89,12 @@ class DeviceWindows(DeviceDrafts):
         return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
 
     def propose(self, answers: Tensor, drafts: Tensor) -> None:
-        """Pick the tree of the last token."""
+        """Queue the choice of the last token's tree."""
         self._session.library.propose_windows(answers, drafts, self.trees, self._bos)
 
 
 class DeviceGuess:
-    """What a guess reads and remembers there (csrc/cuda/rounds.h)."""
+    """The data of guesses on a device (csrc/cuda/rounds.h)."""
 
     def __init__(self, session: CudaSession, model: GuessModel, states: int) -> None:
         self._session = session
@@ -104,7 +104,7 @@ class DeviceGuess:
         self._tables = session.send(_bytes(model.tables_row()))
         self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=device)
         self._states = torch.zeros(rows, states, state, dtype=torch.uint8, device=device)
-        #: As operators take them.
+        #: In the order of the operators' argument.
         self.tensors = self._tables, self._texts, self._states
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
@@ -114,9 +114,9 @@ class DeviceGuess:
 
 
 class DeviceTree(DeviceDrafts):
-    """The likeliest continuations by a guess: a round makes the tree."""
+    """A tree of the likeliest guessed continuations, which a round makes."""
 
-    #: In which it grows: by count (docs/benchmarks/engine.md) later ones cost more than they save.
+    #: In which it grows; later ones cost more than they save (docs/benchmarks/engine.md).
     MAX_TURNS: ClassVar = 3
 
     def __init__(self, session: CudaSession, options: TreeOptions, model: GuessModel) -> None:
@@ -152,12 +152,12 @@ def takes(options: DrafterOptions, model: GuessModel) -> bool:
 
 
 def guesses(model: GuessModel) -> bool:
-    """Whether it can guess on a device."""
+    """Whether a guess can run on a device."""
     return 0 < model.ngram_alphabet <= LIMITS["ngram_symbols"]
 
 
 def make(session: CudaSession, options: DrafterOptions, model: GuessModel) -> DeviceDrafts:
-    """The drafter on a session's device, of those that it `takes`."""
+    """Make the drafter on a session's device, one of those that it `takes`."""
     if isinstance(options, WindowOptions):
         return DeviceWindows(session, options, model)
     if isinstance(options, TreeOptions):

@@ -1,4 +1,4 @@
-"""The engine on a CUDA device: the same calls, and searches whose rounds stay there."""
+"""The engine on a CUDA device: the same calls, and searches whose rounds run there."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
 
-#: Of one session, one for each spec; the last one used stands last.
+#: The rounds of one session, one for each spec; the last used one is last.
 Rounds = list[GraphExecutor[Any]]
-#: What can stay on a device.
+#: The kinds of searches whose rounds can run on a device.
 _KINDS: tuple[type[GraphExecutor[Any]], ...] = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
-#: Rounds whose buffers and graphs are kept where none of their queries is live.
+#: Maximum rounds without live queries whose buffers and graphs are stored for reuse.
 _MOST_IDLE = 4
 
 
 class CudaEngine:
     """Encodes queries and evaluates nodes of the token tree on one device.
 
-    The weights may be shared: `session` makes the caches for one batch. With `rounds_on_device` off
-    the host drafts and selects between steps for every search, as it does for those that have no
-    rounds on the device: to compare the two.
+    The weights may be shared: `session` makes the caches for one batch. With `rounds_on_device`
+    false, the host drafts and selects between steps for every search, for comparison.
     """
 
     def __init__(
@@ -50,18 +49,18 @@ class CudaEngine:
         packed = pack(spec, weights, dtype)
         self.packed = replace(packed, weights=packed.weights.to(device))
         self.rounds_on_device = rounds_on_device
-        self._idle: list[tuple[CudaSession, Rounds]] = []  # the last one given back
+        self._idle: list[tuple[CudaSession, Rounds]] = []  # the last session that was returned
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_idle": []}  # captured graphs cannot be copied
 
     def session(self, query_count: int) -> Lease:
-        """Caches for a batch of at most `query_count` queries, with the graphs of the last such."""
+        """Caches for at most `query_count` queries, with the graphs of the last such session."""
         session, rounds = self._take(query_count)
         return Lease(session, rounds, self.rounds_on_device, self._give_back)
 
     def free_caches(self) -> None:
-        """Free the session that waits for the next requests; those in use stay."""
+        """Free the idle session; those in use stay."""
         self._idle.clear()
 
     def _take(self, query_count: int) -> tuple[CudaSession, Rounds]:
@@ -84,10 +83,10 @@ class CudaEngine:
 
 
 class Lease(Session):
-    """A session in use by one batch, and the rounds of searches that stay on its device.
+    """A session in use by one batch, and the rounds of searches on its device.
 
-    They are idle again where nobody holds the lease any more: buffers and captured graphs so
-    outlive a call, and a query that comes alone finds them warm.
+    When the lease is deleted, they become idle: the next call reuses their buffers and captured
+    graphs.
     """
 
     def __init__(
@@ -117,18 +116,17 @@ class Lease(Session):
         self._session.release(row)
 
     def keep_hidden_states(self) -> None:
-        """Keep the last hidden state of every node from the next step on."""
+        """Store the last hidden state of every node from the next step on."""
         self._session.keep_hidden_states()
 
     def hidden_states(self, slots: Sequence[int]) -> Tensor:
-        """Last hidden states of nodes that were kept."""
+        """Last hidden states of evaluated nodes."""
         return self._session.hidden_states(slots)
 
     def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
-        """Rounds of a search that can stay on the device; None for all others.
+        """Rounds of a search that can run on the device; None for all others.
 
-        They are those of the same spec, or of another that has no live query, where their buffers
-        will do.
+        They are those of the same spec, or of another one without live queries whose buffers fit.
         """
         if not self._rounds_on_device:
             return None

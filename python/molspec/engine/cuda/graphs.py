@@ -1,4 +1,4 @@
-"""What a step on a CUDA device is replayed from: captured graphs, and buffers with an image."""
+"""Captured CUDA graphs, and buffers with an image on the host."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from threading import Lock
 
 import torch
 
-#: One capture at a time in the process: torch has one list of those under way.
+#: One capture at a time in the process: torch has one list of running captures.
 _CAPTURE = Lock()
 
 
 @contextmanager
 def _capturing() -> Iterator[None]:
-    """The process's only capture, in which no garbage is collected: it may own graphs."""
+    """The process's only capture. Garbage, which may own graphs, is not collected meanwhile."""
     with _CAPTURE:
         collects = gc.isenabled()
         gc.disable()
@@ -41,18 +41,18 @@ class Graphs:
                 graph.replay()
                 return
             with _capturing():
-                work()  # loads the kernels: a capture must not
+                work()  # loads the kernels, which a capture must not do
                 torch.cuda.current_stream().synchronize()
                 self._graphs[key] = self._capture(work)
 
     def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        # Not torch.cuda.graph, which waits for the device, which no thread may while another one
+        # Not torch.cuda.graph: it waits for the device, which is an error while another thread
         # captures, and empties torch's caches.
         graph = torch.cuda.CUDAGraph()
         if self._stream is None:
             self._stream = torch.cuda.Stream(self._device)
         with torch.cuda.stream(self._stream):
-            # What another thread allocates meanwhile would break a capture of another mode.
+            # In other modes an allocation by another thread would break the capture.
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 work()
@@ -61,7 +61,7 @@ class Graphs:
         return graph
 
     def mark(self) -> Callable[[], None]:
-        """A function that waits until all that has been queued so far is done."""
+        """A function that waits for all work that is queued now."""
         event = torch.cuda.Event()
         event.record(torch.cuda.current_stream(self._device))
         wait: Callable[[], None] = event.synchronize
@@ -86,7 +86,7 @@ class Staged:
         self.device = self.host.to(device)
 
     def grow(self, count: int) -> bool:
-        """Make room for `count` rows; what was in it is lost. Whether the buffer has moved."""
+        """Grow to `count` rows, losing the content. Returns whether the buffer has moved."""
         if count <= len(self.host):
             return False
         device, dtype = self.device.device, self.device.dtype
@@ -100,5 +100,5 @@ class Staged:
         self.device[:count].copy_(self.host[:count], non_blocking=True)
 
     def download(self, count: int) -> None:
-        """Copy the first rows to the host, where they are once the stream has been waited for."""
+        """Queue a copy of the first rows to the host; wait for the stream before reading it."""
         self.host[:count].copy_(self.device[:count], non_blocking=True)

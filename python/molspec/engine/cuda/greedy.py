@@ -1,4 +1,4 @@
-"""Greedy decoding whose rounds stay on a CUDA device (csrc/cuda/greedy_rows.h)."""
+"""Greedy decoding whose rounds run on a CUDA device (csrc/cuda/greedy_rows.h)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GreedyRounds(GraphExecutor[SequenceSpec]):
         return drafts.takes(spec.drafter, guess)
 
     def fits(self, spec: SequenceSpec, guess: GuessModel) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another spec."""
+        """Whether another spec can use the buffers and graphs."""
         same = (self._guess.bos, self._guess.eos, self._capacity)
         return same == (guess.bos, guess.eos, _capacity(spec)) and self._drafter.fits(
             spec.drafter, guess
@@ -51,7 +51,7 @@ class GreedyRounds(GraphExecutor[SequenceSpec]):
         return np.dtype([("head", _HEAD), ("token_ids", "<i4", (self._capacity,))])
 
     def begin(self, spec: SequenceSpec, guess: GuessModel) -> None:
-        """Forget all queries, for those of a spec that `fits`."""
+        """Drop all queries and begin with a spec that `fits`."""
         super().begin(spec, guess)
         self._drafter.begin(spec.drafter, guess)
 

@@ -1,9 +1,9 @@
-"""Searches whose rounds stay on a CUDA device: the host looks, it does not take part.
+"""Searches whose rounds run on a CUDA device without the host.
 
 A round is one graph: drafts, nodes, decoder step, selection (csrc/cuda/greedy_rows.h and
-beam_rows.h). It reads and writes what lies on the device alone, so rounds are queued ahead of the
-host, which looks at the answers of one while the next one runs. A query that is found done is
-replaced by a waiting one.
+beam_rows.h). It reads and writes only memory of the device, so rounds are queued in advance: the
+host reads the answers of one while the next one runs, and replaces finished queries by waiting
+ones.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch import Tensor
 from molspec._native import NON_FINITE, STATES, Decoded, GuessModel, Hypothesis, SearchStatistics
 from molspec.engine.cuda.session import CudaSession
 
-#: Rounds under way when the host looks. With two the device never waits for the host, and does one
-#: round for nothing, an empty one, when the last query ends. What is decoded does not depend on it.
+#: Queued rounds while the host reads answers. With two the device never waits for the host, and
+#: does one empty round when the last query ends. Answers do not depend on it.
 ROUNDS_AHEAD = 2
 
 #: States of a row of answers.
@@ -35,9 +35,9 @@ SpecT = TypeVar("SpecT")
 
 
 class GraphExecutor(ABC, Generic[SpecT]):
-    """Rounds of one spec on a session's device; of another one once no query is live.
+    """Rounds of one spec on a session's device; of another one when no query is live.
 
-    A subclass has the buffers of its search and says what a round, a fresh row and an answer are.
+    A subclass has the buffers of its search and defines a round, a new row and an answer.
     Raises ValueError if the guess's vocabulary is not the model's.
     """
 
@@ -47,11 +47,11 @@ class GraphExecutor(ABC, Generic[SpecT]):
     @staticmethod
     @abstractmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
-        """Whether it is such a search, and one whose rounds can stay on the session's device."""
+        """Whether it is such a search, and its rounds can run on the session's device."""
 
     @abstractmethod
     def fits(self, spec: SpecT, guess: GuessModel) -> bool:
-        """Whether the buffers, and the graphs on them, are those of another spec."""
+        """Whether another spec can use the buffers and graphs."""
 
     def __init__(
         self, session: CudaSession, spec: SpecT, guess: GuessModel, rounds_ahead: int = ROUNDS_AHEAD
@@ -72,7 +72,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
         return torch.zeros(shape, dtype=dtype, device=self._session.device)
 
     def begin(self, spec: SpecT, guess: GuessModel) -> None:
-        """Forget all queries, for those of a spec that `fits`."""
+        """Drop all queries and begin with a spec that `fits`."""
         self.spec = spec
         most = self._session.spec.target_vocab_size
         if guess.vocab_size < most:
@@ -81,16 +81,16 @@ class GraphExecutor(ABC, Generic[SpecT]):
             )
         self._guess = guess
         self._answers.zero_()
-        #: Rounds that the host has not looked at: how to wait for each, and where its answers are.
+        #: Queued rounds whose answers are unread: a function that waits, and the answers' image.
         self._under_way: deque[tuple[Callable[[], None], Tensor]] = deque()
         self._looked_count = 0
-        #: Of every live row: the first round that it takes part in, and its most nodes a round.
+        #: For every live row: its first round, and its maximum nodes in a round.
         self._live: dict[int, tuple[int, int]] = {}
         self.decoder_calls = 0
 
     @property
     def live_count(self) -> int:
-        """Queries that the host has not seen done."""
+        """The number of queries that are not known to be done."""
         return len(self._live)
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
@@ -103,14 +103,14 @@ class GraphExecutor(ABC, Generic[SpecT]):
         self._live[row] = first_round, most_nodes
 
     def cancel(self, row: int) -> None:
-        """Forget a query: from the next round on it has no part."""
+        """Drop a query from the next round on."""
         del self._live[row]
         with self._session.on_stream():
             self._answers[row].zero_()
 
     def run(self, until_done: bool = False) -> list[Decoded]:
-        """Queue the next round and look at the oldest one; return the queries it found done."""
-        del until_done  # the next rounds are under way as it is
+        """Queue the next round and read the oldest one; return the queries that it finished."""
+        del until_done  # the next rounds are queued in any case
         with self._session.on_stream():
             while len(self._under_way) < len(self._images):
                 self._queue()
@@ -121,7 +121,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
         return done
 
     def wait(self) -> None:
-        """Wait for all rounds under way: what comes next may be queued on another stream."""
+        """Wait for all queued rounds, so that further work may use another stream."""
         while self._under_way:
             wait, _ = self._under_way.popleft()
             wait()
@@ -158,21 +158,21 @@ class GraphExecutor(ABC, Generic[SpecT]):
 
     @abstractmethod
     def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
-        """Make what lies on the device for such searches.
+        """Make the buffers on the device for such searches.
 
         Returns the type of a row of answers, whose field "head" has "state" and the counts.
         """
 
     @abstractmethod
     def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
-        """Send what a query drafts from.
+        """Send a query's data for drafts.
 
-        Returns the most nodes that a round of it has, and the first bytes of its answer.
+        Returns its maximum nodes in a round, and the first bytes of its answer.
         """
 
     @abstractmethod
     def _grow(self, size: int) -> None:
-        """Make room for rounds of so many nodes."""
+        """Grow the buffers for rounds of so many nodes."""
 
     @abstractmethod
     def _launch(self, size: int) -> None:
@@ -180,4 +180,4 @@ class GraphExecutor(ABC, Generic[SpecT]):
 
     @abstractmethod
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
-        """What an answer that is done holds, best first."""
+        """The hypotheses of a finished answer, best first."""

@@ -15,11 +15,11 @@ from molspec.engine.cuda.graphs import Graphs, Staged
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
 from molspec.engine.session import grown, integers
 
-#: The smallest step that is captured: sizes are powers of two from here on.
+#: The nodes of the smallest captured step; sizes are powers of two from here on.
 _FEWEST_NODES = 8
-#: The same of sources.
+#: The ids of the smallest captured source.
 _FEWEST_POSITIONS = 16
-#: The row of a captured step that has no node (csrc/ops/steps.h).
+#: A row of a captured step without a node (csrc/ops/steps.h).
 _GAP = (0, 0, 0, -1)
 
 
@@ -29,8 +29,8 @@ class CudaSession:
     A step copies its nodes in, replays the graph of the next size and copies log-probs out: one
     wait. Buffers grow to the largest step seen; a warm step allocates and captures nothing.
 
-    All of it is on one stream of the session's own, whatever the caller's is: memory that is given
-    back goes to that stream's pool, where nobody else's work can still read it.
+    All work is on the session's own stream, so freed memory returns to that stream's pool and is
+    not reused while queued work reads it.
 
     `library` and `graphs` are for tests without a device.
     """
@@ -63,7 +63,7 @@ class CudaSession:
             self._kv_cache = self.cache(0)
             self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
             longest = _power_of_two(packed.spec.max_positions)
-            self.reserve(longest)  # no single source makes it move
+            self.reserve(longest)  # so that no single source moves it
             self._source = torch.zeros(3 + blocks + longest, dtype=torch.int32, device=self.device)
             self._nodes = Staged((4,), torch.int32, self.device)
             self._path_slots = Staged((), torch.int32, self.device)
@@ -71,21 +71,21 @@ class CudaSession:
             self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
 
     def on_stream(self) -> AbstractContextManager[object]:
-        """The session's stream as torch's current one: everything on the device is done there."""
+        """Make the session's stream torch's current one, for all work on the device."""
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def reset(self) -> None:
-        """Free all rows, for other requests: those that were left early have some."""
+        """Free all rows for other requests; requests that ended early may still have some."""
         for row in self._host_memories[:, 0].nonzero().flatten().tolist():
             self.release(row)
 
     def cache(self, blocks: int) -> Tensor:
-        """Keys and values of so many blocks."""
+        """A tensor for the keys and values of so many blocks."""
         shape = (blocks, self._packed.spec.decoder_layers, self._packed.block_size)
         return torch.zeros(shape, dtype=torch.float32, device=self.device)
 
     def has_room(self, blocks: int, more: int = 0) -> bool:
-        """Whether a cache of so many blocks, and more bytes, leave half of the free memory."""
+        """Whether a cache of so many blocks and further bytes leaves half of the free memory."""
         if self.device.type == "cpu":
             return True
         size = 4 * blocks * self.spec.decoder_layers * self._packed.block_size + more
@@ -94,7 +94,7 @@ class CudaSession:
         return 2 * size <= free + pooled
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        """Encode sources (ids with BOS and EOS where the model wants them) into free rows.
+        """Encode sources (ids with BOS and EOS if the model needs them) into free rows.
 
         Raises RuntimeError if an id is out of range or a source longer than max_positions.
         """
@@ -137,13 +137,13 @@ class CudaSession:
         )
 
     def send(self, values: Tensor) -> Tensor:
-        """Values on their way to the device; torch keeps the host's copy until they are there."""
+        """Queue a copy of values to the device; torch keeps the host's memory until it is done."""
         if self.device.type == "cpu":
             return values
         return values.pin_memory().to(self.device, non_blocking=True)
 
     def _check_source(self, source_ids: Tensor) -> None:
-        """What the device finds too: to read that back, the host would have to wait."""
+        """Check the ids on the host too: to read the device's check, it would have to wait."""
         most = self.spec.source_vocab_size - 1
         wrong = source_ids[(source_ids < 0) | (source_ids > most)]
         if len(wrong):
@@ -164,13 +164,13 @@ class CudaSession:
         self._host_memories[row, 0] = 0
 
     def keep_hidden_states(self) -> None:
-        """Keep the last hidden state of every node from the next step on."""
+        """Store the last hidden state of every node from the next step on."""
         self._keeps_hidden_states = True
 
     def hidden_states(self, slots: Sequence[int]) -> Tensor:
-        """Last hidden states float32 [slot, d_model] of nodes that were kept, on the device.
+        """Last hidden states float32 [slot, d_model] of evaluated nodes, on the device.
 
-        The caller's stream waits for them, and their memory lasts until that stream is done.
+        The caller's stream waits for them, and their memory is valid until that stream is done.
         """
         with self.on_stream():
             states = self._hidden_states[self.send(integers(slots)).long()]
@@ -201,7 +201,7 @@ class CudaSession:
         return self._log_probs.host.numpy()
 
     def step_size(self, node_count: int) -> int:
-        """Nodes that the graph of a step of `node_count` is captured for."""
+        """The size of the captured graph for a step of `node_count` nodes."""
         return _power_of_two(max(node_count, _FEWEST_NODES))
 
     def launch(
@@ -243,7 +243,7 @@ class CudaSession:
             self.graphs.clear()
 
     def reserve(self, rows: int) -> bool:
-        """Room for a call of so many rows; whether the workspace has moved."""
+        """Grow the workspace for a call of so many rows. Returns whether it has moved."""
         size = self.library.workspace_size(*self._model, rows, 1)
         if size <= len(self._workspace):
             return False
