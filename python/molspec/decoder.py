@@ -62,8 +62,8 @@ class Decoder(Scheduler[Result]):
     """Answers queries that arrive at any time, each with its own options, in one running batch.
 
     A query takes free rows of the batch at the next `step` and leaves as soon as it is answered. An
-    answer does not depend on other queries: it has the bits of `Model.predict` for the query alone. A query that cannot be read, or whose drafter fails, gets
-    a Result with `error`.
+    answer does not depend on other queries: it has the bits of `Model.predict` for the query alone.
+    A query that cannot be read, or whose drafter fails, gets a Result with `error`.
 
     Threads may share a decoder. `submit` never waits for a step; the other methods wait for the
     step that runs. One step runs at a time.

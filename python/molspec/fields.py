@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 def setting(
     default: Any,
-    help: str,  # noqa: A002 - as everybody calls it
+    help: str,  # noqa: A002 - the usual name
     *,
     more: str = "",
     group: str = "",
@@ -26,13 +26,13 @@ def setting(
     most: float | None = None,
     flags: tuple[str, ...] = (),
 ) -> Any:
-    """A field of a dataclass, as `dataclasses.field` makes it.
+    """A field of a dataclass, like `dataclasses.field`.
 
-    help: what it is, in a line. more: what else there is to say.
-    group: the heading that it belongs to.
-    least, above, most: bounds of a number; a whole number is at least 1 and others at least 0
-        where neither of the first two is given.
-    flags: its names on the command line, where they are not made of its own.
+    help: its description, in a line. more: further sentences.
+    group: its heading.
+    least, above, most: bounds of a number; without the first two, an integer is at least 1 and a
+        float at least 0.
+    flags: its names on the command line, if they differ from its own.
     """
     about = {"help": help, "more": more, "group": group, "flags": flags}
     return field(default=default, metadata={**about, "least": least, "above": above, "most": most})
@@ -45,7 +45,7 @@ def hints(kind: Hashable) -> Mapping[str, Any]:
 
 
 def choices(hint: Any) -> tuple[Any, ...]:
-    """What a field may be where only some values will do; None is left out."""
+    """The choices of a field that allows only some values, without None."""
     kinds = get_args(hint) if get_origin(hint) is not Literal else (hint,)
     return tuple(value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind))
 
@@ -55,14 +55,14 @@ def _fields(kind: Any) -> tuple[Field[Any], ...]:
 
 
 def check_fields(settings: object) -> None:
-    """Check every field that has a number, a choice or True and False; NumPy's numbers will do.
+    """Check every field that is a number, a choice or a bool; NumPy's numbers are accepted.
 
     Raises ValueError that names the field, the value and what was expected.
     """
     values = vars(settings)
     for name, default, each, hint in _checked(type(settings)):  # type: ignore[arg-type]
         value = values[name]
-        if value is not default:  # which is right, and nearly always what it is
+        if value is not default:  # the default is valid, and the usual value
             _check(settings, each, value, hint)
 
 
@@ -93,7 +93,7 @@ def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number that a float can hold."""
+    """Whether it is a number that fits in a float."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     try:
@@ -103,7 +103,7 @@ def _is_number(value: Any) -> bool:
 
 
 def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1) -> int:
-    """The whole number that an option's value is: NumPy's will do, a bool will not.
+    """The integer value of an option; NumPy's integers are accepted, a bool is not.
 
     Raises ValueError, naming the option, unless it is from `least` to `most`.
     """
@@ -119,7 +119,7 @@ def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1
 
 
 def check_counts(settings: object, **most: float | None) -> None:
-    """Check fields of a frozen dataclass that are whole numbers, by the most that each may be."""
+    """Check integer fields of a frozen dataclass, given each field's maximum."""
     for name, limit in most.items():
         object.__setattr__(settings, name, check_count(name, getattr(settings, name), limit))
 
@@ -129,7 +129,7 @@ def check_number(
 ) -> None:
     """Raise ValueError, naming the option, unless its value is a number from `least` to `most`.
 
-    above: what the number must be greater than, in place of at least `least`.
+    above: an exclusive lower bound in place of `least`.
     """
     if _is_number(value) and value <= most and (value >= least if above is None else value > above):
         return
@@ -143,7 +143,7 @@ def check_number(
 
 
 def differing(settings: object, group: str) -> list[Field[Any]]:
-    """Fields of a group that are not as they are by default."""
+    """Fields of a group that differ from their defaults."""
     values = vars(settings)
     return [
         each
@@ -158,7 +158,7 @@ def _grouped(kind: Hashable, group: str) -> list[Field[Any]]:
 
 
 def described(kind: type[Any], indent: str = "    ") -> str:
-    """The part of a docstring that says what each field is."""
+    """The part of a docstring that describes the fields."""
     lines = []
     for each in fields(kind):
         about = each.metadata

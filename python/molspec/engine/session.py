@@ -1,7 +1,6 @@
-"""What decoding needs of an engine: the session of one batch, and what may run its searches.
+"""The interface of engines for decoding: the session of one batch, and rounds of its searches.
 
-Sessions keep tensors on the host, whatever torch's default device and type are, and buffers that
-grow.
+A session's tensors are on the host, whatever torch's default device and type; its buffers grow.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from molspec._native import Decoded, GuessModel
 class Session(ABC):
     """Rows of a batch that are encoded, stepped and released; one thread at a time.
 
-    The last four methods say what an engine can do besides; here it cannot.
+    The last four methods are features that an engine may lack, as here.
     """
 
     @abstractmethod
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        """Encode sources into free rows. Where it raises, the rows are to be released."""
+        """Encode sources into free rows. If it raises, release the rows."""
 
     @abstractmethod
     def step(
@@ -37,42 +36,42 @@ class Session(ABC):
 
     @abstractmethod
     def release(self, row: int) -> None:
-        """Free a row; one that is free stays so."""
+        """Free a row, if it is not free already."""
 
     def prepared_step(self) -> _native.Step | None:
-        """What `step` does as far as there is room, for a batch that steps by itself.
+        """A prepared step, as far as the buffers have room, for a batch that steps by itself.
 
-        Good until the next call of the session.
+        Valid until the next call of the session.
         """
         return None
 
     def executor(self, search: _native.SearchSpec, guess: GuessModel) -> Executor | None:
-        """What runs such searches on the session's device; None if the host must."""
+        """The rounds of such searches on the session's device; None if the host runs them."""
         del search, guess
         return None
 
     def keep_hidden_states(self) -> None:
-        """Keep the last hidden state of every node from the next step on.
+        """Store the last hidden state of every node from the next step on.
 
-        Raises ValueError if the engine has none to give.
+        Raises ValueError if the engine has no hidden states.
         """
         raise ValueError("drafter reads hidden states: expected a model of molspec's own engine")
 
     def hidden_states(self, slots: Sequence[int]) -> Tensor:
-        """Last hidden states float32 [slot, d_model] of nodes that were kept."""
+        """Last hidden states float32 [slot, d_model] of evaluated nodes."""
         raise NotImplementedError
 
 
 class Executor(Protocol):
-    """Runs one kind of search by itself, for queries in rows of a session."""
+    """Runs one kind of search, for queries in rows of a session."""
 
     @property
     def live_count(self) -> int:
-        """Queries that are not known to be done."""
+        """The number of queries that are not known to be done."""
 
     @property
     def decoder_calls(self) -> int:
-        """Passes of the decoder so far."""
+        """The number of decoder passes so far."""
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Begin the query of an encoded row."""
@@ -80,11 +79,11 @@ class Executor(Protocol):
     def run(self, until_done: bool = False) -> Sequence[Decoded]:
         """Do a round of all queries; return those that are done.
 
-        until_done: do as many rounds as can be done at once, until a query is done at the most.
+        until_done: do several rounds if possible, at most until a query is done.
         """
 
     def cancel(self, row: int) -> None:
-        """Forget a query that is not done."""
+        """Drop a live query."""
 
 
 def integers(values: Sequence[int], dtype: torch.dtype = torch.int32) -> Tensor:
@@ -93,9 +92,9 @@ def integers(values: Sequence[int], dtype: torch.dtype = torch.int32) -> Tensor:
 
 
 def grown(buffer: Tensor, rows: int) -> Tensor:
-    """The buffer [row, ...] with room for so many rows: itself, or one of at least twice its size.
+    """The buffer [row, ...], or one of at least twice its size, with room for so many rows.
 
-    What nobody has written is not read; on a device it is zero all the same.
+    Unwritten rows are not read; on a device they are zero.
     """
     if rows <= len(buffer):
         return buffer
@@ -105,7 +104,7 @@ def grown(buffer: Tensor, rows: int) -> Tensor:
         larger[: len(buffer)] = buffer
     else:
         larger = buffer.new_empty(shape)
-        # torch would copy with all its threads, which then spin for a while on the cores that the
-        # engine's threads need.
+        # torch would copy with all its threads, which then spin on the cores that the engine's
+        # threads need.
         larger.numpy()[: len(buffer)] = buffer.numpy()
     return larger

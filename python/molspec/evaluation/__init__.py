@@ -1,4 +1,4 @@
-"""How good a model is on a table of queries and targets, and what its answers take."""
+"""Evaluates a model on a table of queries and targets: accuracy, faults and costs."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the records of an evaluation.
+    """The settings that decide the records of an evaluation.
 
-    model: what to call the model, which an evaluation knows again by its identity.
-    offset: rows left out at the table's beginning.
+    model: the model's name in reports; its identity is compared when an evaluation resumes.
+    offset: rows to skip at the table's beginning.
     """
 
     table: PairTable
@@ -38,7 +38,7 @@ class Settings:
     offset: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values: what was decoded with, and how. Defaults are resolved."""
+        """The model and options as JSON values. Defaults are resolved."""
         return {
             **run_settings(self.model, self.identity, self.options),
             "table": self.table.path.name,
@@ -55,10 +55,10 @@ _RECORDS = Kind("an evaluation", Record.from_json, Record.to_json)
 class Evaluation:
     """The rows of a table from settings.offset on, `limit` at most.
 
-    `summary` is of what is done, `groups` of what is done of each group, where the table has such.
+    `summary` covers the finished rows, `groups` those of each group, if the table has groups.
 
-    output: a file that gets every record as it is made, see `Journal`. Where it is there already,
-    its records count as done and `run` continues after them.
+    output: a file for the records, see `Journal`. If it exists, its records count as done and `run`
+    continues after them.
 
     Raises ValueError if `output` is of other settings or of another table.
     """
@@ -85,7 +85,7 @@ class Evaluation:
                 self._add(record)
 
     def run(self, model: Model, processes: Processes = 1) -> Iterator[Record]:
-        """Answer the other rows, each recorded before it is given.
+        """Answer the remaining rows; each is recorded before it is yielded.
 
         processes: as of `Model.predict_stream`.
 

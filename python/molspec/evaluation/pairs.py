@@ -1,4 +1,4 @@
-"""Tables of queries and targets, read as they are needed."""
+"""Tables of queries and targets, read row by row."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from molspec.tables import choose_column, read_cells
 from molspec.task import Task
 
-#: Where no column is named, the first of these that the table has: queries, targets.
+#: If no column is named, the first of these in the table: queries, targets.
 _COLUMNS = (("src", "source", "query"), ("tgt", "target"))
-#: Those that a model's task decides.
+#: The columns that a model's task decides.
 _TASK_COLUMNS = {
     "retro": (("product",), ("reactants",)),
     "product": (("reactants",), ("product",)),
@@ -22,7 +22,7 @@ _TASK_COLUMNS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A query, the answer it should have and its group, as they stand in the table."""
+    """A query, its target and its group, as they are in the table."""
 
     query: str
     target: str
@@ -32,11 +32,11 @@ class Pair:
 class PairTable:
     """Columns of a table with a header; tabs between its cells, or .csv; plain, .gz or .xz.
 
-    Where no column is named, queries are in src, source or query, targets in tgt or target; where
-    `task` is given, in product and reactants too. Queries have no group where no column is named.
+    If no column is named, queries are in src, source or query, targets in tgt or target; with
+    `task`, also in product and reactants. Queries have a group only if its column is named.
 
-    Iterating opens the file anew and reads a row at a time. Empty lines are no rows; a cell that a
-    row does not have is empty.
+    Iterating opens the file again and reads a row at a time. Empty lines are no rows; a missing
+    cell is empty.
 
     Raises ValueError if the table has no such column, OSError if it cannot be read.
     """

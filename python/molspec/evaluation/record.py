@@ -1,4 +1,4 @@
-"""What is kept of each query of an evaluation."""
+"""The record of each query of an evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from molspec.evaluation.pairs import Pair
 from molspec.results import Prediction, Result
 from molspec.text import canonicalise
 
-#: What is kept of a prediction.
+#: The fields of a prediction in a record.
 _KEPT = ("smiles", "canonical", "log_prob", "finished")
 
 
@@ -19,21 +19,21 @@ _KEPT = ("smiles", "canonical", "log_prob", "finished")
 class Record:
     """A query with its target and its answers, best first.
 
-    Answer and target are the same where their canonical SMILES are: of the whole, all molecules in
-    RDKit's order, without atom maps.
+    Answer and target are equal if their canonical SMILES are: of all molecules together, in RDKit's
+    order, without atom maps.
     """
 
     query: str
     target: str
-    #: What the table says of it in the column of groups, "" where there is none.
+    #: Its cell in the column of groups, "" if there is none.
     group: str
     #: None if the target is no molecule to RDKit.
     target_canonical: str | None
     predictions: tuple[Prediction, ...]
-    #: Why there are no predictions, where there are none.
+    #: Why there are no predictions, otherwise None.
     error: str | None
     statistics: QueryStatistics
-    #: Wall time that the evaluation waited for this result; all of them make the whole.
+    #: Wall time that the evaluation waited for this result; their sum is the total.
     seconds: float
 
     @classmethod
@@ -57,7 +57,7 @@ class Record:
 
     @property
     def found_at(self) -> int | None:
-        """The best rank, from 0, whose answer is the target; None if none is."""
+        """The best rank, from 0, of an answer that equals the target; None if there is none."""
         ranks = (
             rank
             for rank, answer in enumerate(self.predictions)

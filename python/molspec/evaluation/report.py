@@ -14,7 +14,7 @@ def report(
 ) -> str:
     """Settings, accuracy and faults by rank, accuracy by group, costs and times.
 
-    Lines have at most 100 columns, but for long names of groups.
+    Lines have at most 100 columns, except for long names of groups.
     """
     by_group = [_groups(settings["group_column"], groups)] if groups else []
     parts = (_head(settings, summary), _ranks(summary), *by_group, _costs(summary))

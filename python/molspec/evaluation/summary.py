@@ -1,4 +1,4 @@
-"""What an evaluation comes to: accuracy, faults and costs over its records."""
+"""The summary of an evaluation: accuracy, faults and costs over its records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from molspec.evaluation.record import Record
 #: Ranks whose accuracy is reported, up to the number of answers requested.
 REPORTED_RANKS = (1, 3, 5, 10, 25)
 
-#: Standard deviations that hold 95 % of a normal distribution.
+#: Standard deviations around the mean that contain 95 % of a normal distribution.
 _NORMAL_95 = 1.959964
 
 
 @dataclass
 class Rank:
-    """Counts at one place of the lists."""
+    """Counts at one rank of the lists."""
 
     #: Queries that have an answer there.
     predictions: int = 0
@@ -26,9 +26,9 @@ class Rank:
     found: int = 0
     #: Answers that are finished, but no molecule to RDKit.
     invalid: int = 0
-    #: Answers that a better-ranked one of their query equals.
+    #: Answers that repeat a better-ranked one of their query.
     duplicate: int = 0
-    #: Answers that max_length cut short.
+    #: Answers that max_length truncated.
     unfinished: int = 0
 
 
@@ -46,7 +46,7 @@ class Summary:
         self.counts = dict.fromkeys(
             ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens"), 0
         )
-        #: Wall time of all, and of each query that was answered from its reading on.
+        #: Wall time of the evaluation, and of each answered query from its reading on.
         self.seconds = 0.0
         self.query_seconds: list[float] = []
 
@@ -80,7 +80,7 @@ class Summary:
         return share(sum(place.found for place in self.ranks[:rank]), self.queries - self.excluded)
 
     def interval(self, rank: int) -> tuple[float, float] | None:
-        """Between what the accuracy lies in 95 of 100 such samples of queries (Wilson 1927)."""
+        """The 95 % confidence interval of the accuracy (Wilson 1927)."""
         count, found = self.queries - self.excluded, self.accuracy(rank)
         if found is None:
             return None
@@ -95,7 +95,7 @@ class Summary:
         return {rank: self.accuracy(rank) for rank in REPORTED_RANKS if rank <= len(self.ranks)}
 
     def costs(self) -> dict[str, float | None]:
-        """Means over the answered queries, and rates that name their denominator."""
+        """Means over the answered queries, and rates whose names have their denominator."""
         counts, answered = self.counts, self.queries - self.failed
         return {
             "decoder_calls_per_query": share(counts["decoder_calls"], answered),
@@ -106,10 +106,10 @@ class Summary:
         }
 
     def times(self) -> dict[str, float | None]:
-        """Seconds of wall time: of all, a query on average, and of the median query.
+        """Seconds of wall time: in total, a query on average, and of the median query.
 
-        Where several queries are under way together, a query waits for others: its own time is
-        then longer than the time that it adds.
+        If several queries are decoded together, a query waits for others: its own time is then
+        longer than the time that it adds.
         """
         return {
             "seconds": self.seconds,
@@ -142,5 +142,5 @@ class Summary:
 
 
 def share(part: float, whole: float) -> float | None:
-    """Give the share; None if there is nothing to have a share of."""
+    """Return the share; None if the denominator is 0."""
     return part / whole if whole else None

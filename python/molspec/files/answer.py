@@ -1,4 +1,4 @@
-"""A query as a file has it, its answer, and what all answers of a file have in common."""
+"""A file's query, its answer, and the data that all answers of a file share."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ class Query:
     """A query of a file."""
 
     smiles: str
-    #: Its identifier there, "" where it has none.
+    #: Its identifier there, "" if it has none.
     name: str = ""
-    #: Why the file's record is no SMILES, where it is none.
+    #: Why the file's record has no SMILES, otherwise None.
     error: str | None = None
-    #: What the model is to score, where it is not to predict.
+    #: The target to score, if the model does not predict.
     target: str = ""
     #: Cells of its row that are copied to the output.
     columns: tuple[str, ...] = ()
 
 
 class Answered(Protocol):
-    """What a file of results holds: one for each query."""
+    """An entry of a file of results: one for each query."""
 
     @property
     def query(self) -> Query:
-        """The query as the file has it."""
+        """The file's query."""
 
     @property
     def error(self) -> str | None:
-        """Why there is no result, where there is none."""
+        """Why there is no result, otherwise None."""
 
     @property
     def is_refused(self) -> bool:
@@ -49,7 +49,7 @@ AnswerT = TypeVar("AnswerT", bound=Answered)
 class Answer:
     """The answer to a file's query."""
 
-    #: Place of the query in its file, from 1.
+    #: The number of the query in its file, from 1.
     number: int
     query: Query
     result: Result
@@ -58,12 +58,12 @@ class Answer:
 
     @property
     def identifier(self) -> str:
-        """The query's name; its number where it has none."""
+        """The query's name, or its number if it has none."""
         return self.query.name or str(self.number)
 
     @property
     def error(self) -> str | None:
-        """Why there is no answer, where there is none."""
+        """Why there is no answer, otherwise None."""
         return self.result.error
 
     @property
@@ -74,15 +74,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class OutputContext:
-    """Which model answers are of, and how they are spelt.
+    """The model of the answers, and how they are written.
 
-    as_written: answers stand as the model wrote them, otherwise as canonical SMILES. Forms for
-        programs have both.
-    about: how they were decoded, for people.
-    further_columns: what a table has beside its usual columns: "count" where equal samples are one,
-        "inclusion" where all differ, "tolerated" of relaxed verification.
+    as_written: answers have the model's spelling instead of canonical SMILES. Formats for programs
+        have both.
+    about: a description of the decoding, for people.
+    further_columns: further columns of a table: "count" for merged samples, "inclusion" for samples
+        without replacement, "tolerated" for relaxed verification.
     copied_columns: names of `Query.columns`.
-    raw_cells: cells of tables stand as they are, also those that a spreadsheet would run.
+    raw_cells: cells of tables are unchanged, also those that a spreadsheet would run as formulas.
     """
 
     model: str
@@ -94,7 +94,7 @@ class OutputContext:
     raw_cells: bool = False
 
     def shown(self, prediction: Prediction) -> str | None:
-        """The answer as it is spelt here; None for no molecule, unless `as_written`."""
+        """The answer in this spelling; None if it is no molecule, unless `as_written`."""
         if self.as_written and prediction.finished:
             return prediction.smiles
         return prediction.canonical

@@ -34,11 +34,11 @@ def ask(
     keep_salts: bool = False,
     processes: Processes = 1,
 ) -> Iterator[Answer]:
-    """Answer every query, in their order, read as they are needed.
+    """Answer the queries in their order, reading them when they are needed.
 
-    done: queries that come before these.
-    keep_salts: decode salts and mixtures as they stand; a model of reactants decodes their main
-        component otherwise, and the answer says so.
+    done: the number of queries before these.
+    keep_salts: decode salts and mixtures unchanged; otherwise a model of reactants decodes their
+        main component, and the answer says so.
     processes: as of `Model.predict_stream`.
 
     Raises ValueError if the model cannot be used with the options.
@@ -65,7 +65,7 @@ def score(
     processes: Processes = 1,
     **options: Any,
 ) -> Iterator[Answer]:
-    """Score the target of every query, in their order, read as they are needed.
+    """Score the queries' targets in their order, reading them when they are needed.
 
     The options are those of `Model.log_probs_stream`. Raises ValueError if one makes no sense.
     """
@@ -82,7 +82,7 @@ def score(
 
 
 def prepare_query(query: Query, main: bool) -> PreparedQuery:
-    """The query; of a salt or a mixture its main component, where `main` is set."""
+    """The query, or with `main` the main component of a salt or mixture."""
     if main and "." in query.smiles:
         from molspec.text.salts import main_component
 

@@ -13,9 +13,9 @@ from molspec.files.answer import Answer, AnswerT, OutputContext
 
 @dataclass(frozen=True)
 class Format(Generic[AnswerT]):
-    """`head` comes before all answers, `foot` after them; `render` gives all of one.
+    """`head` comes before all answers, `foot` after them; `render` writes one answer.
 
-    `check` raises ValueError if the form cannot be written here.
+    `check` raises ValueError if the format cannot be written here.
     """
 
     render: Callable[[AnswerT, OutputContext], str]
@@ -52,9 +52,9 @@ FORMATS: dict[str, Format[Answer]] = {
 
 
 def format_of(name: str, forms: Mapping[str, Format[Any]] = FORMATS) -> str:
-    """Name of the form that a file's name asks for.
+    """The name of the format of a file name's ending.
 
-    Raises ValueError if it asks for none.
+    Raises ValueError if there is none.
     """
     ending = Path(name).suffix.lower()
     for form, values in forms.items():

@@ -17,7 +17,7 @@ from molspec.task import reaction_smiles
 if TYPE_CHECKING:
     from molspec.results import Prediction
 
-#: Columns of a table: a row a prediction, or one with the error.
+#: Columns of a table, which has a row for each prediction, or one with the error.
 COLUMNS = (
     *("id", "query", "rank", "canonical", "probability", "log_prob"),
     *("finished", "smiles", "note", "error"),
@@ -49,7 +49,7 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
 
 
 def further_fields(prediction: Prediction) -> dict[str, int | float]:
-    """What samples and relaxed answers have beside other predictions."""
+    """Further values of samples and of relaxed answers."""
     values: dict[str, int | float] = {}
     if prediction.count > 1:
         values["count"] = prediction.count
@@ -66,7 +66,7 @@ def copied(answer: Answer, context: OutputContext) -> dict[str, str]:
 
 
 def in_commas(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
-    """Rows of a table, quoted where csv asks for it."""
+    """Rows of a table, quoted where CSV needs it."""
     stream = StringIO()
     csv.writer(stream, lineterminator="\n").writerows(
         [_cell(cell, context) for cell in row] for row in rows
@@ -75,12 +75,12 @@ def in_commas(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
 
 
 def in_tabs(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
-    """Rows of a table, never quoted: no cell holds a tab."""
+    """Rows of a table, never quoted: no cell has a tab."""
     return "".join("\t".join(_cell(cell, context) for cell in row) + "\n" for row in rows)
 
 
 def _cell(text: str, context: OutputContext) -> str:
-    """On one line, and text to a spreadsheet where it would run it as a formula."""
+    """The cell on one line, marked as text if a spreadsheet would run it as a formula."""
     cell = one_line(text)
     return cell if context.raw_cells else inert_cell(cell)
 
@@ -91,7 +91,7 @@ def columns(context: OutputContext) -> tuple[str, ...]:
 
 
 def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
-    """A row a prediction, or one with the error."""
+    """A row for each prediction, or one with the error."""
     result = answer.result
     for rank, prediction in enumerate(result.predictions, start=1):
         yield (
@@ -111,7 +111,7 @@ def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
 
 
 def smiles(answer: Answer, context: OutputContext) -> str:
-    """SMILES, identifier, rank, probability; without SMILES where there is no molecule."""
+    """SMILES, identifier, rank, probability; without SMILES if there is no molecule."""
     return _written_lines(answer, context, lambda text: text)
 
 
@@ -159,10 +159,10 @@ def fault(prediction: Prediction) -> str:
 
 
 def probability(prediction: Prediction) -> str:
-    """As files have it."""
+    """A number in the form of files."""
     return f"{math.exp(prediction.log_prob):.6g}"
 
 
 def one_line(text: str) -> str:
-    """What is not SMILES may hold what would end a cell or a line."""
+    """Remove characters that would end a cell or a line: text may be no SMILES."""
     return " ".join(text.split()) if not text.isprintable() else text

@@ -1,4 +1,4 @@
-"""Where a job may write: not over a file that it reads, and not in place of a link."""
+"""Checks where a job writes: not over a file that it reads, and not in place of a link."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TypeAlias
 
-#: What a job reads, by option: files, folders with all their files, numbers of open files, or None.
+#: A job's inputs by option: files, folders with all their files, numbers of open files, or None.
 Reads: TypeAlias = Mapping[str, str | Path | int | None]
 _Identity: TypeAlias = tuple[int, int] | str
 
 
 def check_apart(reads: Reads, writes: Iterable[Path | int]) -> None:
-    """Check that no file to be written or removed is one to be read, whatever their names are.
+    """Check that no file to be written or removed is an input, even under another name.
 
-    Raises ValueError, naming the option, if device and inode are the same, or the place of a
-    file that is to be.
+    Raises ValueError, naming the option, if device and inode are equal, or the future paths are.
     """
     read: dict[_Identity | None, tuple[str, str | Path | int]] = {
         identity: (option, path)
@@ -45,7 +44,7 @@ def _files(path: str | Path | int) -> Iterable[str | Path | int]:
 
 
 def _identity(file: str | Path | int) -> _Identity | None:
-    """Device and inode of a regular file: a terminal may well be read and written."""
+    """Device and inode of a regular file: a terminal may be read and written."""
     try:
         status = os.stat(file)
     except OSError:
@@ -54,9 +53,9 @@ def _identity(file: str | Path | int) -> _Identity | None:
 
 
 def output_path(path: Path) -> Path:
-    """Where a file to be written is: the file that a link leads to, where `path` is one.
+    """The file to be written: `path`, or the file that it links to.
 
-    Raises OSError, naming it, if no file can be.
+    Raises OSError, naming it, if no file can be there.
     """
     if path.is_symlink():
         path = Path(os.path.realpath(path))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from molspec.results import Prediction
 
-#: Pixels of an angstrom: bonds are as long in every drawing, which is as large as it must be.
+#: Pixels of an angstrom: bonds have the same length in every drawing, whose size varies.
 _SCALE = 19.0
 _AS_LARGE_AS_NEEDED = (-1, -1)
-#: Titles, and what queries and answers are to a model.
+#: Titles, and the names of queries and answers, by task.
 _WORDS = {
     "retro": ("Predicted reactants", "product", "reactants"),
     "product": ("Predicted products", "reactants", "product"),
@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def check() -> None:
-    """Raise ValueError if RDKit cannot draw: its libraries need some of the system's."""
+    """Raise ValueError if RDKit cannot draw: it needs some of the system's libraries."""
     try:
         import rdkit.Chem.Draw  # noqa: F401
     except ImportError as error:
@@ -97,7 +97,7 @@ def _item(
 
 
 def drawn(smiles: str) -> Iterator[str]:
-    """A drawing, where there is a molecule, over the text."""
+    """A drawing, if there is a molecule, above the text."""
     drawing = _drawing(smiles)
     if drawing is not None:
         yield drawing
@@ -105,7 +105,7 @@ def drawn(smiles: str) -> Iterator[str]:
 
 
 def _drawing(smiles: str) -> str | None:
-    """An SVG element; None if RDKit has no molecule of it, as of `reactants>reagents`."""
+    """An SVG element; None if it is no molecule to RDKit, such as `reactants>reagents`."""
     from rdkit import Chem
 
     from molspec.text import quiet
@@ -120,7 +120,7 @@ def _drawing(smiles: str) -> str | None:
 def svg(molecule: Chem.Mol, adjust: Callable[[Any], None] = lambda _: None, **marks: Any) -> str:
     """An SVG element of a molecule.
 
-    adjust: changes RDKit's options of drawing. marks: what else `PrepareAndDrawMolecule` takes.
+    adjust: changes RDKit's drawing options. marks: further arguments of `PrepareAndDrawMolecule`.
     """
     from rdkit.Chem.Draw import rdMolDraw2D
 

@@ -1,4 +1,4 @@
-"""Files of results: resumed after an interruption, and in their place only when they are whole."""
+"""Files of results: resumed after an interruption, and in their place only when complete."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from molspec.journal import Journal, Kind, check_file, open_unlinked, write_whol
 
 _UNFINISHED = ".unfinished"
 _JOURNAL = ".journal"
-#: Bytes of a journal's end that hold its last line; bytes that are read at a time.
+#: Bytes at a journal's end that contain its last line; bytes that are read at a time.
 _TAIL, _CHUNK = 4096, 1 << 20
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is.
+    """The progress of a job.
 
-    done: results that are written; failed: of those, the ones with an error; refused: of those, the
-        those without a model.
-    end: bytes of the last part that they take; output: a digest of those bytes.
+    done: written results; failed: those with an error; refused: those refused before decoding.
+    end: their bytes in the last part; output: a digest of those bytes.
     parts: parts that the job may replace or remove: its own, and those of a job that it overwrites.
-    queries: a digest of all queries that they answer.
+    queries: a digest of all answered queries.
     """
 
     done: int = 0
@@ -47,7 +46,7 @@ class Progress:
     queries: str = ""
 
     def after(self, result: Answered) -> Progress:
-        """One result more."""
+        """The progress after one more result."""
         return replace(
             self,
             done=self.done + 1,
@@ -78,18 +77,16 @@ _PROGRESS = Kind("predictions", _read, _written, "--overwrite begins anew")
 class ResultFile(Generic[AnswerT]):
     """Results in a file, or in parts of `part_size` results: out-00001.csv for out.csv, and so on.
 
-    A part is written beside its place, as NAME.unfinished, and takes it when it is whole.
-    NAME.journal holds the settings and the progress: the same job resumes after the last whole
-    result, also where there are more queries than before. A link is written through.
+    A part is written as NAME.unfinished and renamed when it is complete. NAME.journal has the
+    settings and the progress: the same job resumes after the last complete result, also if queries
+    were added. If the output is a link, the file that it leads to is written.
 
     reads: the files that the job reads, see `check_apart`.
-    overwrite: begin anew; what is there stays until the new one is whole.
+    overwrite: start again; an earlier output stays until the new one is complete.
 
-    `progress` is what is done.
-
-    Raises ValueError if the journal is of other settings, where a file that the job has not
-    written is in its way or one that it has written was changed, and where it reads one of its own.
-    OSError if one cannot be read.
+    Raises ValueError if the journal is of other settings, if a file that the job has not written is
+    in its way, if one that it has written was changed, or if an input is an output. Raises OSError
+    if a file cannot be read.
     """
 
     def __init__(
@@ -125,7 +122,7 @@ class ResultFile(Generic[AnswerT]):
                 )
 
     def _numbered(self) -> Iterator[tuple[Path, int]]:
-        """Files that are named as a part, whole or not, and their numbers."""
+        """Files with the name of a part, finished or not, and their numbers."""
         stem, suffix = re.escape(self._path.stem), re.escape(self._path.suffix)
         name = re.compile(rf"{stem}-(\d{{5,}}){suffix}({re.escape(_UNFINISHED)})?")
         for path in self._path.parent.iterdir():
@@ -142,11 +139,11 @@ class ResultFile(Generic[AnswerT]):
             return 0
 
     def _found(self) -> Progress:
-        """What the journal says, unless the results themselves are gone."""
+        """The journal's progress, unless the results themselves are missing."""
         progress = self._journal.last()
         if progress is not None:
             part = self._part(progress.done - 1)
-            if not progress.done:  # another job was about to be overwritten
+            if not progress.done:  # the job was about to overwrite another one
                 return progress
             for written in (_unfinished(part), part):
                 if os.path.lexists(written):
@@ -160,7 +157,7 @@ class ResultFile(Generic[AnswerT]):
         return Progress()
 
     def _check_written(self, path: Path, progress: Progress, whole: bool) -> None:
-        """Raise ValueError if a part is not as the job has left it."""
+        """Raise ValueError if a part was changed."""
         size, end = path.stat().st_size, progress.end + whole * len(self._foot)
         fault = f"it has {size} bytes, expected {end}"
         if size == end or (size > end and not whole):
@@ -177,21 +174,21 @@ class ResultFile(Generic[AnswerT]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether results are there and none of them is under way."""
+        """Whether there are results and none is unfinished."""
         done = self.progress.done
         return done > 0 and not _unfinished(self._part(done - 1)).exists()
 
     def _part(self, index: int) -> Path:
-        """Where the result of an index belongs."""
+        """The part of the result with an index."""
         return self._path if self._size is None else self._numbered_part(index // self._size + 1)
 
     def _numbered_part(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.stem}-{number:05}{self._path.suffix}")
 
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
-        """Give the queries that are still to be answered.
+        """The unanswered queries.
 
-        Raises ValueError if those before them are not the ones that have been.
+        Raises ValueError if the queries before them are not those that were answered.
         """
         for query in islice(queries, self.progress.done):
             self._queries.update(_encoded(repr(query)))
@@ -203,7 +200,7 @@ class ResultFile(Generic[AnswerT]):
         return queries
 
     def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
-        """Write answers as they come, and give them on; at the end every part is whole.
+        """Write answers as they arrive, and yield them; at the end every part is complete.
 
         Raises OSError, naming the file, if one cannot be written.
         """
@@ -240,14 +237,14 @@ class ResultFile(Generic[AnswerT]):
         return self._size is not None and self.progress.done % self._size == 0
 
     def _reopened(self, opened: ExitStack) -> _Part | None:
-        """The part that was under way, where one was."""
+        """The unfinished part, if there is one."""
         if not self.progress.done:
             return None
         path = self._part(self.progress.done - 1)
         if self._is_full and not _unfinished(path).exists():
             return None
         part = opened.enter_context(closing(_Part(path, self.progress.end)))
-        if self._is_full:  # killed before it took its place
+        if self._is_full:  # killed before it was renamed
             part.finish(self._foot)
             return None
         return part
@@ -275,7 +272,7 @@ class ResultFile(Generic[AnswerT]):
 
 
 class _Part:
-    """A file that is being written, from its byte `end` on."""
+    """A file that is written from its byte `end` on."""
 
     def __init__(self, path: Path, end: int) -> None:
         self._path = path
@@ -294,7 +291,7 @@ class _Part:
         return data
 
     def finish(self, foot: bytes) -> None:
-        """Put the file, now whole, in its place."""
+        """Rename the complete file to its final name."""
         write_whole(self._stream, foot, self._stream.name)
         os.fsync(self._stream.fileno())
         self.close()
@@ -305,9 +302,9 @@ class _Part:
 
 
 class ResultStream(Generic[AnswerT]):
-    """Results on standard output, in a pipe or on a device, each as soon as it is there.
+    """Results on standard output, in a pipe or on a device, each as soon as it is made.
 
-    `progress` is what is done. Raises ValueError if standard output is a file in `reads`.
+    Raises ValueError if standard output is a file in `reads`.
     """
 
     def __init__(
@@ -319,11 +316,11 @@ class ResultStream(Generic[AnswerT]):
             check_apart(reads or {}, [sys.stdout.fileno()])
 
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
-        """All of them: a stream is not resumed."""
+        """All queries: a stream is not resumed."""
         return queries
 
     def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
-        """Write answers as they come, and give them on.
+        """Write answers as they arrive, and yield them.
 
         Raises OSError, naming the file, if it cannot be written.
         """
@@ -340,7 +337,7 @@ class ResultStream(Generic[AnswerT]):
 
 
 def is_stream(name: str) -> bool:
-    """Whether that is standard output, a pipe or a device."""
+    """Whether it is standard output, a pipe or a device."""
     return name == STANDARD or (Path(name).exists() and not Path(name).is_file())
 
 

@@ -21,7 +21,7 @@ def is_end(line: str) -> bool:
 
 
 def read_records(lines: Iterator[str], name_field: str | None = None) -> Iterator[Query]:
-    """Give a query a record, one by one: a damaged record spoils no other.
+    """Yield a query for each record; a damaged record does not affect others.
 
     Identifiers are in the data field `name_field`, or the record's title.
     """
@@ -55,7 +55,7 @@ def _query(record: list[str], name_field: str | None) -> Query:
 
 
 def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:
-    """Why RDKit takes a record for no molecule: what it says where it goes step by step."""
+    """Why a record is no molecule to RDKit: its message when it reads step by step."""
     from rdkit import Chem
 
     supplier.SetData(record, sanitize=False)
@@ -70,7 +70,7 @@ def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:
 
 
 def write_records(answer: Answer, context: OutputContext) -> str:
-    """A record a prediction, best first, drawn flat; one without atoms where there is none."""
+    """A record for each prediction, best first, drawn flat; one without atoms if there is none."""
     from rdkit import Chem
 
     stream = StringIO()
@@ -101,7 +101,7 @@ def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
 
 
 def _with_fields(smiles: str | None, title: str, fields: dict[str, str]) -> Chem.Mol:
-    """Give a molecule in the plane, with a title and data; empty values are left out."""
+    """A record of a molecule in the plane, with a title and data; empty values are left out."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
@@ -115,6 +115,6 @@ def _with_fields(smiles: str | None, title: str, fields: dict[str, str]) -> Chem
 
 
 def _one_line(text: str) -> str:
-    """A line break would end the title or the field; nothing may look like a record's end."""
+    """Remove line breaks, which would end the title or field, and marks of a record's end."""
     line = " ".join(text.split())
     return f" {line}" if line.startswith(_END) else line

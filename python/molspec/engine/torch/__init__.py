@@ -1,1 +1,1 @@
-"""Sessions on models of PyTorch that are no engine of ours: the token tree as rows of a call."""
+"""Sessions on PyTorch models of other projects: the token tree as rows of a call."""

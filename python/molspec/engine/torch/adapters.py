@@ -1,4 +1,4 @@
-"""Recognises the models that `molspec.decode` takes: what calls them, and on which device."""
+"""Recognises the models of `molspec.decode`: how to call them, and their device."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ LOOKED_FOR = (
 
 
 def is_hugging_face(model: object) -> bool:
-    """Whether a model is an encoder-decoder of the transformers library, or built as they are."""
+    """Whether a model is an encoder-decoder of the transformers library, or has its interface."""
     encoder_decoder = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
     return isinstance(model, nn.Module) and bool(encoder_decoder)
 
 
 def adapt(model: object, pad_id: int, device: torch.device | None) -> EncoderDecoder:
-    """See a module or a pair of callables as an `EncoderDecoder`.
+    """Wrap a module or a pair of callables as an `EncoderDecoder`.
 
-    `device` is where callables want their tensors; a module's is where its parameters are. Raises
+    `device` is that of the callables' tensors; a module's is that of its parameters. Raises
     ValueError if the model is none of `LOOKED_FOR`.
     """
     if isinstance(model, tuple | list) and len(model) == 2 and all(map(callable, model)):
@@ -62,7 +62,7 @@ def _adapted(
     device: torch.device,
     offset_shape: tuple[int, ...] = (-1,),
 ) -> EncoderDecoder:
-    """See two functions as an `EncoderDecoder`; Andronov et al. have offsets as [row, 1]."""
+    """Wrap two functions as an `EncoderDecoder`; those of Andronov et al. take offsets [row, 1]."""
     name = _offset_name(decode)
 
     def decode_rows(
@@ -75,21 +75,21 @@ def _adapted(
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where a module's parameters are; the CPU for a module without any."""
+    """The device of a module's parameters; the CPU if it has none."""
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 
 
 def _offset_name(decode: Callable[..., Any]) -> str | None:
-    """What a decoder calls its fourth argument, if it cannot do without one.
+    """The name of a decoder's fourth argument, if it has no default.
 
-    The published code of Andronov et al. has a default there and is as happy without: padding on
-    the right is the safer one, as attention over nothing but padding is NaN in torch's own layers.
+    The published code of Andronov et al. has a default there. Then padding on the right is safer:
+    attention over nothing but padding is NaN in torch's own layers.
     """
     function = decode.forward if isinstance(decode, nn.Module) else decode
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # a builtin that does not tell
+    except ValueError:  # a builtin without a signature
         return None
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p.name for p in parameters if p.default is p.empty and p.kind not in several]
@@ -98,22 +98,22 @@ def _offset_name(decode: Callable[..., Any]) -> str | None:
 
 @dataclass
 class _Held:
-    """A module that decodes have in evaluation mode: how many do, and its own mode."""
+    """A module in evaluation mode: the number of decodes that use it, and its own mode."""
 
     mode: bool
     count: int = 0
 
 
-#: By the id of the module: what is a module's own mode is known to the first decode alone.
+#: By the id of the module. Only the first of several decodes sees the module's own mode.
 _held: dict[int, _Held] = {}
 _held_lock = Lock()
 
 
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:
-    """Put modules into evaluation mode, without gradients; every submodule's mode comes back.
+    """Put modules into evaluation mode, without gradients; restore every submodule's mode.
 
-    Threads may share a module: its mode comes back with the last of them.
+    Threads may share a module: the last of them restores its mode.
     """
     parts = model if isinstance(model, tuple | list) else (model,)
     owners = [getattr(part, "__self__", part) for part in parts]  # of a bound method

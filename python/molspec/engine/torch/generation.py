@@ -1,4 +1,4 @@
-"""Generation settings of Hugging Face that change a model's distributions: named, not applied."""
+"""Warns of Hugging Face's generation settings that change a model's distributions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-#: What `generate` does to distributions where a generation config says so, and its values for not.
+#: Settings by which `generate` changes distributions, and the values that switch them off.
 _PROCESSORS: dict[str, tuple[object, ...]] = {
     "forced_bos_token_id": (None,),
     "forced_decoder_ids": (None, []),
@@ -31,9 +31,9 @@ def generation_settings(model: Any) -> Mapping[str, Any]:
 
 
 def warn_of_processors(settings: Mapping[str, Any], who: str, depth: int) -> None:
-    """Warn where a generation config asks `generate` for more than the model's distributions.
+    """Warn if a generation config makes `generate` change the model's distributions.
 
-    `who` passes that over; `depth` calls lie between the warning and who called that.
+    `who` does not apply that; there are `depth` calls between the warning and the caller of `who`.
     """
     found = [name for name, off in _PROCESSORS.items() if settings.get(name) not in off]
     if found:

@@ -1,8 +1,8 @@
 """The engine for encoder-decoders of the transformers library: rows of the tree on its own cache.
 
-A step is a dense batch, one row for every leaf. What earlier steps evaluated comes from a pool of
-keys and values by slot, so that reordering beams and dropping rejected drafts move indices alone:
-only new tokens go through the decoder. Keys and values of the memory are computed once a query.
+A step is a dense batch, one row for every leaf. Keys and values of earlier steps come from a pool
+by slot, so that reordering beams and dropping rejected drafts only move indices: only new tokens go
+through the decoder. Keys and values of the memory are computed once a query.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from molspec.engine.torch.rows import IntArray, Rows
 class HuggingFaceSession(RowsSession):
     """A batch of queries on a model of transformers.
 
-    Warns where the model's generation config asks `generate` for more than the model's own
-    distributions: that is not applied.
+    Warns if the model's generation config makes `generate` change the model's distributions: that
+    is not applied.
     """
 
     def __init__(self, model: Any, bos_id: int, pad_id: int, query_count: int) -> None:
@@ -45,7 +45,7 @@ class HuggingFaceSession(RowsSession):
         self._pad_id = pad_id
         #: Keys and values of memories [query, length, layer, 2, head, head_dim].
         self._memory_caches = Memories(query_count)
-        #: What the step before gathered of them, as a cache.
+        #: The memories that the step before gathered, as a cache.
         self._cross_cache: tuple[Tensor, DynamicCache] | None = None
         #: Keys and values of nodes [slot, layer, 2, head, head_dim].
         self._pool = torch.empty(0, device=self._device)
@@ -56,7 +56,7 @@ class HuggingFaceSession(RowsSession):
 
     @property
     def vocab_size(self) -> int:
-        """Size of the target's vocabulary. Raises ValueError for a model that gives no logits."""
+        """Size of the target's vocabulary. Raises ValueError for a model without logits."""
         output = self._model.get_output_embeddings()
         if output is None:
             kind = type(self._model).__name__
@@ -66,7 +66,7 @@ class HuggingFaceSession(RowsSession):
 
     @property
     def max_positions(self) -> int | None:
-        """Ids of the longest source and of the longest target, where the config says so."""
+        """Maximum ids of a source and of a target, if the config has them."""
         return getattr(self._model.config, "max_position_embeddings", None)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
@@ -114,7 +114,7 @@ class HuggingFaceSession(RowsSession):
         return logits
 
     def _cache(self, rows: Rows, group: IntArray, first: int) -> EncoderDecoderCache:
-        """What is known of a group of rows: their first columns, and their memories."""
+        """The cache of a group of rows: their first columns, and their memories."""
         values, _ = self._memory_caches.gather(rows.memories[group])
         if self._cross_cache is None or self._cross_cache[0] is not values:
             self._cross_cache = values, _filled(values)

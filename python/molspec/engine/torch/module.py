@@ -20,8 +20,8 @@ from molspec import ops
 from molspec.engine.session import Session, integers
 from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
-#: Padded columns that a call of the model is worth: calls are cheap on a CPU, and a GPU takes a few
-#: thousand tokens in the time that it takes to launch a decoder's kernels.
+#: The cost of a call of the model in padded columns: calls are cheap on a CPU, and a GPU computes a
+#: few thousand tokens in the time of launching a decoder's kernels.
 _CPU_CALL_COST, _GPU_CALL_COST = 64, 4096
 
 
@@ -51,7 +51,7 @@ class EncoderDecoder:
 class Memories:
     """Tensors of queries in one buffer [query, length, ...] that grows to the longest source.
 
-    They are stored as queries come, and gathered for the decoder's rows.
+    They are stored when queries begin, and gathered for the decoder's rows.
     """
 
     def __init__(self, query_count: int) -> None:
@@ -61,7 +61,7 @@ class Memories:
         self._gathered: tuple[bytes, tuple[Tensor, Tensor]] | None = None
 
     def store(self, rows: Sequence[int], values: Tensor, lengths: Sequence[int]) -> None:
-        """Put values [row, length, ...] into free rows; of each, `lengths` positions count."""
+        """Put values [row, length, ...] into free rows; each has `lengths` positions."""
         self._gathered = None
         self._lengths[list(rows)] = lengths
         old = self._buffer
@@ -93,7 +93,7 @@ class Memories:
 
 @dataclass(frozen=True)
 class PickedNodes:
-    """The staged nodes that stand in a group of rows: their index, row in the group, position."""
+    """The staged nodes of a group of rows: their index, row in the group, position."""
 
     nodes: IntArray
     rows: IntArray
@@ -132,7 +132,7 @@ class RowsSession(Session):
         for group in split(self._first_columns(rows), rows.lengths, cost):
             picked = PickedNodes.of(rows, group)
             logits = self._logits(rows, group, picked, block_count)
-            # In float32 or, for a float64 model, in float64.
+            # In float32; for a float64 model in float64.
             dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
             parts.append(logits.log_softmax(dim=-1, dtype=dtype).to(torch.float32))
             order.append(picked.nodes)
@@ -143,7 +143,7 @@ class RowsSession(Session):
 
     @abstractmethod
     def _first_columns(self, rows: Rows) -> IntArray:
-        """Columns of each row that need no call [row]."""
+        """Columns of each row that are cached [row]."""
 
     @abstractmethod
     def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes, block_count: int) -> Tensor:
@@ -160,7 +160,7 @@ class ModuleSession(RowsSession):
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows.
 
-        Raises ValueError if the model's memory is no tensor of a row a source.
+        Raises ValueError if the model's memory is no tensor with one row for each source.
         """
         memory = encoded(self._model, sources)
         self._memories.store(rows, memory, [len(source) for source in sources])

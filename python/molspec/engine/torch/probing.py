@@ -1,4 +1,4 @@
-"""What is measured of somebody's model before it decodes: a wrong one would answer, and wrongly."""
+"""Tests a user's model before it decodes: a wrong one would give wrong answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEED = 0
 
 @dataclass
 class _Known:
-    """What a model was found fit for: it is not measured again."""
+    """The result of a test: the model is not tested again for the same."""
 
     ids: set[int] = field(default_factory=set)
     max_length: int = 0
@@ -30,12 +30,12 @@ _known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
 def probe(
     owner: Any, model: EncoderDecoder, sequences: Sequence[Sequence[int]], max_length: int
 ) -> int:
-    """Measure what a decode will ask of a model, in a few calls; gives the target's vocab size.
+    """Test a model in a few calls for the ids and lengths of a decode; return its vocab size.
 
-    owner: what `model` is the interface of, by which it is known again.
+    owner: the object behind `model`, which identifies it in later calls.
 
-    Raises ValueError if a source's id or length, or max_length, is beyond what the model has a
-    row for, where its decoder sees later tokens, or gives probabilities.
+    Raises ValueError if a source's id or length, or max_length, is beyond the model's tables, or if
+    its decoder sees later tokens or returns probabilities.
     """
     known = _known_of(owner)
     ids = {each for sequence in sequences for each in sequence} - known.ids
@@ -71,7 +71,7 @@ def _longest_memory(
         return encoded(model, [sequences[index]])
     except (IndexError, RuntimeError) as error:
         _check_ids(model, ids)
-        encoded(model, [sequences[index][:1]])  # what fails here too is not the length
+        encoded(model, [sequences[index][:1]])  # if this fails too, the length is not the cause
         raise ValueError(
             f"source_ids[{index}] has {len(sequences[index])} ids: the model itself fails there, "
             f"{error}"
@@ -79,7 +79,7 @@ def _longest_memory(
 
 
 def _check_ids(model: EncoderDecoder, ids: Collection[int]) -> None:
-    """Let the encoder look up every id, each as a source of its own."""
+    """Encode every id as a source of its own."""
     if not ids:
         return
     try:
@@ -100,7 +100,7 @@ def _fails(model: EncoderDecoder, source_id: int) -> bool:
 
 
 def _vocab_size(model: EncoderDecoder, memory: Tensor) -> int:
-    """What a distribution of the model has."""
+    """The size and type of the model's distributions."""
     target_ids = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
     return _logits(model, target_ids, memory).shape[2]
 
@@ -114,7 +114,7 @@ def _logits(model: EncoderDecoder, target_ids: Tensor, memory: Tensor) -> Tensor
 
 
 def _check_decoder(model: EncoderDecoder, memory: Tensor, vocab_size: int, max_length: int) -> None:
-    """Ask for two targets that differ in their second half: the first half is to stay the same."""
+    """Decode two targets that differ in their second half: the first half must not change."""
     target_ids = _two_targets(vocab_size, model.pad_id, max_length)
     try:
         logits = _logits(model, target_ids.to(model.device), memory)
@@ -156,7 +156,7 @@ def _two_targets(vocab_size: int, pad_id: int, length: int) -> Tensor:
 
 
 def _are_probabilities(logits: Tensor) -> bool:
-    """Whether they sum to 1 without being negative; rows of one 1 may well be logits."""
+    """Whether they sum to 1 and none is negative; rows with a single 1 may be logits."""
     sums = logits.double().sum(dim=-1)
     between = (logits > 0) & (logits < 1)
     near = (sums - 1).abs().max() <= _rounding(logits)
@@ -164,14 +164,14 @@ def _are_probabilities(logits: Tensor) -> bool:
 
 
 def _rounding(logits: Tensor) -> float:
-    """How much the same logits may differ that were computed in two rows of a batch."""
+    """The allowed difference of equal logits in two rows of a batch."""
     largest = float(logits.amax(dim=-1).abs().nan_to_num().max())
     return float(torch.finfo(logits.dtype).eps ** 0.5) * max(1.0, largest)
 
 
 @contextmanager
 def _lookups_checked(owner: Any) -> Iterator[None]:
-    """Let tables say what they have no row for: on a device such a look-up ends the process."""
+    """Check look-ups in the model's tables: on a device an invalid one would end the process."""
 
     def check(table: Any, arguments: tuple[Any, ...]) -> None:
         ids = arguments[0] if arguments else None

@@ -1,4 +1,4 @@
-"""A staged token tree as dense rows, for models that know no tree: one row a leaf's path."""
+"""A staged token tree as dense rows, one for each leaf's path, for models without trees."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Rows:
 
     token_ids and slots [total] belong to the paths; lengths, memories and evaluated [row] are a
     path's length, the row of its query's memory, and how many of its first nodes earlier steps
-    evaluated. Node i of the staged tree, in slot node_slots[i], stands in column node_positions[i]
-    of row node_rows[i].
+    evaluated. Node i of the staged tree, in slot node_slots[i], is in column node_positions[i] of
+    row node_rows[i].
     """
 
     token_ids: IntArray
@@ -36,7 +36,7 @@ class Rows:
 
     @property
     def begins(self) -> IntArray:
-        """Where each row begins in token_ids and slots [row]."""
+        """The begin of each row in token_ids and slots [row]."""
         return np.cumsum(self.lengths) - self.lengths
 
     def flat(self, rows: IntArray) -> Tensor:
@@ -54,7 +54,7 @@ class Rows:
 
 
 class TokenPaths:
-    """Remembers which token stands in which slot, and lays staged trees out as rows."""
+    """Stores the token of each slot, and lays staged trees out as rows."""
 
     def __init__(self) -> None:
         self._token_ids = np.zeros(0, dtype=np.int64)
@@ -78,7 +78,7 @@ class TokenPaths:
 
         is_staged = np.zeros(slot_count, dtype=bool)
         is_staged[ends] = True
-        # What is staged is the end of a path: nothing stands after a node not yet evaluated.
+        # Staged nodes end their paths: nothing follows a node that is not evaluated yet.
         staged = np.add.reduceat(is_staged[slots].astype(np.int64), np.cumsum(lengths) - lengths)
         row_of = np.zeros(slot_count, dtype=np.int64)
         row_of[slots] = np.repeat(np.arange(len(leaves)), lengths)  # any row that has the slot
@@ -101,10 +101,10 @@ def _ranges(begins: IntArray, counts: IntArray) -> IntArray:
 
 
 def split(first: IntArray, lengths: IntArray, call_cost: int) -> Iterator[IntArray]:
-    """Part rows into calls, each a rectangle of columns; yields the indices of a call's rows.
+    """Split rows into calls, each a rectangle of columns; yield the indices of a call's rows.
 
     Row i needs the columns from first[i] to lengths[i]. Rows that differ much are cheaper in two
-    calls than padded to one; `call_cost` says how many padded columns a call is worth.
+    calls than padded to one; `call_cost` is the cost of a call in padded columns.
     """
     group: list[int] = []
     least = longest = needed = 0
