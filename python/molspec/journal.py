@@ -15,18 +15,18 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Settings that are recorded but not compared: a model is known by its weights.
+#: Settings that are recorded but not compared: the weights identify a model.
 _TOLD = ("model",)
 _IS_LINK = "Is a link: expected a file"
 
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """What a journal keeps, and what to call it in an error.
+    """The kind of a journal's records, and its name in errors.
 
-    read: gives a record of its JSON values; raises TypeError, ValueError or KeyError for others.
+    read: makes a record from JSON values; raises TypeError, ValueError or KeyError for others.
     write: the reverse.
-    remedy: how to begin anew.
+    remedy: how to start again.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Kind(Generic[T]):
 
 
 class Journal(Generic[T]):
-    """A line of settings, then a line a record; what was begun is gone on with.
+    """A line of settings, then a line for each record; an interrupted job resumes from it.
 
-    A last line that a kill cut short does not count, and goes when the next record is written; so
-    does everything where the job begins `anew`.
+    An incomplete last line is ignored, and removed when the next record is written; with `anew`, so
+    is everything else.
 
-    Raises ValueError if the file is of other settings or something else, OSError if it
-    cannot be read or is no file.
+    Raises ValueError if the file has other settings or another format, OSError if it cannot be read
+    or is no file.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Journal(Generic[T]):
         self._kind = kind
         self._header = _line(settings)
         self._whole_bytes = 0
-        #: Whether the job was begun.
+        #: Whether the job has begun.
         self.is_there = os.path.lexists(path) and not anew
         for written in (path, self.successor(path)):
             check_file(written)
@@ -82,7 +82,7 @@ class Journal(Generic[T]):
                 )
 
     def records(self) -> Iterator[T]:
-        """What is done. Raises ValueError if a whole line is no record."""
+        """The records. Raises ValueError if a complete line is no record."""
         if not self._whole_bytes:
             return
         with open_unlinked(self._path, "rb") as stream:
@@ -100,12 +100,12 @@ class Journal(Generic[T]):
         return next(iter(deque(self.records(), maxlen=1)), None)
 
     def begin_anew(self) -> None:
-        """Forget what is done, in the file from the next record on."""
+        """Drop all records, in the file with the next record."""
         self._whole_bytes = 0
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[T], None]]:
-        """Open the file after its last whole line."""
+        """Open the file after its last complete line."""
         with open_unlinked(self._path, "ab") as stream:
             stream.truncate(self._whole_bytes)
             if not self._whole_bytes:
@@ -117,14 +117,14 @@ class Journal(Generic[T]):
             yield append
 
     def record(self, results: Iterable[T]) -> Iterator[T]:
-        """Append each result before it is given."""
+        """Append each result, then yield it."""
         with self.appending() as append:
             for result in results:
                 append(result)
                 yield result
 
     def shorten(self, last: T) -> None:
-        """Keep one record, where the others are of no more use."""
+        """Write one record in place of all others."""
         content, shorter = self._header + _line(self._kind.write(last)), self.successor(self._path)
         with open_unlinked(shorter, "wb") as stream:
             write_whole(stream, content, str(shorter))
@@ -133,12 +133,12 @@ class Journal(Generic[T]):
 
     @staticmethod
     def successor(path: Path) -> Path:
-        """What is written to take a journal's place."""
+        """The file that will replace a journal."""
         return path.with_name(path.name + ".new")
 
 
 def check_file(path: Path) -> None:
-    """Raise OSError if a link is there, or no file: a device can be read without end."""
+    """Raise OSError if it is a link, or no file: a device can be read without end."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
     if path.exists() and not path.is_file():

@@ -1,8 +1,8 @@
 """The native operators: one typed function each, whose twin of the same name is in `reference`.
 
-Those of rounds on a device are for CUDA tensors alone and have no function here: `engine.cuda`
-calls them as `library` has them. csrc/cuda/greedy_rows.h and beam_rows.h describe their tensors;
-their twin is the host's search, of the same spec in a `_native.Batch`.
+Operators of rounds on a device take only CUDA tensors and have no function here: `engine.cuda`
+calls them from `library`. csrc/cuda/greedy_rows.h and beam_rows.h describe their tensors; their
+twin is the host's search with the same spec, in a `_native.Batch`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from molspec import _native
 
 _MOST_THREADS = _native.LIMITS["threads"]
-#: In an editable install what is built lies elsewhere than this file.
+#: In an editable install the libraries are in another folder than this file.
 _BUILT = Path(_native.__file__).parent
 _CUDA = "molspec_ops_cuda.so"
 
@@ -36,7 +36,7 @@ def _load(name: str) -> None:
 
 _load("molspec_ops.so")
 
-#: All operators, as torch registers them.
+#: All operators that torch has registered.
 library = torch.ops.molspec
 #: The address of `decoder_step` without torch (csrc/common/prepared_step.h).
 _STEP_FUNCTION = cast(
@@ -52,7 +52,7 @@ def has_cuda() -> bool:
 
 @cache
 def load_cuda() -> None:
-    """Let the operators take CUDA tensors, once: importing molspec does not touch CUDA.
+    """Load the CUDA operators, once: importing molspec does not initialise CUDA.
 
     Raises ImportError if the library was not installed, or torch is not built with CUDA.
     """
@@ -82,10 +82,10 @@ def encode(
     """Encode sources and store their keys and values for every decoder layer.
 
     weights uint8 [bytes] and table int64 [entries] are a packed model (`engine.packing`).
-    source_ids int32 [total] holds the sources one after the other, BOS and EOS included;
-    source_offsets int32 [query + 1] says where each begins. memories int32 [query, 1 + blocks]
-    has, in row i, the length of source i and the blocks of memory_cache that receive it, sixteen
-    positions a block. memory_cache float32 [block, decoder layer, block size] is written.
+    source_ids int32 [total] has the sources one after the other, BOS and EOS included;
+    source_offsets int32 [query + 1] has the begin of each. memories int32 [query, 1 + blocks] has,
+    in row i, the length of source i and its blocks of memory_cache, sixteen positions a block.
+    memory_cache float32 [block, decoder layer, block size] is written.
     workspace uint8 [bytes] is scratch of at least `workspace_size(longest, longest)`.
 
     Raises RuntimeError if a shape, a type, an id or a block is out of range.
@@ -110,12 +110,12 @@ def decoder_step(
     nodes int32 [node, 4] has rows (token id, position, path begin, memory): the node's path is
     path_slots[begin : begin + position + 1], int32 slots of kv_cache (block * 16 + position in the
     block) from BOS to the node itself, whose keys and values are stored in the last one. Parents
-    stand before their children. `memory` is a row of memories. kv_cache float32
+    precede their children. `memory` is a row of memories. kv_cache float32
     [block, decoder layer, block size] and log_probs float32 [at least node, vocab] are written:
-    row i of log_probs holds the natural log-probabilities of the token after node i.
+    row i of log_probs has the natural log-probabilities of the token after node i.
 
-    hidden_states float32 [slot, d_model], where given, is written too: the row of a node's slot is
-    what its log-probabilities are made of, the last layer's output after the final norm.
+    hidden_states float32 [slot, d_model], if given, is written too: the row of a node's slot has
+    its last hidden state, the last layer's output after the final norm.
 
     A row of log_probs depends on the node's path and memory alone, bit for bit.
     Raises RuntimeError if a shape, a type, an id or a slot is out of range.
@@ -145,10 +145,10 @@ def prepared_step(
     workspace: Tensor,
     log_probs: Tensor,
 ) -> _native.Step:
-    """`decoder_step` on the CPU over tensors that stay where they are, without torch between.
+    """`decoder_step` on the CPU over fixed tensors, callable without torch.
 
-    What `_native.Batch.run` does with it writes to log_probs and kv_cache as `decoder_step` does,
-    and raises the same. The tensors are kept, and checked once. Raises RuntimeError.
+    `_native.Batch.run` uses it: it writes log_probs and kv_cache like `decoder_step`, and raises
+    the same errors. It refers to the tensors, which are checked once. Raises RuntimeError.
     """
     tensors = (memories, memory_cache, kv_cache, workspace, log_probs)
     nodes = table.new_empty((0, 4), dtype=torch.int32)
@@ -166,11 +166,11 @@ def prepared_step(
 
 
 def refuse_fault(workspace: Tensor) -> None:
-    """Wait for the device and raise what the last `encode` or `decoder_step` found wrong there.
+    """Wait for the device and raise the fault of the last `encode` or `decoder_step`.
 
-    On CUDA tensors those two return at once and look at ids, slots and blocks on the device: a row
-    with one that is out of range is left out (its log-probs are NaN) and the fault is kept in
-    workspace. The CPU's raise by themselves and have no need of this.
+    On CUDA tensors those two return at once and check ids, slots and blocks on the device: a row
+    with a value out of range is left out (its log-probs are NaN) and the fault is stored in
+    workspace. On the CPU they raise it themselves.
 
     Raises RuntimeError if there was a fault.
     """
@@ -185,21 +185,21 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
 
 @cache
 def instruction_set() -> str:
-    """Name the kernels that run: portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16.
+    """The kernels in use: portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16.
 
-    Raises ValueError if MOLSPEC_INSTRUCTION_SET asks for others than there are.
+    Raises ValueError if MOLSPEC_INSTRUCTION_SET names others.
     """
     try:
         name: str = library.instruction_set()
-    except RuntimeError as error:  # torch adds where in its code the error came by
+    except RuntimeError as error:  # torch adds a trace of its own code
         raise ValueError(str(error).partition("\n")[0]) from error
     return name
 
 
 def set_num_threads(threads: int) -> None:
-    """Let `encode` and `decoder_step` use `threads` of this process on the CPU, 1 to 64.
+    """Let `encode` and `decoder_step` use `threads` threads on the CPU, 1 to 64.
 
-    What they compute does not depend on it. Raises ValueError for any other number.
+    Their results do not depend on it. Raises ValueError for any other number.
     """
     try:
         whole = 0 if isinstance(threads, bool) else operator.index(threads)
@@ -211,7 +211,7 @@ def set_num_threads(threads: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Threads that `encode` and `decoder_step` use on the CPU: 1 if nobody chose another count."""
+    """Threads that `encode` and `decoder_step` use on the CPU, 1 by default."""
     count: int = library.get_num_threads()
     return count
 
@@ -224,7 +224,7 @@ def _ready(tensor: Tensor) -> None:
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
     """Align ragged sequences at their ends.
 
-    token_ids int64 [total] holds the sequences one after the other, lengths int64 [row] their
+    token_ids int64 [total] has the sequences one after the other, lengths int64 [row] their
     lengths. Returns padded_ids int64 [row, longest] and position_offsets int64 [row]: the token in
     column c of row r has position c - position_offsets[r] (Andronov et al., section "Speculative
     beam search"). Raises RuntimeError if lengths do not add up.
@@ -237,7 +237,7 @@ def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, T
 def expand_drafts(
     token_ids: Tensor, position_offsets: Tensor, query_indices: Tensor, draft_ids: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Put every draft of a query after every hypothesis of it.
+    """Put every draft of a query after every hypothesis of the query.
 
     token_ids int64 [hypothesis, length] (padded on the left), position_offsets and query_indices
     int64 [hypothesis], draft_ids int64 [query, draft, draft length]. Returns
@@ -254,8 +254,8 @@ def expand_drafts(
 def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: Tensor) -> Tensor:
     """Length of the longest prefix of each draft that equals the model's own tokens.
 
-    draft_ids and predicted_ids int64 [row, draft length]; draft_lengths int64 [row] says how much
-    of a row is draft. Returns int64 [row]. Raises RuntimeError if shapes disagree.
+    draft_ids and predicted_ids int64 [row, draft length]; draft_lengths int64 [row] are the drafts'
+    lengths without padding. Returns int64 [row]. Raises RuntimeError if shapes disagree.
     """
     _ready(draft_ids)
     accepted: Tensor = library.acceptance_length(draft_ids, draft_lengths, predicted_ids)
@@ -269,10 +269,10 @@ def select_hypotheses(
     candidate_counts: Tensor,
     beam_size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Pick the best candidates of every query, of whatever lengths: a beam's next hypotheses.
+    """Select the best candidates of every query, of any lengths: a beam's next hypotheses.
 
-    scores float64, parent_ranks and token_ids int64, all [query, candidate]; of row q the first
-    candidate_counts[q] (int64 [query]) are there. They rank by score, highest first, then by
+    scores float64, parent_ranks and token_ids int64, all [query, candidate]; row q has
+    candidate_counts[q] (int64 [query]) candidates. They rank by score, highest first, then by
     parent rank, then by token id, then by index. Returns indices int64 [query, beam_size] into the
     candidates and counts int64 [query]: the first counts[q] = min(beam_size, candidate_counts[q])
     of a row are the selection, best first; the others are 0.

@@ -1,7 +1,7 @@
-"""How to decode: what may be requested. Bad combinations end here.
+"""The options of decoding, and the check of their combinations.
 
-This is the one list of options: flags of the command line, the body of a request, the docstring of
-`PredictOptions` and the page of options are made of it.
+This is the only list of options: the command line's flags, the bodies of requests, the docstring of
+`PredictOptions` and the page of options are made from it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Verification = Literal["strict", "relaxed", "rejection"]
 Judge = Literal["model", "drafter"]
 Search = Literal["greedy", "exact", "standard", "sbs", "sampling", "stochastic"]
 
-#: Tokens of a prediction at most where no other number is given, EOS counted.
+#: Default maximum tokens of a prediction, EOS counted.
 DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
-#: Hypotheses of a beam at most: more is a slip of the hand, and more than memory has room for.
+#: Maximum hypotheses of a beam: a larger number is a typing error, and would exceed the memory.
 WIDEST_BEAM = 1000
-#: Options that have no use where samples are drawn.
+#: Options that do not apply to samples.
 _NOT_WITH_SAMPLES = (
     *("n_best", "beam_size", "beam", "length_penalty", "drop_invalid", "drop_unchanged"),
     *("finished", "augmentations"),
@@ -48,7 +48,7 @@ _CHAINS = (
     (TreeDraft, WindowDrafts, NoDraft, *_OWN),
 )
 _AHEAD = ("'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN))
-#: What each search takes as its drafter, beside objects with a drafter's methods.
+#: The named drafters of each search, beside objects with a drafter's methods.
 _DRAFTERS: dict[Search, tuple[str, tuple[type, ...]]] = {
     "greedy": _CHAINS,
     "sampling": _CHAINS,
@@ -57,7 +57,7 @@ _DRAFTERS: dict[Search, tuple[str, tuple[type, ...]]] = {
     "standard": ("'none'", (NoDraft,)),
     "sbs": ("'windows', 'heads', 'spec', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
 }
-#: Searches that are no beam by their own name.
+#: Searches that the option `beam` does not name.
 _NAMES = {"greedy": "greedy decoding", "sampling": "sampling", "stochastic": "beam 'exact'"}
 ANSWERS, BEAMS, DRAFTS = "Answers", "Beams", "Drafts"
 SAMPLES, RELAXED = "Samples", "Relaxed verification"
@@ -270,7 +270,7 @@ class PredictOptions:
         self._check_verification()
         self._check_drafter()
         if self.drops and self.max_beam_factor > 1:
-            self.searched(2)  # a drafter of greedy decoding is none of a beam
+            self.searched(2)  # a drafter for greedy decoding may not fit a beam
 
     @property
     def drops(self) -> bool:
@@ -278,9 +278,9 @@ class PredictOptions:
         return self.drop_invalid or self.drop_unchanged
 
     def searched(self, factor: int = 1) -> PredictOptions:
-        """Answers requested of the search: all of its beam where some may be dropped.
+        """Answers requested from the search: its whole beam if some may be dropped.
 
-        factor: how many times as wide the beam is to be.
+        factor: multiplies the beam's width.
         """
         if not self.drops:
             return self
@@ -341,7 +341,7 @@ class PredictOptions:
 
     @property
     def beam_width(self) -> int:
-        """Hypotheses of a beam; of samples that all differ one more, for the last's inclusion."""
+        """Hypotheses of a beam; samples without replacement need one more, for `inclusion`."""
         return self.width if self.samples is None else self.samples + 1
 
     @property
@@ -351,12 +351,12 @@ class PredictOptions:
 
     @property
     def is_greedy(self) -> bool:
-        """One hypothesis and no beam requested."""
+        """Whether it is greedy decoding: one hypothesis, and no beam requested."""
         return self.width == 1 and self.beam is None and self.samples is None
 
     @property
     def search(self) -> Search:
-        """How hypotheses are found: "stochastic" are samples that all differ."""
+        """The search; "stochastic" are samples without replacement."""
         if self.samples is not None:
             return "sampling" if self.replacement else "stochastic"
         return "greedy" if self.is_greedy else self.beam or "exact"
@@ -367,27 +367,27 @@ class PredictOptions:
         drafter, search = self.configuration, self.search
         names, allowed = _DRAFTERS[search]
         if allowed is _AHEAD[1] and self.drafter in (None, "tree"):
-            return  # by its name, looking ahead
+            return  # a named drafter
         if not (isinstance(drafter, allowed) or (search != "standard" and is_drafter(drafter))):
             named = _NAMES.get(search, f"beam {search!r}")
             raise ValueError(f"drafter is {self.drafter!r}: {named} takes {names}")
 
     @property
     def _counts(self) -> dict[str, int]:
-        """Options of the drafter that are given."""
+        """The given options of the drafter."""
         names = ("draft_length", "draft_count", "node_budget")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
     def configuration(self) -> AnyConfiguration:
-        """The requested drafter, or else the search's own."""
+        """The requested drafter, otherwise the search's own."""
         default = {"sbs": "windows", "standard": "none"}.get(self.search, "tree")
         return resolve(default if self.drafter is None else self.drafter, **self._counts)
 
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.
 
-        Raises ValueError if the options need more than the model has.
+        Raises ValueError if the options need more rows than the model has.
         """
         if self.max_length is None:
             return min(DEFAULT_MAX_LENGTH, max_positions)
@@ -399,9 +399,9 @@ class PredictOptions:
         return self.max_length
 
 
-assert PredictOptions.__doc__ is not None  # python -OO is refused by none
+assert PredictOptions.__doc__ is not None  # for mypy
 PredictOptions.__doc__ += f"\n\n{described(PredictOptions)}\n"
-#: The most that a number may be.
+#: The maximum of a number.
 LARGEST: dict[str, int] = {
     option.name: option.metadata["most"]
     for option in fields(PredictOptions)
@@ -411,7 +411,7 @@ OPTION_NAMES = tuple(field.name for field in fields(PredictOptions))
 
 
 def check_names(function: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Raise TypeError, as Python does, for a name that is none of an option; it says what is."""
+    """Raise TypeError, as Python does, for an unknown option, naming the known ones."""
     for name in given:
         if name not in known:
             close = get_close_matches(name, known, n=1)

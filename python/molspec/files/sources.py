@@ -1,4 +1,4 @@
-"""Queries read from files of chemists, as they are needed."""
+"""Reads queries from chemists' files, one by one."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from molspec.task import Task
 
 #: Standard input in place of a file.
 STANDARD = "-"
-#: The form of queries that are no file's.
+#: The format of queries that do not come from a file.
 _GIVEN = "given"
-#: Forms of a file of queries, by the endings of its name; others are smi.
+#: Formats of a file of queries, by the endings of its name; others are smi.
 INPUT_FORMATS = {
     "smi": (".smi", ".smiles", ".txt", ".ism", ".can"),
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
     "sdf": (".sdf", ".sd", ".mol"),
 }
-#: Columns that are taken where none is named.
+#: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src", "source")
 _NAME_COLUMNS = (
     *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
     *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
 )
-#: Those that a model's task decides.
+#: Columns that a model's task decides.
 _TASK_COLUMNS: dict[Task | None, tuple[str, ...]] = {
     "retro": ("product",),
     "product": ("reactants",),
     None: (),
 }
-#: What a file of SMILES and names may have above its first column, as RDKit's writer puts it.
+#: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
 _TITLE = "smiles"
 
 
@@ -62,15 +62,15 @@ class Source:
         task: Task | None = None,
         copied: Sequence[str] = (),
     ) -> Iterator[Query]:
-        """Give every query, also those that are damaged, in their order.
+        """Yield all queries in their order, also damaged ones.
 
-        column: where a table has the SMILES; smiles, query, src, source or the column that `task`
-            decides where it is not given.
-        name_column: where a table or the data of an SDF have the identifiers; id or name, and the
-            title of an SDF's record, where it is not given.
+        column: the table's column of SMILES; by default smiles, query, src, source or the column
+            that `task` decides.
+        name_column: the column of identifiers in a table or in an SDF's data; by default id or
+            name, and the title of an SDF's record.
         copied: further columns of a table, for `Query.columns`.
 
-        Raises ValueError if there is no such column, or where a row is no csv.
+        Raises ValueError if there is no such column, or a row is invalid CSV.
         """
         if self.form == _GIVEN and not copied:
             return map(Query, self._lines)
@@ -89,7 +89,7 @@ class Source:
         return self._of_lines()
 
     def _of_lines(self) -> Iterator[Query]:
-        """SMILES, white space, name: a line each; an empty one is a query without text."""
+        """Lines of SMILES, white space, name; an empty line is a query without text."""
         for number, line in enumerate(self._lines):
             smiles, name = (*line.split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
@@ -113,7 +113,7 @@ class Source:
         )
 
     def count(self) -> int | None:
-        """Give about how many queries there are; None if the file cannot be read twice."""
+        """About how many queries there are; None if the file cannot be read twice."""
         path = Path(self.name)
         if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
@@ -128,7 +128,7 @@ class Source:
 def find_query_column(
     where: str, header: Sequence[str], column: str | None, task: Task | None
 ) -> int:
-    """Where a table has its queries: in `column`, or in one that names or the task decide.
+    """The column of a table's queries: `column`, or one that its names or the task decide.
 
     Raises ValueError if there is no such column.
     """
@@ -151,9 +151,9 @@ def _name_column(where: str, header: Sequence[str], name: str | None) -> int | N
 def open_source(
     name: str | None, form: str | None = None, given: Iterable[str] = ()
 ) -> Iterator[Source]:
-    """Open a file, plain, .gz or .xz, or standard input; its form is what its name says.
+    """Open a file, plain, .gz or .xz, or standard input; its name's ending decides the format.
 
-    name: None if the queries are not a file's but `given`.
+    name: None if the queries are `given` and not in a file.
 
     Raises OSError if the file cannot be read, UsageError if standard input is closed.
     """
@@ -171,7 +171,7 @@ def open_source(
 
 
 def input_format(name: str) -> str | None:
-    """The form of a file of queries that a name's ending says; None if it says none."""
+    """The format of a file of queries by its name's ending; None if that is unknown."""
     plain = Path(name).with_suffix("") if Path(name).suffix in COMPRESSED else Path(name)
     ending = plain.suffix.lower()
     return next((form for form, known in INPUT_FORMATS.items() if ending in known), None)

@@ -1,1 +1,1 @@
-"""What a model is: its sizes and conventions, and a PyTorch twin to train and to compare with."""
+"""Models: their sizes and conventions, and a PyTorch twin for training and comparison."""

@@ -10,11 +10,11 @@ _LEVELS = 1 << 16  # of 16 random bits
 
 
 def drop(hidden: Tensor, probability: float, training: bool = True) -> Tensor:
-    """`torch.nn.functional.dropout`; on a CPU an element is decided by 16 random bits.
+    """`torch.nn.functional.dropout`; on a CPU 16 random bits decide on an element.
 
-    There PyTorch draws a number for each element, one after the other, and a training step waits
-    for it about as long as for its matrices. Here one draw of 64 bits decides four elements: the
-    probability is rounded to a 65,536th, and what is kept is scaled by the rounded one.
+    PyTorch draws a number for each element on a CPU, one after the other, which takes about as long
+    as a training step's matrices. Here one draw of 64 bits decides on four elements: the
+    probability is rounded to a 65,536th, and the remaining elements are scaled accordingly.
     """
     if not training or probability == 0.0:
         return hidden
@@ -23,6 +23,6 @@ def drop(hidden: Tensor, probability: float, training: bool = True) -> Tensor:
     dropped = min(round(probability * _LEVELS), _LEVELS - 1)
     draws = torch.empty(-(-hidden.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     levels = draws.view(torch.int16)[: hidden.numel()].view(hidden.shape)
-    # Bytes become floats eight times as fast as bools do.
+    # Converting bytes to floats is eight times as fast as converting bools.
     kept = levels.ge(dropped - _LEVELS // 2).view(torch.uint8).to(hidden.dtype)
     return hidden * kept.mul_(_LEVELS / (_LEVELS - dropped))

@@ -21,7 +21,7 @@ def weight_shapes(spec: HeadsSpec, d_model: int) -> dict[str, tuple[int, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class HeadsWeights:
-    """Draft heads of a model: weights have the names and shapes that `weight_shapes` gives."""
+    """Draft heads of a model: weights have the names and shapes of `weight_shapes`."""
 
     spec: HeadsSpec
     weights: Mapping[str, Tensor]
@@ -34,7 +34,7 @@ class HeadsWeights:
 
 
 def new_heads(spec: HeadsSpec, model: ModelSpec, weights: Mapping[str, Tensor]) -> DraftHeads:
-    """Heads that have learnt nothing, of the model that has these weights."""
+    """Untrained heads of the model that has these weights."""
     embedding = "source_embedding" if model.shared_embedding else "target_embedding"
     output = weights[embedding if model.tied_output else "output.weight"]
     return DraftHeads(spec, output, weights.get("output.bias"))
@@ -43,7 +43,7 @@ def new_heads(spec: HeadsSpec, model: ModelSpec, weights: Mapping[str, Tensor]) 
 class DraftHeads(nn.Module):
     """Heads of a model whose classifier they share: its weight [vocab, d_model] and bias [vocab].
 
-    New ones guess what the classifier alone makes of the hidden state.
+    New ones guess the classifier's own prediction from the hidden state.
     """
 
     output_weight: Tensor
@@ -71,8 +71,7 @@ class DraftHeads(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits [row, head, vocab] of hidden states [row, d_model].
 
-        Head k guesses token k + 2 of those that follow the path that the hidden state ends: the
-        model itself says the first.
+        Head k guesses token k + 2 after the path of the hidden state; the model predicts the first.
         """
         rows = self.inner(hidden)
         if self.spec.kind == "low-rank":

@@ -1,4 +1,4 @@
-"""What a position is: rows that are added to embeddings, or biases of attention by distance."""
+"""Positions: rows that are added to embeddings, or biases of attention by distance."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def sinusoidal_positions(length: int, d_model: int, dtype: torch.dtype = torch.f
 def relative_biases(table: Tensor, spec: ModelSpec, stack: str, length: int) -> Tensor:
     """Return biases [head, 2 * length - 1] of keys 1 - length .. length - 1 after the query.
 
-    `table` [bucket, head] has what each head learned for every bucket of distances (T5: Raffel et
-    al. 2020, section 2.1). Half of a direction's buckets hold one distance each, the others grow
-    logarithmically up to the largest distance. An encoder has buckets for both directions, a
-    decoder for the keys before the query.
+    `table` [bucket, head] has the learned bias of each head for every bucket of distances (T5:
+    Raffel et al. 2020, section 2.1). Half of a direction's buckets have one distance each, the
+    others grow logarithmically up to the largest distance. An encoder has buckets for both
+    directions, a decoder for the keys before the query.
     """
     distances = torch.arange(1 - length, length, device=table.device)
     buckets = _buckets(
@@ -49,8 +49,8 @@ def _buckets(distances: Tensor, count: int, max_distance: int, both_directions: 
     else:
         distances = (-distances).clamp(min=0)
     exact = count // 2
-    # In float32, whatever the model's type: a distance between two buckets must fall as it did
-    # when the model was trained.
+    # In float32, whatever the model's type: a distance at a bucket's border must be in the same
+    # bucket as in training.
     ratio = torch.log(distances.clamp(min=1).float() / exact) / math.log(max_distance / exact)
     growing = exact + (ratio * (count - exact)).long()
     return first + torch.where(distances < exact, distances, growing.clamp(max=count - 1))

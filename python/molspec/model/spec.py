@@ -1,4 +1,4 @@
-"""What an encoder-decoder transformer is, apart from its weights."""
+"""The description of an encoder-decoder transformer without its weights."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ HeadKind = Literal["low-rank", "blockwise"]
 #: Names and shapes of weights.
 _Shapes: TypeAlias = Iterator[tuple[str, tuple[int, ...]]]
 
-#: The most of each count, and of any other, that the engine has. They bound too what a damaged file
-#: can ask for: all sizes but this one are those of weights, which a file has or has not.
+#: The engine's maximum of each count, and of any other. They also bound what a damaged file can
+#: request: all other sizes are those of the file's weights.
 MOST_POSITIONS = 2**14
 _MOST = {
     "head_count": 64,
@@ -27,7 +27,7 @@ _MOST = {
     "max_positions": MOST_POSITIONS,
 }
 _MOST_OF_ALL = 2**20
-#: Tokens that a Spec-Drafter guesses at once: what is larger is a slip of the hand.
+#: Maximum tokens that a Spec-Drafter guesses at once; a larger number is a typing error.
 MOST_PLACES = 64
 
 
@@ -50,7 +50,7 @@ class ModelSpec:
     encoder_layers: int = 4
     decoder_layers: int = 4
     feed_forward: int = 2048
-    #: Columns of all heads of an attention together; d_model where not given.
+    #: Columns of all heads of an attention together; d_model by default.
     attention_width: int | None = None
     #: The longest source or target, BOS and EOS counted: rows of a position table.
     max_positions: int = 512
@@ -62,20 +62,20 @@ class ModelSpec:
     final_norm: bool = True
     #: Normalise the sum of embedding and position (BART).
     embedding_norm: bool = False
-    #: "sinusoidal": even columns sine, odd columns cosine. Any other table travels as "learned".
-    #: "relative": nothing is added to embeddings; self-attention adds to its scores what each head
-    #: has learned for the bucket that the distance falls in (T5; see `positions.relative_biases`).
+    #: "sinusoidal": even columns sine, odd columns cosine. Any other table is stored as "learned".
+    #: "relative": nothing is added to embeddings; self-attention adds to its scores each head's
+    #: learned bias of the distance's bucket (T5; see `positions.relative_biases`).
     positions: Positions = "sinusoidal"
     relative_buckets: int = 32
-    #: Distances from here on share the last bucket.
+    #: Distances from this one on share the last bucket.
     relative_max_distance: int = 128
     #: Multiply token embeddings by sqrt(d_model) before positions are added.
     scale_embedding: bool = False
     #: Divide attention scores by sqrt(head_dim).
     scale_attention: bool = True
-    #: Linear layers and layer norms add a bias; of the output layer, `output_bias` says it.
+    #: Linear layers and layer norms add a bias; `output_bias` decides for the output layer.
     biases: bool = True
-    #: "gelu_tanh" is the approximation that others call gelu_new.
+    #: "gelu_tanh" is the approximation that is also called gelu_new.
     activation: Activation = "relu"
     #: activation(gate(x)) * inner(x) in place of activation(inner(x)) (Shazeer 2020).
     gated: bool = False
@@ -87,7 +87,7 @@ class ModelSpec:
     #: The source is wrapped in BOS and in EOS before it is encoded.
     source_bos: bool = True
     source_eos: bool = True
-    #: The token that the decoder starts with, where it is not BOS (BART: EOS, Marian: PAD).
+    #: The token that the decoder starts with, if it is not BOS (BART: EOS, Marian: PAD).
     start_id: int | None = None
     #: The decoder writes BOS after its start, before the target (BART as transformers trains it).
     target_bos: bool = False
@@ -135,7 +135,7 @@ class ModelSpec:
             )
 
     def decoder_start(self, bos_id: int | None) -> int:
-        """The token that the decoder starts with: start_id, or else the vocabulary's BOS.
+        """The token that the decoder starts with: start_id, otherwise the vocabulary's BOS.
 
         Raises ValueError if there is neither.
         """
@@ -145,7 +145,7 @@ class ModelSpec:
         return start
 
     def source_frame(self, bos_id: int | None, eos_id: int) -> tuple[list[int], list[int]]:
-        """What a source has before and after its ids, where the encoder wants BOS and EOS."""
+        """The ids before and after a source's, if the encoder needs BOS and EOS."""
         begin = [bos_id] if self.source_bos and bos_id is not None else []
         return begin, [eos_id] if self.source_eos else []
 
@@ -164,7 +164,7 @@ class ModelSpec:
     def from_json(cls, values: Mapping[str, Any]) -> ModelSpec:
         """The spec that `to_json` wrote; absent fields have their defaults.
 
-        Raises ValueError for unknown fields, and where a vocabulary size is absent.
+        Raises ValueError for unknown fields, and if a vocabulary size is absent.
         """
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):

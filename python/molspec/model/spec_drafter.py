@@ -12,9 +12,9 @@ from molspec.model.spec import MOST_PLACES, ModelSpec
 
 @dataclass(frozen=True, eq=False)
 class SpecDrafterWeights:
-    """A Spec-Drafter (Xia et al. 2023) with the vocabulary of the model that it drafts for.
+    """A Spec-Drafter (Xia et al. 2023) with the vocabulary of its target model.
 
-    k: tokens that it has learnt to guess at once. weights have the names and shapes of
+    k: tokens that it was trained to guess at once. weights have the names and shapes of
     `spec.weight_shapes`; a MASK is PAD.
 
     Raises ValueError, naming the field.

@@ -107,11 +107,11 @@ class Transformer(nn.Module):
         visible: Tensor | None = None,
         places: Tensor | None = None,
     ) -> Tensor:
-        """What `decode` makes logits of, [batch, target_length, d_model].
+        """The last hidden states, before the logits, [batch, target_length, d_model].
 
         Each position sees itself and those before it, or those where `visible` is True [batch, 1,
-        position, seen]. `places` [batch, target_length] says at which place of the sequence each
-        stands where that is another; relative positions have no such.
+        position, seen]. `places` [batch, target_length] are the positions in the sequence if they
+        differ from the column; relative positions do not support that.
         """
         hidden = self._embed(target_ids, "target", places)
         if visible is None:
@@ -196,7 +196,7 @@ class _Stack(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Self-attention, cross-attention where the layer has a memory, feed-forward."""
+    """Self-attention, cross-attention if the layer has a memory, feed-forward."""
 
     def __init__(self, spec: ModelSpec, dropout: float, *, crosses: bool) -> None:
         super().__init__()
@@ -297,11 +297,11 @@ def _explicit_attention(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    """`scaled_dot_product_attention` of a scaled query, spelt out for training on a CPU.
+    """`scaled_dot_product_attention` of a scaled query in single operations, to train on a CPU.
 
-    There its fused kernel takes half of a training step in the backward pass, and its MATH backend
-    computes bfloat16 in float32; this does neither. Only the softmax of half-width types is
-    computed in float32, which is also three times as fast.
+    There the backward pass of its fused kernel takes half of a training step, and its MATH backend
+    computes bfloat16 in float32. Here only the softmax of half-width types is computed in float32,
+    which is also three times as fast.
     """
     wide = torch.float32 if query.dtype.itemsize < 4 else query.dtype
     added = query.new_zeros(visible.shape) if bias is None else bias.to(query.dtype)

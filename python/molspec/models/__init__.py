@@ -1,4 +1,4 @@
-"""The models that come with the package, one folder each, and how any model is found by name."""
+"""The models that come with the package, one folder each; finds any model by name or path."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def bundled_names() -> tuple[str, ...]:
 
 
 def locate(name_or_path: str | Path) -> Path:
-    """Folder or file of a model: a bundled model's name, otherwise a path.
+    """The folder or file of a model, given a bundled model's name or a path.
 
-    A folder of one's own that is called like a bundled model is meant by "./product".
+    To use an own folder with the name of a bundled model, write "./product".
 
     Raises ValueError if there is neither.
     """
@@ -26,7 +26,7 @@ def locate(name_or_path: str | Path) -> Path:
         )
     if name_or_path in bundled_names():
         return _FOLDER / name_or_path
-    # os.path finds nothing under a name that is too long, where Path raises OSError.
+    # For a name that is too long, os.path finds nothing, while Path raises OSError.
     if not str(name_or_path) or not os.path.exists(Path(name_or_path)):
         also = " as a string, for a Path is always a path" if isinstance(name_or_path, Path) else ""
         raise ValueError(

@@ -30,14 +30,14 @@ from molspec.text import canonicalise
 
 
 class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
-    """Reactants by a model of molspec; siblings that a search expands next share its batch.
+    """Predicts reactants; siblings that a search expands next share a batch.
 
     model: a bundled model, or a checkpoint of any format that molspec reads. n_best: reactions a
-    molecule. Others are those of `Expander.load`: device, dtype, options, mass, cache_file and
+    molecule. The others are those of `Expander.load`: device, dtype, options, mass, cache_file and
     cache_size.
 
-    Priors are the answers' probabilities beside each other; `policy_probability` of a reaction has
-    the same, `log_prob` the model's own. The cache outlives a search: `reset_cache` leaves it.
+    Priors are the answers' probabilities, normalised over the list; `policy_probability` of a
+    reaction is the same, `log_prob` the model's own. `reset_cache` does not clear the cache.
     """
 
     _required_kwargs = ("model",)
@@ -84,8 +84,8 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
 class FilterStrategy(filter_strategies.FilterStrategy):
     """Rejects a reaction unless a forward model finds its product among its likeliest answers.
 
-    model: as of `ExpansionStrategy`, of task "product". n_best: answers among which the product is
-    to be; others are those of `Expander.load`.
+    model: as for `ExpansionStrategy`, of task "product". n_best: answers among which the product
+    must be; the others are those of `Expander.load`.
     """
 
     _required_kwargs = ("model",)
@@ -98,7 +98,7 @@ class FilterStrategy(filter_strategies.FilterStrategy):
         self.expander = Expander.load(model, **kwargs)
 
     def apply(self, reaction: RetroReaction) -> None:
-        """Raise RejectionException where the product is none of the answers."""
+        """Raise RejectionException if the product is none of the answers."""
         product = canonicalise(reaction.mol.smiles)
         for reactants in reaction.reactants:
             query = ".".join(molecule.smiles for molecule in reactants)

@@ -12,8 +12,8 @@ from molspec.options import OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model, load
 from molspec.results import Result
 
-#: Predictions that a planner can use: other molecules, each once. One more molecule expanded is
-#: worth more to it than more predictions for this one.
+#: For planners: different molecules only, each once, and no wider beams: expanding another molecule
+#: helps more than further predictions for this one.
 _USABLE = {
     "merge_duplicates": True,
     "drop_invalid": True,

@@ -1,4 +1,4 @@
-"""Routes to a target, as they are shown and written, and when a search for them ends."""
+"""Routes to a target, their text and JSON forms, and the limits of a search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Route:
-    """Steps in the order of the work, the target's last; none if the target is in stock."""
+    """Steps in the order of synthesis, the target's last; empty if the target is in stock."""
 
     steps: tuple[Step, ...]
 
@@ -51,7 +51,7 @@ class Route:
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """What is to be bought, each once."""
+        """The molecules to buy, each once."""
         made = {step.product for step in self.steps}
         needed = (each for step in self.steps for each in step.reactants)
         return tuple(dict.fromkeys(each for each in needed if each not in made))
@@ -74,7 +74,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a search ends: with so many routes, after so long, or after so many expansions.
+    """The limits of a search: routes, seconds and expansions.
 
     min_share: of the likeliest route's probability; less probable routes are not searched for.
 
@@ -98,18 +98,18 @@ class Limits:
 
     @property
     def nats(self) -> float:
-        """How far below the likeliest route's log_prob another may be."""
+        """The maximum difference of a route's log_prob from the likeliest route's."""
         return -log(self.min_share) if self.min_share else float("inf")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search found for a target, the likeliest route first.
+    """The result of a search for a target, the likeliest route first.
 
     expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
-    first route, where there is one. names: of molecules to be bought, where the stock has them.
-    min_share: of the likeliest route's probability, that the others have at least. note: the SMILES
-    that was searched for in place of the query, and why.
+    first route, if there is one. names: of the molecules to buy, if the stock has them. min_share:
+    the least probability of a route, as a share of the likeliest one's. note: the SMILES that was
+    searched for in place of the query, and why.
     """
 
     number: int
@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def identifier(self) -> str:
-        """The target's name; its number where it has none."""
+        """The target's name, or its number if it has none."""
         return self.query.name or str(self.number)
 
     @property
@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def is_in_stock(self) -> bool:
-        """Whether nothing is to be made."""
+        """Whether the target is in stock."""
         return any(not route.steps for route in self.routes)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Searches for routes, by Syntheseus: nothing here searches by itself."""
+"""Searches for routes with the algorithms of Syntheseus."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
 from molspec.text import canonical_query
 
-#: Nodes of a search's graph before its routes are counted again, as a multiple.
+#: The growth of a search's graph before its routes are counted again.
 _GROWTH = 1.25
 
 
 class _Search:
-    """A search that ends when it has enough routes, and is a function of its inputs.
+    """A search that ends when it has enough routes, and whose result depends only on its inputs.
 
-    Syntheseus puts nodes, which hash by their address, and molecules, which hash by a seed of the
-    process, into sets, and reads them in the order of those: here they are put into the order in
-    which they were made.
+    Syntheseus iterates over sets of nodes, which hash by their address, and of molecules, which
+    hash by a seed of the process. Here they are sorted in the order of their creation.
     """
 
     limits: Limits
@@ -44,7 +43,7 @@ class _Search:
     _next_count: float
 
     def begin(self, limits: Limits) -> None:
-        """Forget the search before."""
+        """Drop the previous search."""
         self.limits, self.first, self._next_count = limits, None, 0.0
         self.is_exhausted = False
         self._numbers = count()
@@ -52,7 +51,7 @@ class _Search:
         self.reset()  # type: ignore[attr-defined]
 
     def set_node_values(self, nodes: Iterable[Any], graph: Any) -> list[Any]:
-        """Syntheseus' values; the nodes that changed, in the order in which they were made."""
+        """Set Syntheseus' values; return the changed nodes in the order of their creation."""
         nodes = list(nodes)
         for node in nodes:
             if "number" not in node.data:
@@ -61,7 +60,7 @@ class _Search:
         return sorted(changed, key=lambda node: node.data["number"])
 
     def should_stop_search(self, graph: Any) -> bool:
-        """Whether it is time, or there are enough routes."""
+        """Whether a limit is reached, or there are enough routes."""
         if self.is_exhausted or super().should_stop_search(graph):  # type: ignore[misc]
             return True
         if not graph.root_node.has_solution:
@@ -86,7 +85,7 @@ class _Search:
 
 class _RetroStar(_Search, RetroStarSearch):
     def visit_node(self, node: Any, graph: Any) -> Any:
-        """Expand the node, unless no route through any node that is left is probable enough.
+        """Expand the node, unless no route through a remaining node is probable enough.
 
         A node's value is a lower bound of a route's cost, and this one's is the lowest.
         """
@@ -103,7 +102,7 @@ class _Mcts(_Search, MolSetMCTS):
 
 
 class _Inventory(BaseMolInventory):
-    """The stock as Syntheseus asks for it; it is not copied, so that processes share it."""
+    """The stock with Syntheseus' interface; not copied, so that processes share it."""
 
     def __init__(self, stock: dict[str, str]) -> None:
         self._stock = stock
@@ -113,8 +112,8 @@ class _Inventory(BaseMolInventory):
         return mol.smiles in self._stock
 
 
-#: Retro* (Chen et al. 2020) and Monte Carlo tree search over sets of molecules, as Syntheseus has
-#: them, with its own settings.
+#: Syntheseus' Retro* (Chen et al. 2020) and Monte Carlo tree search over sets of molecules, with
+#: its settings.
 _ALGORITHMS = {
     "retro-star": (_RetroStar, SearchAlgorithmClass.retro_star),
     "mcts": (_Mcts, SearchAlgorithmClass.mcts),
@@ -126,7 +125,7 @@ class Planner:
     """Finds routes from a stock.
 
     stock: canonical SMILES; plans have the names of a `Stock`.
-    keep_salts: search for salts and mixtures as they stand, not for their main component.
+    keep_salts: search for salts and mixtures unchanged, not for their main component.
 
     Raises ValueError for an unknown algorithm.
     """
@@ -185,12 +184,12 @@ class Planner:
         )
 
 
-#: Log-prob of steps, and the steps; of a molecule with two steps the first one counts.
+#: The log-prob of steps, and the steps; if a molecule has two steps, the first one is used.
 _Way = tuple[float, tuple[Step, ...]]
 
 
 def _ways(node: Any, graph: Any, most: int) -> list[_Way]:
-    """The likeliest ways to have what a node stands for, at most so many, each once.
+    """The likeliest ways to make a node's molecules, at most so many, each once.
 
     The graph is a tree of molecules and reactions (`AndNode`), or of sets of molecules.
     """
@@ -219,7 +218,7 @@ def _ways(node: Any, graph: Any, most: int) -> list[_Way]:
 
 
 def _likeliest(ways: list[_Way], most: int) -> list[_Way]:
-    """The likeliest of ways, those of the same steps once."""
+    """The likeliest ways; those with the same steps only once."""
     different: dict[frozenset[Step], _Way] = {}
     for way in sorted(ways, key=lambda way: -way[0]):
         different.setdefault(frozenset(way[1]), way)

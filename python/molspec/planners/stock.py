@@ -1,4 +1,4 @@
-"""The stock: molecules that can be bought, and what their supplier calls them."""
+"""The stock: purchasable molecules, and their suppliers' names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from molspec.text import canonicalise
 
 
 class Stock(dict[str, str]):
-    """Names by canonical SMILES, "" where a molecule has none.
+    """Names by canonical SMILES, "" if a molecule has none.
 
-    entries: how many were read; bad_entries: those that are no molecules and were left out, the
-        first of them by its number and text.
+    entries: the number of entries read; bad_entries: the number of those that are no molecules;
+        first_bad: the number and text of the first of them.
     """
 
     entries = 0
@@ -23,8 +23,8 @@ class Stock(dict[str, str]):
 def read_stock(path: Path) -> Stock:
     """Read a stock from a file of queries: SMILES and names, .csv, .tsv or .sdf; .gz and .xz too.
 
-    Raises ValueError if no entry is a molecule or a table has no column of SMILES; OSError where
-    the file cannot be read.
+    Raises ValueError if no entry is a molecule or a table has no column of SMILES, OSError if the
+    file cannot be read.
     """
     stock = Stock()
     with open_source(str(path)) as source:
