@@ -39,7 +39,7 @@ class Model:
         self.parameter_count = sum(weight.numel() for weight in checkpoint.weights.values())
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
         decoder_bytes = checkpoint.spec.decoder_size * self.engine.dtype.itemsize
-        #: What decides its answers beside the options: caches and jobs know the model by it.
+        #: Everything that decides its answers beside the options: it identifies the model.
         self.identity = Identity(checkpoint.fingerprint(), device, dtype, decoder_bytes)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
@@ -56,7 +56,7 @@ class Model:
 
     @cached_property
     def context(self) -> drafting.DraftContext:
-        """The model, as drafters are built for it."""
+        """The data from which drafters are built."""
         guess = drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
         return drafting.DraftContext(guess, **self._drafters)
 
@@ -96,7 +96,7 @@ class Model:
 
         At most `options.batch_size` queries are read ahead.
 
-        statistics: counts what each query took, as soon as it is answered.
+        statistics: sums over the answered queries.
         processes: workers on the CPU, or "all": one for each usable core. They share the weights
             and give the answers of one process. A worker that dies is replaced. A query whose
             workers died three times gets a Result with `error`.
@@ -200,7 +200,7 @@ class Model:
         return count
 
     def resolved(self, options: PredictOptions) -> PredictOptions:
-        """Options with what the model decides.
+        """Options with the model's defaults filled in.
 
         Raises ValueError, naming the option, if the model cannot decode with these options.
         """
@@ -222,7 +222,7 @@ class Model:
 
 
 def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
-    """Raise ValueError for one text, whose characters would be taken for queries, and for none."""
+    """Raise ValueError for a string, whose characters would be queries, and for None."""
     if isinstance(values, str | bytes):
         kind = "a string" if isinstance(values, str) else "bytes"
         raise ValueError(f"{name} is {kind}: expected a list of {expected}")
@@ -231,7 +231,7 @@ def _check_several(name: str, values: Iterable[object], expected: str = "SMILES"
 
 
 def _two(pair: tuple[str, str]) -> tuple[str, str]:
-    """Raise ValueError for a text, whose characters would be taken for a pair, and other sizes."""
+    """Raise ValueError for a string, whose characters would be a pair, and for other sizes."""
     if isinstance(pair, str | bytes) or len(pair) != 2:
         raise ValueError(f"pairs holds {pair!r}: expected a query and a target")
     return pair

@@ -1,9 +1,9 @@
-"""One stream of items on several processes, which share what this process has loaded.
+"""One stream of items on several processes, which share the memory of this process.
 
-Workers are forked: weights lie in memory once. They are forked by a template, a process that does
-nothing else, so that a worker can be replaced at any time, whatever threads this process has
-started since. Items go to a worker in pieces when it has room for them; results come in the order
-of the items.
+Workers are forked, so weights are in memory once. A template process, which does nothing else,
+forks them, so that a worker can be replaced at any time, whatever threads this process has started
+since. A worker gets items in pieces when it has room for them; results are in the order of the
+items.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
-#: Makes results of items, in their order; in a worker, items are read as there is room for them.
+#: Makes results from items, in their order; a worker reads items when it has room for them.
 Work = Callable[[Iterator[ItemT]], Iterable[ResultT]]
 
 #: A number of processes, or "all": one for each core that may be used.
@@ -33,13 +33,13 @@ Processes = int | Literal["all"]
 
 #: Error of an item whose workers died.
 DIED = "the worker process died three times: it was killed, or memory was short"
-#: Times that an item is given to a worker which dies, and that workers die before their first item.
+#: Maximum deaths of workers with the same item, and of workers before their first item.
 _ATTEMPTS = 3
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: its affinity and its container's limit are heeded."""
+    """The cores that this process may use, by its affinity and its container's limit."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
@@ -69,14 +69,14 @@ def in_processes(
 ) -> Iterator[ResultT]:
     """Yield the result of every item, in their order, from `count` processes that each run `work`.
 
-    A worker that dies is replaced and its items are worked on again, each alone; an item whose
-    worker died three times gets `failed(item)`. An error of `items` is raised once all earlier
-    results were yielded, an error of `work` at once. Ends all workers when it ends.
+    A worker that dies is replaced and its items are repeated, each alone; an item whose worker died
+    three times gets `failed(item)`. An error of `items` is raised after all earlier results, an
+    error of `work` at once. All workers end with the generator.
 
     piece: items that a worker gets at a time.
-    ahead: items that may be under way beyond the first one without a result.
+    ahead: maximum items in progress after the first one without a result.
 
-    Raises RuntimeError if workers die before they do anything, OSError if none can be forked.
+    Raises RuntimeError if workers die before their first item, OSError if none can be forked.
     """
     pool = _Pool(work, items, count, failed, piece, ahead)
     try:
@@ -87,19 +87,19 @@ def in_processes(
 
 @dataclass
 class _Worker(Generic[ItemT]):
-    """What this process knows of a worker."""
+    """The state of a worker in this process."""
 
     connection: Connection
     #: Items without a result, by number.
     items: dict[int, ItemT] = field(default_factory=dict)
     has_started: bool = False
     has_room: bool = False
-    #: Whether its item was a dead worker's, and is to be the only one.
+    #: Whether its item was a dead worker's, and must be its only one.
     is_alone: bool = False
 
 
 class _Pool(Generic[ItemT, ResultT]):
-    """Deals items to workers and puts results in order."""
+    """Distributes items to workers and orders the results."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _Pool(Generic[ItemT, ResultT]):
         self._source = _Source(items, ahead)
         self._dealt = self._yielded = self._early_deaths = 0
         self._done: dict[int, ResultT] = {}
-        #: Items of workers that died, and how often theirs died.
+        #: Items of dead workers, and how many workers have died with each.
         self._again: deque[tuple[int, ItemT]] = deque()
         self._deaths: Counter[int] = Counter()
 
@@ -139,7 +139,7 @@ class _Pool(Generic[ItemT, ResultT]):
             raise self._source.error
 
     def _deal(self, worker: _Worker[ItemT]) -> None:
-        """Give a worker its next items, where it has room and there are any for it."""
+        """Give a worker its next items, if it has room and there are any."""
         if not worker.has_room or worker.is_alone or (self._again and worker.items):
             return
         if self._again:
@@ -153,11 +153,11 @@ class _Pool(Generic[ItemT, ResultT]):
             return
         worker.items.update(rows)
         worker.has_room = False
-        with suppress(OSError):  # it is dead, as its end of the connection says next
+        with suppress(OSError):  # it is dead: its connection ends
             worker.connection.send(rows)
 
     def _hear(self, worker: _Worker[ItemT]) -> None:
-        """Take what a worker says: that it has room, a result, or an error of the work."""
+        """Receive a worker's message: that it has room, a result, or an error of the work."""
         try:
             message = worker.connection.recv()
         except (EOFError, OSError):
@@ -175,7 +175,7 @@ class _Pool(Generic[ItemT, ResultT]):
         self._done[number] = result
 
     def _replace(self, worker: _Worker[ItemT]) -> None:
-        """Let its items be worked on again, and another worker take its place."""
+        """Queue its items again, and start another worker in its place."""
         worker.connection.close()
         if not worker.has_started:
             self._early_deaths += 1
@@ -202,14 +202,14 @@ class _Pool(Generic[ItemT, ResultT]):
 
 
 class _Source(Generic[ItemT]):
-    """Items, read by a thread: where they are slow to come, results do not wait for them."""
+    """Items, read by a thread, so that results do not wait for slow items."""
 
     def __init__(self, items: Iterable[ItemT], room: int) -> None:
         self._read: Queue[tuple[ItemT, ...]] = Queue(room)
         self._is_closed = False
         self.has_ended = False
         self.error: BaseException | None = None
-        #: Can be read from where an item has come since the last look.
+        #: Readable if an item has arrived since the last call.
         self.wakes, self._bell = _connected()
         Thread(target=self._work, args=(items,), daemon=True, name="molspec items").start()
 
@@ -231,7 +231,7 @@ class _Source(Generic[ItemT]):
             self._is_closed = True
 
     def take(self, count: int) -> list[ItemT]:
-        """At most `count` items that are there."""
+        """At most `count` of the items that have arrived."""
         taken: list[ItemT] = []
         while len(taken) < count and not self.has_ended:
             try:
@@ -243,14 +243,14 @@ class _Source(Generic[ItemT]):
         return taken
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         self._is_closed = True
         self.wakes.close()
         self.take(self._read.maxsize)
 
 
 class _Template(Generic[ItemT, ResultT]):
-    """The process that forks workers. It leads a process group: the terminal's signals miss it."""
+    """The process that forks workers. It leads a process group, apart from terminal signals."""
 
     def __init__(self, work: Work[ItemT, ResultT]) -> None:
         self._control, theirs = socket.socketpair()
@@ -264,9 +264,9 @@ class _Template(Generic[ItemT, ResultT]):
         theirs.close()
 
     def start_worker(self) -> Connection:
-        """Fork a worker; gives the connection with it."""
+        """Fork a worker; return the connection to it."""
         ours, theirs = _connected()
-        with suppress(OSError):  # the template is dead: so is this worker, as its connection says
+        with suppress(OSError):  # the template is dead, and the worker's connection ends
             socket.send_fds(self._control, [b"worker"], [theirs.fileno()])
         theirs.close()
         return ours
@@ -283,7 +283,7 @@ def _connected() -> tuple[Connection, Connection]:
 
 
 def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:
-    """Fork a worker for each connection that comes, until the first process closes or dies."""
+    """Fork a worker for each received connection, until the first process closes or dies."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers
     try:
@@ -301,8 +301,8 @@ def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:
 
 
 def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
-    """Work on the items that come, and end as the connection does."""
-    lock = Lock()  # items are read by another thread than results are sent by
+    """Work on received items until the connection ends."""
+    lock = Lock()  # one thread reads items, another sends results
     numbers: deque[int] = deque()
 
     def send(message: object) -> None:
@@ -325,7 +325,7 @@ def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
     except BaseException as error:
         try:
             send(error)
-        except Exception:  # it cannot be sent as it is
+        except Exception:  # it cannot be pickled
             send(RuntimeError(repr(error)))
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""What decides a model's answers: its weights, its precision and how it decodes."""
+"""The settings that decide a model's answers: weights, precision and decoding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from molspec.strategy import chosen_drafter
 
 @dataclass(frozen=True)
 class Identity:
-    """What decides a loaded model's answers, beside the options, and how it drafts.
+    """Everything beside the options that decides a loaded model's answers and drafts.
 
     weights: the fingerprint of its checkpoint.
-    decoder_bytes: of the matrices that a pass of its decoder reads.
+    decoder_bytes: of the matrices that a decoder pass reads.
     """
 
     weights: str
@@ -25,7 +25,7 @@ class Identity:
 
 
 def model_settings(model: str, identity: Identity) -> dict[str, Any]:
-    """What decides answers beside the options, as `run_settings` has it."""
+    """The part of `run_settings` that is not the options."""
     return {
         "molspec": molspec.__version__,
         "model": model,
@@ -36,9 +36,9 @@ def model_settings(model: str, identity: Identity) -> dict[str, Any]:
 
 
 def run_settings(model: str, identity: Identity, options: PredictOptions) -> dict[str, Any]:
-    """Settings as JSON values, defaults resolved: a job resumes where they are equal.
+    """Settings as JSON values, with resolved defaults: a job resumes if they are equal.
 
-    model: what to call the model.
+    model: the model's name.
     """
     values = asdict(options)
     for name in ("draft_length", "draft_count", "node_budget"):

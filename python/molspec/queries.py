@@ -1,4 +1,4 @@
-"""Queries as a model reads them: text to token ids, or why not."""
+"""Reads queries for a model: text to token ids, or an error."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from molspec.text import (
     tokenize,
 )
 
-#: Tokens of a spelling, with its hydrogens and atom maps, for one of the canonical form.
+#: Maximum tokens of a spelling, with hydrogens and atom maps, for each token of the canonical form.
 _LONGEST_SPELLING = 4
 
 
 class QueryReader:
-    """Reads queries for one model. Methods raise ValueError, saying what is wrong with a query."""
+    """Reads queries for one model. Methods raise ValueError, naming the fault of a query."""
 
     def __init__(self, spec: ModelSpec, vocabulary: Vocabulary) -> None:
         self.spec = spec
@@ -32,9 +32,9 @@ class QueryReader:
         self._longest = spec.max_positions - len(self._begin) - len(self._end)
 
     def source(self, query: str, canonical: bool = False) -> Source:
-        """A query as it is decoded: its canonical SMILES, or the text as it is."""
+        """The text to decode: the query's canonical SMILES, or the query unchanged."""
         text = check_text(query)
-        # RDKit comes after the length: deeply nested branches take it the square of their depth.
+        # The length first: RDKit's time grows with the square of the depth of nested branches.
         if canonical:
             count = len(tokenize(text))
             if count > _LONGEST_SPELLING * self._longest:
@@ -47,7 +47,7 @@ class QueryReader:
         return Source(ids, [*self._begin, *ids, *self._end])
 
     def views(self, query: str, canonical: bool, count: int) -> list[Source]:
-        """The query, and other spellings of it as far as the model can read them."""
+        """The query, and those of its other spellings that the model can read."""
         views = [self.source(query, canonical)]
         if count > 1:
             text = self.vocabulary.decode(views[0].token_ids)
@@ -57,9 +57,9 @@ class QueryReader:
         return views
 
     def pair(self, query: str, target: str, canonical: bool, aligned: bool = False) -> list[Source]:
-        """A query whose target is given, for forced decoding.
+        """A query with a given target, for forced decoding.
 
-        aligned: and other spellings of the target, as far as the model can read them.
+        aligned: add the other spellings of the target that the model can read.
         """
         source = self.source(query, canonical)
         pairs = [self._forced(source, target)]

@@ -1,4 +1,4 @@
-"""Tables of any size, answered on all machines of a Ray cluster: a row in, the same row out, once.
+"""Answers tables of any size on all machines of a Ray cluster: each row once, in the same order.
 
     import molspec, ray
     from molspec.ray import predict
@@ -7,8 +7,8 @@
     options = molspec.PredictOptions(n_best=10)
     predict(table, "retro", workers=8, options=options).write_parquet("answers")
 
-Ray reads, hands out, asks again what a dead worker had, and writes; nothing of that is done here.
-Answers are those of `Model.predict`, to the bit, whatever the workers and blocks are.
+Ray reads, distributes, repeats the rows of dead workers, and writes. Answers are those of
+`Model.predict`, to the bit, for any workers and blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from molspec.options import PredictOptions
 from molspec.predictor import load
 from molspec.task import Task
 
-#: What a row gets, as `molspec predict -f jsonl` names it.
+#: The columns that a row gets, named as in `molspec predict -f jsonl`.
 COLUMNS = {
     "predictions": pa.list_(
         pa.struct(
@@ -47,11 +47,11 @@ COLUMNS = {
 
 
 class Predictor:
-    """A worker's model: for `map_batches` with batch_format="pyarrow".
+    """A worker's model, for `map_batches` with batch_format="pyarrow".
 
-    column: where the queries are; where not given, as in files (docs/files.md).
+    column: of the queries; by default as in files (docs/files.md).
 
-    Raises ValueError if there is no such model, or options make no sense for it.
+    Raises ValueError if there is no such model, or it does not support the options.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Predictor:
 
 
 def check(names: Sequence[str], column: str | None, task: Task | None) -> int:
-    """Where a table with columns of these names has its queries.
+    """The column of queries in a table with columns of these names.
 
     Raises ValueError if it has none, or a column of a name that predictions take.
     """

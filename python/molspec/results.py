@@ -18,7 +18,7 @@ from molspec.text import canonicalise
 class Prediction:
     """One answer to a query."""
 
-    #: As the model wrote it.
+    #: The model's own spelling.
     smiles: str
     #: Natural log of its probability: the sum over its tokens and EOS. Merged answers have the log
     #: of the sum of their probabilities; those of several views, the log of the mean over views.
@@ -29,7 +29,7 @@ class Prediction:
     count: int = 1
     #: For samples without replacement: the probability that it is among the samples.
     inclusion: float | None = None
-    #: For relaxed verification: how many of its tokens the model would not have written.
+    #: For relaxed verification: how many of its tokens are not the model's argmax.
     tolerated: int | None = None
 
     @cached_property
@@ -46,7 +46,7 @@ class Prediction:
     def known(
         cls, smiles: str, log_prob: float, finished: bool, canonical: str | None, **more: Any
     ) -> Prediction:
-        """An answer whose canonical SMILES need not be found again."""
+        """An answer with known canonical SMILES."""
         prediction = cls(smiles, log_prob, finished, **more)
         vars(prediction)["canonical"] = canonical
         return prediction
@@ -76,7 +76,7 @@ class Result:
     def reactions(self) -> tuple[str | None, ...]:
         """Reaction SMILES of the query and each answer; None for an answer that is no molecule.
 
-        Raises ValueError if the model has no task: it does not say which side it answers.
+        Raises ValueError if the model has no task: it is unknown which side it answers.
         """
         if self.task is None:
             raise ValueError("task is None: expected 'retro' or 'product', of the model")
@@ -96,11 +96,11 @@ class Results(list[Result]):
 
 
 def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
-    """Answers with one canonical SMILES become the likeliest of them, their probabilities added.
+    """Merge answers with the same canonical SMILES into the likeliest, adding their probabilities.
 
-    Of several lists, of as many spellings of a query, it is the mean over the lists: an answer that
-    a list has not counts nothing there. Sorted by the new log-probs, best first; answers that are
-    no molecules are one where they are one text.
+    For several lists, one for each spelling of a query, the result is the mean over the lists; an
+    answer that a list lacks has probability 0 there. Sorted by the new log-probs, best first.
+    Answers that are no molecules are merged if their texts are equal.
     """
     every = math.log(len(lists))
     merged = [
@@ -116,10 +116,10 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
 
 
 def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Prediction, ...]:
-    """Answers that are a reaction; a route through the others would lead back to its target.
+    """Drop unchanged answers: a route through them would lead back to its target.
 
-    Unchanged is an answer that is among the query's molecules, as a product that was there before,
-    or that has them all among its own, as reactants of which one is the product.
+    An answer is unchanged if all its molecules are among the query's, such as a product that is a
+    reactant, or if it has all molecules of the query, such as reactants with the product.
     """
     query_molecules = _molecules(canonicalise(query.strip().replace(">", ".")))
 
@@ -137,9 +137,9 @@ def _molecules(canonical: str | None) -> set[str]:
 
 
 def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
-    """Samples with one canonical SMILES become one, with their count; the most frequent first.
+    """Merge samples with the same canonical SMILES, with their count; the most frequent first.
 
-    It is spelt as the likeliest of them and has the probability of all their spellings together.
+    The result has the spelling of the likeliest and the sum of the spellings' probabilities.
     """
     counted = []
     for group in _equal_ones(samples):
@@ -155,7 +155,7 @@ def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
 
 
 def _equal_ones(predictions: Iterable[Prediction]) -> Iterable[list[Prediction]]:
-    """Answers that are one molecule, or one text where they are none, in their order."""
+    """Group answers by molecule, or by text if they are none, in their order."""
     groups: dict[str | tuple[str, bool], list[Prediction]] = {}
     for prediction in predictions:
         key = prediction.canonical or (prediction.smiles, prediction.finished)
@@ -168,6 +168,6 @@ def _rarity(prediction: Prediction) -> float:
 
 
 def _log_sum(log_probs: Iterable[float]) -> float:
-    """Log of the sum of probabilities, for at least one of them."""
+    """The log of the sum of at least one probability."""
     values = sorted(log_probs, reverse=True)
     return values[0] + math.log(sum(math.exp(value - values[0]) for value in values))

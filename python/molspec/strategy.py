@@ -11,34 +11,33 @@ from molspec.decoding import Strategy
 from molspec.drafting import AnyConfiguration, DraftContext, LookAhead, NoDraft, TreeDraft
 from molspec.options import PredictOptions
 
-#: Of SBS: a draft token is accepted while the likelier ones have less probability than this
-#: together (Andronov et al. 2025).
+#: For SBS: a draft token is accepted if the likelier tokens have less probability together
+#: (Andronov et al. 2025).
 _NUCLEUS = 0.9975
-#: On a CPU the nodes of a wider beam fill the matrix kernels' tiles as they are: drafting saves
-#: passes, of which a pass's weights are the cost (docs/benchmarks/beams.md). A decoder of so many
-#: bytes waits for them, and so do Intel's processors, where these kernels run.
+#: On a CPU the nodes of a wider beam fill the matrix kernels' tiles without drafts, which then only
+#: save passes, whose cost is reading the weights (docs/benchmarks/beams.md). A decoder of so many
+#: bytes waits for that, and so do Intel's processors with these kernels.
 _WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
 _WAITING_BYTES = 16 * 2**20
 _WAITING_KERNELS = ("avx512", "avx512_vnni")
-#: On a device drafting saves two thirds of the passes and costs a tenth more rows, which are nearly
-#: free while they are few, and the time of looking ahead, which grows with the beam: counted, not
-#: yet measured (docs/benchmarks/engine.md).
+#: On a device drafting saves two thirds of the passes. It costs a tenth more rows, which are nearly
+#: free while they are few, and the lookahead's time, which grows with the beam: counted, not yet
+#: measured (docs/benchmarks/engine.md).
 _WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED = 1024
 _LOOKING_AHEAD = ("exact", "standard", "stochastic")
-#: Where passes are dear and rows are not: with the last token a whole tile of sixteen rows, two for
-#: a query alone.
+#: For devices with expensive passes and cheap rows: with the last token a tile of sixteen rows, two
+#: tiles for a single query.
 _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budget=31)
 
 
 def search_spec(
     options: PredictOptions, context: DraftContext, max_length: int, device: str | None = None
 ) -> Strategy:
-    """Specification of the search of a query.
+    """The settings of a query's search.
 
-    context: the model, as drafters are built for it.
-    device: where molspec's own engine runs, which decides what is left open; None for models of
-    PyTorch.
+    context: the data from which drafters are built.
+    device: of molspec's own engine, which decides the defaults; None for PyTorch models.
     """
     drafting = chosen_drafter(options, device, context.decoder_bytes)
     common: dict[str, Any] = {"max_length": max_length}
@@ -73,7 +72,7 @@ def _beam(
     context: DraftContext,
     common: dict[str, Any],
 ) -> Strategy:
-    """A beam with how far it looks ahead, and who drafts for it from outside."""
+    """A beam with its lookahead, and its external drafter, if any."""
     width, outside = options.beam_width, None
     if not isinstance(drafting, NoDraft):
         ahead = drafting
@@ -101,7 +100,7 @@ def chosen_drafter(
 ) -> AnyConfiguration:
     """Choose the drafter: the requested one, or the cheapest for this device and model.
 
-    decoder_bytes: of the weights that a pass of the decoder reads.
+    decoder_bytes: of the weights that a decoder pass reads.
     """
     is_tree = options.drafter in (None, "tree")
     open_choice = device is not None and options.node_budget is None
@@ -129,19 +128,19 @@ def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int)
 
 @lru_cache
 def paying_tree(batch_size: int) -> TreeDraft:
-    """How greedy decoding drafts on the CPU: a node must pay for itself.
+    """The drafts of greedy decoding on the CPU: each node must save more than it costs.
 
-    In rows of a wide pass, an accepted node saves the row that would have come instead, about one
-    more for the query's part in a pass, and its share of the two that a pass costs whatever its
-    rows; so it must be likely enough (docs/benchmarks/engine.md).
+    In rows of a wide pass, an accepted node saves its own row in a later pass, about one more for
+    the query's part in that pass, and its share of two for the pass itself; so it must be likely
+    enough (docs/benchmarks/engine.md).
     """
     return TreeDraft(node_budget=16, min_probability=1 / (2 + 2 / batch_size))
 
 
 def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:
-    """How exact beam search drafts by default.
+    """The default drafts of exact beam search.
 
-    A wrong node costs a row of a pass, a right one saves a part of a pass, which is worth more
-    where passes are narrow. docs/benchmarks/beams.md has the figures.
+    A wrong node costs a row of a pass; a right one saves a part of a pass, which is more if passes
+    are narrow. docs/benchmarks/beams.md has the figures.
     """
     return LookAhead(node_budget or 5 * beam_size)

@@ -1,4 +1,4 @@
-"""Queries that are read as they are needed, answered in their order."""
+"""Answers a stream of queries in order, reading them when they are needed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from molspec.results import Result
 
 ItemT = TypeVar("ItemT")
 AnswerT = TypeVar("AnswerT")
-#: Seconds that an item is waited for at first, while there is other work.
+#: Seconds of the first wait for an item, while there is other work.
 _SOON = 0.001
 
 
 def answers(
     decoder: Decoder, items: Iterable[ItemT], submit: Callable[[ItemT], int]
 ) -> Iterator[Result]:
-    """Submit items as there is room for them and yield their results in the items' order.
+    """Submit items when there is room for them and yield their results in the items' order.
 
-    As many are read ahead as are decoded together. Where items are slow to come, what is under way
-    continues: an iterable without a length is read in a thread of its own. An error of the items is
-    raised once what was read before it is answered.
+    At most as many are read ahead as are decoded together. Slow items do not stop the others: a
+    thread reads an iterable without a length. An error of the items is raised after the answers to
+    the items before it.
     """
     source = _Items(items) if isinstance(items, Sized) else _Threaded(items)
     order: deque[int] = deque()
@@ -53,7 +53,7 @@ def answers(
 def beside(
     items: Iterable[ItemT], answer: Callable[[Iterator[ItemT]], Iterable[AnswerT]]
 ) -> Iterator[tuple[ItemT, AnswerT]]:
-    """Give each item with its answer. `answer` is called at once; it may read in a thread."""
+    """Yield each item with its answer. `answer` is called at once; it may read in a thread."""
     read: deque[ItemT] = deque()
 
     def ahead() -> Iterator[ItemT]:
@@ -77,7 +77,7 @@ def answers_of_processes(
         part = Statistics()
         for result in work(items, part):
             for prediction in result.predictions:
-                _ = prediction.canonical  # found here, it need not be found by the one process
+                _ = prediction.canonical  # computed here, and not by the single parent process
             yield result, part
             vars(part).update(vars(Statistics()))
 
@@ -90,7 +90,7 @@ def answers_of_processes(
 
 
 class _Items(Generic[ItemT]):
-    """Items that are there, so that nothing waits for them, and the error that ended them."""
+    """Items that can be read without waiting, and the error that ended them."""
 
     def __init__(self, items: Iterable[ItemT]) -> None:
         self._items = iter(items)
@@ -109,17 +109,17 @@ class _Items(Generic[ItemT]):
         return ()
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: there is no thread to end."""
 
     def taken_error(self) -> BaseException:
-        """The error, which is let go: it holds what it came through, a decoder's memory too."""
+        """Take the error: its traceback refers to local data, even a decoder's memory."""
         error, self.error = self.error, None
         assert error is not None
         return error
 
 
 class _Threaded(_Items[ItemT]):
-    """Items that may be slow to come: a thread reads one on request."""
+    """Items that may be slow: a thread reads one on request."""
 
     def __init__(self, items: Iterable[ItemT]) -> None:
         super().__init__(items)
@@ -138,7 +138,7 @@ class _Threaded(_Items[ItemT]):
                 self._read.put(error)
 
     def read(self, wait: bool) -> tuple[ItemT, ...]:
-        """The next item; nothing at the end, or where it has not come and is not waited for."""
+        """The next item; nothing at the end, or if it has not arrived within the wait."""
         if not self._pending:
             self._asked.put(True)
             self._pending, self._slow = True, False
@@ -155,5 +155,5 @@ class _Threaded(_Items[ItemT]):
         return item
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         self._asked.put(False)

@@ -18,24 +18,24 @@ _OPEN: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".xz": lzma.open}
 #: Endings of compressed files.
 COMPRESSED = tuple(_OPEN)
 _DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
-#: Characters of a header that an error shows.
+#: Maximum characters of a header in an error.
 _SHOWN = 200
-#: Characters of a line at most: compressed, a line without end takes little space.
+#: Maximum characters of a line: a small compressed file can contain an endless line.
 LONGEST_LINE = 1 << 20
-#: What separates the cells of a file called .csv: what its first line has most of.
+#: Separators of .csv files; the most frequent one in the first line is used.
 _SEPARATORS = ",;\t"
 _BLANKS = str.maketrans("_-", "  ")
-#: How cells begin that a spreadsheet takes for formulas, full-width too; numbers are none.
+#: The beginnings of cells that spreadsheets read as formulas, full-width too, except numbers.
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open a file and give its lines, without the mark that some programs put before the first.
+    """Open a file and yield its lines, without a byte order mark.
 
-    What is not UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, its
-    compressed data are damaged, or a line is longer than `LONGEST_LINE`.
+    Invalid UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, its compressed
+    data are damaged, or a line is longer than `LONGEST_LINE`.
     """
     opened = _OPEN.get(path.suffix, open)
     with opened(path, "rt", encoding="utf-8-sig", errors="replace") as stream:
@@ -59,13 +59,13 @@ def limited_lines(stream: IO[str], path: Path | str) -> Iterator[str]:
 
 
 def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:
-    """Line number, from 1, and cells of each row that is not empty, read as they are needed.
+    """Yield the line number, from 1, and the cells of each row that is not empty.
 
-    Cells have tabs between them; where the file is called .csv, commas, semicolons or tabs,
-    whichever its first line has most of, and quotes as csv has them. A first line `sep=;` names the
-    separator, as Excel writes it. White space around a cell is no part of it.
+    Tabs separate cells; in a .csv file commas, semicolons or tabs, the most frequent in the first
+    line, with CSV's quotes. A first line `sep=;` names the separator, as Excel writes it. White
+    space around a cell is removed.
 
-    Raises ValueError if a row is no csv, OSError as `open_lines` does.
+    Raises ValueError for invalid CSV, OSError like `open_lines`.
     """
     with open_lines(path) as lines:
         yield from split_cells(lines, ".csv" in path.suffixes, path)
@@ -74,7 +74,7 @@ def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:
 def split_cells(
     lines: Iterator[str], commas: bool, path: Path | str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Split lines as `read_cells` does; `path` is what to call their file."""
+    """Split lines as `read_cells` does; `path` is their file's name."""
     if commas:
         rows = _comma_separated(lines, path)
     else:
@@ -99,14 +99,14 @@ def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[i
 
 
 def inert_cell(text: str) -> str:
-    """The cell, with a quote before what a spreadsheet would run as a formula."""
+    """The cell, after a quote if a spreadsheet would run it as a formula."""
     return f"'{text}" if text.startswith(_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
 def find_column(header: Sequence[str], name: str) -> int | None:
-    """Where a header has a column of this name; None if it has not.
+    """The index of a header's column with this name; None if there is none.
 
-    Case counts only where several differ by it; spaces, underscores and hyphens are one.
+    Case matters only if several names differ by it; spaces, underscores and hyphens are equal.
     """
     if name in header:
         return header.index(name)
@@ -119,7 +119,7 @@ def _plain(name: str) -> str:
 
 
 def name_columns(header: Sequence[str]) -> str:
-    """Names of a header for an error, cut where they are many."""
+    """The names of a header for an error, truncated if they are many."""
     shown = ", ".join(header)
     return f"{shown[:_SHOWN]}..." if len(shown) > _SHOWN else shown or "which is empty"
 

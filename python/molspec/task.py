@@ -1,4 +1,4 @@
-"""What a model of reactions predicts."""
+"""The task of a model: which side of a reaction it predicts."""
 
 from __future__ import annotations
 

@@ -4,9 +4,8 @@
         inventory_smiles_file=stock.txt num_routes_to_plot=0
     python -m molspec.planners.syntheseus eval model_dir=retro data_dir=...
 
-Every argument is one of Syntheseus' own command lines; `model_kwargs` are those of the models here,
-as in `model_kwargs.dtype=int8`. Forward models go where Syntheseus takes them: as filter, for back
-translation.
+The arguments are those of Syntheseus' own command lines; `model_kwargs` are those of the models
+here, as in `model_kwargs.dtype=int8`. Forward models serve as filter and for back translation.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from molspec.planners.expander import Expander
 from molspec.results import Result
 from molspec.task import Task
 
-#: Arguments of the models here that are those of `Expander.load`; others are Syntheseus' own.
+#: Arguments of the models here that `Expander.load` takes; others are Syntheseus' own.
 _LOADING = {
     name
     for name, parameter in signature(Expander.load).parameters.items()
@@ -40,7 +39,7 @@ _LOADING = {
 
 
 class _Asking:
-    """What the two models have in common: where their answers come from."""
+    """The shared part of the two models: the source of their answers."""
 
     task: ClassVar[Task]
 
@@ -62,12 +61,12 @@ class _Asking:
             )
 
     def get_parameters(self) -> list[torch.Tensor]:
-        """As many parameters as the model has, without a value: for those who count them."""
+        """A tensor without memory with as many elements as the model has parameters."""
         return [torch.empty(self.expander.model.parameter_count, device="meta")]
 
 
 class _Reaction(SingleProductReaction):
-    """A reaction whose molecules come in one order, and not in that of a set of strings."""
+    """A reaction whose molecules have a fixed order, unlike a set of strings."""
 
     def __eq__(self, other: object) -> bool:
         """Equal to a reaction of Syntheseus: a dataclass compares only objects of its own class."""
@@ -88,14 +87,14 @@ class _Reaction(SingleProductReaction):
 
 
 class BackwardModel(_Asking, BackwardReactionModel):
-    """Reactants of a product, the likeliest first.
+    """Predicts the reactants of a product, the likeliest first.
 
-    model_dir: a bundled model, "retro" where not given, or a checkpoint of any format that molspec
+    model_dir: a bundled model, by default "retro", or a checkpoint of any format that molspec
     reads. Other arguments, by name, are those of `Expander.load` and of Syntheseus' own models.
-    expander: one that is there, in place of all these. Answers are kept in a cache of molspec's
-    own, which `reset` leaves alone.
+    expander: an existing one, in place of all these. molspec's own cache has the answers; `reset`
+    does not clear it.
 
-    Raises ValueError if the model is a forward one or an argument makes no sense.
+    Raises ValueError if the model is a forward one or an argument is invalid.
     """
 
     task = "retro"
@@ -114,7 +113,7 @@ class BackwardModel(_Asking, BackwardReactionModel):
 
 
 class ForwardModel(_Asking, ForwardReactionModel):
-    """Products of reactants, the likeliest first; arguments as of `BackwardModel`."""
+    """Predicts the products of reactants, the likeliest first; arguments as for `BackwardModel`."""
 
     task = "product"
 
@@ -133,7 +132,7 @@ class ForwardModel(_Asking, ForwardReactionModel):
 
 
 def _answers(result: Result) -> Iterator[tuple[Bag[Molecule], ReactionMetaData]]:
-    """Molecules of every answer that is some, which are canonical already."""
+    """The molecules of every valid answer, which are canonical already."""
     for prediction in result.predictions:
         if prediction.canonical is not None:
             molecules = (
@@ -145,13 +144,13 @@ def _answers(result: Result) -> Iterator[tuple[Bag[Molecule], ReactionMetaData]]
 
 
 class BackwardClass(Enum):
-    """What Syntheseus' command lines may take as `model_class`."""
+    """The values of `model_class` on Syntheseus' command lines."""
 
     molspec = BackwardModel
 
 
 class ForwardClass(Enum):
-    """What they may take as a forward model's `model_class`."""
+    """The values of `model_class` of a forward model there."""
 
     molspec = ForwardModel
 

@@ -1,4 +1,4 @@
-"""The application: contracts, page, health, metrics; and what errors become."""
+"""The application: contracts, page, health, metrics, and the responses to errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
 _PAGE = Path(__file__).with_name("page")
-#: The page asks this server alone, and no other page may stand around it.
+#: The page may call only this server, and no other page may embed it.
 _PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -32,12 +32,12 @@ _PAGE_HEADERS = {
 }
 
 
-#: What is answered where a request cannot be.
+#: The responses to requests that cannot be answered.
 _STATUSES = {UnknownModelError: 404, BusyError: 429, StoppedError: 503, EngineError: 500}
 
 
 class _AsciiJSON(JSONResponse):
-    """An error about a request may quote text that UTF-8 has not: half a surrogate pair."""
+    """An error may quote text of a request that UTF-8 cannot encode: a lone surrogate."""
 
     def render(self, content: Any) -> bytes:
         """Write it in ASCII."""
@@ -45,10 +45,10 @@ class _AsciiJSON(JSONResponse):
 
 
 def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str] = ()) -> FastAPI:
-    """Put everything together. At its end the application stops the service's models.
+    """Build the application. When it ends, it stops the service's models.
 
-    keys: a request needs one of them. hosts: names of the server that a request may give; any
-        where there is none.
+    keys: a request needs one of them. hosts: host names that a request may give; without them any
+        is allowed.
     """
 
     @asynccontextmanager
@@ -62,7 +62,7 @@ def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str
         version=__version__,
         description="SMILES-to-SMILES transformers: fast, and exact to the bit.",
         lifespan=lifespan,
-        docs_url=None,  # they ask other hosts
+        docs_url=None,  # its pages load scripts from other hosts
         redoc_url=None,
     )
     for contract in (v1, chemformer, askcos, drawings):
@@ -78,18 +78,18 @@ def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str
 def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
-        """Say that the process answers."""
+        """Report that the process answers."""
         return {"status": "ok"}
 
     @app.get("/readyz", tags=["health"])
     async def readyz() -> JSONResponse:
-        """Say whether every model answers."""
+        """Report whether every model answers."""
         states = {name: worker.is_alive for name, worker in service.workers.items()}
         return JSONResponse({"models": states}, 200 if all(states.values()) else 503)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     def counts() -> Response:
-        """Give the counts for Prometheus."""
+        """Return the counts for Prometheus."""
         text, media_type = metrics.exposition()
         return Response(text, media_type=media_type)
 
@@ -105,7 +105,7 @@ def _add_page(app: FastAPI) -> None:
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
-        # Without what was given, which may be large, or no text that can be written.
+        # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [
             {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()
         ]

@@ -1,7 +1,7 @@
 """The contract of Chemformer's REST service, which AiZynthFinder's Chemformer strategy calls.
 
-MolecularAI/Chemformer, service/chemformer_service.py: its paths, its bodies and its answers. A
-molecule that cannot be answered has empty lists, or no likelihood, and an `error` besides.
+MolecularAI/Chemformer, service/chemformer_service.py: its paths, bodies and answers. A molecule
+that cannot be answered has empty lists, or no likelihood, and an additional `error`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Texts = Annotated[list[Text], Body(min_length=1)]
 _Model = Annotated[str | None, Query(description="The first retro model if not given.")]
 _N_BEST = 10
 _AUGMENTS = 10
-#: Characters of a target that is written in other spellings; longer ones are scored as they are.
+#: Maximum characters of a target that gets other spellings; longer ones are scored unchanged.
 _LONGEST = 1000
 
 
@@ -37,7 +37,7 @@ def make_router(service: Service) -> APIRouter:
         n_predictions: int | None = None,
         model: _Model = None,
     ) -> list[dict[str, Any]]:
-        """Answers and their log-probs, best first; newer clients say n_predictions for n_beams."""
+        """Answers and their log-probs, best first; newer clients call n_beams n_predictions."""
         worker = _named(service, model)
         name = "n_predictions" if n_predictions is not None else "n_beams"
         given = n_predictions if n_predictions is not None else n_beams
@@ -55,7 +55,7 @@ def make_router(service: Service) -> APIRouter:
     async def log_likelihood(
         reactants: _Texts, products: _Texts, request: Request, model: _Model = None
     ) -> list[dict[str, Any]]:
-        """How probable the model finds each reaction, as it is spelt."""
+        """The log-probability of each reaction, in the given spelling."""
         worker = _named(service, model)
         targets = products if worker.model.task == "product" else reactants
         spelt = [[target] for target in targets]
@@ -69,7 +69,7 @@ def make_router(service: Service) -> APIRouter:
         n_augments: int = _AUGMENTS,
         model: _Model = None,
     ) -> list[dict[str, Any]]:
-        """How probable the model finds each reaction in the likeliest of n_augments spellings."""
+        """The log-probability of each reaction, in the likeliest of n_augments spellings."""
         worker = _named(service, model)
         targets = products if worker.model.task == "product" else reactants
         with refusing("query", "n_augments"):
@@ -79,7 +79,7 @@ def make_router(service: Service) -> APIRouter:
             service.limits.check_count(targets)
 
         def spellings(target: str) -> list[str]:
-            """Those of a target; it alone once time is up, as nothing of it is answered."""
+            """The spellings of a target; after the time limit it alone, as it gets no answer."""
             in_time = perf_counter() - arrival(request) < service.limits.seconds
             return _spellings(target, n_augments if in_time else 1)
 

@@ -1,4 +1,4 @@
-"""Connections of clients: closed where a request does not come to its end."""
+"""Connections of clients, which are closed if a request stays incomplete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-#: Seconds in which the headers of a request must have come, and then its body.
+#: Seconds within which the headers of a request must arrive, and then its body.
 REQUEST_SECONDS = 30.0
 
 if TYPE_CHECKING:
@@ -17,17 +17,17 @@ else:
 
 
 class Protocol(_Base):
-    """uvicorn's, which waits for headers for ever."""
+    """uvicorn's connection, which by itself waits for headers forever."""
 
     _alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first request, for a while."""
+        """Start the time limit of the first request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a request that has begun, for a while from its beginning."""
+        """Start the time limit of a request when it begins."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._rest()  # the application has it
@@ -35,7 +35,7 @@ class Protocol(_Base):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the time limit."""
         self._rest()
         super().connection_lost(exc)
 

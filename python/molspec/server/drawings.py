@@ -16,7 +16,7 @@ from molspec.text import quiet
 
 _MOST_CHARACTERS = 1000
 _MOST_ATOMS = 200
-#: Readable on light and on dark paper: red, green and blue of atoms, and of what changes.
+#: Readable on light and on dark paper: red, green and blue of atoms, and of changes.
 _PALETTE = {
     7: (0.26, 0.47, 0.95),
     8: (0.90, 0.25, 0.25),
@@ -28,12 +28,12 @@ _PALETTE = {
     53: (0.58, 0.25, 0.75),
 }
 _CHANGED = (0.98, 0.72, 0.20, 0.55)
-#: What RDKit draws carbon and bonds in; the page's own ink takes its place.
+#: RDKit's colour of carbon and bonds; the page's text colour replaces it.
 _INK = "#000000"
 
 
 class DrawBody(BaseModel):
-    """SMILES of molecules, dots between them; with a product, those of a reaction."""
+    """SMILES of molecules, separated by dots; with a product, those of a reaction."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,7 +49,7 @@ class Drawing(BaseModel):
 
 
 class Drawings(BaseModel):
-    """Of every molecule of `smiles`, and of the product where one is given."""
+    """A drawing of every molecule of `smiles`, and of the product if one is given."""
 
     molecules: list[Drawing]
     product: Drawing | None
@@ -61,7 +61,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.post("/draw")
     async def draw(body: DrawBody) -> Drawings:
-        """Draw molecules; with a product, what the reaction changes is in colour."""
+        """Draw molecules; with a product, the reaction's changes are in colour."""
         with refusing("body"):
             (drawings,) = await service.in_pieces(
                 lambda each: drawn(each.smiles, each.product), [body]
@@ -73,7 +73,7 @@ def make_router(service: Service) -> APIRouter:
 
 @lru_cache(maxsize=1024)
 def drawn(smiles: str, product: str | None) -> Drawings:
-    """Raise ValueError, naming the argument, for what is no molecule to RDKit or too large."""
+    """Raise ValueError, naming the argument, if it is no molecule to RDKit or too large."""
     whole = _read("smiles", smiles)
     parts = Chem.GetMolFrags(whole, asMols=True)
     if product is None:

@@ -1,4 +1,4 @@
-"""Whose query is next, where many requests share the rows of one batch."""
+"""Chooses the next query when many requests share the rows of one batch."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections import deque
 
 from molspec.server.pending import PendingRequest
 
-#: A query of more hypotheses is wide: a step with it is a long one for all others.
+#: A query with more hypotheses is wide: it makes the step longer for all others.
 _NARROW = 8
-#: Hypotheses of wide queries that are under way together, unless one alone has more.
+#: Maximum hypotheses of all wide queries in the batch, unless a single one has more.
 _WIDE_TOGETHER = 100
 
 
 class FairScheduler:
-    """Requests take turns, a query each, so that a long one holds up none after it.
+    """Requests take turns, one query each, so that a long request does not delay later ones.
 
-    A request has at most half of the rows, and wide queries together a bounded number of
-    hypotheses: there is room in the next step for a short one. Among wide ones, and where rows are
-    short, the order is kept, so that every query's turn comes.
+    A request has at most half of the rows, and all wide queries together a bounded number of
+    hypotheses, so that the next step has room for a short request. Wide queries, and queries that
+    wait for rows, are in order, so that each of them gets a turn.
     """
 
     def __init__(self, row_count: int) -> None:
         self._row_count = row_count
         self._waiting: deque[PendingRequest] = deque()
-        #: Requests that wait or are under way.
+        #: Requests that wait or are in progress.
         self._unanswered: set[PendingRequest] = set()
         self._rows_taken = 0
         self._wide_taken = 0
-        #: Queries whose turn has not come.
+        #: Queries without a turn so far.
         self.waiting_count = 0
 
     @property
     def counted(self) -> int:
-        """Queries that are not answered, as their requests count them."""
+        """The number of unanswered queries, as their requests count them."""
         return sum(request.counted for request in self._unanswered)
 
     def add(self, request: PendingRequest) -> None:
-        """Let a request wait for its turns."""
+        """Add a request, which then waits for its turns."""
         self._waiting.append(request)
         self._unanswered.add(request)
         self.waiting_count += request.count
 
     def remove(self, request: PendingRequest) -> int:
-        """Give no more turns to a request; return how many queries would still have had one."""
+        """Remove a request; return the number of its queries without a turn."""
         if request not in self._waiting:
             return 0
         self._waiting.remove(request)
@@ -54,7 +54,7 @@ class FairScheduler:
         return left
 
     def take(self) -> tuple[PendingRequest, int] | None:
-        """A request and the index of its query whose turn it is, which is under way from now on."""
+        """The next request and the index of its query, which is in progress from now on."""
         lane_is_full = False
         for request in self._waiting:
             rows, hypotheses = request.rows, request.hypotheses
@@ -79,13 +79,13 @@ class FairScheduler:
         return None
 
     def done(self, request: PendingRequest) -> None:
-        """One of its queries is no longer under way."""
+        """Note that one of its queries is finished."""
         self._count(request, -1)
         if not request.under_way and request.next == request.count:
             self._unanswered.remove(request)
 
     def _count(self, request: PendingRequest, queries: int) -> None:
-        """So many more of a request's queries are under way."""
+        """Change the number of a request's queries in progress."""
         request.under_way += queries
         self._rows_taken += queries * request.rows
         if request.hypotheses > _NARROW:

@@ -1,4 +1,4 @@
-"""What a request passes first: its host, key and size are checked, its time is counted."""
+"""Checks a request's host, key and size, and measures its time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from molspec.server import metrics
 from molspec.server.connections import REQUEST_SECONDS
 
-#: Open to all: whether the server lives, and the page, which asks for a key by itself.
+#: Open to all: the health check, and the page, which itself asks the user for a key.
 _OPEN = ("/healthz", "/readyz", "/", "/favicon.ico")
 _OPEN_FOLDER = "/page/"
 
 
 class Guard:
-    """Lets in requests to the server's own names, with a key, whose bodies are not too large.
+    """Accepts requests to the server's own names, with a key, whose bodies are not too large.
 
     keys: a request needs one of them: as a bearer token, as X-API-Key, or as password of basic
-        access. hosts: names of the server: a page elsewhere cannot rebind its own to it. Any will
-        do where there is none.
+        access. hosts: names of the server, against DNS rebinding by other pages; without them any
+        is allowed.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Guard:
         self._most = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through whose body is read, or answer it with 400, 401, 408 or 413."""
+        """Read the body and pass the request on, or answer it with 400, 401, 408 or 413."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -69,18 +69,18 @@ class Guard:
         if not self._keys or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return
         given = _given_keys(scope)
-        # All are compared, each in constant time: what a guess costs says nothing.
+        # All keys are compared, each in constant time, so that timing reveals nothing.
         if not sum(hmac.compare_digest(one, key) for one in given for key in self._keys):
             detail = "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY"
             raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The body; None if the client is gone."""
-        close = {"Connection": "close"}  # what is left of it is not read
+        close = {"Connection": "close"}  # the rest of it is not read
         too_large = HTTPException(
             413, f"the body is too large: expected at most {self._most} bytes", close
         )
-        # The server itself refuses what is no number.
+        # uvicorn itself refuses values that are no numbers.
         if int(dict(scope["headers"]).get(b"content-length", b"0")) > self._most:
             raise too_large
 
@@ -119,7 +119,7 @@ def _given_keys(scope: Scope) -> list[bytes]:
 
 
 def _after(body: bytes, receive: Receive) -> Callable[[], Any]:
-    """What is received of a body that was read, and then of the client."""
+    """Replays a body that was read, then passes on the client's messages."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:
@@ -135,11 +135,11 @@ class Timer:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, and count it."""
+        """Pass the request on, and count it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begin, status = perf_counter(), 499  # where nothing is sent, the client is gone
+        begin, status = perf_counter(), 499  # if nothing is sent, the client has left
         scope["molspec.arrival"] = begin
 
         async def sent(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""What a server lets one request ask for."""
+"""The limits of one request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from molspec.options import PredictOptions
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of each. What is beyond is refused, by name, before any work is done.
+    """Maximum values. Requests beyond them are refused, naming the limit, before any work.
 
     Raises ValueError, naming the limit.
     """
@@ -42,14 +42,14 @@ class Limits:
             )
 
     def check_count(self, queries: Sequence[str]) -> None:
-        """Raise ValueError for a request of more queries."""
+        """Raise ValueError for a request with more queries."""
         if len(queries) > self.queries:
             raise ValueError(
                 f"queries has {len(queries)} items: expected at most {self.queries} a request"
             )
 
     def check(self, options: PredictOptions) -> None:
-        """Raise ValueError, naming the option, for a query that asks for more."""
+        """Raise ValueError, naming the option, for a query beyond a limit."""
         for name, value, most in (
             ("n_best", options.n_best, self.n_best),
             ("samples", options.samples or 0, self.n_best),

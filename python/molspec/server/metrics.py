@@ -19,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from molspec.results import Result
 
-#: Names the folder where several processes keep their counts, which are then added up.
+#: Names the folder in which several processes store their counts, which are then added up.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 disable_created_metrics()
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
@@ -43,7 +43,7 @@ _requests = Histogram(
 
 
 class ModelCounters:
-    """Of one model. Every query that is accepted is answered, refused or withdrawn."""
+    """The counts of one model. Every accepted query is answered, refused or withdrawn."""
 
     def __init__(self, name: str) -> None:
         outcomes = ("accepted", "answered", "refused", "withdrawn")
@@ -56,7 +56,7 @@ class ModelCounters:
         )
 
     def count(self, result: Result) -> None:
-        """A query that is done."""
+        """Count a finished query."""
         (self.answered if result.error is None else self.refused).inc()
         self.unanswered.dec()
         self._calls.inc(result.statistics.decoder_calls)
@@ -64,18 +64,18 @@ class ModelCounters:
         self._drafted.inc(result.statistics.accepted_tokens)
 
     def let_go(self, count: int) -> None:
-        """So many queries were withdrawn."""
+        """Count withdrawn queries."""
         self.withdrawn.inc(count)
         self.unanswered.dec(count)
 
 
 def request(path: str, status: int, seconds: float) -> None:
-    """A request that is done; `path` is a route's, not what a client made up."""
+    """Count a finished request; `path` is a route's, not the client's text."""
     _requests.labels(path, str(status)).observe(seconds)
 
 
 def exposition() -> tuple[bytes, str]:
-    """All counts, and their media type; of all processes where there are several."""
+    """All counts, of all processes, and their media type."""
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder is None:
         return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
@@ -84,6 +84,6 @@ def exposition() -> tuple[bytes, str]:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
-            mark_process_dead(pid)  # its gauges: nothing of it is under way any more
+            mark_process_dead(pid)  # removes its gauges: it has no queries any more
     MultiProcessCollector(registry)
     return generate_latest(registry), CONTENT_TYPE_LATEST

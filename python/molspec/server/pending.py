@@ -10,31 +10,31 @@ from dataclasses import dataclass, field
 from molspec.options import PredictOptions
 from molspec.results import Result
 
-#: Rows that a target counts as: of more than four targets a step would be a long one for others.
+#: The rows that a target counts as: a step with more than four targets would delay others.
 _TARGET_ROWS = 4
 #: The index of a query in its request, and its result.
 Answered = tuple[int, Result]
 
 
 class WithdrawnError(Exception):
-    """The request was withdrawn before all of it was answered."""
+    """The request was withdrawn before it was answered completely."""
 
 
 @dataclass(eq=False)
 class PendingRequest:
-    """Queries of one request, whose answers come out in the order in which they are done.
+    """The queries of one request; its answers are yielded as they are made.
 
-    Made in the event loop that waits for them; answered from any thread.
+    Created in the event loop that waits for them; answered from any thread.
     """
 
     queries: Sequence[str]
     options: PredictOptions
     targets: Sequence[str] | None = None
-    #: As how many unanswered queries it counts at most, where others look for room.
+    #: The maximum number of unanswered queries that it counts as towards the server's limit.
     most_counted: int | None = None
-    #: Those that are answered, by index.
+    #: The indices of the answered queries.
     answered: set[int] = field(default_factory=set)
-    #: Of its turns in a batch: its next query, and how many are under way.
+    #: For its turns in a batch: its next query, and the number in progress.
     next: int = 0
     under_way: int = 0
 
@@ -49,13 +49,13 @@ class PendingRequest:
 
     @property
     def counted(self) -> int:
-        """Its unanswered queries, as those count that look for room."""
+        """Its unanswered queries, as they count towards the server's limit."""
         unanswered = self.count - self.next + self.under_way
         return unanswered if self.most_counted is None else min(unanswered, self.most_counted)
 
     @property
     def rows(self) -> int:
-        """Rows of the batch that a query takes, one for each view that is decoded at once.
+        """The rows that a query takes, one for each view that is decoded at once.
 
         A target counts as several: a step verifies all its tokens.
         """
@@ -65,7 +65,7 @@ class PendingRequest:
 
     @property
     def hypotheses(self) -> int:
-        """Hypotheses that a query keeps, in all its rows, or samples that it draws."""
+        """The hypotheses of a query in all its rows, or its samples."""
         if self.targets is not None:
             return 1
         return self.rows * (self.options.samples or self.options.width)
@@ -75,16 +75,16 @@ class PendingRequest:
         return None if self.targets is None else self.targets[index]
 
     def deliver(self, coming: list[Answered] | BaseException) -> None:
-        """Hand answers, or an error to be raised, to who waits for them. From any thread."""
-        with suppress(RuntimeError):  # the loop is closed: no one waits
+        """Deliver answers, or an error to be raised, to the event loop. From any thread."""
+        with suppress(RuntimeError):  # the loop is closed: nothing waits for them
             self._loop.call_soon_threadsafe(self._coming.put_nowait, coming)
 
     async def answers(self, seconds: float, spent: float = 0.0) -> AsyncIterator[Answered]:
-        """The answers as they are done; after so many seconds errors in place of the others.
+        """The answers as they are made; after the time limit, errors in place of the others.
 
-        spent: seconds of them that have passed.
+        spent: seconds of the limit that have passed.
 
-        Raises the error that `deliver` was given.
+        Raises the error that `deliver` received.
         """
         left = max(0.0, seconds - spent)
         alarm = self._loop.call_later(left, self._coming.put_nowait, TimeoutError())

@@ -38,11 +38,11 @@ from molspec.server.worker import Worker
 #: Seconds between looks at the processes, and before one that ended is started again.
 _LOOK = 0.2
 _PAUSE = 1.0
-#: Processes that end in a row before they listen, until none is started any more.
+#: Processes that may end in a row before they listen; then no more are started.
 _MOST_FAILURES = 3
 #: Connections that wait to be accepted.
 _BACKLOG = 2048
-#: Seconds in which requests of connections that were taken may still arrive at a stop.
+#: Seconds at a stop in which requests of open connections may still arrive.
 _LAST_READ = 0.2
 #: The status of a command that cannot be carried out as given.
 _WRONG_USE = 2
@@ -54,9 +54,9 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server is started with: plain values, of which a process makes its application.
+    """The settings of a server, as plain values, from which a process makes its application.
 
-    models: what requests call them, and what each is: a bundled model or the path of a checkpoint.
+    models: by their names in requests, a bundled model or the path of a checkpoint.
     """
 
     models: Sequence[tuple[str, str]]
@@ -66,7 +66,7 @@ class Settings:
     batch_size: int = DEFAULT_BATCH_SIZE
     limits: Limits = field(default_factory=Limits)
     keys: tuple[str, ...] = field(default=(), repr=False)
-    #: Names of this server that requests may give; any where there is none.
+    #: Host names that requests may give; without them any is allowed.
     hosts: tuple[str, ...] = ()
     log_level: str = "warning"
     access_log: bool = False
@@ -83,7 +83,7 @@ class Settings:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take the port, any that is free for 0. Raises OSError if it cannot be had."""
+    """Bind the port, or any free one for 0. Raises OSError if that fails."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -91,7 +91,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
-        taken.listen(_BACKLOG)  # until then another server can bind the same port
+        taken.listen(_BACKLOG)  # before that another server could bind the same port
     except OSError as error:
         taken.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
@@ -99,13 +99,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(taken: socket.socket) -> str:
-    """Where a browser finds it."""
+    """The address for a browser."""
     host, port = taken.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens when it does, and not before."""
+    """Reports its address as soon as it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -116,7 +116,7 @@ class _Server(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, and read what those that are there have begun to ask."""
+        """Accept no more connections, and read the requests that open ones have begun."""
         for server in self.servers:
             server.close()
         await asyncio.sleep(_LAST_READ)
@@ -124,7 +124,7 @@ class _Server(uvicorn.Server):
 
 
 def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
-    """Serve in this process until SIGTERM or SIGINT, and answer all that is accepted.
+    """Serve in this process until SIGTERM or SIGINT, and answer all accepted queries.
 
     Raises ValueError if a model is broken.
     """
@@ -142,13 +142,13 @@ def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
 
 
 def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -> None:
-    """Serve in so many processes, each with the models, that take requests from one port.
+    """Serve in `count` processes, each with the models, that take requests from one port.
 
-    The first one shows that the models can be served; one that ends later is started again. Where
-    this process ends, by whatever, they do.
+    The first one tests that the models can be served; one that ends later is started again. They
+    end when this process ends, for any reason.
 
-    Raises typer.Exit with the status of a process that could not be started, which has said why,
-    and UsageError if several in a row end before they listen.
+    Raises typer.Exit with the status of a process that failed to start, which has printed the
+    reason, and UsageError if several in a row end before they listen.
     """
     stopping: list[int] = []
 
@@ -188,7 +188,7 @@ def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -
 
 
 class _Process(NamedTuple):
-    """One of several that serve, and whether it listens."""
+    """One of several serving processes, and whether it listens."""
 
     process: SpawnProcess
     listens: Event
@@ -203,7 +203,7 @@ class _Process(NamedTuple):
 
 
 def _run_beside(settings: Settings, taken: socket.socket, tell: Tell, listens: Event) -> None:
-    """Serve as one of several processes, as long as the one that started this lives."""
+    """Serve as one of several processes until the parent process ends."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

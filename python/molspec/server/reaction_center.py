@@ -1,4 +1,4 @@
-"""What a reaction changes in its molecules: by atom maps, or by what they have in common."""
+"""Finds the changes of a reaction by atom maps, or by common substructures."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from dataclasses import dataclass, field
 from rdkit import Chem
 from rdkit.Chem import rdFMCS
 
-#: Seconds that a substructure is looked for; what was found until then counts.
+#: Seconds of the search for a substructure; then the best one so far counts.
 _SECONDS = 1
-#: Atoms that a piece of a molecule has at least to be taken for the same.
+#: Minimum atoms of a common substructure.
 _SMALLEST = 2
 
 
 @dataclass
 class Change:
-    """Atoms and bonds of one molecule that the reaction makes, breaks or loses."""
+    """Atoms and bonds of one molecule that the reaction changes."""
 
     atoms: set[int] = field(default_factory=set)
     bonds: set[int] = field(default_factory=set)
 
 
 def changes(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> tuple[list[Change], Change]:
-    """What changes in each of the reactants, and in the product.
+    """The changes in each of the reactants, and in the product.
 
-    Atoms are the same where they bear the same map; where none is borne on both sides, where they
-    lie in the largest substructures that a reactant and the rest of the product have in common,
-    reactants by size. Of the reactants the atoms change that the product has not, of the product
-    those that no reactant has, of both the bonds that are not there on the other side between the
-    same atoms, and their atoms.
+    Atoms correspond if they have the same map. If no map is on both sides, they correspond by the
+    largest common substructures of each reactant and the rest of the product, reactants by size.
+    Changed are atoms without a corresponding atom, bonds without a corresponding bond, and the
+    atoms of those bonds.
     """
     same = _by_maps(reactants, product) or _by_substructure(reactants, product)
     of_reactants = []
@@ -70,7 +69,7 @@ def _by_substructure(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> _Same:
 
 
 def _common(reactant: Chem.Mol, product: Chem.Mol, rest: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs of atoms, of the product and of the reactant, that lie in a common substructure."""
+    """Pairs of atoms, of the product and of the reactant, in a common substructure."""
     editable = Chem.RWMol(product)
     for atom in editable.GetAtoms():
         atom.SetIntProp("place", atom.GetIdx())
@@ -101,10 +100,10 @@ def _change(
     same: Mapping[int, tuple[int, int]],
     keeps_own_bonds: bool,
 ) -> Change:
-    """Atoms of a molecule that the others have not, and bonds that they have not between the same.
+    """Atoms of a molecule that the others lack, and bonds that they lack between the same atoms.
 
     same: by atom, the number of another molecule, and the atom there.
-    keeps_own_bonds: bonds between two atoms that the others have not do not change.
+    keeps_own_bonds: bonds between two atoms that the others lack do not count as changed.
     """
     change = Change(atoms=set(range(molecule.GetNumAtoms())) - set(same))
     for bond in molecule.GetBonds():

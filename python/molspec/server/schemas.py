@@ -1,4 +1,4 @@
-"""Bodies of `/v1`, as OpenAPI describes them."""
+"""The bodies of `/v1`, described by OpenAPI."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ModelItem(BaseModel):
 
 
 class Models(BaseModel):
-    """The models that are served, and what a request may ask of them."""
+    """The served models, and the limits of a request."""
 
     models: list[ModelItem]
     limits: dict[str, int | float]

@@ -1,4 +1,4 @@
-"""What all contracts of the server share: models by name, limits, and answers as they come."""
+"""Shared by all contracts of the server: models by name, limits, and streams of answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _is_text(text: str) -> str:
     return text
 
 
-#: Text that an answer can repeat.
+#: Text that an answer can quote.
 Text = Annotated[str, AfterValidator(_is_text)]
 
 
@@ -44,7 +44,7 @@ class UnknownModelError(Exception):
 
 @contextmanager
 def refusing(*place: str | int) -> Iterator[None]:
-    """Answer what is wrong by a 422: the field that the message begins with, and the message."""
+    """Turn an error into a 422: the field at the message's beginning, and the message."""
     try:
         yield
     except (ValueError, UnknownModelError) as error:
@@ -57,7 +57,7 @@ def refusing(*place: str | int) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _options(model: Model, limits: Limits, **values: Any) -> PredictOptions:
-    """One object for equal values, checked once: a decoder keeps its search by it."""
+    """One object for equal values, checked once: a decoder caches its plan by it."""
     options = PredictOptions(**values)
     limits.check(options)
     model.resolved(options)
@@ -66,23 +66,23 @@ def _options(model: Model, limits: Limits, **values: Any) -> PredictOptions:
 
 @dataclass(frozen=True)
 class Service:
-    """Models that answer, and what a request may ask of them."""
+    """The served models and the limits of requests."""
 
     workers: Mapping[str, Worker]
     limits: Limits
-    #: Runs what RDKit does, piece by piece, so that neither the event loop nor a short request
-    #: waits for a long one. RDKit holds Python's lock: more threads would be no faster.
+    #: Runs RDKit's work piece by piece, so that neither the event loop nor a short request waits
+    #: for a long one. RDKit holds Python's lock: more threads would not be faster.
     texts: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="molspec texts")
     )
-    #: Held for each piece. The next one waits for the event loop, not in the thread, which would
-    #: take Python's lock again whenever the loop reads or writes.
+    #: Held for each piece. The next piece waits in the event loop, not in the thread, which would
+    #: take Python's lock whenever the loop reads or writes.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def in_pieces(
         self, function: Callable[[ItemT], MadeT], items: Sequence[ItemT], size: int = 1
     ) -> list[MadeT]:
-        """The function of every item, worked out beside the event loop, `size` items at a time."""
+        """The function of every item, computed outside the event loop, `size` items at a time."""
         loop = asyncio.get_running_loop()
         made: list[MadeT] = []
         for start in range(0, len(items), size):
@@ -92,18 +92,18 @@ class Service:
         return made
 
     def worker(self, name: str) -> Worker:
-        """The model of a name, as given at the start. Raises UnknownModelError."""
+        """The model of a name. Raises UnknownModelError."""
         if name not in self.workers:
             raise UnknownModelError(f"model is {name!r}: expected one of {', '.join(self.workers)}")
         return self.workers[name]
 
     def default(self, task: Task) -> Worker:
-        """The first model of a task, or the first one at all where none says that it is."""
+        """The first model of a task, or the first model if none has that task."""
         workers = list(self.workers.values())
         return next((each for each in workers if each.model.task == task), workers[0])
 
     def options(self, worker: Worker, queries: Sequence[str], **values: Any) -> PredictOptions:
-        """Raise ValueError, naming the option, for what makes no sense or is beyond a limit."""
+        """Raise ValueError, naming the option, if it is invalid or beyond a limit."""
         self.limits.check_count(queries)
         return _options(worker.model, self.limits, **values)
 
@@ -116,13 +116,13 @@ class Service:
         targets: Sequence[str] | None = None,
         seconds: float | None = None,
     ) -> AsyncIterator[Answered]:
-        """Accept a request. Its results come as they are done, until the client or time is gone.
+        """Accept a request and yield its results, until the client leaves or the time is up.
 
-        The time is that since the request came: what was done before counts. A request counts as
-        at most `limits.queries` towards `limits.waiting`, however many spellings it has.
+        The time counts from the arrival of the request. A request counts as at most
+        `limits.queries` towards `limits.waiting`, however many spellings it has.
 
-        Raises BusyError or StoppedError if it cannot be accepted; what is returned raises
-        WithdrawnError if the client goes away.
+        Raises BusyError or StoppedError if it cannot be accepted; the iterator raises
+        WithdrawnError if the client leaves.
         """
         pending = PendingRequest(queries, options, targets, self.limits.queries)
         worker.submit(pending)
@@ -156,9 +156,9 @@ async def in_order(answers: AsyncIterator[Answered]) -> list[Result]:
 
 
 def finished_answers(result: Result, answers: str, scores: str) -> dict[str, Any]:
-    """Answers as written and their log-probs, by these names, and the error where there is one.
+    """Answers in the model's spelling and their log-probs, by these names, and an error if any.
 
-    Without those that were cut off, which are no answers to a planner.
+    Without unfinished answers, which planners cannot use.
     """
     finished = [prediction for prediction in result.predictions if prediction.finished]
     item: dict[str, Any] = {
@@ -169,7 +169,7 @@ def finished_answers(result: Result, answers: str, scores: str) -> dict[str, Any
 
 
 def arrival(request: Request) -> float:
-    """When the request came, by `perf_counter`."""
+    """The time of the request's arrival, by `perf_counter`."""
     came: float = request.scope["molspec.arrival"]
     return came
 

@@ -16,7 +16,7 @@ from molspec.server.schemas import ModelItem, Models, PredictBody, Results, Scor
 from molspec.server.service import Service, arrival, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 
-#: Of a body: what is no option of decoding.
+#: The fields of a body that are not options of decoding.
 _NOT_OPTIONS = {"model", "queries", "keep_salts", "raw", "stream", "seconds"}
 _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
@@ -35,7 +35,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.post("/predict", responses=_ANSWERS, response_model=Results)
     async def predict(body: PredictBody, request: Request) -> Response:
-        """Ask a model. A query that cannot be answered has an `error`; the others are answered."""
+        """Predict. A query that cannot be answered has an `error`; the others are answered."""
         with refusing("body"):
             worker = _named(service, body.model)
             options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
@@ -45,7 +45,7 @@ def make_router(service: Service) -> APIRouter:
         main = worker.model.task == "retro" and not body.keep_salts
 
         def prepared(query: str) -> PreparedQuery:
-            """The main component, unless time is up: then nothing of it is answered."""
+            """The main component; after the time limit, the query, as it gets no answer."""
             in_time = perf_counter() - arrival(request) < limit
             return prepare_query(Query(query), main and in_time)
 
@@ -59,7 +59,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.post("/score", responses=_ANSWERS, response_model=Results)
     async def score(body: ScoreBody, request: Request) -> Response:
-        """Say how probable a model finds each query's target, spelt as it is."""
+        """Compute the log-probability of each query's target, in the given spelling."""
         with refusing("body"):
             worker = _named(service, body.model)
             if len(body.targets) != len(body.queries):
@@ -76,7 +76,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.get("/models")
     def models() -> Models:
-        """Say what is served, and what a request may ask of it."""
+        """List the served models and the limits of a request."""
         return Models(
             models=[_described(worker) for worker in service.workers.values()],
             limits=asdict(service.limits),
@@ -112,7 +112,7 @@ async def _answer(
     prepared_queries: Sequence[PreparedQuery],
     stream: bool,
 ) -> Response:
-    """All results, or a line each as it is done, as in the command line's jsonl."""
+    """All results, or one line for each as it is made, as in the command line's jsonl."""
     context = OutputContext(worker.name, worker.model.task)
 
     def line(answered: Answered) -> str:
@@ -126,7 +126,7 @@ async def _answer(
                 (text,) = await service.in_pieces(line, [answered])
                 yield text
         except (WithdrawnError, EngineError, ValueError):
-            return  # the client is gone, or sees that lines are missing
+            return  # the client has left, or sees that lines are missing
 
     if stream:
         return StreamingResponse(lines(), media_type=_LINES)

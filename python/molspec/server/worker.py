@@ -1,4 +1,4 @@
-"""A model's engine: a thread that steps a decoder, which requests join and leave between steps."""
+"""The worker of a model: a thread that steps a decoder; requests join and leave between steps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from molspec.server.fair_scheduler import FairScheduler
 from molspec.server.pending import PendingRequest, WithdrawnError
 
 _log = logging.getLogger("molspec.server")
-#: Of what a query took lately, the share of the last one; and the longest that clients are sent
-#: away for, in seconds.
+#: The weight of the last query in the mean time of a query; and the maximum of Retry-After, in
+#: seconds.
 _SHARE_OF_LAST = 0.1
 _LONGEST_RETRY = 60
 #: The status of a process whose device is lost: it may be started again.
 DEVICE_LOST = 3
-#: What most requests have: their graphs are captured before the first one.
+#: The usual options: their graphs are captured before the first request.
 _USUAL = tuple(PredictOptions(n_best=n_best) for n_best in (1, 5, 10))
 
 
 class BusyError(Exception):
-    """More is waiting than is accepted; `retry_after` is when there may be room, in seconds."""
+    """Too many queries are waiting; there may be room after `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"too many queries are waiting: come again in {retry_after} s")
@@ -42,21 +42,21 @@ class EngineError(Exception):
 
 
 class StoppedError(Exception):
-    """The worker accepts nothing more; another server may be there after `retry_after` seconds."""
+    """The worker accepts no more requests; another server may after `retry_after` seconds."""
 
     retry_after = 5
 
 
 def warm_up(decoder: Decoder, max_positions: int) -> None:
-    """Do first rounds of every size, so that a device's graphs are captured before a request comes.
+    """Decode batches of every size, so that a device's graphs are captured before any request.
 
-    The largest batch comes first, and twice: a buffer that grows makes all graphs forgotten.
+    The largest batch is first, and twice: a buffer that grows invalidates all graphs.
     """
     sizes = [decoder.batch_size >> k for k in range(decoder.batch_size.bit_length())]
     rounds = [
         (options, "C" * (max_positions - 2), n) for n in (sizes[0], *sizes) for options in _USUAL
     ]
-    # One query alone is encoded by a graph of its length.
+    # A single query is encoded by the graph of its length.
     lengths = (max_positions >> k for k in range(2, max_positions.bit_length()))
     rounds += [(options, "C" * n, 1) for n in lengths for options in _USUAL]
     for options, query, count in rounds:
@@ -69,11 +69,11 @@ def warm_up(decoder: Decoder, max_positions: int) -> None:
 class Worker:
     """Answers requests with one model, all in one running batch.
 
-    `ask` and `withdraw` never wait for a step. Between steps the thread reads what was withdrawn,
-    then lets queries in by their turns; where nothing is to be done it sleeps.
+    `ask` and `withdraw` never wait for a step. Between steps the thread drops withdrawn requests,
+    then adds queries by their turns; without work it sleeps.
 
     batch_size: spellings of queries that are decoded together.
-    most_waiting: queries that are accepted and not answered, as requests count them.
+    most_waiting: maximum unanswered queries, as requests count them.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Worker:
         self._decoder = Decoder(model, batch_size)
         if model.device != "cpu":
             warm_up(self._decoder, model.reader.spec.max_positions)
-        #: Of the decoder: whose query a ticket is. The thread's own.
+        #: The request and query of each ticket of the decoder. Used by the thread only.
         self._live: dict[int, tuple[PendingRequest, int]] = {}
         self._scheduler = FairScheduler(batch_size)
         self._withdrawn: list[PendingRequest] = []
         self._stopping = False
         self._changed = Condition()
-        #: How fast queries are answered, and since when none has been while there was one.
+        #: The mean time of a query, and the time since which none has been answered.
         self._seconds_a_query = 0.01
         self._since = perf_counter()
         self._counters = metrics.ModelCounters(name)
@@ -110,7 +110,7 @@ class Worker:
 
     @property
     def unanswered_count(self) -> int:
-        """Queries that are accepted and not answered."""
+        """The number of unanswered queries."""
         return self._scheduler.waiting_count + len(self._live)
 
     def submit(self, pending: PendingRequest) -> None:
@@ -127,13 +127,13 @@ class Worker:
             self._changed.notify()
 
     def withdraw(self, pending: PendingRequest) -> None:
-        """Let go of what is not answered of a request, and free its rows at the next step."""
+        """Drop the unanswered queries of a request, and free their rows at the next step."""
         with self._changed:
             self._withdrawn.append(pending)
             self._changed.notify()
 
     def stop(self) -> None:
-        """Accept nothing more, answer what is accepted, and end the thread."""
+        """Accept no more requests, answer the accepted ones, and end the thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -155,7 +155,7 @@ class Worker:
                 self._begin_anew()
 
     def _has_work(self) -> bool:
-        """Sleep until there is something to do; False if nothing will be."""
+        """Sleep until there is work. Returns False if there will be none."""
         with self._changed:
             while not (self._live or self._withdrawn or self._scheduler.waiting_count):
                 if self._stopping:
@@ -173,7 +173,7 @@ class Worker:
             self._decoder.cancel(ticket)
 
     def _let_go(self, requests: Collection[PendingRequest], error: Exception) -> list[int]:
-        """Fail all that is not answered of requests. Returns the tickets that are under way."""
+        """Fail the unanswered queries of requests. Returns the tickets in progress."""
         tickets = [ticket for ticket, (pending, _) in self._live.items() if pending in requests]
         for ticket in tickets:
             self._leave(ticket)
@@ -228,7 +228,7 @@ class Worker:
         return pending, index
 
     def _begin_anew(self) -> None:
-        """Fail all that is under way: what the decoder holds may be spoilt."""
+        """Fail all queries in progress: the decoder's state may be invalid."""
         error = EngineError("the engine failed at a step: see the server's log")
         self._let_go({pending for pending, _ in self._live.values()}, error)
         self._decoder = Decoder(self.model, self._batch_size)

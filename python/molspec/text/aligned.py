@@ -1,8 +1,8 @@
-"""Spellings of a target that read along with a query, where no atom maps say which.
+"""Spellings of a target that are aligned with a query, without atom maps.
 
-Models of root-aligned SMILES (Zhong et al. 2022, Chem. Sci., 10.1039/D2SC02763A) write each
-molecule from its atom that comes first in the query, in the order of these atoms; to them any
-other spelling is improbable.
+Models of root-aligned SMILES (Zhong et al. 2022, Chem. Sci., 10.1039/D2SC02763A) begin each
+molecule at its atom that comes first in the query, and order molecules by these atoms; they find
+any other spelling improbable.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from rdkit import Chem
 from molspec._native import tokenize
 from molspec.text.smiles import canonicalise
 
-#: Spellings that are given at most. Of a target that is one molecule all are given.
+#: Maximum spellings of a target of several molecules. A single molecule has all of them.
 _MOST = 64
-#: Of a molecule among several, those that each of two measures puts first.
+#: For one of several molecules, the number of best spellings by each of two measures.
 _KEPT = 3
 
 
 @dataclass(frozen=True)
 class _Spelling:
-    """A molecule from one of its atoms, beside a text of the query.
+    """A molecule written from one of its atoms, compared with a text of the query.
 
-    prefix: tokens of its beginning that stand in the query, from `prefix_place` on.
-    shared: tokens that stand there in its order, the longest piece so that it begins at `place`.
+    prefix: the number of its first tokens that are in the query, from `prefix_place` on.
+    shared: the number of its tokens that are in the query in the same order; the longest common
+        piece would begin at `place`.
     """
 
     text: str
@@ -39,12 +40,11 @@ class _Spelling:
 
 
 def aligned_spellings(query: str, target: str) -> list[str]:
-    """SMILES of `target` that are most like a text of the query, after its canonical one.
+    """The canonical SMILES of `target`, then those that are most similar to a text of the query.
 
-    None if it is no molecule. Ring numbers may differ from the query's. Where there are several
-    molecules, those come first that read along from their first token, then those that have most
-    tokens in common with the query; their order is that of their places in it, of two the other
-    one too.
+    None if it is no molecule. Ring numbers may differ from the query's. For several molecules the
+    best spellings are those that agree with the query from their first token, then those with most
+    common tokens; the molecules are in the order of their places in it, two also in the other.
     """
     canonical = canonicalise(target)
     if canonical is None:
@@ -70,7 +70,7 @@ def _rank_sum(choice: Iterable[tuple[int, tuple[str, int]]]) -> int:
 
 
 def _chosen(spellings: Sequence[_Spelling], most: int) -> list[tuple[str, int]]:
-    """The best spellings by either measure, in turns, with their places."""
+    """The best spellings by each measure, alternately, with their places."""
     by_prefix = sorted(spellings, key=lambda each: (-each.prefix, each.prefix_place))[:_KEPT]
     by_shared = sorted(spellings, key=lambda each: -each.shared)[:_KEPT]
     found: dict[str, int] = {}
@@ -98,11 +98,11 @@ def _beside(query: Sequence[str], text: str) -> _Spelling:
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """Tokens that two texts begin with alike."""
+    """The number of equal tokens at the beginning of two texts."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _plain(token: str) -> str:
-    """A token; a ring's number is any number."""
+    """A token, with the same text for all ring numbers."""
     return "1" if token.isdigit() or token.startswith("%") else token

@@ -1,4 +1,4 @@
-"""Vocabularies of pieces of text that were learned: BPE, Unigram, WordPiece."""
+"""Vocabularies of learned pieces of text: BPE, Unigram, WordPiece."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MOST_NAMED = 5
 class PieceVocabulary(Vocabulary):
     """Pieces of text by id; Hugging Face's tokenizers library splits and joins them.
 
-    `tokenizer` is the content of its tokenizer.json. A text may hold words beside SMILES, as the
-    model's sources do ("Product:CCO"): only what the tokenizer does not know is an error.
+    `tokenizer` is the content of its tokenizer.json. A text may have words beside SMILES, if the
+    model's sources do ("Product:CCO"): only text unknown to the tokenizer is an error.
 
     Raises ValueError if the library is not installed or cannot read the tokenizer.
     """
@@ -45,7 +45,7 @@ class PieceVocabulary(Vocabulary):
             library = Tokenizer.from_str(self.tokenizer)
         except Exception as error:  # the library has no exceptions of its own
             raise ValueError(f"tokenizer is none of the tokenizers library: {error}") from error
-        # Files may keep what a training cut and padded its texts to.
+        # Files may have the truncation and padding of a training.
         library.no_truncation()
         library.no_padding()
         return library
@@ -53,8 +53,8 @@ class PieceVocabulary(Vocabulary):
     def encode(self, text: str) -> list[int]:
         """Ids of the pieces of `text`, without BOS and EOS.
 
-        Raises TokenizationError, naming what no piece or a special token stands for. Some
-        tokenizers pass over what they do not know: that is an error too.
+        Raises TokenizationError, naming text that is no piece, or is a special token; also for text
+        that the tokenizer would skip.
         """
         if not is_text(text):
             raise TokenizationError("no text: holds half a surrogate pair")
@@ -76,7 +76,7 @@ class PieceVocabulary(Vocabulary):
         return list(encoding.ids)
 
     def _passed_over(self, text: str) -> list[str]:
-        """Characters that give no piece. Offsets cannot be used: after one they are too small."""
+        """Characters without a piece. Offsets do not help: after such a one they are too small."""
         return [
             character
             for character in dict.fromkeys("".join(text.split()))
@@ -89,7 +89,7 @@ class PieceVocabulary(Vocabulary):
         Raises ValueError for an id that is out of range.
         """
         kept = self._checked(ids)
-        if self._library.decoder is None:  # the library would put blanks between pieces
+        if self._library.decoder is None:  # the library would insert blanks between pieces
             added = self._library.get_added_tokens_decoder()
             special = {index for index, token in added.items() if token.special}
             return "".join(self.tokens[index] for index in kept if index not in special)

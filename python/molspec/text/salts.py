@@ -9,16 +9,16 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.smiles import quiet
 
-#: Characters beyond which nothing is taken off: no model reads as much, and RDKit takes seconds.
+#: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
 LONGEST = 1000
 
 
 def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
-    """Take salts, solvents and smaller molecules off and neutralise what is left.
+    """Remove salts, solvents and smaller molecules, and neutralise the main component.
 
-    Gives it with what was taken off, each once. Of several molecules that are neither salt nor
-    solvent, the one with the most heavy atoms is left. A single molecule, and what is none or
-    longer than LONGEST, is given back as it is.
+    Returns it with the removed molecules, each once. Of several molecules that are neither salt nor
+    solvent, the one with the most heavy atoms is the main component. A single molecule, a text that
+    is none, and one longer than LONGEST are returned unchanged.
     """
     if "." not in smiles or len(smiles) > LONGEST:
         return smiles, ()

@@ -1,4 +1,4 @@
-"""What RDKit says of a SMILES. RDKit's own messages stay off the terminal, here only."""
+"""Checks and canonicalises SMILES with RDKit, whose messages do not reach the terminal."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rdkit import Chem, rdBase
 from molspec._native import tokenize
 from molspec.text.vocabulary import is_text
 
-#: Between reactants and reagents, where a model has them apart.
+#: Separates reactants and reagents, for models that distinguish them.
 _ARROW = ">"
-#: Multiples of it, less their whole part, spread evenly over [0, 1), however many they are.
+#: The fractional parts of its multiples spread evenly over [0, 1), for any number of them.
 _GOLDEN = (5**0.5 - 1) / 2
-#: Molecules whose canonical SMILES are kept: queries share reagents, the answers to a query most of
-#: their molecules, and a planner asks the next query for one of them.
+#: Cached canonical SMILES: queries share reagents, answers share molecules, and a planner's next
+#: query is one of these.
 _KEPT = 4096
 
-#: Words, the first of which has a letter that no SMILES has outside of brackets.
+#: Words, the first of which has a letter that no SMILES has outside brackets.
 _NAME = re.compile(r"(?=[^ ]*[adefghijkmqtuvwxyz])[A-Za-z\d][A-Za-z\d ,'()-]{3,}")
 
-#: RDKit has one log for the process, and so one thread at a time may keep it for itself.
+#: RDKit has one log for the process, so only one thread at a time may redirect it.
 _log_lock = RLock()
 
 
@@ -35,7 +35,7 @@ def _renew_log_lock() -> None:
     _log_lock = RLock()
 
 
-# A process is forked while no thread has the log: in the child nobody would give it back.
+# Fork only while no thread has redirected the log: in the child it would stay so.
 os.register_at_fork(
     before=lambda: _log_lock.acquire(),
     after_in_parent=lambda: _log_lock.release(),
@@ -45,24 +45,24 @@ os.register_at_fork(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep RDKit's messages off the terminal, in one thread at a time."""
+    """Redirect RDKit's messages, in one thread at a time."""
     with _log_lock, rdBase.BlockLogs():
         yield
 
 
 class InvalidSmilesError(ValueError):
-    """Text that stands for no molecule; the message says why."""
+    """Text that is no molecule; the message has the reason."""
 
 
 def canonicalise(smiles: str) -> str | None:
     """RDKit's canonical SMILES without atom maps; None if there is no such molecule."""
-    # To RDKit what follows a blank would be the molecule's name; before 2024.3 other signs end it.
+    # RDKit would read text after a blank as a name; before 2024.3 also after other characters.
     if len(smiles.split()) > 1 or not smiles.isascii():
         return None
     parts = [_canonical_part(part) for part in smiles.split(".")]
     if None not in parts:
         return ".".join(sorted(map(str, parts)))
-    return _canonical_part(smiles)  # dots may stand within a branch or a ring
+    return _canonical_part(smiles)  # a dot may be within a branch or a ring
 
 
 @lru_cache(_KEPT)
@@ -72,7 +72,7 @@ def _canonical_part(smiles: str) -> str | None:
 
 
 def check_text(smiles: object) -> str:
-    """Give back `smiles` less blanks around it: a string. Raises InvalidSmilesError."""
+    """Check that `smiles` is a string; strip blanks around it. Raises InvalidSmilesError."""
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
     if not is_text(smiles):
@@ -85,11 +85,11 @@ def check_text(smiles: object) -> str:
 
 
 def check_smiles(smiles: object) -> str:
-    """Give back `smiles` less blanks around it: atomwise tokens without a rest, to RDKit molecules.
+    """Check that `smiles` consists of atomwise tokens and is valid to RDKit; strip blanks around it.
 
-    Some models read `reactants>reagents`: each side is molecules then, or empty.
+    Some models read `reactants>reagents`: then each side is molecules, or empty.
 
-    Raises InvalidSmilesError or TokenizationError, saying why.
+    Raises InvalidSmilesError or TokenizationError, with the reason.
     """
     sides = _sides(smiles)
     for side in sides:
@@ -100,9 +100,9 @@ def check_smiles(smiles: object) -> str:
 
 
 def canonical_query(smiles: object) -> str:
-    """RDKit's canonical SMILES, without atom maps, of what `check_smiles` lets pass.
+    """RDKit's canonical SMILES, without atom maps, of SMILES that pass `check_smiles`.
 
-    Raises InvalidSmilesError or TokenizationError, saying why.
+    Raises InvalidSmilesError or TokenizationError, with the reason.
     """
     canonical = [canonicalise(side) if side else "" for side in _sides(smiles)]
     written = [side for side in canonical if side is not None]
@@ -117,9 +117,9 @@ def canonical_query(smiles: object) -> str:
 
 
 def other_spellings(canonical: str, count: int) -> list[str]:
-    """At most `count` other SMILES of a canonical one, from atoms all over the molecule on.
+    """At most `count` other SMILES of a canonical one, beginning at atoms all over the molecule.
 
-    Always the same ones, fewer where the molecule has no more; those of a smaller count come first.
+    Deterministic; fewer if the molecule has no more. A smaller count gives the first of them.
     """
     molecule, _ = _parse(canonical)
     if molecule is None:
@@ -134,7 +134,7 @@ def other_spellings(canonical: str, count: int) -> list[str]:
 
 
 def _write_from(molecule: Chem.Mol, atom: int) -> str:
-    """SMILES in which the atom's part of the molecule begins at it; parts stand in their order.
+    """SMILES in which the atom's component begins at it; components keep their order.
 
     Before 2024.3 RDKit itself fails at an atom of another part than the first.
     """
@@ -148,7 +148,7 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
 
 
 def _sides(smiles: object) -> list[str]:
-    """The text's sides, of tokens without a rest."""
+    """The sides of a text that consists of tokens."""
     text = check_text(smiles)
     tokenize(text)
     parts = text.split(_ARROW)
@@ -162,17 +162,17 @@ def _sides(smiles: object) -> list[str]:
 def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:
     if molecule.GetNumAtoms() == 0:
         return None
-    if ":" not in smiles:  # nor maps
+    if ":" not in smiles:  # then there are no maps
         return str(Chem.MolToSmiles(molecule))
     for atom in molecule.GetAtoms():
         atom.SetAtomMapNum(0)
-    # Taking the maps away can change which stereo marks are needed.
+    # Removing the maps can change which stereo marks are needed.
     again, _ = _parse(str(Chem.MolToSmiles(molecule)))
     return None if again is None else str(Chem.MolToSmiles(again))
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
-    """Parse; with what RDKit logged meanwhile, where that can be had (from RDKit 2026.03 on)."""
+    """Parse; also return RDKit's log, if it can be captured (from RDKit 2026.03 on)."""
     capture = getattr(rdBase, "CaptureErrorLog", None)
     with quiet():
         if capture is None:
@@ -183,7 +183,7 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
 
 
 def _messages(log: Any) -> str:
-    """What was logged. RDKit cuts lines anywhere, within a character of UTF-8 too."""
+    """The log's text. RDKit truncates lines anywhere, even within a UTF-8 character."""
     try:
         return str(log.messages)
     except UnicodeDecodeError as error:
@@ -191,7 +191,7 @@ def _messages(log: Any) -> str:
 
 
 def _reason(log: str) -> str:
-    """RDKit's first line, less its time, its prefix and its copy of the whole SMILES."""
+    """RDKit's first line without its time, its prefix and its copy of the SMILES."""
     first = log.partition("\n")[0]
     reason = re.sub(r"^\[[\d:]+\] |SMILES Parse Error: | (while parsing|for input): .*", "", first)
     position = re.search(r"around position (\d+)", log)

@@ -13,7 +13,7 @@ _SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "unk_id")
 
 
 def is_text(text: str) -> bool:
-    """Whether UTF-8 has it: Python's strings may hold half a surrogate pair."""
+    """Whether UTF-8 can encode it: Python's strings may contain a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -25,8 +25,8 @@ def is_text(text: str) -> bool:
 class Vocabulary:
     """Tokens of source and target: `tokens[i]` has id `i`.
 
-    Special tokens stand for no text. An unknown token in a query is an error, never `unk_id`: the
-    model would answer for another molecule. A query that spells a special token has an unknown
+    Special tokens match no text. An unknown token in a query is an error, never `unk_id`: the model
+    would answer for another molecule. A query that spells a special token has an unknown
     token, because some vocabularies spell UNK "?", which SMILES uses too. Without BOS, the model's
     spec names the token that the decoder starts with.
 
@@ -34,7 +34,7 @@ class Vocabulary:
     of range or used twice.
     """
 
-    #: Tokens are SMILES's own atoms, bonds, branches, ...: a text of them holds nothing else.
+    #: Whether tokens are SMILES's atoms, bonds, branches and so on, and a text has nothing else.
     atomwise: ClassVar[bool] = True
 
     tokens: tuple[str, ...]
@@ -101,7 +101,7 @@ class Vocabulary:
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
-        """What each token stands for in an answer."""
+        """The text of each token in an answer."""
         silent = (self.pad_id, self.bos_id, self.eos_id)
         return tuple("" if i in silent else token for i, token in enumerate(self.tokens))
 

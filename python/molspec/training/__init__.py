@@ -1,6 +1,6 @@
 """Training: reaction files -> prepared pairs -> a checkpoint.
 
-`prepare`, `train` and `cool_down` are the whole of it; docs/training.md shows the way.
+The functions are `prepare`, `train` and `cool_down`; docs/training.md is the guide.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch only for what needs it: the command line's help does not."""
+    """Import torch only for names that need it: the command line's help does not."""
     if name not in _HOMES:
         raise AttributeError(f"module 'molspec.training' has no attribute {name!r}")
     from importlib import import_module

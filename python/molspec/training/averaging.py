@@ -13,11 +13,11 @@ from molspec.checkpoints import Checkpoint
 def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None) -> Checkpoint:
     """Average the weights of models that began with the same ones (Wortsman et al. 2022).
 
-    `shares` says what each counts, the same where not given. All but weights and card is that of
-    the first model; weights are float32.
+    `shares` are the models' weights in the mean, equal by default. Everything except weights and
+    card is the first model's; weights are float32.
 
-    Raises ValueError if there are no models, a share is not positive or not every model has
-    one, or where a model has another spec or vocabulary than the first.
+    Raises ValueError if there are no models, if a share is not positive or not every model has one,
+    or if a model has another spec or vocabulary than the first.
     """
     if not models:
         raise ValueError("models is empty: expected at least one")

@@ -86,7 +86,7 @@ class Batches:
         return -(-lengths // self._multiple) * self._multiple
 
     def _padded_targets(self, lengths: np.ndarray) -> np.ndarray:
-        """Pad what the decoder reads, all but the last token."""
+        """Pad the decoder's input, the target without its last token."""
         return self._padded(lengths - 1) + 1
 
     def epoch(self, seed: int, number: int) -> Epoch:
@@ -124,7 +124,7 @@ class Batches:
             begin += count
 
     def take(self, epoch: Epoch, index: int, share: slice = slice(None)) -> tuple[Tensor, Tensor]:
-        """Batch `index` of a planned pass, or those pairs of it that `share` says."""
+        """Batch `index` of a planned pass, or the `share` of its pairs."""
         pairs = epoch.order[epoch.bounds[index] : epoch.bounds[index + 1]][share]
         return (
             self._source.take(pairs, epoch.source_lengths[index], self.pad_id),

@@ -1,4 +1,4 @@
-"""The card of a trained model: what a reader must know before using it."""
+"""The card of a trained model, for its users."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ _BUDGET, _MODEL, _STEPS, _VALIDATION = "Budget", "Model", "Optimiser steps", "Va
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """How to make training pairs of reactions.
+    """Options of making training pairs from reactions.
 
-    Raises ValueError, naming the option, if a value makes no sense.
+    Raises ValueError, naming the option, if a value is invalid.
     """
 
     task: Task = setting(
@@ -69,9 +69,9 @@ class PrepareOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StepConfig:
-    """What decides an optimiser step of any training: of a model, of heads, of a Spec-Drafter.
+    """The settings of an optimiser step in any training: of a model, of heads, of a Spec-Drafter.
 
-    Raises ValueError, naming the field, if a value makes no sense.
+    Raises ValueError, naming the field, if a value is invalid.
     """
 
     batch_tokens: int = setting(
@@ -116,7 +116,7 @@ class StepConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(StepConfig):
-    """Everything that decides the outcome of a training, but data and machine.
+    """All settings that decide the outcome of a training, beside data and machine.
 
     Exactly one of `minutes` and `steps` is the budget; the schedule is fitted to it.
     """
@@ -181,7 +181,7 @@ class TrainConfig(StepConfig):
             raise ValueError(f"model is {self.model!r}: expected fields of ModelSpec")
         if decided := [name for name in _DATA_FIELDS if name in self.model]:
             raise ValueError(f"model has {', '.join(decided)}: the data decide that")
-        self.spec(4)  # so that wrong sizes are found now
+        self.spec(4)  # finds wrong sizes now
 
     def spec(self, vocab_size: int) -> ModelSpec:
         """Describe the model to train."""
@@ -211,7 +211,7 @@ class TrainConfig(StepConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DrafterConfig(StepConfig):
-    """What decides the weights of a drafter, beside model, data and the drafter's form."""
+    """The settings that decide a drafter's weights, beside model, data and the drafter's form."""
 
     steps: int = setting(2000, "Optimiser steps.", group=_BUDGET)
     batch_tokens: int = setting(4096, "Padded tokens of a batch.", group=_STEPS)
@@ -222,7 +222,7 @@ class DrafterConfig(StepConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig(DrafterConfig):
-    """What decides the weights of draft heads, beside model and data."""
+    """The settings that decide the weights of draft heads, beside model and data."""
 
     heads: HeadsSpec = field(default_factory=HeadsSpec)
     joint: bool = setting(
@@ -235,9 +235,9 @@ class HeadsConfig(DrafterConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SpecDrafterConfig(DrafterConfig):
-    """What decides the weights of a Spec-Drafter, beside model and data.
+    """The settings that decide the weights of a Spec-Drafter, beside model and data.
 
-    It begins with those weights of the model whose names and shapes are its own too.
+    It begins with the model's weights wherever names and shapes agree.
     """
 
     steps: int = setting(5000, "Optimiser steps.", group=_BUDGET)

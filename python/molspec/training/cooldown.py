@@ -1,4 +1,4 @@
-"""A model of a training at a constant learning rate, by steps at a falling one."""
+"""Makes a model from a training at a constant learning rate, by steps at a falling one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cool_down(
 ) -> Outcome:
     """Train a copy of the training in `run` with a learning rate that falls to 0.
 
-    A training at a constant learning rate has no end. A cooldown makes a model of it at any time
+    A training at a constant learning rate has no end. A cooldown makes a model from it at any time
     (Hu et al. 2024, MiniCPM, section 4; Hägele et al. 2024, section 3). It begins with the last
     saved state of `run`, at its learning rate. It takes `share` of the steps so far, or `steps`.
     `run` is only read, so it may continue meanwhile. On the same data, the cooldown takes the

@@ -1,7 +1,7 @@
-"""What a model answers to the sources of prepared data: what its drafters are trained on.
+"""A model's answers to the sources of prepared data, on which its drafters are trained.
 
 Sequence-level distillation (Kim and Rush 2016), as Xia et al. 2023 train their Spec-Drafter: the
-drafter has to guess the model's own answers, not what is true.
+drafter has to guess the model's own answers, not the true targets.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ def distil(
 ) -> Prepared:
     """Write to `folder` the data with the model's answers as targets, at most `pairs` of them.
 
-    `name` is what the outcome calls the model; it answers each source in `augmentations` spellings.
-    A journal there holds what is done, so that a killed one resumes. Validation pairs are the
-    model's answers too; an answer that makes a recorded validation pair is not trained on. Data
-    that are this model's answers already are written as they are.
-    Raises ValueError if the vocabularies differ or where the folder's journal is of another
-    model or of other data.
+    `name` is the model's name in the result; it answers each source in `augmentations` spellings. A
+    journal there has the finished answers, so that an interrupted run resumes. Validation pairs are
+    the model's answers too; an answer that makes a recorded validation pair is not trained on. Data
+    that are this model's answers already are written unchanged.
+
+    Raises ValueError if the vocabularies differ, or if the folder's journal is of another model or
+    of other data.
     """
     data.check_vocabulary(model.vocabulary, name)
     in_spellings = f" in {augmentations} spellings" if augmentations > 1 else ""
@@ -63,7 +64,7 @@ def distil(
 
 
 def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Prepared:
-    """The data with answers as targets; without pairs that have none or that validate the data."""
+    """The data with answers as targets; without unanswered pairs and recorded validation pairs."""
     rest = iter(answers)
     description: dict[str, Any] = {**data.description, "teacher": teacher}
     tables = []
@@ -83,7 +84,7 @@ def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Pr
 
 
 def _answers(model: Model, augmentations: int, texts: Iterable[str]) -> Iterator[str | None]:
-    """The best answer to each source, spelt as the model would answer the source as it stands."""
+    """The best answer to each source, in the spelling of the answer to the unchanged source."""
     as_it_stands = PredictOptions(canonical_queries=False)
     if augmentations == 1:
         found = map(_best, model.predict_stream(texts, as_it_stands))

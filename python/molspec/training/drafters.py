@@ -1,4 +1,4 @@
-"""What trainings of a model's drafters share: steps over its answers that no kill undoes."""
+"""Shared by trainings of a model's drafters: resumable steps over the model's answers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SAVED_STEPS = 100
 class DrafterTrainer(Trainer):
     """Steps of training `module` on the answers of a model.
 
-    Its state is saved in the file `path` every so many steps: a training that is resumed ends with
-    the same weights, to the bit on a CPU with as many threads.
+    Its state is saved in the file `path` at regular steps: a resumed training ends with the same
+    weights, to the bit on a CPU with the same number of threads.
 
-    Raises ValueError if `path` holds another training.
+    Raises ValueError if `path` has another training.
     """
 
-    #: Of the drafters that the trained one makes.
+    #: The name of the drafter.
     names: ClassVar[tuple[str, ...]]
     config: DrafterConfig
 
@@ -48,35 +48,35 @@ class DrafterTrainer(Trainer):
         )
         super().__init__(module, optimizers, batches, config, device, Processes())
         self._identity = {"config": asdict(config), "model": checkpoint.fingerprint(False)}
-        #: The part of tokens that is guessed right, by place, averaged over the last steps.
+        #: The share of right guesses by position, averaged over the last steps.
         self.accuracy = torch.zeros(())
         if path.exists():
             self.restore(read_state(path))
 
     @abstractmethod
     def _begin(self, checkpoint: Checkpoint) -> tuple[nn.Module, list[Optimizer]]:
-        """Make what is trained, with random numbers that the seed decides, and its optimisers."""
+        """Make the trained module, with random numbers of the seed, and its optimisers."""
 
     @abstractmethod
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the loss of a batch, and each place's share of right guesses."""
+        """The loss of a batch, and the share of right guesses by position."""
 
     @abstractmethod
     def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """The model with the drafter as it is now; None if no engine runs such a drafter."""
+        """The model with the current drafter; None if no engine runs such a drafter."""
 
     def summary(self, checkpoint: Checkpoint, validation: PairTable) -> str:
-        """How well it guesses."""
+        """The share of right guesses, in words."""
         hits = ", ".join(f"{100 * share:.0f}" for share in self.accuracy.tolist())
         return f"per cent of tokens that are guessed right, the nearest first: {hits}"
 
     @property
     def progress(self) -> float:
-        """The share of the steps that are done."""
+        """The share of finished steps."""
         return self.step_count / self.config.steps
 
     def run(self) -> Iterator[int]:
-        """Take the steps that are left; gives their numbers."""
+        """Take the remaining steps; yield their numbers."""
         while self.step_count < self.config.steps:
             self.step(self.progress)
             if self.step_count == self.config.steps or self.step_count % _SAVED_STEPS == 0:
@@ -89,11 +89,11 @@ class DrafterTrainer(Trainer):
         return loss
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next steps depend on, and whose training it is."""
+        """Everything that decides the next steps, and the identity of the training."""
         return {**super().state(), "of": self._identity, "accuracy": self.accuracy}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a state that `state` gave. Raises ValueError for that of another training."""
+        """Restore a state of `state`. Raises ValueError for that of another training."""
         for name, value in self._identity.items():
             if (found := state.get("of", {}).get(name)) != value:
                 raise ValueError(

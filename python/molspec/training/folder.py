@@ -1,9 +1,9 @@
-"""A training's folder: what is in it, and how it comes there.
+"""A training's folder: its files, and how they are read and written.
 
 config.json     the configuration
 log.csv         loss and speed, every few steps
 validation.csv  a row a validation
-state.pt        what the next step depends on; an interrupted training resumes from it
+state.pt        everything that decides the next step; an interrupted training resumes from it
 model/          a checkpoint: the averaged weights of the best validation
 """
 
@@ -32,9 +32,9 @@ from molspec.training.config import TrainConfig
 from molspec.training.prepared import Prepared
 from molspec.training.validation import Validation
 
-#: Pairs that make the n-gram model that drafts.
+#: Pairs for the n-gram model that drafts.
 _NGRAM_PAIRS = 60_000
-#: What may differ where a training is resumed: budget, schedule and bookkeeping.
+#: Settings that may change when a training resumes: budget, schedule and bookkeeping.
 _CHANGEABLE = ("minutes", "steps", "patience", "schedule", "save_minutes", "decoded_pairs")
 _STATE = "state.pt"
 _NUMBERS = ("step", "epoch", "minutes", "tokens")
@@ -48,7 +48,7 @@ def has_state(path: Path) -> bool:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """Read a saved state: a file, or that in a training's folder. Raises ValueError if damaged."""
+    """Read a saved state from its file or a training's folder. Raises ValueError if damaged."""
     file = path / _STATE if path.is_dir() else path
     try:
         stored: dict[str, Any] = torch.load(file, "cpu", weights_only=True)
@@ -62,7 +62,7 @@ def write_state(file: Path, state: Mapping[str, Any]) -> None:
     unfinished = _unfinished(file)
     try:
         torch.save(dict(state), unfinished)
-    except RuntimeError as error:  # what torch makes of a disk that is full
+    except RuntimeError as error:  # torch's error for a full disk
         unfinished.unlink(missing_ok=True)
         raise OSError(errno.EIO, f"cannot be written: {error}", str(file)) from error
     os.replace(unfinished, file)
@@ -75,8 +75,8 @@ def _unfinished(file: Path) -> Path:
 class Folder:
     """The folder `path` of the training of `config` on `data`.
 
-    `start` is the fingerprint of the model that is trained further. `shard_bytes` bounds the files
-    of the weights. Raises ValueError if it does not.
+    `start` is the fingerprint of the model that is trained further. `shard_bytes` is the maximum
+    size of a file of weights; raises ValueError if it is too small.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Folder:
         self._shard_bytes = shard_bytes
 
     def is_new(self) -> bool:
-        """Whether no training is here. Raises ValueError if something else is."""
+        """Whether there is no training yet. Raises ValueError if there is something else."""
         if self._state.exists():
             return False
         if self.path.exists() and set(self.path.iterdir()) - {_unfinished(self._state)}:
@@ -105,13 +105,13 @@ class Folder:
         return True
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Save a state, in place of the one before."""
+        """Save a state, replacing the one before."""
         self.path.mkdir(parents=True, exist_ok=True)
         own = {"config": self._config, "data": self._data.fingerprint, "start": self._start}
         write_state(self._state, {**own, **state})
 
     def load(self) -> dict[str, Any]:
-        """Read the state that was saved last. Raises ValueError if it is another training's."""
+        """Read the last saved state. Raises ValueError if it is another training's."""
         stored = read_state(self.path)
         before = TrainConfig.from_json(stored["config"]).to_json()
         for name, value in self._config.items():
@@ -129,7 +129,7 @@ class Folder:
         return stored
 
     def open_logs(self, step_count: int) -> None:
-        """Note the configuration, and open `log` and `validation_log` at a step."""
+        """Write the configuration, and open `log` and `validation_log` at a step."""
         text = json.dumps(self._config, indent=1) + "\n"
         (self.path / "config.json").write_text(text, encoding="utf-8")
         self.log = CsvLog(self.path / "log.csv", _NUMBERS + _MEASURED, step_count)
@@ -138,7 +138,7 @@ class Folder:
     def write_model(
         self, model: Transformer, numbers: Mapping[str, float], best: Validation
     ) -> None:
-        """Write the checkpoint, in place of the one before."""
+        """Write the checkpoint, replacing the one before."""
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
         card = write_card(
             *(self.path.name, model.spec, self._data.description, numbers, best, self._start)
@@ -149,23 +149,23 @@ class Folder:
             self._data.vocabulary,
             self._ngram,
             card,
-            canonical_queries=True,  # what every reaction is prepared in, and validated by
+            canonical_queries=True,  # every reaction is prepared and validated in canonical SMILES
             task=self._data.description["task"],
         )
         checkpoints.write(checkpoint, self.model, overwrite=True, shard_bytes=self._shard_bytes)
 
     @cached_property
     def _ngram(self) -> bytes:
-        """What the model's drafter knows of targets; a part of a large table tells it enough."""
+        """The n-gram model of targets, for drafting; a part of a large table is enough for it."""
         pairs = self._data.train.spread(_NGRAM_PAIRS).pairs()
         return build_ngram(self._data.vocabulary, pairs)
 
 
 class CsvLog:
-    """A CSV file with a column `step`, to which rows are added as they come.
+    """A CSV file with a column `step`, to which rows are appended.
 
-    A training that continues at `step_count` has not made the rows after it: they are dropped. The
-    others are never away: a file with them takes the place of the old one.
+    If a training resumes at `step_count`, later rows are dropped: a file with the others replaces
+    the old one, so that they are never lost.
     """
 
     def __init__(self, path: Path, columns: tuple[str, ...], step_count: int) -> None:
@@ -190,7 +190,7 @@ class CsvLog:
 
 
 def _step(row: Mapping[str, str | None]) -> float:
-    """Give the step of a row; a row that a kill cut short has none to trust."""
+    """The step of a row; None for a row that a kill left incomplete."""
     complete = None not in row.values()
     return int(row["step"] or 0) if complete else float("inf")
 

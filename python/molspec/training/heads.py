@@ -1,4 +1,4 @@
-"""Training draft heads for a model: its own weights stay as they are, or are trained along."""
+"""Trains draft heads for a model, whose own weights stay fixed or are trained jointly."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from molspec.training.config import HeadsConfig
 from molspec.training.drafters import DrafterTrainer
 from molspec.training.optimizers import SHARE
 
-#: The next head counts so much less: what lies far is drafted only where all before is right.
+#: The factor of the next head's loss: a farther token is accepted only if all before it are right.
 _DECAY = 0.9
 _BETAS = (0.9, 0.98)
-#: The model's own weights, which have learnt already, take so much shorter steps than new heads.
+#: The model's own weights, which are trained already, take this share of the new heads' steps.
 _MODELS_SHARE = 0.1
 _CARD = """# A model trained jointly with its draft heads
 
@@ -41,7 +41,7 @@ class HeadsTrainer(DrafterTrainer):
         weights = {name: weight.float() for name, weight in checkpoint.weights.items()}
         self.model = Transformer(checkpoint.spec, 0.0, checkpoint.vocabulary.pad_id).eval()
         self.model.load_state_dict(weights)
-        # Trained along, the classifier that they share must be the model's own parameter.
+        # In joint training, the shared classifier must be the model's own parameter.
         shared = dict(self.model.named_parameters()) if config.joint else weights
         self.heads = new_heads(config.heads, checkpoint.spec, shared)
         module: nn.Module = self.heads
@@ -53,7 +53,7 @@ class HeadsTrainer(DrafterTrainer):
         return module, [torch.optim.AdamW(groups, betas=_BETAS, **settings)]
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The model with the heads as they are now; trained along, without other drafters."""
+        """The model with the current heads; if trained jointly, without other drafters."""
         heads = HeadsWeights(self.heads.spec, self.heads.state_dict())
         if not self.config.joint:
             return replace(checkpoint, heads=heads)
@@ -64,7 +64,7 @@ class HeadsTrainer(DrafterTrainer):
         return replace(made.to(checkpoint.dtype), heads=heads)
 
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Nats a token, the heads weighted; and each head's share of right guesses."""
+        """The weighted loss of the heads in nats a token; and each head's share of right guesses."""
         with torch.set_grad_enabled(self.config.joint):
             padding = source_ids == self.model.pad_id
             memory = self.model.encode(source_ids, padding)
@@ -76,10 +76,10 @@ class HeadsTrainer(DrafterTrainer):
         return loss, hits
 
     def _heads_loss(self, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Of hidden states [pair, position, d_model] of all but the targets' last tokens.
+        """The loss from hidden states [pair, position, d_model] of all but the targets' last tokens.
 
-        The state after a target's token i has chosen token i + 1; head k guesses token i + 2 + k.
-        Beyond EOS stands PAD, which counts for nothing.
+        The state after a target's token i chooses token i + 1; head k guesses token i + 2 + k. PAD,
+        after EOS, is ignored.
         """
         pad_id, count = self.model.pad_id, self.heads.spec.head_count
         ahead = F.pad(target_ids[:, 2:], (0, count), value=pad_id)
