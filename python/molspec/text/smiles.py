@@ -85,7 +85,7 @@ def check_text(smiles: object) -> str:
 
 
 def check_smiles(smiles: object) -> str:
-    """Check that `smiles` consists of atomwise tokens and is valid to RDKit; strip blanks around it.
+    """Check that `smiles` is atomwise tokens and valid to RDKit; strip blanks around it.
 
     Some models read `reactants>reagents`: then each side is molecules, or empty.
 

@@ -32,7 +32,7 @@ class DrafterTrainer(Trainer):
     Raises ValueError if `path` has another training.
     """
 
-    #: The name of the drafter.
+    #: The names of the drafters that can use the trained module.
     names: ClassVar[tuple[str, ...]]
     config: DrafterConfig
 

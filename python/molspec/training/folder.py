@@ -58,7 +58,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def write_state(file: Path, state: Mapping[str, Any]) -> None:
-    """Save a state, in place of the one before."""
+    """Save a state, replacing the one before."""
     unfinished = _unfinished(file)
     try:
         torch.save(dict(state), unfinished)

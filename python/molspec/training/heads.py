@@ -64,7 +64,7 @@ class HeadsTrainer(DrafterTrainer):
         return replace(made.to(checkpoint.dtype), heads=heads)
 
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """The weighted loss of the heads in nats a token; and each head's share of right guesses."""
+        """The weighted loss of the heads in nats a token; each head's share of right guesses."""
         with torch.set_grad_enabled(self.config.joint):
             padding = source_ids == self.model.pad_id
             memory = self.model.encode(source_ids, padding)
@@ -76,7 +76,7 @@ class HeadsTrainer(DrafterTrainer):
         return loss, hits
 
     def _heads_loss(self, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss from hidden states [pair, position, d_model] of all but the targets' last tokens.
+        """The heads' loss from hidden states [pair, position, d_model] of targets without EOS.
 
         The state after a target's token i chooses token i + 1; head k guesses token i + 2 + k. PAD,
         after EOS, is ignored.

@@ -28,24 +28,24 @@ from molspec.training.validation import Decode, Validation, Validator
 
 _log = logging.getLogger("molspec.training")
 
-#: Steps between two looks at the loss: a GPU does not wait in between.
+#: Steps between two readings of the loss: a GPU does not wait in between.
 _LOG_STEPS = 50
-#: Seconds between two lines that say how far it is, where no bar does.
+#: Seconds between two lines of progress, if there is no bar.
 _REPORT_SECONDS = 60
-#: Optimiser steps that a model takes before its answers are SMILES at all.
+#: Optimiser steps before a model's answers are SMILES at all.
 FEW_STEPS = 200
 _MORE_STEPS = "take more minutes or steps, smaller batch_tokens or a smaller model"
 
 
 class TrainingError(RuntimeError):
-    """A training that cannot continue; the message says why."""
+    """A training that cannot continue; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a training begins: of a cooldown with the `state` of another training.
+    """The start of a training; that of a cooldown has the `state` of another training.
 
-    fingerprint: of the weights that the model began with, where they were not drawn.
+    fingerprint: of the weights that the model begins with, if they are not random.
     """
 
     config: TrainConfig
@@ -54,9 +54,9 @@ class Beginning:
     state: dict[str, Any] | None = None
 
     def model(self, data: Prepared) -> Transformer:
-        """The model to train: its weights, if they are new, and its dropout depend on the seed.
+        """The model to train: the seed decides new weights and dropout.
 
-        Raises ValueError if it does not go with the data.
+        Raises ValueError if it does not fit the data.
         """
         config, start, vocabulary = self.config, self.start, data.vocabulary
         if start is not None:
@@ -85,7 +85,7 @@ class Beginning:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training came to. `best` is the validation of the model in `model`."""
+    """The result of a training. `best` is the validation of the model in `model`."""
 
     model: Path
     best: Validation
@@ -142,7 +142,7 @@ def run_training(
     shard_bytes: int | None,
     threads: int | None,
 ) -> Outcome:
-    """Train in all processes; arguments as of `train`."""
+    """Train in all processes; arguments as for `train`."""
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: expected at least 1")
     with joined() as processes:
@@ -162,7 +162,7 @@ def run_training(
 class _Training:
     """A trainer with its clock, its validations and its folder.
 
-    Every process decides the same, as all see the lead's clock and validations.
+    All processes decide alike, since they see the lead's clock and validations.
     """
 
     def __init__(
@@ -184,12 +184,12 @@ class _Training:
         batches = Batches(data.train, *shared, config.batch_tokens, self._device)
         self._trainer = ModelTrainer(model, batches, config, self._device, processes)
         self._validate = Validator(data.validation, *shared, config, self._device, decode)
-        #: The best validation, and how many came since.
+        #: The best validation, and the number of validations since.
         self._best: Validation | None = None
         self._worse_count = 0
-        #: Of torch on the CPU: sums depend on their number. None before they are chosen.
+        #: torch's threads on the CPU, on which sums depend. None before they are chosen.
         self._threads: int | None = None
-        #: The clock, and where it stood when a line or a row said last how far it is.
+        #: The clock, and its time at the last line of progress.
         self._seconds = self._reported = 0.0
 
     def run(self, threads: int | None) -> Outcome:
@@ -218,7 +218,7 @@ class _Training:
         return f"step {self._trainer.step_count}{budget}, {self._seconds / 60:.1f} minutes"
 
     def _choose_threads(self, threads: int | None) -> None:
-        """Take so many on the CPU; by default those that are fast."""
+        """Set torch's threads on the CPU; by default the fastest number."""
         if threads is not None:
             torch.set_num_threads(threads)
         elif self._device.type == "cpu" and self._processes.count == 1:
@@ -226,7 +226,7 @@ class _Training:
         self._threads = torch.get_num_threads()
 
     def _warn_of_few_steps(self, seconds: float) -> None:
-        """Say where a budget of minutes allows hardly any steps, of so many seconds each."""
+        """Warn if a budget of minutes allows too few steps, given the seconds of a step."""
         if self._config.minutes is None:
             return
         steps = int((60 * self._config.minutes - self._seconds) / seconds)
@@ -235,7 +235,7 @@ class _Training:
             self._report(f"{about}, too few to learn from: {_MORE_STEPS}", logging.WARNING)
 
     def _open(self) -> dict[str, Any]:
-        """Open the folder: a new one begins with a state, as a training that can continue."""
+        """Open the folder: a new one gets a first state, from which the training can resume."""
         if self._folder.is_new():
             if self._state is not None:
                 is_same_data = self._state["data"] == self._data.fingerprint
@@ -276,7 +276,7 @@ class _Training:
             name = signal.Signals(received[0]).name
             self._report(f"{name}: stopped at {self._place()}; the same command resumes there")
             signal.raise_signal(received[0])
-            raise KeyboardInterrupt  # where a handler of the caller lets it continue
+            raise KeyboardInterrupt  # if a handler of the caller has ignored the signal
 
     def _look_at_clock(self, began: float) -> None:
         self._seconds = self._processes.from_lead(lambda: monotonic() - began)
@@ -315,7 +315,7 @@ class _Training:
 
     def _bar(self) -> tqdm[Any]:
         form = "{l_bar}{bar}| {elapsed}{postfix}"
-        hidden = None if self._processes.is_lead else True  # None: where there is no terminal
+        hidden = None if self._processes.is_lead else True  # None: only without a terminal
         return tqdm(total=100, unit="%", disable=hidden, bar_format=form)
 
     def _show(self, bar: tqdm[Any], row: Mapping[str, float]) -> None:
@@ -354,7 +354,7 @@ class _Training:
         )
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
-        """Go back to what `_save` wrote; more budget or patience than it had can be used."""
+        """Restore a state of `_save`; budget and patience may be larger than before."""
         self._trainer.restore(stored["trainer"])
         self._seconds = stored["seconds"]
         self._best = None if stored["best"] is None else Validation(**stored["best"])

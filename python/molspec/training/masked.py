@@ -1,4 +1,4 @@
-"""Training a Spec-Drafter (Xia et al. 2023): it guesses k tokens of another model at once."""
+"""Trains a Spec-Drafter (Xia et al. 2023), which guesses k tokens of its target model at once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from molspec.training.optimizers import optimizers
 from molspec.training.prepared import PairTable
 from molspec.training.trainer import autocast
 
-#: Below it a glance reveals too little to be worth its pass of the decoder.
+#: With a smaller share, glancing reveals too little to be worth its decoder pass.
 _LEAST_SHARE = 0.05
 #: Validation answers on which iterations are counted.
 _TRIED = 200
 
 
 def _drafter_spec(spec: ModelSpec, config: SpecDrafterConfig) -> ModelSpec:
-    """The model's form with other sizes; absolute positions, for MASKs stand anywhere in a row."""
+    """The model's spec with other sizes, and absolute positions: MASKs are anywhere in a row."""
     form = replace(
         spec,
         encoder_layers=config.encoder_layers,
@@ -69,7 +69,7 @@ class SpecDrafterTrainer(DrafterTrainer):
         return replace(checkpoint, spec_drafter=made)
 
     def summary(self, checkpoint: Checkpoint, validation: PairTable) -> str:
-        """How well it guesses: of validation answers, how many tokens an iteration confirms."""
+        """The tokens of validation answers that an iteration confirms, in words."""
         tried = validation.spread(_TRIED)
         tokens, iterations = accepted(self.model, self._lay, checkpoint, tried, self.config.k)
         return (
@@ -100,7 +100,7 @@ class SpecDrafterTrainer(DrafterTrainer):
     def _glance(
         self, layout: Layout, memory: Tensor, padding: Tensor, share: float, chance: torch.Generator
     ) -> Layout:
-        """Reveal the more, the more mistakes are made without."""
+        """Reveal a number of true tokens in proportion to the mistakes without them."""
         pad_id = self.model.pad_id
         with torch.no_grad():
             guessed = guesses(self.model, layout, memory, padding).argmax(-1)
@@ -111,7 +111,7 @@ class SpecDrafterTrainer(DrafterTrainer):
 
 
 def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor) -> Tensor:
-    """Logits [row, position, vocab] of a layout, of pairs with these memories."""
+    """Logits [row, position, vocab] of a layout, given the pairs' memories."""
     memory, padding = memory[layout.pairs], padding[layout.pairs]
     places = layout.places.clamp(max=model.spec.max_positions - 1)
     hidden = model.hidden_states(layout.ids, memory, padding, layout.visible, places)
@@ -122,10 +122,9 @@ def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor)
 def accepted(
     model: Transformer, lay: Lay, checkpoint: Checkpoint, pairs: PairTable, k: int
 ) -> tuple[int, int]:
-    """Tokens of some answers, EOS among them, and iterations of k guesses each that confirm them.
+    """The tokens of some answers, EOS counted, and the iterations of k guesses that confirm them.
 
-    An iteration confirms the guesses up to the first wrong one, in whose place the model's own
-    token stands.
+    An iteration confirms the guesses before the first wrong one, and the model's own token.
     """
     vocabulary, pad_id = checkpoint.vocabulary, model.pad_id
     batches = Batches(pairs, checkpoint.spec, vocabulary, 8192, torch.device("cpu"))
@@ -151,9 +150,9 @@ def accepted(
 
 
 def _prefixes(lengths: Tensor, count: int, chance: torch.Generator) -> Tensor:
-    """Lengths [pair, prefix] of random prefixes, with BOS and never the whole.
+    """Lengths [pair, prefix] of random prefixes, with BOS, shorter than the targets.
 
-    In a batch, whose targets are of like length, they are alike: little of it is padding.
+    In a batch, whose targets have similar lengths, they are similar too: there is little padding.
     """
     shares = (torch.arange(count) + torch.rand(count, generator=chance)) / count
     return 1 + (shares * (lengths[:, None] - 1)).long().clamp(max=lengths[:, None] - 2)

@@ -1,4 +1,4 @@
-"""Prefixes of targets with MASKs after them, as the decoder of a Spec-Drafter reads them.
+"""Prefixes of targets with MASKs after them: the input of a Spec-Drafter's decoder.
 
 Its MASK is PAD, which a decoder reads nowhere else. The last token of a prefix guesses the next
 token, the first MASK the next one, and so on: k - 1 MASKs guess k tokens together with the
@@ -17,10 +17,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What a decoder reads [row, position], and what it is to guess there.
+    """A decoder's input [row, position], and the tokens to guess there.
 
     `wanted` is PAD where nothing is guessed. `ahead` counts the tokens between the prefix and the
-    guessed one. `truth` are the tokens that stand where MASKs are.
+    guessed one. `truth` has the true tokens at the MASKs.
     """
 
     ids: Tensor
@@ -30,28 +30,28 @@ class Layout:
     ahead: Tensor
     truth: Tensor
     masks: Tensor
-    #: Which pair each row is of.
+    #: The pair of each row.
     pairs: Tensor
-    #: Whether a position sees the next one, and so what it is to guess where that is revealed.
-    sees_behind: bool
+    #: Whether a position sees the next one, and so its own token to guess if that is revealed.
+    sees_next: bool
 
     def revealed(self, places: Tensor, pad_id: int) -> Layout:
         """The layout with the truth at some MASKs."""
         wanted = self.wanted
-        if self.sees_behind:
+        if self.sees_next:
             wanted = wanted.masked_fill(F.pad(places[:, 1:], (0, 1)), pad_id)
         return replace(self, ids=torch.where(places, self.truth, self.ids), wanted=wanted)
 
 
 #: Targets [pair, length] with BOS and EOS, lengths of prefixes [pair, prefix] with BOS, tokens to
-#: guess, and the id of PAD -> what the decoder reads.
+#: guess, and the id of PAD -> the decoder's input.
 Lay = Callable[[Tensor, Tensor, int, int], Layout]
 
 
 def causal(targets: Tensor, prefixes: Tensor, k: int, pad_id: int) -> Layout:
-    """No position sees later ones: a prefix is evaluated once, whatever is masked after it.
+    """No position sees later ones, so a prefix does not depend on the MASKs after it.
 
-    So all prefixes of a target are one row: the target, and a chain of MASKs for each of them.
+    All prefixes of a target are one row: the target, and a chain of MASKs for each prefix.
     """
     pair_count, length = targets.shape
     device = targets.device
@@ -80,12 +80,12 @@ def causal(targets: Tensor, prefixes: Tensor, k: int, pad_id: int) -> Layout:
         truth=torch.cat([targets[:, :-1], here], 1),
         masks=(ahead > 0).expand(pair_count, -1),
         pairs=torch.arange(pair_count, device=device),
-        sees_behind=False,
+        sees_next=False,
     )
 
 
 def published(targets: Tensor, prefixes: Tensor, k: int, pad_id: int) -> Layout:
-    """All positions of a prefix and its MASKs see each other (Xia et al. 2023): a row a prefix."""
+    """All positions of a prefix and its MASKs see each other (Xia et al. 2023): a row each."""
     pair_count, prefix_count = prefixes.shape
     device = targets.device
     begin = prefixes.flatten()[:, None]
@@ -105,5 +105,5 @@ def published(targets: Tensor, prefixes: Tensor, k: int, pad_id: int) -> Layout:
         truth=truth[:, :size],
         masks=masks,
         pairs=torch.arange(pair_count, device=device).repeat_interleave(prefix_count),
-        sees_behind=True,
+        sees_next=True,
     )

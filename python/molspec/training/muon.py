@@ -1,7 +1,7 @@
 """Muon (Jordan et al. 2024) in a training's precision.
 
-PyTorch's makes its steps in bfloat16, which processors without bfloat16 arithmetic emulate: there
-they took a quarter of a training's time.
+PyTorch's Muon computes in bfloat16. Processors without bfloat16 arithmetic emulate that, which took
+a quarter of a training's time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 _MOMENTUM = 0.95
-#: The quintic whose iterates bring every singular value near 1, and how often it is applied.
+#: The quintic polynomial whose iteration brings singular values near 1, and its iterations.
 _A, _B, _C = 3.4445, -4.775, 2.0315
 _ITERATIONS = 5
 _TINY = 1e-7
 
 
 class Muon(Optimizer):
-    """Steps of matrices along their momentum (Nesterov's) with all singular values alike.
+    """Steps of matrices along their Nesterov momentum, with all singular values near 1.
 
-    They are scaled to be as long as AdamW's (Liu et al. 2025), so that both take one learning rate;
+    They are scaled to the length of AdamW's (Liu et al. 2025), so that both use one learning rate;
     weight decay is decoupled. State and parameters are those of `torch.optim.Muon`, with
     adjust_lr_fn="match_rms_adamw". `dtype` is that of the orthogonalisation.
     """
@@ -36,7 +36,7 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no closure is called
-        """Change every matrix that has a gradient."""
+        """Update every matrix that has a gradient."""
         for group in self.param_groups:
             for matrix in group["params"]:
                 if matrix.grad is not None:
@@ -56,7 +56,7 @@ class Muon(Optimizer):
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """The matrix with its singular values brought near 1, between 0.7 and 1.2, by Newton-Schulz."""
+    """The matrix with singular values between 0.7 and 1.2, by Newton-Schulz iterations."""
     high = matrix.shape[0] > matrix.shape[1]
     wide = matrix.T if high else matrix
     wide = wide / wide.norm().clamp(min=_TINY)

@@ -1,4 +1,4 @@
-"""The optimisers of a training: what makes a step of gradients."""
+"""The optimisers of a training."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from molspec.training.config import StepConfig
 from molspec.training.muon import Muon
 
 _BETAS = (0.9, 0.98)  # Vaswani et al. 2017
-#: The key of a group of parameters that takes so much of the learning rate.
+#: The key of a parameter group's share of the learning rate.
 SHARE = "share"
 
 
 def optimizers(model: Transformer, config: StepConfig) -> list[Optimizer]:
-    """One for all parameters, or Muon for the matrices of layers and AdamW for the others."""
+    """One AdamW for all parameters, or Muon for the layers' matrices and AdamW for the others."""
     settings: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
     if config.optimizer == "adamw":
         return [_adamw(list(model.parameters()), settings)]
@@ -39,7 +39,7 @@ def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:
 
 
 def set_learning_rate(all_optimizers: Sequence[Optimizer], learning_rate: float) -> None:
-    """Of every group of parameters."""
+    """Set the learning rate of every parameter group."""
     for optimizer in all_optimizers:
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * group.get(SHARE, 1)

@@ -1,4 +1,4 @@
-"""One row of a reaction file -> its pairs, or why it has none."""
+"""Makes the pairs of one row of a reaction file, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from molspec.training.rooting import (
     reactants_to_product,
 )
 
-#: Variants of a reaction by default: for retro as many as Zhong et al. 2022.
+#: Default variants of a reaction; those for retro as in Zhong et al. 2022.
 _VARIANTS = {"retro": 20, "product": 1}
 
 
 @dataclass(frozen=True)
 class Made:
-    """What became of a row: pairs, canonical one first, or the reason why there are none."""
+    """The pairs of a row, the canonical one first, or the reason why there are none."""
 
     row: Row
     split: str
     product: str = ""
     pairs: Sequence[Pair] = ()
     reason: str | None = None
-    #: More about the reason, of this row alone.
+    #: Details of the reason, for this row.
     detail: str = ""
 
 
@@ -58,13 +58,13 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
 
 
 def _share_of(product: str) -> float:
-    """Give a product its number in [0, 1): all its reactions are in one split."""
+    """A product's number in [0, 1), so that all its reactions are in one split."""
     digest = blake2b(product.encode(), digest_size=8).digest()
     return float(int.from_bytes(digest, "big") / 2**64)
 
 
 def _retro_pairs(reaction: Reaction, variant_count: int, random: Random) -> list[Pair]:
-    """Pairs whose reactants are those that give an atom to the product; all where no map tells."""
+    """Pairs whose reactants give an atom to the product; without maps, all reactants."""
     if len(reaction.products) > 1:
         raise UnfitReactionError("several products")
     product = reaction.products[0]

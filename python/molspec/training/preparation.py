@@ -29,7 +29,7 @@ from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Sieve
 
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
-#: Rows that a process takes at a time, and rows that may be under way.
+#: Rows that a process takes at a time, and maximum rows in progress.
 _PIECE, _AHEAD = 64, 4096
 
 
@@ -45,7 +45,7 @@ def prepare(
 ) -> Prepared:
     """Make training pairs from the reactions in `files` and write them to the folder `output`.
 
-    Rows that make no pair are counted and listed in rejected.tsv; they are no errors.
+    Rows without a pair are counted and listed in rejected.tsv; they are no errors.
 
     validation: files whose products are not trained on.
     exclude: files (test sets) whose products are left out. If such a file does not name the column
@@ -55,12 +55,12 @@ def prepare(
         probable than options.max_nats allows. A model of cleaner records finds wrong or incomplete
         ones improbable (Toniato et al. 2021 drop records that a model forgets repeatedly).
 
-    `output`/unfinished holds the work until all is done. If the preparation was killed or its disk
+    `output`/unfinished has the work until all is done. If the preparation was killed or its disk
     was full, the same call resumes from there and writes the same bytes.
 
     Raises ValueError if `output` exists, if the vocabulary is not one of SMILES tokens, if a file
     has no reactions, or if no pair is left. Raises OSError if a file cannot be read or written,
-    RuntimeError if workers cannot live or died three times of a row of `exclude`.
+    RuntimeError if no worker can start, or if workers died three times with a row of `exclude`.
     """
     output = Path(output)
     check_output(output)
@@ -86,7 +86,7 @@ def prepare(
     settings = {"task": options.task, "options": decisive, **names}
     if _is_done(output, settings):
         return folder_format.read(output)
-    # What may make other pairs of the same reactions.
+    # Other versions may make other pairs from the same reactions.
     versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
     judged_by = {"judge": None if judge is None else judge.name}
     progress = Progress(output, {**versions, **settings, **judged_by})
@@ -109,7 +109,7 @@ def prepare(
     tables = {split: _encode(made, split, vocabulary) for split in SPLITS}
     for split, table in tables.items():
         if not len(table):
-            progress.discard()  # it takes other options or files
+            progress.discard()  # other options or files are needed
             raise ValueError(f"no {split} pair is left: {_why(split, made, validation, options)}")
     counts = _counts(made, tables)
     description = {**settings, "excluded_products": len(excluded)} | judged | counts
@@ -119,7 +119,7 @@ def prepare(
 
 
 def _is_done(output: Path, settings: dict[str, Any]) -> bool:
-    """Whether this preparation was killed when all was written; leaves nothing but that."""
+    """Whether this preparation was killed after all was written; removes `unfinished` then."""
     unfinished = output / "unfinished"
     if not unfinished.is_dir() or not (output / folder_format.LAST).is_file():
         return False
@@ -145,7 +145,7 @@ def _products(
 
 
 def _refuse(row: Row) -> NoReturn:
-    """Do not leave an excluded row out, as others: its product might be trained on."""
+    """Raise for an excluded row: without it, its product might be trained on."""
     raise RuntimeError(
         f"exclude has row {row.number} of {row.file}: {DIED}; expected to find its product"
     )
@@ -163,7 +163,7 @@ def _make(
     validation_share: float,
     failed: Callable[[Row], Made],
 ) -> Iterator[Made]:
-    """What becomes of rows. `failed` says it of one whose workers died."""
+    """Make the pairs of rows. `failed` makes the result of a row whose workers died."""
 
     def make(rows: Iterator[Row]) -> Iterator[Made]:
         return (make_pairs(row, options=options, validation_share=validation_share) for row in rows)
@@ -213,7 +213,7 @@ def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
 
 
 def _why(split: str, made: Sieve, validation: Sequence[str | Path], options: PrepareOptions) -> str:
-    """Say why a split has no pair."""
+    """The reason why a split has no pair."""
     count = len(made.kept["train"])
     if split == "validation" and not validation and count:
         return (
@@ -226,7 +226,7 @@ def _why(split: str, made: Sieve, validation: Sequence[str | Path], options: Pre
 
 
 def _write(prepared: Prepared, rejected: Sequence[Made], progress: Progress) -> None:
-    """Write all of it or nothing: a folder without prepared.json is none."""
+    """Write the folder completely or not at all: prepared.json is the last file."""
     done = progress.folder / "done"
     with naming(done):
         done.mkdir(exist_ok=True)

@@ -1,10 +1,10 @@
-"""Prepared data: a folder with tokenised pairs, their vocabulary and how they were made.
+"""Prepared data: a folder with tokenised pairs, their vocabulary and a description.
 
-prepared.json           {"format": "molspec-prepared", "format_version": 1, ...}: what was done
+prepared.json           {"format": "molspec-prepared", "format_version": 1, ...}: the description
 vocabulary.json         the fields of Vocabulary
 train.safetensors       pairs, see PairTable
 validation.safetensors  pairs
-rejected.tsv            every row that made no pair: split, file, row, reason, reaction
+rejected.tsv            every row without a pair: split, file, row, reason, reaction
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from molspec.text import Vocabulary
 FORMAT, VERSION = "molspec-prepared", 1
 SPLITS = ("train", "validation")
 _DESCRIBING = ("prepared.json", "vocabulary.json")
-#: A folder that has it has the others.
+#: The file that is written last.
 LAST = _DESCRIBING[0]
 _Ids: TypeAlias = Sequence[int] | np.ndarray
 
@@ -67,7 +67,7 @@ class PairTable:
         return PairTable.pack(self._rows(chosen))
 
     def without(self, others: PairTable) -> PairTable:
-        """The pairs that `others` does not have."""
+        """The pairs that are not in `others`."""
         had = set(others.as_bytes())
         pairs = zip(self._rows(), self.as_bytes(), strict=True)
         return PairTable.pack(pair for pair, key in pairs if key not in had)
@@ -77,13 +77,13 @@ class PairTable:
         return [(source.tolist(), target.tolist()) for source, target in self._rows()]
 
     def as_bytes(self) -> Iterator[tuple[bytes, bytes]]:
-        """All pairs of (source ids, target ids), as what a set holds."""
+        """All pairs of (source ids, target ids), as hashable bytes."""
         return ((source.tobytes(), target.tobytes()) for source, target in self._rows())
 
     def _rows(
         self, chosen: slice | np.ndarray = slice(None)
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The pairs at some places of the table, all of them by default."""
+        """The pairs at some indices of the table, by default all."""
         sources = _cut(self.source_ids.numpy(), self.source_lengths.numpy(), chosen)
         targets = _cut(self.target_ids.numpy(), self.target_lengths.numpy(), chosen)
         return zip(sources, targets, strict=True)
@@ -102,7 +102,7 @@ def _flatten(rows: Sequence[_Ids]) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What training reads: `description` is prepared.json, less its format."""
+    """The data of a training: `description` is prepared.json without its format."""
 
     vocabulary: Vocabulary
     train: PairTable
@@ -111,7 +111,7 @@ class Prepared:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that data with other pairs or tokens do not have."""
+        """32 hexadecimal digits of the pairs, the vocabulary and the task."""
         digest = blake2b(digest_size=16)
         values = [self.description["task"], self.vocabulary.to_json()]
         digest.update(json.dumps(values, sort_keys=True).encode())
@@ -133,12 +133,12 @@ def write(prepared: Prepared, folder: Path) -> None:
     for name, values in zip(_DESCRIBING, described, strict=True):
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     for split in SPLITS:
-        # Not save_file, which makes it private to its user.
+        # Not save_file, which would make it unreadable to others.
         (folder / f"{split}.safetensors").write_bytes(save(vars(getattr(prepared, split))))
 
 
 def read(folder: str | Path) -> Prepared:
-    """Read a folder of prepared data. Raises ValueError, naming what is wrong, or OSError."""
+    """Read a folder of prepared data. Raises ValueError, naming the fault, or OSError."""
     folder = Path(folder)
     if not (folder / "prepared.json").is_file():
         raise ValueError(f"{folder}: no prepared data in it, prepared.json is missing")

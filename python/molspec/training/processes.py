@@ -1,8 +1,7 @@
-"""The processes of a training: one, or those that PyTorch's launcher, torchrun, started.
+"""The processes of a training: one, or those that PyTorch's launcher, torchrun, has started.
 
-Every process takes its share of each batch and, their gradients averaged, the same step. Process 0,
-the lead, does what is done once: it keeps the clock, validates, and reads and writes the training's
-folder.
+Every process computes its share of each batch; after averaging the gradients all take the same
+step. Only process 0, the lead, has the clock, validates, and reads and writes the folder.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-#: How long the others wait for the lead, which may decode for long. They do not wait for a lead
-#: that has ended: its connections are closed then.
+#: Maximum wait of the others for the lead, which may decode for a long time. If the lead ends, its
+#: connections close and the wait ends too.
 _PATIENCE = timedelta(days=1)
-#: Seconds before a process complains of lost others. Where one has failed, torchrun ends all
-#: before that, and what the failed one said is all that is said.
+#: Seconds before a process reports lost others. If one has failed, torchrun ends all before that,
+#: so that only its error is printed.
 _GRACE = 10.0
 
 T = TypeVar("T")
@@ -36,25 +35,25 @@ _joins = itertools.count()
 
 
 class LostProcessError(RuntimeError):
-    """The others are out of reach; where one has ended, what it said itself tells why."""
+    """The other processes are unreachable; if one has ended, its own error has the reason."""
 
 
 @contextmanager
 def joined() -> Iterator[Processes]:
-    """Join the processes that torchrun started; alone where it started none or one."""
+    """Join the processes that torchrun has started; a single process is alone."""
     if not (dist.is_available() and dist.is_torchelastic_launched()) or _number("WORLD_SIZE") == 1:
         yield Processes()
-    elif dist.is_initialized():  # by a caller, for more than this
+    elif dist.is_initialized():  # by the caller
         yield _here()
     else:
         store, rank, count = next(rendezvous("env://"))
-        # The store still has the addresses of torchrun's attempts and of trainings before.
+        # The store still has the addresses of earlier attempts and trainings.
         place = f"{_number('TORCHELASTIC_RESTART_COUNT')}/{next(_joins)}"
         store = dist.PrefixStore(place, store)  # type: ignore[attr-defined]  # documented
         backends = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backends, store=store, rank=rank, world_size=count)
         yield _here()
-        dist.destroy_process_group()  # not after an error: the others may not come to part
+        dist.destroy_process_group()  # not after an error: it would wait for the others
 
 
 def _here() -> Processes:
@@ -69,14 +68,14 @@ def _number(variable: str) -> int:
 
 @dataclass(frozen=True)
 class Processes:
-    """All processes of a training, seen from one of them. Without arguments, it is alone."""
+    """The processes of a training, from the view of one of them; by default a single one."""
 
     rank: int = 0
     count: int = 1
-    #: The same among the processes of this machine.
+    #: Rank and count among the processes of this machine.
     local_rank: int = 0
     local_count: int = 1
-    #: What the host waits for; gradients go by the default group, on a GPU's own stream.
+    #: The group of the host's messages; gradients use the default group, on a GPU's own stream.
     decisions: dist.ProcessGroup | None = None
 
     @property
@@ -86,13 +85,13 @@ class Processes:
 
     @property
     def share(self) -> slice:
-        """Those of a batch's pairs that are this process's: lengths are like everybody's."""
+        """This process's share of a batch's pairs; all shares have similar lengths."""
         return slice(self.rank, None, self.count)
 
     def device(self, name: str | None) -> torch.device:
         """Choose this process's device, a GPU of its own where there are GPUs.
 
-        Raises ValueError if `name` is no device at hand, or one for several processes.
+        Raises ValueError if `name` is no available device, or one for several processes.
         """
         usable = torch.cuda.is_available()
         name = name or ("cuda" if usable else "cpu")
@@ -114,7 +113,7 @@ class Processes:
 
     @contextmanager
     def lead_first(self) -> Iterator[None]:
-        """Let the lead through the body before the others: what is wrong is said once."""
+        """Run the body in the lead before the others, so that an error appears once."""
         if not self.is_lead:
             self.from_lead(lambda: None)
         yield
@@ -122,7 +121,7 @@ class Processes:
             self.from_lead(lambda: None)
 
     def from_lead(self, compute: Callable[[], T]) -> T:
-        """Give every process what the lead computes."""
+        """Compute a value in the lead and send it to every process."""
         found = [compute() if self.is_lead else None]
         if self.count > 1:
             with self._among_others():
@@ -130,7 +129,7 @@ class Processes:
         return cast(T, found[0])
 
     def check_same(self, **values: Any) -> None:
-        """Raise ValueError, naming it, if a value is not that of the lead."""
+        """Raise ValueError, naming it, if a value differs from the lead's."""
         for name, expected in self.from_lead(lambda: values).items():
             if values[name] != expected:
                 raise ValueError(
@@ -139,7 +138,7 @@ class Processes:
                 )
 
     def average(self, parameters: Sequence[Tensor], loss: Tensor, weight: Tensor) -> Tensor:
-        """Make every gradient its weighted mean over the processes; give that of the losses.
+        """Replace every gradient by its weighted mean over the processes; return the mean loss.
 
         `loss` and `weight` are this process's, of shape []. A missing gradient counts as zeros.
         """
@@ -155,10 +154,10 @@ class Processes:
             dist.all_reduce(sums)
         means = sums / sums[-1]
         vector_to_parameters(means, gradients)
-        return means[-2].clone()  # a view would keep all the gradients
+        return means[-2].clone()  # a view would hold the memory of all gradients
 
     def draw_apart(self, seed: int, step_count: int) -> None:
-        """Give each process random numbers of its own, which depend on the arguments alone."""
+        """Seed each process differently; the seeds depend on the arguments alone."""
         if self.count > 1:
             drawn = np.random.SeedSequence((seed, step_count, self.rank)).generate_state(1)
             torch.manual_seed(int(drawn[0]))

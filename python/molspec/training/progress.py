@@ -1,4 +1,4 @@
-"""What a preparation has done, in its folder: one that was killed resumes from there."""
+"""The progress of a preparation, in its folder: an interrupted one resumes from there."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def _record(value: Any) -> tuple[Any, Any]:
     return key, result
 
 
-#: What tells an item from others, and the result of it: JSON values.
+#: An item's key and its result, as JSON values.
 _RECORDS: Kind[tuple[Any, Any]] = Kind("a preparation", _record, list)
 
 
 def check_output(output: Path) -> None:
-    """Raise ValueError if something else than a preparation that was begun is at `output`."""
+    """Raise ValueError if `output` exists and is no unfinished preparation."""
     if not output.exists() or (output / "unfinished").is_dir():
         return
-    if not output.is_dir() or any(output.iterdir()):  # killed at once, it leaves an empty folder
+    if not output.is_dir() or any(output.iterdir()):  # an early kill leaves an empty folder
         raise ValueError(f"output is {output}: it exists already")
 
 
 class Progress:
     """A file for each stage, in the folder `unfinished` of `output`, until all is done.
 
-    settings: what decides the results, as JSON values.
+    settings: that decide the results, as JSON values.
     """
 
     def __init__(self, output: Path, settings: Mapping[str, Any]) -> None:
@@ -50,12 +50,12 @@ class Progress:
         work: Callable[[Iterator[_Item]], Iterable[Any]],
         key: Callable[[_Item], Any],
     ) -> Iterator[tuple[_Item, Any]]:
-        """Give each item with its result, a JSON value: the recorded ones, then those of `work`.
+        """Yield each item with its result, a JSON value: first the recorded ones, then new ones.
 
-        `key` gives what tells an item from others, as JSON values.
+        `work` makes results; `key` returns an item's key, as JSON values.
 
-        Raises ValueError if the records are of other settings or items, OSError if they
-        cannot be read or written.
+        Raises ValueError if the records have other settings or items, OSError if they cannot be
+        read or written.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.jsonl"
@@ -88,13 +88,13 @@ class Progress:
             yield Made(row, split, product, [(source, target) for source, target in pairs], reason)
 
     def discard(self) -> None:
-        """Forget it, with the output where nothing else is in it."""
+        """Remove the folder, and the output if it is empty then."""
         shutil.rmtree(self.folder)
         if not any(self.output.iterdir()):
             self.output.rmdir()
 
     def commit(self, last: str) -> None:
-        """Move what is in `folder`/done to the output, the file `last` at the end."""
+        """Move the files of `folder`/done to the output, the file `last` at the end."""
         done = self.folder / "done"
         for file in sorted(done.iterdir(), key=lambda file: (file.name == last, file.name)):
             file.replace(self.output / file.name)

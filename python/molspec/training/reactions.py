@@ -13,9 +13,9 @@ from molspec.task import Task
 from molspec.text import TokenizationError, tokenize
 from molspec.training.rooting import Molecule, UnfitReactionError
 
-#: Names of the columns that hold the left and the right side of a reaction without atom maps.
+#: Names of columns with the left and the right side of a reaction without atom maps.
 _SIDES = ("reactants", "product")
-#: Names of the columns that hold what a model reads and what it writes.
+#: Names of columns with a model's source and target.
 _ENDS = (("src", "tgt"), ("source", "target"))
 _PEEKED_ROWS = 100
 _MAP_NUMBER = re.compile(r":([1-9]\d*)\]")
@@ -23,7 +23,7 @@ _MAP_NUMBER = re.compile(r":([1-9]\d*)\]")
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a file: `reaction` is `reactants>agents>products`, as it stands there."""
+    """One row of a file: `reaction` is its `reactants>agents>products`."""
 
     file: str
     number: int
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Reaction:
-    """A reaction whose products are new: none of them stands on the left too."""
+    """A reaction whose products are new: none of them is on the left too."""
 
     reactants: tuple[Molecule, ...]
     agents: tuple[Molecule, ...]
@@ -67,11 +67,11 @@ def read_rows(
 ) -> Iterator[Row]:
     """Rows of a file of reactions, numbered as its lines.
 
-    A file is a table with a header (tabs; commas where it is called .csv) or has a reaction SMILES
-    in each line; it may be compressed (.gz, .xz). In a table the reaction is in `reaction_column`,
-    by default the first column that holds one in the first rows; where that cell is empty, in the
-    columns reactants and product; or, where a task is given, in src and tgt or source and target:
-    for "retro" the source is the product.
+    A file is a table with a header (tabs; commas in a .csv file) or has a reaction SMILES in each
+    line; it may be compressed (.gz, .xz). In a table the reaction is in `reaction_column`, by
+    default the first column with one in the first rows. If that cell is empty, it is in the columns
+    reactants and product, or, if a task is given, in src and tgt or source and target: for "retro"
+    the source is the product.
 
     Raises ValueError if there is no such column, OSError if the file cannot be read.
     """
@@ -94,7 +94,7 @@ def read_rows(
 
 
 def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
-    """Find columns that hold left and right sides."""
+    """Find the columns of left and right sides."""
     names = [_SIDES]
     if task is not None:
         names += [(left, right) if task == "product" else (right, left) for left, right in _ENDS]
@@ -103,7 +103,7 @@ def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
 
 
 def _reaction_column(rows: Sequence[tuple[int, Sequence[str]]]) -> int | None:
-    """Find the first column that holds a reaction in one of `rows`."""
+    """Find the first column with a reaction in one of `rows`."""
     columns = (index for _, cells in rows for index, cell in enumerate(cells) if _is_reaction(cell))
     return next(columns, None)
 
@@ -119,9 +119,9 @@ def _is_reaction(cell: str) -> bool:
 
 
 def _reaction(cells: Sequence[str], column: int | None, sides: Sequence[tuple[int, int]]) -> str:
-    """Give the reaction SMILES of a row, "" where it has none."""
+    """The reaction SMILES of a row, "" if it has none."""
     if column is not None and column < len(cells) and cells[column]:
-        return cells[column].split(" ")[0]  # what follows a space is ChemAxon's extension
+        return cells[column].split(" ")[0]  # ChemAxon's extension follows a space
     for left, right in sides:
         if max(left, right) < len(cells):
             return f"{cells[left]}>>{cells[right]}"

@@ -1,8 +1,8 @@
-"""Pairs of SMILES that read along with one another, by their atom maps.
+"""Aligned pairs of SMILES, by their atom maps.
 
-A transformer that copies has least to learn where source and target are written from the same
-atom on. Zhong et al. 2022 (Chem. Sci., 10.1039/D2SC02763A) write a product from a random atom and
-its reactants from the same one: root-aligned SMILES.
+A transformer copies most easily if source and target begin at the same atom. Zhong et al. 2022
+(Chem. Sci., 10.1039/D2SC02763A) begin a product at a random atom and its reactants at the same one:
+root-aligned SMILES.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Pair = tuple[str, str]
 
 
 class UnfitReactionError(ValueError):
-    """A reaction that makes no pair; the message is the reason in a few words."""
+    """A reaction without a pair; the message is the reason in a few words."""
 
 
 @dataclass(frozen=True, eq=False)
 class Molecule:
-    """A molecule whose atoms stand in the order of its canonical SMILES.
+    """A molecule whose atoms are in the order of its canonical SMILES.
 
     `map_numbers` has the atom map number of every atom, 0 if it has none.
     """
@@ -45,7 +45,7 @@ class Molecule:
             map_numbers = [atom.GetAtomMapNum() for atom in rdkit.GetAtoms()]
             for atom in rdkit.GetAtoms():
                 atom.SetAtomMapNum(0)
-            # Twice: taking the maps away can change which stereo marks are needed.
+            # Twice: removing the maps can change which stereo marks are needed.
             for _ in range(2):
                 smiles = Chem.MolToSmiles(rdkit)
                 order = _written_order(rdkit)
@@ -63,7 +63,7 @@ class Molecule:
 
     @cached_property
     def symmetry_classes(self) -> list[int]:
-        """A number for every atom, the same for atoms that a symmetry exchanges."""
+        """A number for every atom, the same for symmetric atoms."""
         return list(Chem.CanonicalRankAtoms(self.rdkit, breakTies=False))
 
 
@@ -72,11 +72,11 @@ def _written_order(rdkit: Chem.Mol) -> list[int]:
 
 
 def align(map_numbers: Iterable[Set[int]], molecules: Sequence[Molecule]) -> str:
-    """Write `molecules` so that they read along with a text whose atoms have `map_numbers`.
+    """Write `molecules` aligned with a text whose atoms have `map_numbers`.
 
-    An atom of the text has the map numbers of all atoms that it may stand for; 0 is none. Each
-    molecule begins at its atom that comes first in the text, and they follow one another in the
-    order of these atoms. Molecules without such an atom come last, canonical.
+    An atom of the text has the map numbers of all atoms to which it may correspond; 0 is none. Each
+    molecule begins at its atom that comes first in the text, and molecules are in the order of
+    these atoms. Molecules without such an atom come last, canonical.
     """
     waiting = dict(enumerate(molecules))
     written: list[str] = []
@@ -97,8 +97,8 @@ def product_to_reactants(
 ) -> list[Pair]:
     """Root-aligned pairs (product, reactants): the canonical one, then random roots.
 
-    Without common map numbers there is nothing to align: the canonical pair alone. At most
-    `variant_count` pairs, fewer where roots are few or give the same source.
+    Without common map numbers only the canonical pair. At most `variant_count` pairs, fewer if
+    there are few roots or several give the same source.
     """
     numbers = {number for molecule in reactants for number in molecule.map_numbers if number}
     aligned = not numbers.isdisjoint(product.map_numbers)
@@ -117,9 +117,9 @@ def reactants_to_product(
 ) -> list[Pair]:
     """Pairs (reactants and reagents, product): the canonical source, then random ones.
 
-    The product begins at the first atom of the source that survives in it. Of several
-    symmetric atoms a map takes any, for example either side of an anhydride: the first one counts.
-    A random source has its molecules in random order, each from a random root.
+    The product begins at the first atom of the source that survives in it. A map has any of several
+    symmetric atoms, for example of either side of an anhydride: the first of them counts. A random
+    source has its molecules in random order, each from a random root.
     """
     canonical = sorted(reactants, key=lambda molecule: molecule.smiles)
     numbers: dict[tuple[str, int], set[int]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""Which rows are kept: those with pairs that are new, short enough and probable enough."""
+"""Selects rows whose pairs are new, short enough and probable enough."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from molspec.training.pairs import Made
 from molspec.training.prepared import SPLITS
 from molspec.training.progress import Progress
 
-#: Shares of the reactions, in per cent, whose nats are reported.
+#: Percentiles of the reactions' nats that are reported.
 _JUDGED = (10, 25, 50, 75, 90)
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A model that says how probable targets are.
+    """A model that computes the probability of targets.
 
     name: its name in reports.
     log_probs: natural log of the probability of each target, given (source, target) pairs; None
@@ -34,7 +34,7 @@ class Judge:
 
 @dataclass
 class Sieve:
-    """Keeps the rows that have pairs to learn from and lists the others."""
+    """Selects the rows with pairs to learn from and lists the others."""
 
     max_tokens: int
     excluded: frozenset[str]
@@ -56,7 +56,7 @@ class Sieve:
                 self._validation_products.add(made.product)
 
     def ask(self, judge: Judge, max_nats: float, progress: Progress) -> dict[str, Any]:
-        """Keep the training reactions that are probable enough to the judge; say what it found."""
+        """Drop training reactions that the judge finds too improbable; return its statistics."""
         rows, self.kept["train"] = self.kept["train"], []
 
         def score(rows: Iterator[Made]) -> Iterable[float | None]:
@@ -80,7 +80,7 @@ class Sieve:
         return {"reactions": len(rows), "kept": len(self.kept["train"]), "nats": readable}
 
     def reject(self, made: Made, reason: str, detail: str = "") -> None:
-        """List a row that has no pair."""
+        """List a row without a pair."""
         self.rejected.append(Made(made.row, made.split, reason=reason, detail=detail))
 
     def _reason(self, made: Made) -> str | None:

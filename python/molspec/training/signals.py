@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while a training takes a step: the step ends whole."""
+"""SIGINT and SIGTERM during a training, which ends after the current step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def noted_signals(process_count: int) -> Iterator[list[int]]:
-    """Give the list to which a signal is added when it comes; a second one interrupts at once.
+    """Yield the list to which a received signal is added; a second signal interrupts at once.
 
-    Not where several processes train: torchrun ends those so that have lost another one.
+    Not if several processes train: torchrun uses these signals to end them.
     """
     received: list[int] = []
 
@@ -21,7 +21,7 @@ def noted_signals(process_count: int) -> Iterator[list[int]]:
             raise KeyboardInterrupt
         received.append(number)
 
-    is_main = threading.current_thread() is threading.main_thread()  # no other sets handlers
+    is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
     noted = (signal.SIGINT, signal.SIGTERM) if is_main and process_count == 1 else ()
     before = {number: signal.signal(number, note) for number in noted}
     try:

@@ -1,4 +1,4 @@
-"""How many threads a training takes on a CPU: those that are measured to be fast."""
+"""Chooses the number of threads of a training on a CPU by measurement."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from time import perf_counter
 import torch
 
 _ROUNDS = 3
-#: More threads are taken where they save this share of the time at least: others may want them.
+#: More threads are used only if they save this share of the time: other programs may need them.
 _WORTH = 0.1
-#: After a round, numbers of threads that take so many times the least are out.
+#: After a round, numbers of threads that take this multiple of the least time are dropped.
 _HOPELESS = 1.5
 
 
 def fastest(run: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
-    """Set the number of torch's threads that runs fastest, up to what it has now; gives seconds.
+    """Set torch's threads to the fastest number, up to the current one; return the seconds.
 
-    Threads of one step wait for each other: where something else keeps one of the cores busy, a
-    step on all of them can take ten times as long as a step on one.
+    Threads of one step wait for each other: if another program uses one of the cores, a step on all
+    of them can take ten times as long as a step on one.
     """
     most = torch.get_num_threads()
     doubled = [2**power for power in range(most.bit_length())]
     times: dict[int, list[float]] = {count: [] for count in sorted({*doubled, most})}
     torch.set_num_threads(1)
-    run()  # what comes first takes its memory
+    run()  # the first run allocates memory
     for _ in range(_ROUNDS):
         for count in times:
             torch.set_num_threads(count)

@@ -22,7 +22,7 @@ from molspec.training.threads import fastest
 
 #: Tokens of the part of a batch on which threads are measured.
 _MEASURED_TOKENS = 4096
-#: Padded tokens a thread whose activations a CPU's caches hold: larger batches go in such parts.
+#: Padded tokens a thread whose activations fit in a CPU's caches: larger batches are split.
 _CPU_TOKENS = 2048
 
 
@@ -49,12 +49,12 @@ def learning_rate_factor(
 class Trainer(ABC):
     """Takes optimiser steps that train `module`, on batches in an order that the seed decides.
 
-    Its state restored, a trainer resumes exactly: to the bit on a CPU with the same number of
+    With a restored state a trainer resumes exactly: to the bit on a CPU with the same number of
     threads and processes.
 
     Several processes take each step together: each computes the gradients of its share of the
-    batch's pairs, and they are averaged, weighted by target tokens. But for rounding and for what
-    dropout draws, that is the step of one process.
+    batch's pairs, and they are averaged, weighted by target tokens. Except for rounding and random
+    dropout, that is the step of one process.
     """
 
     #: Whether a CPU calls `_loss` for parts of a batch and sums their gradients.
@@ -83,12 +83,12 @@ class Trainer(ABC):
 
     @abstractmethod
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Give the loss of a batch, a mean over its target tokens, of shape []."""
+        """The loss of a batch, a mean over its target tokens, of shape []."""
 
     def step(self, progress: float) -> tuple[Tensor, float]:
-        """Learn from the next batch; the loss in nats a token, not waited for, and learning rate.
+        """Learn from the next batch; return the loss in nats a token and the learning rate.
 
-        `progress` is the share of the budget that is used up.
+        It does not wait for a GPU. `progress` is the used share of the budget.
         """
         config = self.config
         if self._batch_index == len(self._epoch):
@@ -111,7 +111,7 @@ class Trainer(ABC):
         return loss, learning_rate
 
     def _backward(self, index: int, pairs: slice) -> tuple[Tensor, Tensor]:
-        """Leave the gradients of some pairs of a batch; give their loss and target tokens."""
+        """Compute the gradients of some pairs of a batch; return their loss and target tokens."""
         source_ids, target_ids = self._batches.take(self._epoch, index, pairs)
         loss, token_count = torch.zeros((), device=self._device), self._count(target_ids)
         size = max(len(target_ids), 1)  # a batch may have fewer pairs than there are processes
@@ -130,7 +130,7 @@ class Trainer(ABC):
         return (target_ids[:, 1:] != self._batches.pad_id).sum()
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next steps depend on."""
+        """Everything that decides the next steps."""
         return {
             "model": self._module.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
@@ -153,7 +153,7 @@ class Trainer(ABC):
 
 
 class ModelTrainer(Trainer):
-    """Trains a model. `averaged` is what training is for: the mean of the last weights."""
+    """Trains a model. Its result is `averaged`, the mean of the last weights."""
 
     config: TrainConfig
     _in_parts = True
@@ -174,7 +174,7 @@ class ModelTrainer(Trainer):
         super().__init__(self.model, made, batches, config, device, processes)
 
     def warm_up(self) -> None:
-        """Compile, by a step that changes nothing, so that no minute of the budget goes there."""
+        """Compile before the clock starts, by a step that changes nothing."""
         if self._device.type == "cuda":
             with self._unchanged():
                 for index in range(min(2, len(self._epoch))):
@@ -182,7 +182,7 @@ class ModelTrainer(Trainer):
             torch.cuda.synchronize()
 
     def choose_threads(self) -> float:
-        """Set the number of threads that learns fastest; gives about the seconds of a step.
+        """Set the fastest number of threads; return about the seconds of a step.
 
         Measured on a part of a batch, by steps that change nothing.
         """
@@ -192,7 +192,7 @@ class ModelTrainer(Trainer):
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """Leave no gradients and no random numbers drawn."""
+        """Restore gradients and random numbers afterwards."""
         generators = self._generators()
         yield
         self.model.zero_grad(set_to_none=True)
@@ -216,14 +216,14 @@ class ModelTrainer(Trainer):
 
     @torch.no_grad()
     def _average(self) -> None:
-        """Polyak averaging; in the first steps over fewer, so that the start is forgotten."""
+        """Polyak averaging; in the first steps over fewer, so that the start counts less."""
         decay = min(self.config.averaging, self.step_count / (self.step_count + 10))
         averages: list[Tensor] = list(self.averaged.parameters())
         weights: list[Tensor] = list(self.model.parameters())
         torch._foreach_lerp_(averages, weights, 1.0 - decay)
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next steps depend on: averages and random numbers too."""
+        """Everything that decides the next steps, with averages and random numbers."""
         own = {"averaged": self.averaged.state_dict(), "generators": self._generators()}
         return {**super().state(), **own}
 
@@ -236,7 +236,7 @@ class ModelTrainer(Trainer):
     def branch(self, state: dict[str, Any], is_same_data: bool) -> None:
         """Begin with the weights and the optimiser of another training's state.
 
-        Of the same data, the batches that come next there come next here.
+        On the same data, its next batches come next here too.
         """
         counts: dict[str, Any] = {"step_count": 0, "token_count": 0}
         if not is_same_data:
@@ -244,7 +244,7 @@ class ModelTrainer(Trainer):
         self.restore({**state, "averaged": state["model"], **counts})
 
     def _generators(self) -> dict[str, Tensor]:
-        """Where dropout's random numbers stand."""
+        """The states of dropout's random number generators."""
         states = {"cpu": torch.get_rng_state()}
         if self._device.type == "cuda":
             states["cuda"] = torch.cuda.get_rng_state(self._device)
@@ -257,5 +257,5 @@ class ModelTrainer(Trainer):
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """Matrix products in bfloat16 where `precision` says so."""
+    """Compute matrix products in bfloat16 if that is the `precision`."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")

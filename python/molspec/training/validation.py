@@ -1,4 +1,4 @@
-"""How good a model is on pairs that it was not trained on."""
+"""Validates a model on pairs outside its training data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from molspec.training.config import TrainConfig
 from molspec.training.prepared import PairTable
 from molspec.training.trainer import autocast
 
-#: (model, sources) -> the best target of each source, "" where there is none; SMILES.
+#: (model, sources) -> the best target of each source as SMILES, "" if there is none.
 Decode = Callable[[Checkpoint, Sequence[str]], Sequence[str]]
 
 
@@ -26,16 +26,16 @@ class Validation:
     """Shares are of 1; `loss` is in nats a token."""
 
     loss: float
-    #: Tokens, EOS counted, that are the most probable ones after the true tokens before them.
+    #: Tokens, EOS counted, that are the most probable ones after the true earlier tokens.
     token_accuracy: float
-    #: Targets all of whose tokens are.
+    #: Targets of which that is true for all tokens.
     sequence_accuracy: float
     #: Targets that a decoder finds, compared as canonical SMILES; None if none decoded.
     top_1: float | None = None
 
 
 class Validator:
-    """Judges models by the same pairs each time, evenly spread over a table."""
+    """Validates models on fixed pairs, evenly spread over a table."""
 
     def __init__(
         self,

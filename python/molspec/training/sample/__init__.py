@@ -7,7 +7,7 @@ from typing import Any
 
 from molspec.training.config import PrepareOptions
 
-#: Reactions of USPTO-50K; README.md beside it says which.
+#: Reactions of USPTO-50K; README.md beside it describes them.
 FILE = Path(__file__).parent / "uspto50k.tsv.xz"
 
 OPTIONS = PrepareOptions("retro", variants=5)
