@@ -281,7 +281,7 @@ struct TreeGrower {
   // Adds nodes. Returns whether the tree is complete; otherwise the next jobs are set.
   __device__ bool grow() {
     straighten();
-    const bool may_ask = ++turns < problem.max_turns;
+    const bool may_request = ++turns < problem.max_turns;
     if (lane_index() == open) look();
     int32_t from, by, deep;
     float path;
@@ -300,20 +300,20 @@ struct TreeGrower {
       if (++nodes == budget()) return true;
       const bool continues = deep < problem.max_depth;
       const int32_t after = continues ? expanded(from, by) : DraftJob::kNone;
-      const bool asks = may_ask && continues && after == DraftJob::kNone;
+      const bool needs = may_request && continues && after == DraftJob::kNone;
       if (after != DraftJob::kNone) kept |= uint64_t{1} << after;
       // The parent's next entry, and the node's own first one.
       if (lane_index() == parent) ++next;
       if (lane_index() == nodes) join(after, deep, path);
       if (lane_index() == parent || lane_index() == nodes) look();
-      if (asks) break;
+      if (needs) break;
     }
     open = nodes;
     take();
     const int32_t after = __shfl_sync(~0U, room, 0);
     kept |= uint64_t{1} << after;
     if (lane_index() == open) expansion = after;
-    ask(from, by);
+    request(from, by);
     return false;
   }
 
@@ -325,7 +325,7 @@ struct TreeGrower {
 
   // The jobs of a turn: the needed expansion, the tokens copied after it, and the likeliest other
   // entries.
-  __device__ void ask(int32_t from, int32_t by) {
+  __device__ void request(int32_t from, int32_t by) {
     const int lane = lane_index();
     const int32_t copies = min(kCopyWarps, budget() - nodes);
     const int32_t before = __shfl_sync(~0U, room, max(lane - 1, 0));

@@ -129,11 +129,11 @@ struct WarpTeam {
       hash.add(context[kGuessContext - d]);
       if (d == lane) mine = hash;
     }
-    const bool asks = lane >= 1 && lane <= longest;
-    const uint32_t node = asks ? ngram.index.find(mine) : 0;
+    const bool looks_up = lane >= 1 && lane <= longest;
+    const uint32_t node = looks_up ? ngram.index.find(mine) : 0;
     const NgramContext own = table.contexts[node], next = table.contexts[node + 1];
     const uint32_t shorter = __shfl_sync(~0U, node, max(lane - 1, 0));
-    const bool is = asks && node != 0 && ngram.index.parents[node] == shorter &&
+    const bool is = looks_up && node != 0 && ngram.index.parents[node] == shorter &&
                     table.context_symbols[node] == context[kGuessContext - lane];
     const int depth = __ffs(static_cast<int>(~__ballot_sync(~0U, is || lane == 0))) - 2;
     const auto length = static_cast<int>(next.first_continuation - own.first_continuation);

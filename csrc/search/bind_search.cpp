@@ -192,7 +192,7 @@ template <typename Paths>
 void bind_paths(py::class_<Paths>& bound) {
   bound.def("start", &Paths::start, py::arg("row"), py::arg("source_ids"))
       .def("release", &Paths::release, py::arg("row"))
-      .def("ask", &Paths::ask, py::arg("paths"), py::arg("counts"))
+      .def("request", &Paths::request, py::arg("paths"), py::arg("counts"))
       .def("advance", &advance<Paths>, py::arg("log_probs"))
       .def_property_readonly("trees", &Paths::trees);
   bind_step(bound);

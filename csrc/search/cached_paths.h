@@ -39,7 +39,7 @@ class CachedPaths {
   // Requests at most `counts` tokens after each path; the path's sampler, if any, chooses them.
   // Throws std::invalid_argument for a free row, an id outside the vocabulary, and if there is not
   // one count a path.
-  void ask(const std::vector<Path>& paths, const std::vector<int32_t>& counts) {
+  void request(const std::vector<Path>& paths, const std::vector<int32_t>& counts) {
     if (paths.size() != counts.size())
       throw_invalid("counts has ", counts.size(), " items: expected one a path");
     tree_.clear_staged();

@@ -1,6 +1,6 @@
 // A draft model extends the paths of many queries by a few tokens, with a cache of its own.
 //
-// A call is ask(), then rounds as in Batch (paths(), plan(), a decoder step, advance()) until
+// A call is request(), then rounds as in Batch (paths(), plan(), a decoder step, advance()) until
 // advance() returns that all are done, then trees().
 
 #pragma once

@@ -3,7 +3,7 @@
 // never reads otherwise. The path's last node guesses the next token, and each MASK the token after
 // that. No node sees those after it, so the evaluated nodes of a path stay valid.
 //
-// A call is ask(), plan(), one step of the decoder, advance(), and then trees().
+// A call is request(), plan(), one step of the decoder, advance(), and then trees().
 
 #pragma once
 

@@ -88,7 +88,7 @@ def test_wrong_use_is_refused(retro: Model) -> None:
 
 
 def test_answers_are_cut_at_their_mass(retro: Model) -> None:
-    (whole,), (part,) = (Expander(retro, mass=m).ask(TARGETS[:1], 5) for m in (1.0, 0.6))
+    (whole,), (part,) = (Expander(retro, mass=m).predict(TARGETS[:1], 5) for m in (1.0, 0.6))
     count = len(part.predictions)
     assert part.predictions == whole.predictions[:count]
     assert sum(whole.probabilities[:count]) >= 0.6 > sum(whole.probabilities[: count - 1])
@@ -98,7 +98,7 @@ class _Beside(Expander):
     """Asks other molecules in every batch, as a planner of many targets at once would."""
 
     def ask(self, queries: Any, n_best: Any = None, along: Any = ()) -> Any:
-        return super().ask(queries, n_best, [*along, "CCOC(C)=O", "CC(=O)Nc1ccccc1"])
+        return super().predict(queries, n_best, [*along, "CCOC(C)=O", "CC(=O)Nc1ccccc1"])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -146,7 +146,7 @@ from molspec.planners.syntheseus import BackwardModel
 class Recorded(Expander):
     def ask(self, queries, *arguments):
         print(queries)
-        return super().ask(queries, *arguments)
+        return super().predict(queries, *arguments)
 
 expander, stock = Recorded(load("retro", dtype="int8")), read_stock(Path(sys.argv[1]))
 for algorithm in ALGORITHMS:

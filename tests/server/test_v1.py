@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from molspec import PredictOptions
-from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, ask, prepare_query
+from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, predict, prepare_query
 from molspec.server import v1
 from molspec.server.service import Service
 from molspec.server.worker import Worker
@@ -27,7 +27,7 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
     raw = options.pop("raw", False)
     given = PredictOptions(**options)
     given = given if raw else given.distinct(served.limits.beam_size)
-    for answer in ask(model, map(Query, queries), given):
+    for answer in predict(model, map(Query, queries), given):
         stream.write(FORMATS["jsonl"].render(answer, OutputContext(name, model.task)))
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 

@@ -73,7 +73,11 @@ def predict_command(
             results,
             iter(queries),
             partial(
-                files.ask, loaded, options=options, keep_salts=source.keep_salts, processes=count
+                files.predict,
+                loaded,
+                options=options,
+                keep_salts=source.keep_salts,
+                processes=count,
             ),
             source=opened.name,
             output=output.output_name,

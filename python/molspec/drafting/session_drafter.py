@@ -131,7 +131,7 @@ class SessionDrafter(ABC):
             )
             counts.append(max(0, min(count, room)))
             places.append(at)
-        self._paths.ask(native, counts)
+        self._paths.request(native, counts)
         if any(counts):
             self._run()
         trees = [DraftTree()] * len(paths)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from molspec.files.answer import Answer, AnswerT, OutputContext, Query
-from molspec.files.asking import PreparedQuery, answer_to, ask, prepare_query, score
 from molspec.files.formats import FORMATS, Format, format_of, table
 from molspec.files.lines import COLUMNS
 from molspec.files.places import Reads, check_apart
+from molspec.files.predicting import PreparedQuery, answer_to, predict, prepare_query, score
 from molspec.files.results import ResultFile, ResultStream, is_stream
 from molspec.files.sources import INPUT_FORMATS, find_query_column, input_format, open_source
 
@@ -24,13 +24,13 @@ __all__ = [
     "ResultFile",
     "ResultStream",
     "answer_to",
-    "ask",
     "check_apart",
     "find_query_column",
     "format_of",
     "input_format",
     "is_stream",
     "open_source",
+    "predict",
     "prepare_query",
     "score",
     "table",

@@ -55,7 +55,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
         cache_molecules: Sequence[TreeMolecule] | None = None,
     ) -> tuple[list[RetroReaction], list[float]]:
         """All reactions of all molecules, and their priors."""
-        results = self.expander.ask(
+        results = self.expander.predict(
             [molecule.smiles for molecule in molecules],
             self._n_best,
             [molecule.smiles for molecule in cache_molecules or ()],
@@ -102,7 +102,7 @@ class FilterStrategy(filter_strategies.FilterStrategy):
         product = canonicalise(reaction.mol.smiles)
         for reactants in reaction.reactants:
             query = ".".join(molecule.smiles for molecule in reactants)
-            (result,) = self.expander.ask([query], self._n_best)
+            (result,) = self.expander.predict([query], self._n_best)
             found = [prediction.canonical for prediction in result.predictions]
             if any(product in (text or "").split(".") for text in found):
                 return

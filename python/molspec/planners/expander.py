@@ -64,7 +64,7 @@ class Expander:
         cache = AnswerCache(cache_size, cache_file)
         return cls(load(name_or_path, device, dtype), options, cache, mass)
 
-    def ask(
+    def predict(
         self, queries: Sequence[str], n_best: int | None = None, along: Iterable[str] = ()
     ) -> list[Result]:
         """At most n_best predictions for every query; `along` shares the batch, for later calls."""

@@ -102,7 +102,7 @@ class BackwardModel(_Asking, BackwardReactionModel):
     def _get_reactions(
         self, inputs: list[Molecule], num_results: int
     ) -> list[Sequence[SingleProductReaction]]:
-        results = self.expander.ask([each.smiles for each in inputs], num_results)
+        results = self.expander.predict([each.smiles for each in inputs], num_results)
         return [
             [
                 _Reaction(product=product, reactants=found, metadata=metadata)
@@ -121,7 +121,7 @@ class ForwardModel(_Asking, ForwardReactionModel):
         self, inputs: list[Bag[Molecule]], num_results: int
     ) -> list[Sequence[Reaction]]:
         queries = [".".join(molecule.smiles for molecule in bag) for bag in inputs]
-        results = self.expander.ask(queries, num_results)
+        results = self.expander.predict(queries, num_results)
         return [
             [
                 Reaction(reactants=reactants, products=found, metadata=metadata)

@@ -69,8 +69,8 @@ def warm_up(decoder: Decoder, max_positions: int) -> None:
 class Worker:
     """Answers requests with one model, all in one running batch.
 
-    `ask` and `withdraw` never wait for a step. Between steps the thread drops withdrawn requests,
-    then adds queries by their turns; without work it sleeps.
+    `submit` and `withdraw` never wait for a step. Between steps the thread drops withdrawn
+    requests, then adds queries by their turns; without work it sleeps.
 
     batch_size: spellings of queries that are decoded together.
     most_waiting: maximum unanswered queries, as requests count them.
@@ -143,7 +143,7 @@ class Worker:
         while self._has_work():
             try:
                 self._cancel_withdrawn()
-                self._let_in()
+                self._admit()
                 if self._live:
                     self._step()
             except Exception as error:
@@ -152,7 +152,7 @@ class Worker:
                     _log.critical("the device %s is lost: %s; start again", self.model.device, text)
                     os._exit(DEVICE_LOST)  # threads that wait for the device would never end
                 _log.exception("the engine of %s failed; it begins anew", self.name)
-                self._begin_anew()
+                self._restart()
 
     def _has_work(self) -> bool:
         """Sleep until there is work. Returns False if there will be none."""
@@ -169,14 +169,14 @@ class Worker:
             return
         with self._changed:
             withdrawn, self._withdrawn = self._withdrawn, []
-        for ticket in self._let_go(withdrawn, WithdrawnError()):
+        for ticket in self._fail(withdrawn, WithdrawnError()):
             self._decoder.cancel(ticket)
 
-    def _let_go(self, requests: Collection[PendingRequest], error: Exception) -> list[int]:
+    def _fail(self, requests: Collection[PendingRequest], error: Exception) -> list[int]:
         """Fail the unanswered queries of requests. Returns the tickets in progress."""
         tickets = [ticket for ticket, (pending, _) in self._live.items() if pending in requests]
         for ticket in tickets:
-            self._leave(ticket)
+            self._remove(ticket)
         with self._changed:
             count = sum(self._scheduler.remove(pending) for pending in requests)
         self._counters.let_go(count + len(tickets))
@@ -184,7 +184,7 @@ class Worker:
             pending.deliver(error)
         return tickets
 
-    def _let_in(self) -> None:
+    def _admit(self) -> None:
         if not self._scheduler.waiting_count:
             return
         while (turn := self._next_turn()) is not None:
@@ -215,20 +215,20 @@ class Worker:
             self._seconds_a_query += _SHARE_OF_LAST * (seconds - self._seconds_a_query)
         answers: dict[PendingRequest, list[tuple[int, Result]]] = {}
         for ticket, result in done:
-            pending, index = self._leave(ticket)
+            pending, index = self._remove(ticket)
             answers.setdefault(pending, []).append((index, result))
             self._counters.count(result)
         for pending, answered in answers.items():
             pending.deliver(answered)
 
-    def _leave(self, ticket: int) -> tuple[PendingRequest, int]:
+    def _remove(self, ticket: int) -> tuple[PendingRequest, int]:
         pending, index = self._live.pop(ticket)
         with self._changed:
             self._scheduler.done(pending)
         return pending, index
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Fail all queries in progress: the decoder's state may be invalid."""
         error = EngineError("the engine failed at a step: see the server's log")
-        self._let_go({pending for pending, _ in self._live.values()}, error)
+        self._fail({pending for pending, _ in self._live.values()}, error)
         self._decoder = Decoder(self.model, self._batch_size)

@@ -103,9 +103,9 @@ def prepare(
             made.take(progress.make(name, _read(group, options), work), words)
     judged = {}
     if judge is not None and options.max_nats is not None:
-        judged = {"judge": {"name": judge.name, **made.ask(judge, options.max_nats, progress)}}
+        judged = {"judge": {"name": judge.name, **made.judge(judge, options.max_nats, progress)}}
     if vocabulary is None:
-        vocabulary = _vocabulary(made.kept["train"], options.min_token_count)
+        vocabulary = _vocabulary(made.selected["train"], options.min_token_count)
     tables = {split: _encode(made, split, vocabulary) for split in SPLITS}
     for split, table in tables.items():
         if not len(table):
@@ -185,11 +185,11 @@ def _vocabulary(rows: Iterable[Made], min_count: int) -> Vocabulary:
 
 def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
     encoded: list[tuple[list[int], list[int]]] = []
-    rows, made.kept[split] = made.kept[split], []
+    rows, made.selected[split] = made.selected[split], []
     for row in rows:
         try:
             encoded += [(vocabulary.encode(a), vocabulary.encode(b)) for a, b in row.pairs]
-            made.kept[split].append(row)
+            made.selected[split].append(row)
         except TokenizationError as error:
             made.reject(row, "token not in the vocabulary", str(error).partition(": ")[2])
     return PairTable.pack(encoded)
@@ -199,7 +199,7 @@ def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
     return {
         **{
             split: {
-                "reactions": len(made.kept[split]),
+                "reactions": len(made.selected[split]),
                 "pairs": len(table),
                 "tokens": len(table.source_ids) + len(table.target_ids),
                 "longest_source": int(table.source_lengths.max()),
@@ -207,14 +207,14 @@ def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
             }
             for split, table in tables.items()
         },
-        "unmapped": sum(not made.row.is_mapped for made in made.kept["train"]),
+        "unmapped": sum(not made.row.is_mapped for made in made.selected["train"]),
         "rejected": dict(Counter(rejection.reason for rejection in made.rejected).most_common()),
     }
 
 
 def _why(split: str, made: Sieve, validation: Sequence[str | Path], options: PrepareOptions) -> str:
     """The reason why a split has no pair."""
-    count = len(made.kept["train"])
+    count = len(made.selected["train"])
     if split == "validation" and not validation and count:
         return (
             f"of {count} reactions none fell into validation_share {options.validation_share}: "

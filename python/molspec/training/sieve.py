@@ -38,7 +38,7 @@ class Sieve:
 
     max_tokens: int
     excluded: frozenset[str]
-    kept: dict[str, list[Made]] = field(default_factory=lambda: {split: [] for split in SPLITS})
+    selected: dict[str, list[Made]] = field(default_factory=lambda: {split: [] for split in SPLITS})
     rejected: list[Made] = field(default_factory=list)
     _validation_products: set[str] = field(default_factory=set)
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
@@ -50,14 +50,14 @@ class Sieve:
             if reason:
                 self.reject(made, reason)
                 continue
-            self.kept[made.split].append(made)
+            self.selected[made.split].append(made)
             self._seen.add((made.split, *made.pairs[0]))
             if made.split == "validation":
                 self._validation_products.add(made.product)
 
-    def ask(self, judge: Judge, max_nats: float, progress: Progress) -> dict[str, Any]:
+    def judge(self, judge: Judge, max_nats: float, progress: Progress) -> dict[str, Any]:
         """Drop training reactions that the judge finds too improbable; return its statistics."""
-        rows, self.kept["train"] = self.kept["train"], []
+        rows, self.selected["train"] = self.selected["train"], []
 
         def score(rows: Iterator[Made]) -> Iterable[float | None]:
             return judge.log_probs(row.pairs[0] for row in rows)
@@ -71,13 +71,13 @@ class Sieve:
             elif log_prob < -max_nats:
                 self.reject(row, f"more than {max_nats:g} nats to the judge")
             else:
-                self.kept["train"].append(row)
+                self.selected["train"].append(row)
         if len(nats) != len(rows):
             raise ValueError(f"judge gave {len(nats)} log_probs: expected {len(rows)}")
         nats.sort()
         shares = {f"{percent} %": nats[len(nats) * percent // 100] for percent in _JUDGED if nats}
         readable = {share: round(value, 2) for share, value in shares.items() if value < math.inf}
-        return {"reactions": len(rows), "kept": len(self.kept["train"]), "nats": readable}
+        return {"reactions": len(rows), "kept": len(self.selected["train"]), "nats": readable}
 
     def reject(self, made: Made, reason: str, detail: str = "") -> None:
         """List a row without a pair."""

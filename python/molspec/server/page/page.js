@@ -1,4 +1,4 @@
-// The page: draw or paste a molecule, ask a model, click on what it answers to ask on.
+// The page: draw or paste a molecule, predict, and click on an answer to predict further.
 //
 // A step is one molecule and its answers: { smiles, model, answers, chosen, error }. An answer
 // has the molecules that it is drawn as; each may have a step of its own. The steps of chosen
@@ -50,7 +50,7 @@ function called(model) {
 // ---- Steps
 
 /** Ask about a molecule; the step is shown at once, its answers when they are there. */
-async function ask(smiles, model, count) {
+async function predict(smiles, model, count) {
   const step = { id: `step-${++steps}`, smiles, model, answers: null, chosen: 0, open: true, error: "" };
   const done = (async () => {
     try {
@@ -94,11 +94,11 @@ async function drawAnswer(step, answer) {
   show();
 }
 
-async function askOn(step, answer, molecule) {
+async function predictNext(step, answer, molecule) {
   step.chosen = step.answers.indexOf(answer);
   step.open = false;
   if (!molecule.step) {
-    const request = await ask(molecule.smiles, $("model").value, Number($("count").value));
+    const request = await predict(molecule.smiles, $("model").value, Number($("count").value));
     molecule.step = request.step;
   }
   show();
@@ -200,7 +200,7 @@ function moleculeView(step, answer, molecule, name) {
       "data-name": `${name} ${answer.molecules.indexOf(molecule)}`,
       "aria-label": `Predict from ${molecule.smiles}`,
       title: `Predict from ${molecule.smiles}`,
-      click: () => askOn(step, answer, molecule),
+      click: () => predictNext(step, answer, molecule),
     },
     drawing(molecule.svg) ?? h("code", {}, molecule.smiles),
   );
@@ -374,7 +374,7 @@ async function submit(event) {
   try {
     if ($("key").value) sessionStorage.setItem("key", $("key").value);
     if (!models.size) await loadModels();
-    const request = await ask(smiles, $("model").value, count);
+    const request = await predict(smiles, $("model").value, count);
     if (root?.error && !root.answers?.length) root = null;
     root = request.step;
     show();

@@ -25,7 +25,7 @@ class PreparedQuery:
     note: str = ""
 
 
-def ask(
+def predict(
     model: Model,
     queries: Iterable[Query],
     options: PredictOptions,
