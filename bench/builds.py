@@ -44,7 +44,7 @@ DTYPES = ("int8", "bfloat16", "float32")
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is asked; every batch is a call of `predict`."""
+    """The requests; every batch is a call of `predict`."""
 
     model: Task
     batch_count: int
@@ -122,16 +122,16 @@ class Comparison:
 
 
 def compare(
-    builds: Sequence[Build], asked: Sequence[list[str]], rounds: int, **request: Any
+    builds: Sequence[Build], sent: Sequence[list[str]], rounds: int, **request: Any
 ) -> Comparison:
     """Rounds of all batches; a round that warms up does not count."""
-    found = Comparison(len(asked))
+    found = Comparison(len(sent))
     cores = sorted(os.sched_getaffinity(0))
     for turn in range(rounds + 1):
         for build in builds:
             build.move_to(cores[turn % len(cores)])
             build.answer()
-        for index, batch in enumerate(asked):
+        for index, batch in enumerate(sent):
             order = (0, 1) if (turn + index) % 2 == 0 else (1, 0)
             replies = {which: builds[which].answer(queries=batch, **request) for which in order}
             if turn == 0:
@@ -222,14 +222,14 @@ def compared(
         for subject in found:
             if subject.model != scenario.model or subject.shape not in flags.shapes:
                 continue
-            asked = batches(scenario, subject.table)
+            sent = batches(scenario, subject.table)
             for dtype in flags.dtypes:
                 request = {
                     "model": str(subject.folder),
                     "dtype": dtype,
                     "n_best": scenario.n_best,
                 }
-                comparison = compare(builds, asked, flags.rounds, **request)
+                comparison = compare(builds, sent, flags.rounds, **request)
                 yield row(name, subject.shape, dtype, comparison), comparison
 
 

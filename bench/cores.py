@@ -1,4 +1,4 @@
-"""What two cores bring, and what they cost: processes beside threads, the same rows, in turns.
+"""The gain and cost of two cores: processes beside threads, the same rows, in turns.
 
     python bench/cores.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 

@@ -27,7 +27,7 @@ from molspec.checkpoints import Checkpoint
 from molspec.evaluation import PairTable
 from molspec.models import locate
 from own import ablations, beams, memory, published, relaxed
-from own.drafters import PLACES, Asked, Counts, compared, counted, of_all_places, rows
+from own.drafters import PLACES, Counts, Workload, compared, counted, of_all_places, rows
 from own.pictures import picture
 from own.times import BEAMS, Taken, times
 from shapes import widened
@@ -77,10 +77,10 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
     folders = {_name(folder): _opened(folder, flags.feed_forward) for folder in flags.models}
     first = next(iter(folders.values()))
     pairs = list(islice(PairTable(flags.table, task=first.task), flags.limit))
-    asked = Asked(Model(first), [pair.query for pair in pairs])
-    timed = asked.first(flags.timed)
-    made = compared(asked, flags.nodes, flags.places)
-    kinds = of_all_places(asked.model, flags.nodes)
+    workload = Workload(Model(first), [pair.query for pair in pairs])
+    timed = workload.first(flags.timed)
+    made = compared(workload, flags.nodes, flags.places)
+    kinds = of_all_places(workload.model, flags.nodes)
     bare = replace(first, heads=None, spec_drafter=None)
     described = machine.described(weights=bare.fingerprint()[:8])
     yield "# What learned drafters save"
@@ -89,7 +89,7 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
     yield f"behind the last token; times of the first {flags.timed}, {flags.rounds} rounds, feed-"
     yield f"forward {first.spec.feed_forward}. Theirs: Xia et al. 2023. Machine: {described}."
     yield ""
-    found = counted(asked, made, min(flags.timed, 32))
+    found = counted(workload, made, min(flags.timed, 32))
     taken = {batch: times(timed, made, batch, flags.rounds) for batch in flags.batches}
     yield from by_drafter(found, taken)
     if flags.svg is not None:
@@ -100,14 +100,16 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
     yield from memory.table(timed, {"none": made["none"], **kinds}, flags.batches)
     if flags.beams:
         yield from ("", f"## Exact beams of 10, {flags.beams} queries, batch 1", "")
-        yield from beams.table(asked.first(flags.beams), kinds, 10)
+        yield from beams.table(workload.first(flags.beams), kinds, 10)
     if flags.relaxed and first.spec_drafter is not None:
         yield from ("", f"## Relaxed verification, {flags.relaxed} queries", "")
         targets = [pair.target for pair in pairs[: flags.relaxed]]
-        yield from relaxed.table(asked.first(flags.relaxed), targets, flags.nodes)
+        yield from relaxed.table(workload.first(flags.relaxed), targets, flags.nodes)
     if len(folders) > 1:
         yield from ("", "## Spec-Drafters", "")
-        yield from ablations.table(folders, asked.queries, flags.nodes, flags.timed, flags.rounds)
+        yield from ablations.table(
+            folders, workload.queries, flags.nodes, flags.timed, flags.rounds
+        )
 
 
 def _name(folder: str) -> str:

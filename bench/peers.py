@@ -37,10 +37,10 @@ FIRST_ANSWER = "first answer"
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is asked: of targets of about `length` tokens where one is given.
+    """The queries of a scenario, with targets of about `length` tokens if that is given.
 
-    Of a planner, molecules of routes; in a published shape, a model as large that answers as the
-    bundled one.
+    For planners, the molecules of routes. In a published shape, a model of that size with the
+    bundled model's answers.
     """
 
     model: Task
@@ -58,7 +58,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Asking:
+class Workload:
     """A converted model in a folder and the table of its queries."""
 
     table: Path
@@ -142,13 +142,13 @@ def _tokens(smiles: str) -> int:
     return len(tokenize(smiles))
 
 
-def measure(name: str, asking: Asking, threads: int, flags: argparse.Namespace) -> list[Record]:
+def measure(name: str, workload: Workload, threads: int, flags: argparse.Namespace) -> list[Record]:
     """Rounds of all peers in turns."""
     scenario = SCENARIOS[name]
-    folder = asking.folder
-    asked = queries(scenario, asking.table, folder)
+    folder = workload.folder
+    queried = queries(scenario, workload.table, folder)
     size = scenario.batch_size
-    batches = [asked[i : i + size] for i in range(0, len(asked), size)]
+    batches = [queried[i : i + size] for i in range(0, len(queried), size)]
     replies: dict[tuple[str, str], list[Reply]] = {}
     with ExitStack() as stack:
         processes = []
@@ -158,7 +158,7 @@ def measure(name: str, asking: Asking, threads: int, flags: argparse.Namespace) 
             process = PeerProcess(folder, peer, setting, threads)
             stack.enter_context(process)
             try:
-                process.request([asked[:1]], scenario.n_best)
+                process.request([queried[:1]], scenario.n_best)
             except RuntimeError as error:
                 print(f"left out: {str(error).strip().splitlines()[-1]}", flush=True)
                 continue
@@ -167,13 +167,15 @@ def measure(name: str, asking: Asking, threads: int, flags: argparse.Namespace) 
             for process in processes[turn % len(processes) :] + processes[: turn % len(processes)]:
                 reply = process.request(batches, scenario.n_best)
                 replies.setdefault((process.name, process.setting), []).append(reply)
-    return _records(name, threads, len(asked), replies, asking.origin)
+    return _records(name, threads, len(queried), replies, workload.origin)
 
 
-def measure_first_answer(asking: Asking, threads: int, flags: argparse.Namespace) -> list[Record]:
+def measure_first_answer(
+    workload: Workload, threads: int, flags: argparse.Namespace
+) -> list[Record]:
     """Fresh processes of all peers in turns."""
-    folder = asking.folder
-    (query,) = queries(SCENARIOS[FIRST_ANSWER], asking.table, folder)
+    folder = workload.folder
+    (query,) = queries(SCENARIOS[FIRST_ANSWER], workload.table, folder)
     replies: dict[tuple[str, str], list[Reply]] = {}
     missing: set[str] = set()
     for _ in range(flags.rounds):
@@ -187,7 +189,7 @@ def measure_first_answer(asking: Asking, threads: int, flags: argparse.Namespace
                 print(f"left out: {str(error).strip().splitlines()[-1]}", flush=True)
                 continue
             replies.setdefault((peer, setting), []).append(reply)
-    return _records(FIRST_ANSWER, threads, 1, replies, asking.origin)
+    return _records(FIRST_ANSWER, threads, 1, replies, workload.origin)
 
 
 def _records(
@@ -242,17 +244,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     flags = parse(arguments)
-    askings: dict[str, Asking] = {}
+    workloads: dict[str, Workload] = {}
     for scenario in flags.scenarios if flags.sets else ():
-        asking = _asking(SCENARIOS[scenario], flags, askings)
-        if asking is None:
+        workload = _workload(SCENARIOS[scenario], flags, workloads)
+        if workload is None:
             print(f"left out: {scenario}, as {SCENARIOS[scenario].model}=FILE is not given")
             continue
         for threads in flags.threads:
             if scenario == FIRST_ANSWER:
-                found = measure_first_answer(asking, threads, flags)
+                found = measure_first_answer(workload, threads, flags)
             else:
-                found = measure(scenario, asking, threads, flags)
+                found = measure(scenario, workload, threads, flags)
             _store(flags.json, found)
             for record in found:
                 print(
@@ -271,10 +273,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         flags.sizes.write_text(sizes(records, scenarios))
 
 
-def _asking(
-    scenario: Scenario, flags: argparse.Namespace, known: dict[str, Asking]
-) -> Asking | None:
-    """The model that a scenario is of, converted when it is first asked for; None if not given."""
+def _workload(
+    scenario: Scenario, flags: argparse.Namespace, known: dict[str, Workload]
+) -> Workload | None:
+    """The model that a scenario is of, converted at its first use; None if not given."""
     for text in flags.sets:
         name, *model, file = text.split("=")
         if name != scenario.model or scenario.subject in known:
@@ -282,7 +284,7 @@ def _asking(
         folder = flags.folder / scenario.subject
         weights = convert(model[0] if model else name, folder, shape=scenario.shape)
         origin = Origin(scenario.subject, weights, Path(file).name, machine.describe())
-        known[scenario.subject] = Asking(Path(file), folder, origin)
+        known[scenario.subject] = Workload(Path(file), folder, origin)
     return known.get(scenario.subject)
 
 

@@ -54,7 +54,7 @@ class PlainTransformer(nn.Module):
         return memory
 
     def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
-        """Logits [batch, length, vocab] behind every token."""
+        """Logits [batch, length, vocab] after every token."""
         length = tgt.shape[1]
         hidden = self.embedding(tgt) + self.positions[:length]
         future = torch.ones(length, length, dtype=torch.bool, device=tgt.device).triu(1)
@@ -88,7 +88,7 @@ def _state(checkpoint: Checkpoint) -> dict[str, Tensor]:
     return state
 
 
-#: Log-probabilities [row, vocab] behind the last of target_ids [row, length].
+#: Log-probabilities [row, vocab] after the last of target_ids [row, length].
 Step = Callable[[Tensor], Tensor]
 
 
@@ -104,7 +104,7 @@ class WithoutCache:
         self._mask = mask.repeat_interleave(beams, dim=0)
 
     def __call__(self, target_ids: Tensor) -> Tensor:
-        """Log-probabilities [row, vocab] behind the last of target_ids [row, length]."""
+        """Log-probabilities [row, vocab] after the last of target_ids [row, length]."""
         logits = self._model.decode_tgt(target_ids, self._memory, self._mask)
         return logits[:, -1].log_softmax(dim=-1)
 
@@ -128,7 +128,7 @@ class WithCache:
         self._cache: list[list[Tensor]] = [[] for _ in self._layers]
 
     def __call__(self, target_ids: Tensor) -> Tensor:
-        """Log-probabilities [row, vocab] behind the last of target_ids [row, length]."""
+        """Log-probabilities [row, vocab] after the last of target_ids [row, length]."""
         position = target_ids.shape[1] - 1
         hidden = self._model.embedding(target_ids[:, -1:]) + self._model.positions[position]
         for layer, cross, cache in zip(self._layers, self._cross, self._cache, strict=True):
@@ -173,7 +173,7 @@ class WithCache:
 
 
 def greedy(step: Step, rows: int, bos_id: int, eos_id: int, max_length: int) -> Tensor:
-    """Greedy decoding of a batch: ids [row, length] behind BOS; what follows EOS means nothing."""
+    """Greedy decoding of a batch: ids [row, length] after BOS; those after EOS mean nothing."""
     target_ids = torch.full((rows, 1), bos_id)
     done = torch.zeros(rows, dtype=torch.bool)
     while target_ids.shape[1] <= max_length and not done.all():
@@ -186,9 +186,9 @@ def greedy(step: Step, rows: int, bos_id: int, eos_id: int, max_length: int) -> 
 def beam_search(
     step: WithCache | WithoutCache, beams: int, bos_id: int, eos_id: int, max_length: int
 ) -> Tensor:
-    """Standard beam search of one query: ids [beam, length] behind BOS, best first.
+    """Standard beam search of one query: ids [beam, length] after BOS, best first.
 
-    A hypothesis that has said EOS goes on with EOS at no cost.
+    A hypothesis with EOS continues with EOS at no cost.
     """
     target_ids = torch.full((beams, 1), bos_id)
     scores = torch.full((beams,), -math.inf)

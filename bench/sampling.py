@@ -34,7 +34,7 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class Search:
-    """A search, and what it is compared with: itself without drafts, where nothing else is said."""
+    """A search, and its comparison: by default itself without drafts."""
 
     name: str
     options: dict[str, Any]
@@ -115,7 +115,7 @@ def speed(
 def diversity(
     model: Model, queries: Sequence[str], targets: Sequence[str], counts: Sequence[int]
 ) -> Iterator[str]:
-    """Distinct molecules, and whether what is recorded is among them."""
+    """Distinct molecules, and whether the recorded one is among them."""
     yield "| answers | how | distinct molecules | recall | decoder calls a query | ms a query |"
     yield "|---:|---|" + "---:|" * 4
     recorded = [canonicalise(target) for target in targets]
@@ -157,9 +157,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = list(islice(PairTable(options.pairs, None, None, model.task), options.limit))
     queries, targets = [row.query for row in rows], [row.target for row in rows]
     print(f"{machine.described(weights=model.identity.weights[:8])}\n")
-    asked = [search for search in SEARCHES if search.name in options.searches]
+    chosen = [search for search in SEARCHES if search.name in options.searches]
     named = drafters(options.small, options.smallest)
-    for line in speed(model, asked, named, queries, options.rounds, options.batch_size):
+    for line in speed(model, chosen, named, queries, options.rounds, options.batch_size):
         print(line, flush=True)
     for line in diversity(model, queries, targets, options.answers) if options.answers else ():
         print(line, flush=True)

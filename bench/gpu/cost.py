@@ -140,9 +140,9 @@ _TREE: dict[str, Sequence[int]] = {
     # three turns, each of which follows a copy
     "if (shared.grown) break": [3],
     "if (!__any_sync(~0U, some)) break": [2],  # eight tokens back
-    # five nodes join in a turn, and others are asked for
+    # five nodes join in a turn, and others are needed
     "for (;;) {": [5],
-    "if (asks) break": [5],
+    "if (needs) break": [5],
     "while (next < count &&": [0],
     "for (int32_t i = next + 1": [0],
     "for (int32_t begin = 0; begin < count; begin += kWarp": [1],

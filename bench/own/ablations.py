@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from molspec import Model
 from molspec.checkpoints import Checkpoint
 from molspec.drafting import NoDraft, SpecDraft
-from own.drafters import Asked, Counts, rows
+from own.drafters import Counts, Workload, rows
 from own.times import times
 
 _HEAD = (
@@ -26,13 +26,13 @@ def table(
     """A line each, by name: its form, what it drafts alone and with the tree, times at batch 1."""
     cells: list[Sequence[str]] = [_HEAD]
     for name, checkpoint in checkpoints.items():
-        asked = Asked(Model(checkpoint), queries)
-        drafter, weights = asked.model.context.spec, checkpoint.spec_drafter
+        workload = Workload(Model(checkpoint), queries)
+        drafter, weights = workload.model.context.spec, checkpoint.spec_drafter
         if drafter is None or weights is None:
             continue
         alone, merged = SpecDraft(nodes), SpecDraft(nodes, tree=True)
-        counts = Counts.of(asked, alone)
-        taken = times(asked.first(timed), {"none": NoDraft(), "spec": alone}, 1, rounds)
+        counts = Counts.of(workload, alone)
+        taken = times(workload.first(timed), {"none": NoDraft(), "spec": alone}, 1, rounds)
         cells.append(
             [
                 name,
@@ -41,7 +41,7 @@ def table(
                 f"{drafter.megabytes:.1f}",
                 f"{counts.tokens_an_iteration:.2f}",
                 f"{counts.mean('decoder_calls'):.2f}",
-                f"{Counts.of(asked, merged).mean('decoder_calls'):.2f}",
+                f"{Counts.of(workload, merged).mean('decoder_calls'):.2f}",
                 f"{taken['spec'].drafting:.1f}",
                 f"{taken['none'].all / taken['spec'].all:.2f}",
             ]

@@ -10,11 +10,11 @@ from molspec import Results
 from molspec.drafting import NoDraft
 from molspec.drafting.configurations import AnyConfiguration, LookAhead
 from molspec.strategy import lookahead
-from own.drafters import Asked, rows
+from own.drafters import Workload, rows
 from own.known import fewest_passes
 
 
-def table(asked: Asked, made: Mapping[str, AnyConfiguration], n_best: int) -> Iterator[str]:
+def table(workload: Workload, made: Mapping[str, AnyConfiguration], n_best: int) -> Iterator[str]:
     """Standard search, the n-gram guess's lookahead, that of each drafter, and the fewest passes.
 
     Raises ValueError where one gives another list than standard search.
@@ -26,7 +26,7 @@ def table(asked: Asked, made: Mapping[str, AnyConfiguration], n_best: int) -> It
     standard: Results | None = None
     for name, drafter in searches.items():
         begin = process_time()
-        results = asked.answers(drafter, 1, n_best=n_best)
+        results = workload.answers(drafter, 1, n_best=n_best)
         milliseconds = 1e3 * (process_time() - begin) / len(results)
         standard = standard or results
         if results != standard:

@@ -13,7 +13,7 @@ from molspec.drafting.configurations import AnyConfiguration, AnyDrafter
 from molspec.strategy import paying_tree
 from own.known import Known, answers
 
-#: Tokens that Spec-Drafters are asked for, as in the paper.
+#: Tokens requested from Spec-Drafters, as in the paper.
 PLACES = (5, 10, 15, 20, 25, 30)
 #: What greedy decoding drafts by at batch 1 and 32 where it is left to itself.
 DEFAULTS = {f"tree, the default of batch {batch}": paying_tree(batch) for batch in (1, 32)}
@@ -22,19 +22,19 @@ TOGETHER = 32
 
 
 @dataclass(frozen=True)
-class Asked:
+class Workload:
     """A model and its queries, in float32 on one thread."""
 
     model: Model
     queries: Sequence[str]
 
     def answers(self, drafter: AnyDrafter, batch: int = TOGETHER, **options: Any) -> Results:
-        """Greedy decoding where nothing else is asked for."""
+        """The answers, greedy by default."""
         return self.model.predict(self.queries, drafter=drafter, batch_size=batch, **options)
 
-    def first(self, count: int) -> Asked:
+    def first(self, count: int) -> Workload:
         """The same of fewer queries."""
-        return Asked(self.model, self.queries[:count])
+        return Workload(self.model, self.queries[:count])
 
 
 def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, AnyConfiguration]:
@@ -51,18 +51,18 @@ def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, A
 
 
 def of_all_places(model: Model, nodes: int) -> dict[str, AnyConfiguration]:
-    """The tree and what the model carries, a Spec-Drafter asked for all tokens that it can."""
+    """The tree and the model's own drafters, a Spec-Drafter with all its tokens."""
     return {"tree": TreeDraft(nodes), **own(model, nodes, places=[])}
 
 
-def compared(asked: Asked, nodes: int, places: Sequence[int]) -> dict[str, AnyDrafter]:
+def compared(workload: Workload, nodes: int, places: Sequence[int]) -> dict[str, AnyDrafter]:
     """None, the tree, what the model carries, and one that knows the answers."""
-    known = answers(asked.model, asked.answers(TreeDraft(nodes)))
+    known = answers(workload.model, workload.answers(TreeDraft(nodes)))
     return {
         "none": NoDraft(),
         **DEFAULTS,
         "tree": TreeDraft(nodes),
-        **own(asked.model, nodes, places),
+        **own(workload.model, nodes, places),
         "knows the answer": Known(known, nodes),
     }
 
@@ -74,9 +74,9 @@ class Counts:
     queries: Sequence[QueryStatistics]
 
     @classmethod
-    def of(cls, asked: Asked, drafter: AnyDrafter, batch: int = TOGETHER) -> Counts:
+    def of(cls, workload: Workload, drafter: AnyDrafter, batch: int = TOGETHER) -> Counts:
         """Answer all queries; those that the model cannot read do not count."""
-        results = asked.answers(drafter, batch)
+        results = workload.answers(drafter, batch)
         return cls([result.statistics for result in results if result.error is None])
 
     def mean(self, name: str) -> float:
@@ -102,18 +102,18 @@ class Counts:
         return [getattr(each, name) for each in self.queries]
 
 
-def counted(asked: Asked, made: Mapping[str, AnyDrafter], checked: int) -> dict[str, Counts]:
+def counted(workload: Workload, made: Mapping[str, AnyDrafter], checked: int) -> dict[str, Counts]:
     """What each takes; on the first `checked` queries it is checked that batch 1 takes the same.
 
     Raises ValueError where it does not.
     """
-    few = asked.first(checked)
+    few = workload.first(checked)
     for name, drafter in made.items():
         alone, together = (Counts.of(few, drafter, batch) for batch in (1, TOGETHER))
         for mine, other in zip(alone.queries, together.queries, strict=True):
             if _without_seconds(mine) != _without_seconds(other):
                 raise ValueError(f"{name}: {mine} at batch 1, {other} at batch {TOGETHER}")
-    return {name: Counts.of(asked, drafter) for name, drafter in made.items()}
+    return {name: Counts.of(workload, drafter) for name, drafter in made.items()}
 
 
 def _without_seconds(counts: QueryStatistics) -> dict[str, Any]:

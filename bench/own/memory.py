@@ -8,15 +8,17 @@ from molspec import Model
 from molspec.drafting.configurations import AnyDrafter
 from molspec.engine.cpu.engine import NativeEngine
 from own import published
-from own.drafters import Asked, rows
+from own.drafters import Workload, rows
 
 
-def table(asked: Asked, made: Mapping[str, AnyDrafter], batches: Sequence[int]) -> Iterator[str]:
+def table(
+    workload: Workload, made: Mapping[str, AnyDrafter], batches: Sequence[int]
+) -> Iterator[str]:
     """Megabytes in use by drafter and batch size, theirs below."""
     cells = [["drafter", "weights", *(f"batch {batch}" for batch in batches)]]
     for name, drafter in made.items():
-        weights = weight_megabytes(asked.model, name)
-        caches = [weights + cache_megabytes(asked, drafter, batch) for batch in batches]
+        weights = weight_megabytes(workload.model, name)
+        caches = [weights + cache_megabytes(workload, drafter, batch) for batch in batches]
         cells.append([name, f"{weights:.1f}", *(f"{each:.1f}" for each in caches)])
     for place, name in enumerate(("without, theirs", "with a Spec-Drafter, theirs")):
         in_use = (published.IN_USE.get(batch) for batch in batches)
@@ -35,16 +37,16 @@ def weight_megabytes(model: Model, name: str) -> float:
     return found
 
 
-def cache_megabytes(asked: Asked, drafter: AnyDrafter, batch: int) -> float:
+def cache_megabytes(workload: Workload, drafter: AnyDrafter, batch: int) -> float:
     """Of all sessions that answering takes: keys, values, hidden states, workspace.
 
     They grow to what the largest batch needs, at most to twice that, and are kept at the end.
     """
-    spec = asked.model.context.spec
+    spec = workload.model.context.spec
     engines: list[NativeEngine] = []
-    for engine in (asked.model.engine, *([] if spec is None else [spec.engine])):
+    for engine in (workload.model.engine, *([] if spec is None else [spec.engine])):
         assert isinstance(engine, NativeEngine)  # a device's caches are not counted
         engine.free_caches()
         engines.append(engine)
-    list(asked.answers(drafter, batch))
+    list(workload.answers(drafter, batch))
     return sum(engine.kept_bytes for engine in engines) / 1e6

@@ -8,7 +8,7 @@ from typing import Any
 from molspec.drafting import SpecDraft
 from molspec.text import canonicalise
 from own import published
-from own.drafters import TOGETHER, Asked, rows
+from own.drafters import TOGETHER, Workload, rows
 
 _BETAS, _TAUS = (3, 5), (1, 2, 3, 4, 5, 6)
 _JUDGES = ("model", "drafter")
@@ -18,27 +18,31 @@ _HEAD = (
 )
 
 
-def table(asked: Asked, targets: Sequence[str], nodes: int) -> Iterator[str]:
+def table(workload: Workload, targets: Sequence[str], nodes: int) -> Iterator[str]:
     """Calls and top-1 of the Spec-Drafter alone, theirs beside those that the model judges."""
     wanted = [canonicalise(target) for target in targets]
     cells = [
         _HEAD,
-        ["strict", "", *_row(asked, wanted, nodes, str(published.STRICT), {})],
+        ["strict", "", *_row(workload, wanted, nodes, str(published.STRICT), {})],
     ]
     for judge in _JUDGES:
         for beta in _BETAS:
             for tau in _TAUS:
                 theirs = published.RELAXED[beta].get(tau, "") if judge == "model" else ""
                 options = {"verification": "relaxed", "beta": beta, "tau": tau, "judge": judge}
-                row = _row(asked, wanted, nodes, str(theirs), options)
+                row = _row(workload, wanted, nodes, str(theirs), options)
                 cells.append([f"beta {beta}, tau {tau}", judge, *row])
     return rows(cells)
 
 
 def _row(
-    asked: Asked, wanted: Sequence[str | None], nodes: int, theirs: str, options: dict[str, Any]
+    workload: Workload,
+    wanted: Sequence[str | None],
+    nodes: int,
+    theirs: str,
+    options: dict[str, Any],
 ) -> list[str]:
-    results = asked.answers(SpecDraft(nodes), TOGETHER, **options)
+    results = workload.answers(SpecDraft(nodes), TOGETHER, **options)
     sums, tolerated, right = results.statistics, 0, 0
     for result, target in zip(results, wanted, strict=True):
         for answer in result.predictions:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from molspec.drafting import NoDraft
 from molspec.drafting.configurations import AnyDrafter
-from own.drafters import Asked
+from own.drafters import Workload
 
 #: Standard beams without drafts, which the published speeds are against.
 BEAMS = "beams of 5"
@@ -32,7 +32,7 @@ class Taken:
 
 
 def times(
-    asked: Asked, made: Mapping[str, AnyDrafter], batch: int, rounds: int
+    workload: Workload, made: Mapping[str, AnyDrafter], batch: int, rounds: int
 ) -> dict[str, Taken]:
     """What each drafter takes, and BEAMS, one after the other in each round.
 
@@ -42,18 +42,18 @@ def times(
     with patch("molspec.decoding.statistics.perf_counter", process_time):
         for turn in range(rounds + 1):  # the first warms up
             for name in taken:
-                found = _taken(asked, made.get(name), batch)
+                found = _taken(workload, made.get(name), batch)
                 if turn:
                     taken[name].append(found)
     return {name: Taken.median(found) for name, found in taken.items()}
 
 
-def _taken(asked: Asked, drafter: AnyDrafter | None, batch: int) -> Taken:
+def _taken(workload: Workload, drafter: AnyDrafter | None, batch: int) -> Taken:
     begin = process_time()
     if drafter is None:
-        results = asked.answers(NoDraft(), batch, n_best=5, beam="standard")
+        results = workload.answers(NoDraft(), batch, n_best=5, beam="standard")
     else:
-        results = asked.answers(drafter, batch)
+        results = workload.answers(drafter, batch)
     seconds = {**results.statistics.seconds, "all": process_time() - begin}
-    each = {stage: 1e3 * value / len(asked.queries) for stage, value in seconds.items()}
+    each = {stage: 1e3 * value / len(workload.queries) for stage, value in seconds.items()}
     return Taken(each["draft"], each["step"] + each["verify"], each["all"])

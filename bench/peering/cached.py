@@ -1,6 +1,6 @@
 """molspec's training twin with a cache of keys and values: what one would write in PyTorch.
 
-The plain PyTorch peer runs it; ONNX Runtime and OpenVINO run what is exported from it. Keys and
+The plain PyTorch peer runs it; ONNX Runtime and OpenVINO run its export. Keys and
 values of the memory are computed once a query and shared by its hypotheses.
 """
 

@@ -1,6 +1,6 @@
 """A molspec checkpoint in the formats of the peers, side by side in one folder.
 
-The models are post-norm with one more norm behind each stack. CTranslate2 has that norm for
+The models are post-norm with one more norm after each stack. CTranslate2 has that norm for
 pre-norm models and applies it wherever it is found. Hugging Face's Marian has no such norm; there
 the last layer's norm becomes that norm and the final one in a row, which is the same function
 (marian.py). ONNX Runtime and OpenVINO run graphs exported from cached.py.

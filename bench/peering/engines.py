@@ -249,7 +249,7 @@ class OnnxRuntime(Graphs):
 
 
 class OpenVino(Graphs):
-    """Settings are the precisions it is asked for: float32 and bfloat16."""
+    """Settings are its precisions: float32 and bfloat16."""
 
     def __init__(self, folder: Path, setting: str, threads: int) -> None:
         super().__init__(folder, setting, threads)

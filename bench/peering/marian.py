@@ -1,6 +1,6 @@
 """A molspec model as Hugging Face's Marian, exactly.
 
-Marian has no norm behind its stacks. The last layer ends with a norm, so there that norm is
+Marian has no norm after its stacks. The last layer ends with a norm, so there that norm is
 replaced by itself and the stack's own norm in a row: the same function in the stock architecture.
 """
 

@@ -1,4 +1,4 @@
-"""What a route planner asks: one molecule after another, each a reactant of an answer before."""
+"""The queries of a route planner: one molecule after another, each a reactant of an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from molspec import Model
 
-#: Molecules that a planner asks of one target's routes.
+#: Molecules that a planner expands for one target.
 _MOLECULES = 8
 #: Characters of a SMILES up to which a molecule is taken to be for sale.
 _FOR_SALE = 12
@@ -14,17 +14,17 @@ _FOR_SALE = 12
 
 def molecules(model: Model, targets: Sequence[str], count: int) -> list[str]:
     """The first `count`: targets, the reactants of their best answers, theirs, and so on."""
-    asked: list[str] = []
+    expanded: list[str] = []
     for target in targets:
         waiting, route = [target], 0
-        while waiting and route < _MOLECULES and len(asked) < count:
+        while waiting and route < _MOLECULES and len(expanded) < count:
             molecule = waiting.pop(0)
-            if molecule in asked:
+            if molecule in expanded:
                 continue
-            asked.append(molecule)
+            expanded.append(molecule)
             route += 1
             (result,) = model.predict([molecule], canonical_queries=False)
             if result.predictions:
                 parts = result.predictions[0].smiles.split(".")
                 waiting += [part for part in parts if len(part) > _FOR_SALE]
-    return asked
+    return expanded

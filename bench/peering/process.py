@@ -30,7 +30,7 @@ class Reply:
 class PeerProcess:
     """One peer with one setting, loaded in a process that waits for requests.
 
-    Raises RuntimeError, with the end of what the process said, where it dies.
+    Raises RuntimeError, with the end of the process's output, if it dies.
     """
 
     def __init__(self, folder: Path, name: str, setting: str, threads: int) -> None:
@@ -58,7 +58,7 @@ class PeerProcess:
         self._log.close()
 
     def request(self, batches: Sequence[Sequence[str]], n_best: int) -> Reply:
-        """Answer batches one behind the other."""
+        """Answer batches one after the other."""
         request = json.dumps({"batches": [list(batch) for batch in batches], "n_best": n_best})
         try:
             print(request, file=_open(self._process.stdin), flush=True)

@@ -99,7 +99,7 @@ def _origins(records: Sequence[Record]) -> dict[str, Origin]:
 
 
 def _sets(origins: Iterable[Origin]) -> list[str]:
-    """The arguments that say what is measured: a model has several shapes and is named once."""
+    """The arguments of a measurement: a model has several shapes and is named once."""
     return list(dict.fromkeys(f"{o.model.partition(',')[0]}={o.table}" for o in origins))
 
 

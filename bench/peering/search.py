@@ -23,7 +23,7 @@ class StepModel(Protocol):
         """Encode queries [query, source]; a row each."""
 
     def step(self, token_ids: npt.NDArray[np.int64], position: int) -> npt.NDArray[np.float32]:
-        """Logits [row, vocab] behind a token of every row."""
+        """Logits [row, vocab] after a token of every row."""
 
     def keep(self, rows: npt.NDArray[np.int64]) -> None:
         """Let the cache's rows be these of its rows, of the same queries."""

@@ -1,4 +1,4 @@
-"""A peer behind molspec's own server: the same contracts and the same process, another engine.
+"""A peer in molspec's own server: the same contracts and the same process, another engine.
 
 python bench/peering/serving.py PEER SETTING NAME=FOLDER ...
 

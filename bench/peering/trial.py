@@ -10,7 +10,7 @@ class Trial:
     """A target that an engine's planner took.
 
     Seconds are processor time: the limit, until the first route, None where none was found; of the
-    search, and of the model in it. expansions are molecules that the model was asked for.
+    search, and of the model in it. expansions are molecules that the model has expanded.
     """
 
     engine: str
@@ -23,7 +23,7 @@ class Trial:
     expansions: int
 
     def tells(self, limit: float) -> bool:
-        """Whether it says what comes within a limit: it found a route, or was given so long."""
+        """Whether it decides the result of a limit: it found a route, or ran that long."""
         return self.first is not None or self.limit >= limit
 
     @property

@@ -27,7 +27,7 @@ def peak_bytes() -> int:
 
 def main() -> None:
     folder, name, setting, threads = sys.argv[1:]
-    # Peers print; what they print must not come between the answers.
+    # Peers print; that must not mix with the answers.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     peer = ENGINES[name](Path(folder), setting, int(threads))

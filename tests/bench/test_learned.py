@@ -10,7 +10,7 @@ import pytest
 
 from molspec import Model, checkpoints
 from molspec.drafting import NoDraft, TreeDraft
-from own.drafters import Asked, Counts
+from own.drafters import Counts, Workload
 from own.known import Known, answers, fewest_calls, fewest_passes
 from tests import tiny
 
@@ -60,14 +60,14 @@ def test_a_model_is_widened(table: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nodes", [1, 5, 16])
 def test_who_knows_the_answers_takes_the_fewest_calls(nodes: int) -> None:
-    asked = Asked(Model(tiny.checkpoint()), tiny.QUERIES)
-    plain = asked.answers(NoDraft())
-    known = Known(answers(asked.model, plain), nodes)
-    assert asked.answers(known) == plain
-    found = Counts.of(asked, known).queries
+    workload = Workload(Model(tiny.checkpoint()), tiny.QUERIES)
+    plain = workload.answers(NoDraft())
+    known = Known(answers(workload.model, plain), nodes)
+    assert workload.answers(known) == plain
+    found = Counts.of(workload, known).queries
     fewest = [fewest_calls(each.emitted_tokens, nodes) for each in found]
     assert [each.decoder_calls for each in found] == fewest
-    tree = Counts.of(asked, TreeDraft(nodes)).queries
+    tree = Counts.of(workload, TreeDraft(nodes)).queries
     assert all(
         mine.decoder_calls <= each.decoder_calls for mine, each in zip(found, tree, strict=True)
     )
