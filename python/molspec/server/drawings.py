@@ -1,4 +1,4 @@
-"""Drawings for the page: molecules, or the molecules of a reaction with what changes in colour."""
+"""Drawings for the page: molecules, or a reaction with its changes in colour."""
 
 from __future__ import annotations
 

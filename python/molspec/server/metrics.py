@@ -24,7 +24,7 @@ FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 disable_created_metrics()
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
-_queries = Counter("molspec_queries", "Queries, by what became of them.", ["model", "outcome"])
+_queries = Counter("molspec_queries", "Queries by outcome.", ["model", "outcome"])
 _unanswered = Gauge(
     "molspec_unanswered_queries",
     "Queries that are accepted and not answered.",

@@ -18,10 +18,10 @@ class _Body(BaseModel):
         extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
     )
 
-    model: Annotated[str | None, Field(description="May be left out where one is served.")] = None
+    model: Annotated[str | None, Field(description="Optional if one model is served.")] = None
     queries: Annotated[list[str], Field(min_length=1, description="SMILES.")]
     stream: Annotated[
-        bool, Field(description="A line a result (NDJSON), as they are done; id is the query's.")
+        bool, Field(description="A line for each result (NDJSON), when it is made; id is the query's.")
     ] = False
     seconds: Annotated[
         float | None,
@@ -50,7 +50,7 @@ class PredictBody(_Options):
     """Queries for a model, with the options of `molspec predict`."""
 
     keep_salts: Annotated[
-        bool, Field(description="Decode salts as they stand; retro decodes their main component.")
+        bool, Field(description="Decode salts unchanged; by default retro decodes their main component.")
     ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")
@@ -60,7 +60,7 @@ class PredictBody(_Options):
 class ScoreBody(_Body):
     """Queries, and for each the target whose log-probability is requested."""
 
-    targets: Annotated[list[str], Field(description="SMILES, scored as they are spelt.")]
+    targets: Annotated[list[str], Field(description="SMILES, scored in their own spelling.")]
     canonical_queries: bool | None = None
 
 
@@ -68,10 +68,10 @@ class PredictionItem(BaseModel):
     """An answer."""
 
     smiles: Annotated[str, Field(description="As the model wrote it.")]
-    canonical: Annotated[str | None, Field(description="None where it is no molecule.")]
+    canonical: Annotated[str | None, Field(description="None if it is no molecule.")]
     log_prob: Annotated[float, Field(description="Natural log of its probability.")]
-    finished: Annotated[bool, Field(description="False where max_length came first.")]
-    count: Annotated[int, Field(description="Equal samples; left out where 1.")] = 1
+    finished: Annotated[bool, Field(description="False if max_length came first.")]
+    count: Annotated[int, Field(description="Number of equal samples; omitted if 1.")] = 1
     inclusion: Annotated[
         float | None, Field(description="Of samples that all differ: how probably it is one.")
     ] = None

@@ -53,7 +53,7 @@ class PrepareOptions:
     )
     seed: int = setting(0, "Seed of the random variants.", least=0)
     workers: int = setting(
-        1, "Processes, and threads of the judge.", more="They do not change what is written."
+        1, "Processes, and threads of the judge.", more="The output does not depend on them."
     )
     max_nats: float | None = setting(
         None, "Drop reactions that the judge finds less probable than exp(-this).", above=0
@@ -136,7 +136,7 @@ class TrainConfig(StepConfig):
     )
     patience: int | None = setting(
         None,
-        "Stop after so many validations without better token accuracy.",
+        "Stop after this many validations without better token accuracy.",
         more="None: never.",
         group=_BUDGET,
     )

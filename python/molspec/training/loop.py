@@ -71,7 +71,7 @@ class Beginning:
 
     def _check(self, start: Checkpoint, data: Prepared) -> None:
         if self.config.model and self.state is None:
-            raise ValueError("config.model is given with start: its sizes are kept, leave them out")
+            raise ValueError("config.model is given with start, whose sizes stay: leave it out")
         task = data.description["task"]
         if start.task not in (None, task):
             raise ValueError(
