@@ -21,7 +21,7 @@ class _Body(BaseModel):
     model: Annotated[str | None, Field(description="Optional if one model is served.")] = None
     queries: Annotated[list[str], Field(min_length=1, description="SMILES.")]
     stream: Annotated[
-        bool, Field(description="A line for each result (NDJSON), when it is made; id is the query's.")
+        bool, Field(description="One line for each result (NDJSON) when made; id is the query's.")
     ] = False
     seconds: Annotated[
         float | None,
@@ -50,7 +50,7 @@ class PredictBody(_Options):
     """Queries for a model, with the options of `molspec predict`."""
 
     keep_salts: Annotated[
-        bool, Field(description="Decode salts unchanged; by default retro decodes their main component.")
+        bool, Field(description="Decode salts unchanged; otherwise retro takes their main part.")
     ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")
