@@ -59,7 +59,7 @@ auto copy_text(const GuessModel& model, const Ids& source_ids) {
 
 void bind_options(py::module_& module) {
   py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>());
-  py::class_<OutsideOptions>(module, "OutsideOptions").def(py::init<>());
+  py::class_<ExternalOptions>(module, "ExternalOptions").def(py::init<>());
   bind_fields(py::class_<WindowOptions>(module, "WindowOptions"),
               REQUIRED(WindowOptions, draft_length), REQUIRED(WindowOptions, draft_count),
               REQUIRED(WindowOptions, even), REQUIRED(WindowOptions, dilution),
@@ -71,7 +71,7 @@ void bind_options(py::module_& module) {
   // The variant, as Python writes it.
   const py::object either = py::module_::import("operator").attr("or_");
   py::object options = module.attr("NoDraftOptions");
-  for (const char* name : {"WindowOptions", "TreeOptions", "OutsideOptions"})
+  for (const char* name : {"WindowOptions", "TreeOptions", "ExternalOptions"})
     options = either(options, module.attr(name));
   module.attr("DrafterOptions") = options;
 }
@@ -153,8 +153,8 @@ void bind_drafting(py::module_& module) {
           py::kw_only(), py::arg("discount"), py::arg("min_gain"));
   py::class_<Drafter>(module, "NativeDrafter")
       .def(py::init([](const DrafterOptions& options, std::shared_ptr<GuessModel> model) {
-             if (std::holds_alternative<OutsideOptions>(options))
-               throw_invalid("options are OutsideOptions: expected a native drafter's");
+             if (std::holds_alternative<ExternalOptions>(options))
+               throw_invalid("options are ExternalOptions: expected a native drafter's");
              return make_drafter(options, std::move(model));
            }),
            py::arg("options"), py::arg("model").none(false))

@@ -27,10 +27,10 @@ class Drafter {
 
 struct NoDraftOptions {};
 // An external drafter drafts after the paths that the search gives it.
-struct OutsideOptions {};
-using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions, OutsideOptions>;
+struct ExternalOptions {};
+using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions, ExternalOptions>;
 
-// Returns null for OutsideOptions.
+// Returns null for ExternalOptions.
 std::unique_ptr<Drafter> make_drafter(const DrafterOptions& options,
                                       std::shared_ptr<const GuessModel> model);
 

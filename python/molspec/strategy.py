@@ -52,10 +52,10 @@ def search_spec(
         common["length_penalty"] = options.length_penalty
     if options.search in _LOOKING_AHEAD:
         return _beam(options, drafting, context, common)
-    common["drafter"], outside = context.parts(drafting)
+    common["drafter"], external = context.parts(drafting)
     if options.search == "sbs":
         common |= {"beam_size": options.width, "n_best": options.n_best}
-        return Strategy(_native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common), outside)
+        return Strategy(_native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common), external)
     if options.samples is not None:
         common |= {"samples": options.samples, "rejection": options.verification == "rejection"}
     elif options.verification == "relaxed":
@@ -63,7 +63,7 @@ def search_spec(
         common["relaxed"] = _native.Relaxed(
             beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
         )
-    return Strategy(_native.SequenceSpec(**common), outside)
+    return Strategy(_native.SequenceSpec(**common), external)
 
 
 def _beam(
@@ -73,18 +73,18 @@ def _beam(
     common: dict[str, Any],
 ) -> Strategy:
     """A beam with its lookahead, and its external drafter, if any."""
-    width, outside = options.beam_width, None
+    width, external = options.beam_width, None
     if not isinstance(drafting, NoDraft):
         ahead = drafting
         if not isinstance(ahead, LookAhead):
             ahead = replace(lookahead(width), drafter=ahead)
         if ahead.drafter is not None:
-            outside = replace(context, width=width).build(ahead.drafter)
+            external = replace(context, width=width).build(ahead.drafter)
         common |= {
             "steps": ahead.steps,
             "node_budget": ahead.node_budget,
             "min_confidence": ahead.min_confidence,
-            "proposed": outside is not None,
+            "proposed": external is not None,
         }
     spec = _native.BeamSpec(
         beam_size=width,
@@ -92,7 +92,7 @@ def _beam(
         finished_apart=options.finished == "separate",
         **common,
     )
-    return Strategy(spec, outside)
+    return Strategy(spec, external)
 
 
 def chosen_drafter(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec._native import DraftTree, NativeDrafter, NoDraftOptions, OutsideOptions
+from molspec._native import DraftTree, ExternalOptions, NativeDrafter, NoDraftOptions
 from molspec.drafting import (
     Drafting,
     NoDraft,
@@ -156,8 +156,10 @@ def test_a_model_must_be_there() -> None:
 
 
 def test_drafts_from_outside_are_no_native_drafter() -> None:
-    with pytest.raises(ValueError, match=r"^options are OutsideOptions: expected a native drafter"):
-        NativeDrafter(OutsideOptions(), guess_model(VOCABULARY, None))  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"^options are ExternalOptions: expected a native drafter"
+    ):
+        NativeDrafter(ExternalOptions(), guess_model(VOCABULARY, None))  # type: ignore[arg-type]
 
 
 def test_a_tree_copies_on_where_the_sequence_left_the_source() -> None:

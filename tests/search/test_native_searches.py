@@ -12,9 +12,9 @@ from molspec._native import (
     Batch,
     BeamSpec,
     DraftTree,
+    ExternalOptions,
     ForcedSpec,
     NoDraftOptions,
-    OutsideOptions,
     Relaxed,
     Sampling,
     SearchSpec,
@@ -144,17 +144,17 @@ def test_specs_that_make_no_sense_are_refused(make: Callable[[], SearchSpec], me
         make()
 
 
-OUTSIDE = (
-    SequenceSpec(max_length=9, drafter=OutsideOptions()),
-    SpeculativeBeamSpec(**LISTS, nucleus=1.0, drafter=OutsideOptions()),
+EXTERNAL = (
+    SequenceSpec(max_length=9, drafter=ExternalOptions()),
+    SpeculativeBeamSpec(**LISTS, nucleus=1.0, drafter=ExternalOptions()),
     BeamSpec(**LISTS, steps=3, node_budget=5, min_confidence=0.0, proposed=True),
 )
 
 
-@pytest.mark.parametrize("outside", OUTSIDE)
-def test_a_proposed_tree_is_looked_at_before_it_is_used(outside: SearchSpec) -> None:
+@pytest.mark.parametrize("external", EXTERNAL)
+def test_a_proposed_tree_is_looked_at_before_it_is_used(external: SearchSpec) -> None:
     batch = Batch(2, GUESS)
-    batch.start(0, outside, [5, 6])
+    batch.start(0, external, [5, 6])
     batch.start(1, SPECS["greedy"], [5, 6])
     (path,) = batch.paths()
     assert (path.row, path.token_ids, path.log_prob) == (0, [], 0.0)

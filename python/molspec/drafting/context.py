@@ -59,7 +59,7 @@ class DraftContext:
         """Options of a native search's own drafter, and the external drafter, if any."""
         if isinstance(drafter, Drafting):
             return drafter.native(), None
-        return _native.OutsideOptions(), self.build(drafter)
+        return _native.ExternalOptions(), self.build(drafter)
 
     def check(self, drafter: AnyConfiguration | None) -> None:
         """Raise ValueError for a drafter that the model lacks, or that is another model's."""

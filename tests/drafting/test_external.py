@@ -1,4 +1,4 @@
-"""Drafters from outside, and merged ones: whatever they propose, the answers stay."""
+"""External and merged drafters: whatever they propose, the answers do not change."""
 
 from __future__ import annotations
 
@@ -124,12 +124,10 @@ def test_a_look_ahead_may_have_a_drafter(model: Model) -> None:
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_sbs_takes_the_same_drafts_from_outside_as_from_itself(
-    model: Model, beam_size: int
-) -> None:
+def test_sbs_takes_the_same_drafts_from_an_external_drafter(model: Model, beam_size: int) -> None:
     windows = WindowDrafts(4, 6)
 
-    class Outside:
+    class External:
         def __init__(self) -> None:
             self._native: dict[int, Any] = {}
 
@@ -145,9 +143,9 @@ def test_sbs_takes_the_same_drafts_from_outside_as_from_itself(
 
     shared = {"n_best": beam_size, "beam": "sbs", "max_length": MAX_LENGTH}
     inside = model.predict(QUERIES, drafter=windows, **shared)
-    outside = model.predict(QUERIES, drafter=Outside(), **shared)
-    assert texts(outside) == texts(inside)
-    assert outside.statistics.nodes == inside.statistics.nodes
+    external = model.predict(QUERIES, drafter=External(), **shared)
+    assert texts(external) == texts(inside)
+    assert external.statistics.nodes == inside.statistics.nodes
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
