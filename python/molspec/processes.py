@@ -285,7 +285,7 @@ def _connected() -> tuple[Connection, Connection]:
 def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:
     """Fork a worker for each received connection, until the first process closes or dies."""
     os.setpgid(0, 0)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for workers
     try:
         while True:
             message, handles, _, _ = socket.recv_fds(control, len(b"worker"), 1)

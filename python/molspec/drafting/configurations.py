@@ -116,7 +116,7 @@ class _OwnDraft:
     min_probability: float = 0.01
     tree: bool = False
 
-    #: Its name without the tree, what the model needs for it, and the command that trains that.
+    #: Its name without the tree, the part of the model that it needs, and the command to train it.
     kind: ClassVar[str]
     needs: ClassVar[str]
     command: ClassVar[str]

@@ -83,7 +83,7 @@ def section(plan: Plan, context: OutputContext) -> str:
 
 
 def _tree(molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan) -> Iterator[str]:
-    """A molecule, with an arrow from the trees of what it is made of."""
+    """A molecule, with an arrow from the trees of its reactants."""
     yield '<div class="tree">'
     made = molecule in steps
     if made:

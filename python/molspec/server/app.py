@@ -123,4 +123,4 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(WithdrawnError)
     async def withdrawn(_: Request, error: WithdrawnError) -> Response:
-        return Response(status_code=499)  # nobody reads it
+        return Response(status_code=499)  # the client has left
