@@ -200,8 +200,8 @@ struct Int8 {
 // Rows that are rounded together: a single one would wait for each of its sums.
 constexpr int kRoundedRows = 4;
 
-// A row's scale is a number only if all of its values are. A row's last bytes may overlap the next row's first
-// ones, which are written later.
+// A row's scale is a number only if all of its values are. A row's last bytes may overlap the next
+// row's first ones, which are written later.
 template <int kRows>
 void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
   const int size = problem.in_size;
