@@ -122,16 +122,16 @@ class Comparison:
 
 
 def compare(
-    builds: Sequence[Build], sent: Sequence[list[str]], rounds: int, **request: Any
+    builds: Sequence[Build], requests: Sequence[list[str]], rounds: int, **request: Any
 ) -> Comparison:
     """Rounds of all batches; a round that warms up does not count."""
-    found = Comparison(len(sent))
+    found = Comparison(len(requests))
     cores = sorted(os.sched_getaffinity(0))
     for turn in range(rounds + 1):
         for build in builds:
             build.move_to(cores[turn % len(cores)])
             build.answer()
-        for index, batch in enumerate(sent):
+        for index, batch in enumerate(requests):
             order = (0, 1) if (turn + index) % 2 == 0 else (1, 0)
             replies = {which: builds[which].answer(queries=batch, **request) for which in order}
             if turn == 0:
@@ -222,14 +222,14 @@ def compared(
         for subject in found:
             if subject.model != scenario.model or subject.shape not in flags.shapes:
                 continue
-            sent = batches(scenario, subject.table)
+            requests = batches(scenario, subject.table)
             for dtype in flags.dtypes:
                 request = {
                     "model": str(subject.folder),
                     "dtype": dtype,
                     "n_best": scenario.n_best,
                 }
-                comparison = compare(builds, sent, flags.rounds, **request)
+                comparison = compare(builds, requests, flags.rounds, **request)
                 yield row(name, subject.shape, dtype, comparison), comparison
 
 

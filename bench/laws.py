@@ -166,9 +166,9 @@ def check_drafting(
                     continue
                 label = f"{subject.name} {dtype} {name} batch {batch_size}"
                 shuffled = random.Random(batch_size).sample(sources, len(sources))
-                sent = PredictOptions(samples=samples, drafter=drafter, batch_size=batch_size)
+                batched = PredictOptions(samples=samples, drafter=drafter, batch_size=batch_size)
                 set_num_threads(2 if batch_size == 7 else 1)
-                found = subject.answers(dtype, shuffled, sent)
+                found = subject.answers(dtype, shuffled, batched)
                 findings.checked[label] += sum(map(len, plain.values()))
                 findings.violations += [
                     f"{label}: {subject.vocabulary.decode(source.source.token_ids)}: "
