@@ -1,9 +1,9 @@
-"""Every operator's time beside its reference twin's: `python bench/`.
+"""Times every operator beside its reference twin: `python bench/`.
 
-Times are of one call on one thread, the median of rounds. The twin is slow: it takes turns with the
-operator in a few rounds of their own, of which the ratio is. decoder_step and encode also show the
-bytes and operations a second that they need at least, as shares of what one core was measured to
-read and to compute in the operator's rounds (ceilings.py says how).
+A time is that of one call on one thread, the median of the rounds. The twins are slow, so the ratio
+comes from a few separate rounds, in which operator and twin take turns. decoder_step and encode
+also show the bytes and operations a second that they need at least, as shares of the rates that one
+core reached in the operator's rounds (see ceilings.py).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 
 import torch
 
-sys.path.append(str(Path(__file__).parents[1]))  # where the twins are: tests/reference
+sys.path.append(str(Path(__file__).parents[1]))  # the twins are in tests/reference
 
 import machine
 from case import Measured, run, table
 
-#: One module of this name an operator, with `cases()`.
+#: The operators; each has a module of its name with a function `cases`.
 OPERATORS = (
     "decoder_step",
     "encode",
@@ -35,7 +35,7 @@ OPERATORS = (
 )
 
 
-def measured(names: Sequence[str], rounds: int) -> Iterator[Measured]:
+def measure_operators(names: Sequence[str], rounds: int) -> Iterator[Measured]:
     for name in names:
         for case in import_module(name).cases():
             yield run(case, rounds)
@@ -46,21 +46,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python bench/", description="Time every operator beside its reference twin."
     )
     parser.add_argument("--only", metavar="NAME", nargs="+", choices=OPERATORS, default=OPERATORS)
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write every round there")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="file for every round's times")
     parser.add_argument("--rounds", type=int, default=11)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
 
     rows: list[Measured] = []
     print(json.dumps(machine.describe()))
-    for line in table(_kept(measured(options.only, options.rounds), rows)):
+    for line in table(_collected(measure_operators(options.only, options.rounds), rows)):
         print(line, flush=True)
     if options.json is not None:
         report = {"machine": machine.describe(), "measured": [asdict(row) for row in rows]}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
-def _kept(measured: Iterator[Measured], rows: list[Measured]) -> Iterator[Measured]:
+def _collected(measured: Iterator[Measured], rows: list[Measured]) -> Iterator[Measured]:
     for row in measured:
         rows.append(row)
         yield row

@@ -1,4 +1,4 @@
-"""acceptance_length: how much of each draft the model itself would have said."""
+"""acceptance_length: how many tokens of each draft the model confirms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from molspec import ops
 
 
 def cases() -> Iterator[Case]:
-    """The paper's drafts, 23 of 10 tokens, of one hypothesis and of a batch; about half agree."""
+    """The paper's drafts, 23 of 10 tokens, for one hypothesis and a batch; about half agree."""
     for row_count in (23, 230, 7360):
         generator = torch.Generator().manual_seed(0)
         drafts = torch.randint(4, 200, (row_count, 10), generator=generator)

@@ -1,9 +1,9 @@
-"""How many targets are found in how much time a molecule, one query at a time, on one thread.
+"""The share of targets found against the time a molecule, one query at a time on one thread.
 
     python bench/accuracy.py retro=uspto50k/test.tsv.xz product=uspto_mit/test.tsv.xz \
         --picture docs/benchmarks/accuracy.svg
 
-Prints Markdown. Lists have 1 to 25 answers; a target is found where one is the same molecule.
+Prints Markdown. Lists have 1 to 25 answers; a target is found if one of them is the same molecule.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from molspec.evaluation import Pair, PairTable
 from molspec.evaluation.record import Record
 
 LENGTHS = (1, 3, 5, 10, 25)
-#: Curves: numbers of the engine, and who drafts.
+#: The curves: dtype of the engine, and drafter.
 KINDS = {
     "int8": ("int8", "auto"),
     "float32": ("float32", "auto"),
     "float32, without drafts": ("float32", "none"),
 }
-#: Queries before the clock starts.
+#: Queries that warm up before the measurement.
 _WARM = 5
 _MARKS: dict[float, str] = {ms: f"{ms} ms" for ms in (2, 5, 10, 20, 50, 100, 200)}
 

@@ -1,11 +1,11 @@
 """Standard, exact speculative and speculative beam search (SBS) side by side.
 
-For every n the searches answer query by query in turns, one thread, batch 1, so that what disturbs
-the machine hits all alike. Meanwhile it is checked that
+For every n the searches answer query by query in turns, on one thread at batch 1, so that a
+disturbance of the machine affects all of them. The script also checks that
 - exact gives the list of standard: sequences, log-probabilities to the bit, order;
 - SBS without drafts does too;
-- no list depends on its batch: the same at batch 1 and at --batch-size.
-Exit status 1 where one does not hold. Prints Markdown.
+- no list depends on its batch: batch 1 and --batch-size give the same.
+It exits with status 1 if a check fails. Prints Markdown.
 
     python bench/beams.py test.tsv.xz --model retro --limit 200
 """
@@ -37,7 +37,7 @@ BASE = "standard"
 
 @dataclass(frozen=True)
 class Search:
-    """A search of a name; where `is_base_list`, one that must give the list of BASE."""
+    """A named search; if `is_base_list`, it must give the list of BASE."""
 
     name: str
     options: PredictOptions
@@ -46,26 +46,26 @@ class Search:
 
 @dataclass
 class Measured:
-    """Results of a search, and seconds that each took, in the order of the queries."""
+    """A search's results, and the seconds of each, in the order of the queries."""
 
     search: Search
     results: list[Result] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
     def mean(self, name: str) -> float:
-        """Mean over the queries of a count in `QueryStatistics`."""
+        """The mean over the queries of a count in `QueryStatistics`."""
         counts: list[int] = [getattr(result.statistics, name) for result in self.results]
         return sum(counts) / len(counts)
 
     def equal(self, others: Sequence[Result], ranks: int | None = None) -> int:
-        """How many lists, or their first `ranks` answers, equal those of `others` to the bit."""
+        """The number of lists (their first `ranks` answers) that equal `others`' to the bit."""
         return sum(
             mine.predictions[:ranks] == other.predictions[:ranks] and mine.error == other.error
             for mine, other in zip(self.results, others, strict=True)
         )
 
     def drafts(self) -> str:
-        """How it drafts, in a few words."""
+        """A short description of the drafts."""
         drafting = chosen_drafter(self.search.options)
         if isinstance(drafting, LookAhead):
             return (
@@ -79,7 +79,7 @@ class Measured:
 
 
 def searches(n: int, flags: argparse.Namespace) -> list[Search]:
-    """What is compared at n answers a query."""
+    """The searches to compare at n answers a query."""
     options = PredictOptions(n_best=n, max_length=flags.max_length, batch_size=1)
     ahead = lookahead(n, flags.node_budget)
     if flags.max_depth is not None:
@@ -99,21 +99,21 @@ def searches(n: int, flags: argparse.Namespace) -> list[Search]:
 
 
 def in_turns(model: Model, compared: Sequence[Search], queries: Sequence[str]) -> list[Measured]:
-    """Answer query by query with each search; who begins changes from query to query."""
+    """Answer query by query with each search; the search that begins changes every query."""
     measured = [Measured(search) for search in compared]
     streams = [model.predict_stream(queries, search.options) for search in compared]
     for index in range(len(queries)):
         for turn in range(len(compared)):
-            which = (index + turn) % len(compared)
+            position = (index + turn) % len(compared)
             began = perf_counter()
-            result = next(streams[which])
-            measured[which].seconds.append(perf_counter() - began)
-            measured[which].results.append(result)
+            result = next(streams[position])
+            measured[position].seconds.append(perf_counter() - began)
+            measured[position].results.append(result)
     return measured
 
 
 def violations(model: Model, measured: Sequence[Measured], batch_size: int) -> Iterator[str]:
-    """Every law that did not hold, in words."""
+    """A message for every check that failed."""
     base = measured[0].results
     queries = [result.query for result in base]
     for one in measured:
@@ -161,7 +161,7 @@ HEAD = (
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("table", type=Path, help="queries, in a column as of `molspec evaluate`")
+    parser.add_argument("table", type=Path, help="queries, in a column as for `molspec evaluate`")
     parser.add_argument("--query-column")
     parser.add_argument("--target-column")
     parser.add_argument("--model", default="retro")
@@ -172,7 +172,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--n", type=int, nargs="+", default=[5, 10, 25])
     parser.add_argument("--batch-size", type=int, default=8, help="the batch of the check")
     parser.add_argument("--max-length", type=int)
-    parser.add_argument("--node-budget", type=int, help="of exact; if not given, molspec's own")
+    parser.add_argument("--node-budget", type=int, help="of exact; by default molspec's own")
     parser.add_argument("--max-depth", type=int, help="of exact: steps of its lookahead")
     parser.add_argument("--min-probability", type=float, help="of exact")
     parser.add_argument("--draft-length", type=int, default=10, help="of SBS")
@@ -185,11 +185,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=("exact", "SBS", "SBS, D = 0"),
         help="what to compare with standard: %(choices)s",
     )
-    parser.add_argument("--json", type=Path, help="write every query's counts and times there")
+    parser.add_argument("--json", type=Path, help="file for every query's counts and times")
     return parser.parse_args(arguments)
 
 
-def _equal_ones(flags: argparse.Namespace) -> str:
+def _equality_note(flags: argparse.Namespace) -> str:
     names = [search.name for search in searches(flags.n[0], flags) if search.is_base_list]
     equal = f"; {' and '.join(names[1:])} gave the lists of {BASE} to the bit"
     return equal if names[1:] else ""
@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in wrong:
         print(f"\nVIOLATED: {line}")
     if not wrong:
-        print(f"\nNo list depends on its batch, 1 or {flags.batch_size}{_equal_ones(flags)}.")
+        print(f"\nNo list depends on its batch, 1 or {flags.batch_size}{_equality_note(flags)}.")
     return 1 if wrong else 0
 
 

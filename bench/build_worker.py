@@ -3,9 +3,8 @@
     PYTHON bench/build_worker.py
 
 A request names a model's folder, a dtype, n_best and a batch of queries; the reply has the answers
-with their log-probs, and the seconds of processor time that they took. It asks for nothing but
-`molspec.load` and `Model.predict`, so that builds of any age can be compared. An empty request is
-a new round.
+with their log-probs, and their seconds of processor time. The script uses only `molspec.load` and
+`Model.predict`, so that builds of any age can be compared. An empty request begins a new round.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from functools import cache
 from time import process_time
 from typing import Any
 
-#: What anything prints, an editable build that is made anew too, must not come between replies.
+#: For replies only: other output, such as that of an editable build's rebuild, goes to stderr.
 REPLIES = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
-#: The build's own molspec, not what lies beside this script.
+#: Imports come from the build's environment, not from this script's folder.
 sys.path.pop(0)
 
 import torch
@@ -33,8 +32,8 @@ def load(model: str, dtype: str) -> molspec.Model:
     return molspec.load(model, dtype=dtype)
 
 
-def forget() -> dict[str, Any]:
-    """Let the build forget the molecules of the round before: a user's queries are others."""
+def clear_caches() -> dict[str, Any]:
+    """Clear the caches that hold the last round's molecules: a user's queries do not repeat."""
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "molspec":
             for value in vars(module).values():
@@ -44,7 +43,7 @@ def forget() -> dict[str, Any]:
 
 
 def answer(model: str, dtype: str, n_best: int, queries: list[str]) -> dict[str, Any]:
-    """Answer a batch; processor time does not count what else the machine does."""
+    """Answer a batch; processor time leaves out what other processes do."""
     loaded = load(model, dtype)
     begin = process_time()
     results = list(loaded.predict(queries, n_best=n_best, batch_size=len(queries)))
@@ -58,7 +57,7 @@ def main() -> None:
     molspec.set_num_threads(1)
     for line in sys.stdin:
         request = json.loads(line)
-        reply = answer(**request) if request else forget()
+        reply = answer(**request) if request else clear_caches()
         print(json.dumps(reply), file=REPLIES, flush=True)
 
 

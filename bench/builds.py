@@ -3,15 +3,14 @@
     python bench/builds.py OLD/bin/python NEW/bin/python \
         product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
-Each build runs in a process of its own, under the interpreter of an environment that has it, on one
-thread. A batch is answered by one build and at once by the other, on the same core; who begins
-changes from batch to batch and the core from round to round, so what disturbs them hits both. A
-ratio is the new build's processor time over the old one's for the same batch; the median counts,
-and its quartiles say how sure it is. Where they lie far apart, the ratio of every batch's best
-rounds says more: there is the least of others in it. The models are those of the molspec that runs
-this script, in both builds: as they are bundled, and with feed-forward layers as wide as the
-papers'. Prints Markdown; exit status 1 where an answer or the bits of its log-prob differ, which
---differ allows.
+Each build runs in its own process, under the interpreter of its environment, on one thread. The
+builds answer each batch one right after the other, on the same core. The build that begins changes
+from batch to batch, and the core from round to round, so a disturbance affects both. A ratio is the
+new build's processor time over the old one's for the same batch. The median counts; its quartiles
+show how reliable it is. If they are far apart, use the ratio of every batch's best rounds, which
+other processes disturb least. Both builds run the models of the molspec that runs this script: as
+bundled, and with feed-forward layers as wide as the papers'. Prints Markdown; exits with status 1
+if an answer or the bits of its log-prob differ, unless --differ is given.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ DTYPES = ("int8", "bfloat16", "float32")
 
 @dataclass(frozen=True)
 class Scenario:
-    """The requests; every batch is a call of `predict`."""
+    """The requests of a scenario; every batch is a call of `predict`."""
 
     model: Task
     batch_count: int
@@ -62,7 +61,7 @@ SCENARIOS = {
 
 
 class Build:
-    """A build in a process of its own. Raises RuntimeError where it dies."""
+    """A build in its own process. Raises RuntimeError if the process dies."""
 
     def __init__(self, python: str) -> None:
         self._process = subprocess.Popen(
@@ -105,7 +104,7 @@ def _open(stream: IO[str] | None) -> IO[str]:
 
 @dataclass
 class Comparison:
-    """Seconds of every batch, round by round, of both builds, and how many answers differ."""
+    """Seconds of every batch, round by round, for both builds; and how many answers differ."""
 
     batch_count: int
     old: list[float] = field(default_factory=list)
@@ -117,14 +116,14 @@ class Comparison:
         return [new / old for old, new in zip(self.old, self.new, strict=True)]
 
     def best(self, seconds: Sequence[float]) -> float:
-        """All batches, each in its best round."""
+        """The seconds of all batches, each in its best round."""
         return sum(min(seconds[batch :: self.batch_count]) for batch in range(self.batch_count))
 
 
 def compare(
     builds: Sequence[Build], requests: Sequence[list[str]], rounds: int, **request: Any
 ) -> Comparison:
-    """Rounds of all batches; a round that warms up does not count."""
+    """Run rounds of all batches; the first round warms up and does not count."""
     found = Comparison(len(requests))
     cores = sorted(os.sched_getaffinity(0))
     for turn in range(rounds + 1):
@@ -133,7 +132,10 @@ def compare(
             build.answer()
         for index, batch in enumerate(requests):
             order = (0, 1) if (turn + index) % 2 == 0 else (1, 0)
-            replies = {which: builds[which].answer(queries=batch, **request) for which in order}
+            replies = {
+                build_index: builds[build_index].answer(queries=batch, **request)
+                for build_index in order
+            }
             if turn == 0:
                 continue
             found.old.append(replies[0]["seconds"])
@@ -183,17 +185,17 @@ def subjects(sets: Sequence[str], folder: Path) -> Iterator[Subject]:
     for text in sets:
         name, *model, table = text.split("=")
         checkpoint = checkpoints.read(locate(model[0] if model else name))
-        for shape, kept in (
+        for shape, shaped in (
             ("bundled", checkpoint),
             ("papers'", widened(checkpoint, SHAPES["Molecular Transformer"].feed_forward)),
         ):
-            path = folder / f"{name} {kept.spec.feed_forward}"
-            checkpoints.write(kept, path)
+            path = folder / f"{name} {shaped.spec.feed_forward}"
+            checkpoints.write(shaped, path)
             yield Subject(cast(Task, name), shape, path, Path(table))
 
 
 def batches(scenario: Scenario, table: Path) -> list[list[str]]:
-    """The first queries of the table."""
+    """The first queries of the table, in batches."""
     size = scenario.batch_size
     rows = islice(PairTable(table, task=scenario.model), size * scenario.batch_count)
     queries = [pair.query for pair in rows]
@@ -213,10 +215,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def compared(
+def comparisons(
     builds: Sequence[Build], found: Sequence[Subject], flags: argparse.Namespace
 ) -> Iterator[tuple[str, Comparison]]:
-    """Rows of the table, and what each is of."""
+    """Rows of the table, each with its comparison."""
     for name in flags.scenarios:
         scenario = SCENARIOS[name]
         for subject in found:
@@ -241,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         found = list(subjects(flags.sets, Path(folder)))
         builds = [stack.enter_context(Build(python)) for python in (flags.old, flags.new)]
-        for line, comparison in compared(builds, found, flags):
+        for line, comparison in comparisons(builds, found, flags):
             print(line, flush=True)
             differ += comparison.differ
     return 1 if differ and not flags.differ else 0

@@ -1,4 +1,4 @@
-"""What a microbenchmark is: one operator at one size, beside its reference twin."""
+"""A microbenchmark: one operator at one size, beside its reference twin."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from timing import Call, Timing, measure
 
-#: Twins are slow.
+#: Few, because twins are slow.
 _TWIN_ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a call cannot do without, and calls that do as much of it as one core can."""
+    """What a call needs at least, and calls that read and compute as fast as one core can."""
 
     byte_count: int
     operations: int
-    #: What is read or computed by one call of the ceiling, and the call.
+    #: Bytes read or operations done by one call of the ceiling, and the call.
     read: tuple[int, Call]
     multiply: tuple[int, Call]
 
 
 @dataclass(frozen=True)
 class Case:
-    """An operator at one size. `reference` is None where the operator has no twin."""
+    """An operator at one size. `reference` is None if the operator has no twin."""
 
     operator: str
     size: str
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes and operations a second: what a call reached, and what one core was measured to."""
+    """Bytes and operations a second: those of a call, and the most that one core reached."""
 
     bytes_rate: float
     read_ceiling: float
@@ -45,13 +45,13 @@ class Rates:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds a call, and its rates where the case tells its work."""
+    """Seconds a call, and its rates if the case has `work`."""
 
     operator: str
     size: str
     native: Timing
     reference: Timing | None = None
-    #: Of the twin's time to the operator's in the same rounds.
+    #: The twin's time divided by the operator's in the same rounds.
     ratio: float | None = None
     rates: Rates | None = None
 
@@ -80,7 +80,7 @@ def run(case: Case, rounds: int) -> Measured:
 
 
 def table(measured: Iterable[Measured]) -> Iterator[str]:
-    """Lines of text: microseconds, GB/s and GFLOP/s with the share of their ceilings."""
+    """Lines of text: microseconds, GB/s and GFLOP/s, with shares of their ceilings."""
     yield (
         f"{'operator':<20}{'size':<34}{'us':>10}{'best':>10}{'reference':>12}{'ratio':>8}"
         f"{'GB/s':>8}{'of':>6}{'GFLOP/s':>8}{'of':>6}"

@@ -1,5 +1,5 @@
-// What one core can do at most: read memory front to back, and multiply and add in registers.
-// Compiled for the machine at hand by ceilings.py; vector extensions of gcc and clang.
+// The limits of one core: reading memory front to back, and multiplying and adding in registers.
+// ceilings.py compiles this for its machine; it uses the vector extensions of gcc and clang.
 
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace {
 
 typedef float Vector __attribute__((vector_size(64)));
-constexpr int kChains = 16;  // independent sums: more than latency times units
+constexpr int kChains = 16;  // independent sums, more than latency times units
 
 float sum(const Vector (&chains)[kChains]) {
   float total = 0;
@@ -42,7 +42,7 @@ float read_bytes(const float* from, int64_t bytes) {
 int64_t float32_operations() { return kChains * 16 * 2; }
 
 float float32_products(float factor, int64_t repeats) {
-  Vector chains[kChains];  // begun unlike, lest the compiler find them equal and keep one
+  Vector chains[kChains];  // different values, or the compiler would merge the chains
   for (int i = 0; i < kChains; ++i) chains[i] = Vector{} + factor * i;
   const Vector factors = Vector{} + factor;
   for (int64_t repeat = 0; repeat < repeats; ++repeat)
@@ -67,7 +67,7 @@ float bfloat16_products(float factor, int64_t repeats) {
   return sum(totals);
 }
 
-#else  // Without such an instruction bfloat16 is widened and multiplied as float32.
+#else  // Without that instruction bfloat16 is widened and multiplied as float32.
 
 int64_t bfloat16_operations() { return float32_operations(); }
 float bfloat16_products(float factor, int64_t repeats) { return float32_products(factor, repeats); }
@@ -90,7 +90,7 @@ float int8_products(float factor, int64_t repeats) {
   return sum(totals);
 }
 
-#else  // Without such an instruction the ceiling is float32's.
+#else  // Without that instruction the ceiling is float32's.
 
 int64_t int8_operations() { return float32_operations(); }
 float int8_products(float factor, int64_t repeats) { return float32_products(factor, repeats); }

@@ -1,9 +1,9 @@
 """The measured ceilings of one core: a native routine reads memory, another multiplies and adds.
 
-ceilings.cpp is compiled for this machine when it is first needed, by $CXX or c++. Reading is
-measured over a buffer of the weights' own size, again and again, so that it sees the cache level
-that the weights would live in; products are measured in registers alone, in sixteen independent
-chains, with the dot-product instruction for bfloat16 where there is one.
+ceilings.cpp is compiled for this machine at its first use, by $CXX or c++. Reading is measured by
+repeated passes over a buffer as large as the weights, so that it uses the cache level that would
+hold the weights. Products are measured in registers only, in sixteen independent chains, with the
+dot-product instruction for bfloat16 if there is one.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _READ_STEP = 1024
 
 
 def reader(byte_count: int) -> tuple[int, Call]:
-    """Bytes (byte_count, rounded up), and a call that reads so many once."""
+    """The number of bytes (byte_count, rounded up), and a call that reads them once."""
     bytes_read = -(-byte_count // _READ_STEP) * _READ_STEP
     buffer = torch.zeros(bytes_read // 4)
     read = _library().read_bytes
     address = ctypes.c_void_p(buffer.data_ptr())
 
-    def call(_keep: torch.Tensor = buffer) -> object:
+    def call(_buffer: torch.Tensor = buffer) -> object:
         return read(address, ctypes.c_int64(bytes_read))
 
     return bytes_read, call
 
 
 def multiplier(dtype: torch.dtype) -> tuple[int, Call]:
-    """Operations (a product is one, a sum another), and a call that does so many."""
+    """The number of operations (products and sums), and a call that does them."""
     name = str(dtype).removeprefix("torch.")
     library = _library()
     products = getattr(library, f"{name}_products")

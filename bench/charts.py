@@ -14,7 +14,7 @@ _RIGHT = _WIDTH - 20
 
 @dataclass(frozen=True)
 class Axis:
-    """From where to where, and texts at some values. Logarithmic ones begin above 0."""
+    """The range of an axis, and labels at some values. A logarithmic axis begins above 0."""
 
     least: float
     most: float
@@ -22,21 +22,21 @@ class Axis:
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value lies: 0 at the least, 1 at the most."""
+        """The position of a value: 0 at `least`, 1 at `most`."""
         if not self.logarithmic:
             return (value - self.least) / (self.most - self.least)
         return math.log(max(value, self.least) / self.least) / math.log(self.most / self.least)
 
 
-#: Of shares.
+#: The axis of a share.
 PERCENT = Axis(0, 1, {percent / 100: f"{percent} %" for percent in range(0, 101, 25)})
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves by name, of points from left to right.
+    """Curves by name, with their points from left to right.
 
-    steps: a curve begins at the left end of the bottom and keeps its height between its points.
+    steps: a curve begins at the bottom left and stays level between its points.
     """
 
     title: str
@@ -47,7 +47,7 @@ class Chart:
 
 
 def picture(charts: Sequence[Chart], names: Sequence[str], caption: str) -> str:
-    """SVG. Curves of a name have the same colour in all charts, by its place in `names`."""
+    """An SVG. Curves of one name have one colour in all charts, by the name's index in `names`."""
     colours = dict(zip(names, COLOURS, strict=False))
     parts: list[str] = []
     y = 10
@@ -56,8 +56,8 @@ def picture(charts: Sequence[Chart], names: Sequence[str], caption: str) -> str:
         parts.append(f'<text x="{_LEFT}" y="{y + 14}" font-weight="bold">{title}</text>')
         parts += _axes(chart, y + 24)
         for name, points in chart.curves.items():
-            way = _steps if chart.steps else _lines
-            path = "".join(way(chart, points, y + 24))
+            draw = _steps if chart.steps else _lines
+            path = "".join(draw(chart, points, y + 24))
             parts.append(
                 f'<path d="{path}" fill="none" stroke="{colours[name]}" stroke-width="2"/>'
             )
@@ -75,36 +75,36 @@ def picture(charts: Sequence[Chart], names: Sequence[str], caption: str) -> str:
     )
 
 
-def _right(chart: Chart, value: float) -> float:
+def _x(chart: Chart, value: float) -> float:
     return _LEFT + chart.x.share(value) * (_RIGHT - _LEFT)
 
 
-def _down(chart: Chart, value: float, top: int) -> float:
+def _y(chart: Chart, value: float, top: int) -> float:
     return top + _HEIGHT * (1 - chart.y.share(value))
 
 
 def _axes(chart: Chart, top: int) -> Iterator[str]:
     for value, mark in chart.y.marks.items():
-        y = _down(chart, value, top)
+        y = _y(chart, value, top)
         yield f'<path d="M{_LEFT} {y:.1f}H{_RIGHT}" stroke="#e2e8f0"/>'
         yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(mark)}</text>'
     for value, mark in chart.x.marks.items():
-        x = _right(chart, value)
+        x = _x(chart, value)
         yield f'<path d="M{x:.1f} {top}V{top + _HEIGHT}" stroke="#e2e8f0"/>'
         y = top + _HEIGHT + 16
         yield f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{escape(mark)}</text>'
 
 
 def _steps(chart: Chart, points: Sequence[tuple[float, float]], top: int) -> Iterator[str]:
-    """To the last point, or to the end of the axis where that comes first."""
+    """Draws up to the last point, or to the end of the axis if that comes first."""
     yield f"M{_LEFT} {top + _HEIGHT}"
     for x, y in points:
-        yield f"H{_right(chart, min(x, chart.x.most)):.1f}"
+        yield f"H{_x(chart, min(x, chart.x.most)):.1f}"
         if x > chart.x.most:
             break
-        yield f"V{_down(chart, y, top):.1f}"
+        yield f"V{_y(chart, y, top):.1f}"
 
 
 def _lines(chart: Chart, points: Sequence[tuple[float, float]], top: int) -> Iterator[str]:
     for number, (x, y) in enumerate(points):
-        yield f"{'L' if number else 'M'}{_right(chart, x):.1f} {_down(chart, y, top):.1f}"
+        yield f"{'L' if number else 'M'}{_x(chart, x):.1f} {_y(chart, y, top):.1f}"

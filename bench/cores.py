@@ -1,10 +1,11 @@
-"""The gain and cost of two cores: processes beside threads, the same rows, in turns.
+"""The gain and cost of two cores: processes against threads, on the same rows, in turns.
 
     python bench/cores.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
-Each run is `molspec predict` of a file of queries by a command of its own. Rates count the seconds
-from the first query to the last result, which the command reports; memory is the proportional set
-of all processes together, sampled. Prints Markdown; exit status 1 where outputs differ in a byte.
+Each run is a separate command `molspec predict` on a file of queries. Rates count the seconds from
+the first query to the last result, which the command reports; memory is the proportional set size
+of all processes together, sampled. Prints Markdown; exits with status 1 if outputs differ in a
+byte.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tempfile import TemporaryDirectory
 import machine
 from molspec.evaluation import PairTable
 
-#: Processes and threads of each.
+#: Numbers of processes, and of threads in each.
 SPLITS = ((1, 1), (1, 2), (2, 1))
 WORKLOADS = {
     "in batches": ("--n-best", "1"),
@@ -34,7 +35,7 @@ WORKLOADS = {
 
 @dataclass
 class Runs:
-    """Of one split: seconds of answering and of the whole command, the peak in MiB."""
+    """The runs of one split: seconds of answering and of the whole command, and peak MiB."""
 
     answering: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
@@ -48,23 +49,23 @@ class Runs:
                 self.peak = max(self.peak, _memory(process.pid))
                 time.sleep(0.1)
             assert process.stderr is not None
-            said = process.stderr.read()
+            log = process.stderr.read()
         if process.returncode > 1:  # 1: a query was refused
-            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {said}")
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {log}")
         self.whole.append(time.perf_counter() - began)
-        self.answering.append(_seconds(said))
+        self.answering.append(_seconds(log))
         self.output = output.read_bytes()
 
 
-def _seconds(said: str) -> float:
-    """The seconds of answering in the last line of a job, "..., 12.3 s"."""
-    (line,) = (line for line in said.splitlines() if "answered" in line)
+def _seconds(log: str) -> float:
+    """The seconds of answering in the last line that a job prints, "..., 12.3 s"."""
+    (line,) = (line for line in log.splitlines() if "answered" in line)
     words = line.replace(",", " ").split()
     return float(words[[word.rstrip(";") for word in words].index("s") - 1])
 
 
 def _memory(pid: int) -> float:
-    """MiB of a process and its descendants; a page that several share counts once in all."""
+    """MiB of a process and its descendants; a page that several share counts once."""
     total = 0.0
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -77,7 +78,7 @@ def _memory(pid: int) -> float:
     return total
 
 
-def measured(model: str, flags: Sequence[str], queries: Path, rounds: int) -> Iterator[str]:
+def measure(model: str, flags: Sequence[str], queries: Path, rounds: int) -> Iterator[str]:
     runs = {split: Runs() for split in SPLITS}
     with TemporaryDirectory() as folder:
         for turn in range(rounds):
@@ -120,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     "| processes | threads | rows a second | rate | rate with the start | MiB | |"
                 )
                 print("|---:|---:|---:|---:|---:|---:|---:|")
-                for line in measured(model, options, queries, flags.rounds):
+                for line in measure(model, options, queries, flags.rounds):
                     print(line, flush=True)
 
 

@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
 
 
 def weight_count(spec: ModelSpec) -> int:
-    """Weights of the matrices of a step: the memory's keys and values are not computed again."""
+    """Weights of a step's matrices; the memory's keys and values are not computed again."""
     attentions = 6 * spec.d_model**2
     layer = attentions + 2 * spec.d_model * spec.feed_forward
     return spec.decoder_layers * layer + spec.d_model * spec.target_vocab_size
@@ -57,5 +57,5 @@ def work(spec: ModelSpec, dtype: torch.dtype, node_count: int) -> tuple[int, int
 
 
 def batch_positions(node_count: int) -> torch.Tensor:
-    """Positions of the nodes of a balanced binary tree behind the prefix."""
+    """Positions of the nodes of a balanced binary tree after the prefix."""
     return PREFIX_LENGTH + torch.arange(1, node_count + 1).log2().floor().long()

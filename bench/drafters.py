@@ -1,11 +1,11 @@
-"""What each drafter takes: decoder calls, nodes, acceptance and time, as Markdown.
+"""The costs of each drafter: decoder calls, nodes, acceptance and time, as Markdown.
 
     python bench/drafters.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
         --output docs/benchmarks/drafters.md
 
 Counts are means over all queries read; they do not depend on the machine. Times are of the first
 --timed queries, one thread, batch 1: in each round every drafter answers all of them, and the
-median round counts. Greedy decoding; the answers are the same whatever drafts.
+median round counts. Decoding is greedy; all drafters give the same answers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEAD = (
 
 
 def counts(model: Model, queries: Sequence[str]) -> dict[str, Statistics]:
-    """What every drafter takes for the queries, whatever the batch; they are answered once each."""
+    """Every drafter's statistics over the queries; they do not depend on the batch size."""
     return {
         name: model.predict(queries, drafter=drafter, batch_size=1).statistics
         for name, drafter in DRAFTERS.items()
@@ -49,7 +49,7 @@ def counts(model: Model, queries: Sequence[str]) -> dict[str, Statistics]:
 
 
 def times(model: Model, queries: Sequence[str], rounds: int) -> dict[str, Timing]:
-    """Time to answer all queries, drafter by drafter in turns."""
+    """Times to answer all queries; the drafters take turns."""
     calls = {
         name: partial(model.predict, queries, drafter=drafter, batch_size=1)
         for name, drafter in DRAFTERS.items()
@@ -92,15 +92,15 @@ def section(name: str, path: Path, flags: argparse.Namespace) -> Iterator[str]:
     answered = next(iter(found.values())).queries
     yield f"## {Path(name).name}"
     yield ""
-    asked = f"{answered} queries of {path.parent.name}/{path.name}, times of the first {len(timed)}"
-    yield f"{asked}; weights {first.identity.weights[:8]}."
+    scope = f"{answered} queries of {path.parent.name}/{path.name}, times of the first {len(timed)}"
+    yield f"{scope}; weights {first.identity.weights[:8]}."
     yield ""
     yield from table(found, taken, len(timed))
     yield ""
 
 
 def head(command: str, flags: argparse.Namespace) -> Iterator[str]:
-    """What the figures are and what they are of."""
+    """The heading: what the figures mean, and how they were measured."""
     yield "# What each drafter takes"
     yield ""
     yield "Greedy decoding; the answers are the same, to the bit, whatever drafts. `windows NxD`"
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("sets", metavar="MODEL=FILE", nargs="+")
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
-    parser.add_argument("--limit", type=int, help="queries of a set; all where not given")
+    parser.add_argument("--limit", type=int, help="queries of a set; all if not given")
     parser.add_argument("--timed", type=int, default=50, help="queries that are timed")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path, help="a Markdown file; standard output if not given")

@@ -1,9 +1,9 @@
 """A PyTorch model's own loops beside `molspec.decode` and `molspec.compile`, in one run.
 
-The weights of a checkpoint go into a plain torch.nn.Transformer. Every way decodes the same queries
-in turns, so that what disturbs the machine hits all alike: the owner's loop that puts the whole
-prefix through the model each step, his loop with cached keys and values, `molspec.decode` on the
-module as it is, and `molspec.compile`. Prints Markdown; times as ratios to the first loop.
+The weights of a checkpoint go into a plain torch.nn.Transformer. All ways decode the same queries
+in turns, so that a disturbance of the machine affects all of them: the owner's loop that decodes
+the whole prefix in each step, the owner's loop with cached keys and values, `molspec.decode` on the
+unchanged module, and `molspec.compile`. Prints Markdown; times are ratios to the first loop.
 
     python bench/drop_in.py test.tsv.xz --model product --limit 100
 """
@@ -28,14 +28,14 @@ from molspec.text import TokenizationError, Vocabulary
 from plain_transformer import PlainTransformer, WithCache, WithoutCache, beam_search, greedy
 
 Batch = list[list[int]]
-#: Decodes a batch: the tokens of the best answer of each query, EOS left out.
+#: Decodes a batch: the tokens of each query's best answer, without EOS.
 Way = Callable[[Batch], Batch]
 
 
 def ways(
     model: PlainTransformer, bos_id: int, vocabulary: Vocabulary, beams: int, max_length: int
 ) -> dict[str, Way]:
-    """What is compared, by name."""
+    """The ways to compare, by name."""
     engine = molspec.compile(model)
     ends = bos_id, vocabulary.eos_id, max_length
 
@@ -48,11 +48,11 @@ def ways(
                 found = greedy(step, len(batch), *ends)
             else:
                 found = beam_search(step, beams, *ends)[:1]
-        return [_until(row, vocabulary.eos_id) for row in found.tolist()]
+        return [_before_eos(row, vocabulary.eos_id) for row in found.tolist()]
 
-    def drop_in(of: object, drafter: str | None, batch: Batch) -> Batch:
+    def drop_in(decodable: object, drafter: str | None, batch: Batch) -> Batch:
         found = molspec.decode(
-            of,
+            decodable,
             batch,
             bos_id=bos_id,
             eos_id=vocabulary.eos_id,
@@ -63,7 +63,7 @@ def ways(
             drafter=drafter,
             batch_size=len(batch),
         )
-        return [_until(row, vocabulary.eos_id) for row in found.sequences[:, 0].tolist()]
+        return [_before_eos(row, vocabulary.eos_id) for row in found.sequences[:, 0].tolist()]
 
     found: dict[str, Way] = {
         "own loop": partial(loop, WithoutCache),
@@ -76,14 +76,14 @@ def ways(
     return found
 
 
-def _until(row: list[int], eos_id: int) -> list[int]:
+def _before_eos(row: list[int], eos_id: int) -> list[int]:
     return row[: row.index(eos_id)] if eos_id in row else row
 
 
 def in_turns(
     compared: dict[str, Way], batches: Sequence[Batch]
 ) -> Iterator[tuple[str, float, Batch]]:
-    """Name, seconds and answers of every way; who begins changes from batch to batch."""
+    """Name, seconds and answers of every way; the way that begins changes every batch."""
     seconds = dict.fromkeys(compared, 0.0)
     answers: dict[str, Batch] = {name: [] for name in compared}
     names = list(compared)
@@ -124,7 +124,7 @@ def table(compared: dict[str, Way], queries: Batch, beams: int, batch_size: int)
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("table", type=Path, help="queries, in a column as of `molspec evaluate`")
+    parser.add_argument("table", type=Path, help="queries, in a column as for `molspec evaluate`")
     parser.add_argument("--query-column")
     parser.add_argument("--target-column")
     parser.add_argument("--model", default="product")

@@ -1,4 +1,4 @@
-"""encode: one source through the encoder, and its keys and values for every decoder layer."""
+"""encode: encodes one source, and computes its keys and values for every decoder layer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
 
 
 def weight_count(spec: ModelSpec) -> int:
-    """Weights of the encoder's matrices and of the decoder's keys and values of the memory."""
+    """Weights of the encoder's matrices, and of the decoder's matrices that read the memory."""
     layer = 4 * spec.d_model**2 + 2 * spec.d_model * spec.feed_forward
     return spec.encoder_layers * layer + spec.decoder_layers * 2 * spec.d_model**2
 

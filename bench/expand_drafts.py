@@ -1,4 +1,4 @@
-"""expand_drafts: every draft of a query behind every hypothesis of it."""
+"""expand_drafts: appends every draft of a query to each of its hypotheses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LENGTH = 40
 
 
 def cases() -> Iterator[Case]:
-    """The paper's drafts, 23 of 10 tokens, behind one hypothesis and behind those of a batch."""
+    """The paper's drafts, 23 of 10 tokens, after one hypothesis and after those of a batch."""
     for query_count, beams in ((1, 1), (1, 10), (32, 10)):
         generator = torch.Generator().manual_seed(0)
         queries = torch.arange(query_count).repeat_interleave(beams)

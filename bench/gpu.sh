@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, without a network and within ten minutes: build, check all kernels
-# against their references, the laws on real queries (with rounds on the host and on the device), costs
-# of graphs and barriers, times of steps, queries and kernels, and at the end the sanitizers.
+# Runs everything that needs a GPU, without a network and within ten minutes: builds, checks all
+# kernels against their references and the laws on real queries (with rounds on the host and on the
+# device), measures graphs, barriers, steps, queries and kernels, and finally runs the sanitizers.
 #
-# usage: bench/gpu.sh [FOLDER]     results go there; build/gpu if not given. Three files:
-#   summary.txt     a line a part, ok or FAIL, and the end of what failed
-#   results.jsonl   a line a result, written as it comes
-#   logs.tar.gz     what every part printed
+# usage: bench/gpu.sh [FOLDER]     folder for results; build/gpu if not given. Three files:
+#   summary.txt     a line for each part, ok or FAIL, and the end of a failed part's log
+#   results.jsonl   a line for each result, written at once
+#   logs.tar.gz     the output of every part
 # PYTHON names the interpreter (torch, scikit-build-core, pybind11, cmake and ninja beside it),
-# SECONDS_IN_ALL what all parts together may take (560). STAND_IN=1 tries the script without a GPU: the
-# CUDA operators as host code, and less of everything; molspec must be installed.
+# SECONDS_IN_ALL limits the time of all parts together (560). STAND_IN=1 tries the script without a
+# GPU: the CUDA operators as host code, and less of everything; molspec must be installed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(mkdir -p "${1:-build/gpu}" && cd "${1:-build/gpu}" && pwd)
 python=${PYTHON:-python3}
 stand_in=${STAND_IN:-}
-slower=${stand_in:+20} # times as long as a device may take
+slower=${stand_in:+20} # factor of the limits, which are for a device
 deadline=$((SECONDS + ${SECONDS_IN_ALL:-560}))
 site=$(mktemp -d)
 logs=$site/logs
@@ -25,7 +25,7 @@ trap 'rm -rf "$site"' EXIT
 : > "$out/results.jsonl"
 status=0
 
-# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, or what is left of all.
+# step NAME LIMIT COMMAND...: runs a command for at most LIMIT seconds, or the time left.
 step() {
   local name=$1 limit=$(($2 * ${slower:-1})) begin=$SECONDS left=$((deadline - SECONDS))
   shift 2
@@ -43,15 +43,15 @@ step() {
   fi
 }
 
-# part NAME LIMIT [COMMAND...]: a part of bench/gpu, run by a command.
+# part NAME LIMIT [COMMAND...]: runs a part of bench/gpu, through a command if one is given.
 part() {
   local name=$1 limit=$2
   shift 2
   step "$name" "$limit" "$@" "$python" bench/gpu "$name" --lines "$out/results.jsonl" $options
 }
 
-# sanitize TOOL LIMIT: our kernels alone, and no memory that torch keeps for later. The import of torch
-# alone takes most of a limit; torch asks CUDA for what a device may not have, which is no error.
+# sanitize TOOL LIMIT: checks our kernels only, without torch's cached memory. The import of torch
+# takes most of the limit; torch queries features that a device may lack, which is not an error.
 sanitize() {
   step "$1" "$2" env PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$1" \
     --report-api-errors no --kernel-regex kns=molspec --error-exitcode 1 "$python" bench/gpu small
@@ -79,7 +79,7 @@ fi
 part times 110
 part kernels 40
 if command -v ncu > /dev/null; then
-  # The five that take most of a step, by name.
+  # The five slowest kernels of a step, by name.
   step ncu 60 ncu --set full --launch-count 5 --csv --clock-control none \
     --kernel-name-base function --kernel-name "regex:linear_narrow|attention_kernel|propose_tree|look_ahead|linear_wide" \
     "$python" bench/gpu small

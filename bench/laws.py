@@ -1,21 +1,21 @@
-"""Check on whole test sets what molspec promises.
+"""Check molspec's guarantees on whole test sets.
 
     python bench/laws.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
-1. Drafting changes nothing. For every dtype, `windows` and `tree` answer every query as `none`
-   does alone: the same tokens and the same log-prob, to the bit, at batch sizes 1, 7 and 32, in
-   another order each time, with two threads at batch size 7. With --small so does a model that
-   drafts, alone and drafted for by the tree or by --smallest; with --samples so many samples are
-   drawn in place of greedy answers.
-2. Native float32 is PyTorch's float32: behind every prefix of the native answer, the likeliest
-   token of the training twin is the answer's next token. By induction that is equality with the
-   twin's greedy decoding, for one pass instead of one a token. Where a token differs, the twin's
-   margin there, its best log-prob less its second best, must be below --margin: a tie that
-   rounding decides. Each is listed.
+1. Drafting changes nothing. For every dtype, `windows` and `tree` give the answers that `none`
+   gives at batch size 1: the same tokens and the same log-prob, to the bit, at batch sizes 1, 7 and
+   32, each time in another order, and with two threads at batch size 7. With --small, a model that
+   drafts is checked too, alone and with drafts from the tree or from --smallest. With --samples,
+   so many samples are drawn in place of greedy answers.
+2. Native float32 agrees with PyTorch's float32: after every prefix of the native answer, the
+   likeliest token of the training twin is the answer's next token. By induction the answer equals
+   the twin's greedy decoding, at the cost of one pass instead of one a token. If a token differs,
+   the twin's margin there, its best log-prob less its second best, must be below --margin: a tie
+   that rounding decides. Each tie is listed.
 
-Every SET is MODEL=FILE, where MODEL is a bundled model's name or a checkpoint's path. Sets are
-checked in chunks, so --offset and --limit, or a stopped run's last line, continue one. Exit status
-1 where a promise is broken.
+Every SET is MODEL=FILE; MODEL is a bundled model's name or a checkpoint's path. Sets are checked in
+chunks. To continue a stopped run, take --offset and --limit from its last line. Exits with status 1
+if a guarantee is broken.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TORCH_BATCH = 32
 
 @dataclass
 class Findings:
-    """What was checked and what was found, over all sets."""
+    """The checks and their findings, over all sets."""
 
     checked: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Query:
-    """A query as it is decoded."""
+    """A query's source and its index among the queries."""
 
     index: int
     source: Source
@@ -78,7 +78,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Answer:
-    """What decoding gave for a query; equal in every bit or not equal."""
+    """A decoded answer; answers are equal only if every bit is."""
 
     token_ids: tuple[int, ...]
     log_prob: float
@@ -99,7 +99,7 @@ class Subject:
         self.twin.load_state_dict(dict(checkpoint.weights))
 
     def queries(self, texts: Sequence[str], findings: Findings) -> list[Query]:
-        """The queries as they are decoded; those that the model refuses are counted."""
+        """The sources of the queries; `findings` lists those that the model refuses."""
         model = next(iter(self.models.values()))
         queries: list[Query] = []
         for text in texts:
@@ -132,7 +132,7 @@ class Subject:
         }
 
 
-# ------------------------------------------------------------------------------- drafting's law
+# ------------------------------------------------------------------ law 1: drafting changes nothing
 
 
 def drafters(small: str | None, smallest: str | None) -> dict[str, AnyDrafter]:
@@ -152,15 +152,15 @@ def drafters(small: str | None, smallest: str | None) -> dict[str, AnyDrafter]:
 def check_drafting(
     subject: Subject,
     sources: Sequence[Query],
-    drafted: Mapping[str, AnyDrafter],
+    compared: Mapping[str, AnyDrafter],
     samples: int | None,
     findings: Findings,
 ) -> None:
-    """Compare every drafter, batch size and order with `none` alone, in every dtype."""
+    """Compare every drafter, batch size and order with `none` at batch 1, in every dtype."""
     for dtype in subject.models:
         alone = PredictOptions(samples=samples, drafter=NoDraft(), batch_size=1)
         plain = subject.answers(dtype, sources, alone)
-        for name, drafter in drafted.items():
+        for name, drafter in compared.items():
             for batch_size in BATCH_SIZES:
                 if (name, batch_size) == ("none", 1):
                     continue
@@ -178,7 +178,7 @@ def check_drafting(
                 ]
 
 
-# -------------------------------------------------------------------------------- PyTorch's law
+# --------------------------------------------------------------- law 2: float32 agrees with PyTorch
 
 
 def check_torch(
@@ -201,12 +201,12 @@ def check_torch(
                 at = int(wrong[0])
                 gap = float(best[at, 0] - best[at, 1])
                 query = subject.vocabulary.decode(source.source.token_ids)
-                line = f"{label}: {query}: token {at} differs where the margin is {gap:.2g}"
+                line = f"{label}: {query}: token {at} differs; the margin there is {gap:.2g}"
                 (findings.ties if gap < margin else findings.violations).append(line)
 
 
 def _batches(sources: Sequence[Query]) -> Iterator[list[Query]]:
-    """Groups of equal source length: nothing is padded there."""
+    """Groups of equal source length, which need no padding."""
 
     def length(source: Query) -> int:
         return len(source.source.encoder_ids)
@@ -246,17 +246,17 @@ def _score(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Check that drafting changes nothing and that float32 is PyTorch's.",
+        description="Check that drafting changes nothing and that float32 agrees with PyTorch's.",
         epilog=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sets", metavar="MODEL=FILE", nargs="+")
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES)
-    parser.add_argument("--limit", type=int, help="queries of a set; all where not given")
+    parser.add_argument("--limit", type=int, help="queries of a set; all if not given")
     parser.add_argument("--offset", type=int, default=0)
-    parser.add_argument("--samples", type=int, help="draw so many in place of greedy answers")
+    parser.add_argument("--samples", type=int, help="samples to draw in place of greedy answers")
     parser.add_argument("--small", help="a model that drafts")
-    parser.add_argument("--smallest", help="one that drafts for the small one")
+    parser.add_argument("--smallest", help="a model that drafts for the small one")
     parser.add_argument("--chunk", type=int, default=100)
     parser.add_argument("--margin", type=float, default=1e-4, help="natural log; default 1e-4")
     options = parser.parse_args(arguments)
@@ -277,12 +277,12 @@ def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Fin
     stop = None if options.limit is None else options.offset + options.limit
     rows = PairTable(path, task=subject.task)
     queries = [row.query for row in islice(rows, options.offset, stop)]
-    drafted = drafters(options.small, options.smallest)
+    compared = drafters(options.small, options.smallest)
     begin = monotonic()
     for first in range(0, len(queries), options.chunk):
         chunk = queries[first : first + options.chunk]
         sources = subject.queries(chunk, findings)
-        check_drafting(subject, sources, drafted, options.samples, findings)
+        check_drafting(subject, sources, compared, options.samples, findings)
         if "float32" in options.dtypes and options.samples is None:
             check_torch(subject, sources, options.margin, findings)
         print(
@@ -294,7 +294,7 @@ def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Fin
 
 
 def summary(findings: Findings) -> str:
-    """Every check with its count, then what was found."""
+    """Every check with its count, then the findings."""
     lines = [f"{label}: {count} answers" for label, count in findings.checked.items()]
     lines += [f"refused: {line}" for line in findings.refused]
     lines += [f"tie: {line}" for line in findings.ties]

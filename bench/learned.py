@@ -1,12 +1,13 @@
-"""What a model's learned drafters save, beside the copying tree, as Markdown and as a picture.
+"""Savings of a model's learned drafters, beside the copying tree, as Markdown and as a picture.
 
     python bench/learned.py retro/model uspto50k/test.tsv.xz --output learned.md --svg learned.svg
 
-A model is a folder that `molspec train-drafter` or `train-heads` wrote. All is of the first one; of
-several, a line each compares their Spec-Drafters. Counts are means over the queries read: they
-depend on no machine, nor, as is checked, on the batch. Times are of the processor, one thread, of
-the first --timed queries: in each round every drafter answers them in turn, and the median round
-counts. Answers are those of greedy decoding, to the bit, but where verification is relaxed.
+A model is a folder that `molspec train-drafter` or `train-heads` wrote. The tables are of the first
+model; if there are several, one more table compares their Spec-Drafters. Counts are means over the
+queries read. They do not depend on the machine, nor on the batch, which is checked. Times are
+processor time on one thread, of the first --timed queries: in each round every drafter answers them
+in turn, and the median round counts. Answers are those of greedy decoding, to the bit, except with
+relaxed verification.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from molspec.checkpoints import Checkpoint
 from molspec.evaluation import PairTable
 from molspec.models import locate
 from own import ablations, beams, memory, published, relaxed
-from own.drafters import PLACES, Counts, Workload, compared, counted, of_all_places, rows
+from own.drafters import PLACES, Counts, Workload, compared, counted, rows, with_all_tokens
 from own.pictures import picture
-from own.times import BEAMS, Taken, times
+from own.times import BEAMS, StageTimes, times
 from shapes import widened
 
 
 def by_drafter(
-    found: Mapping[str, Counts], taken: Mapping[int, Mapping[str, Taken]]
+    found: Mapping[str, Counts], taken: Mapping[int, Mapping[str, StageTimes]]
 ) -> Iterator[str]:
     """Counts of all drafters, and their times at the smallest and the largest batch."""
     shown = {batch: taken[batch] for batch in sorted({min(taken), max(taken)})}
@@ -73,20 +74,20 @@ def _published(name: str) -> tuple[str, str]:
 
 
 def report(flags: argparse.Namespace) -> Iterator[str]:
-    """The page. The picture is written on the way."""
-    folders = {_name(folder): _opened(folder, flags.feed_forward) for folder in flags.models}
+    """Lines of the page; also writes the picture."""
+    folders = {_name(folder): _read(folder, flags.feed_forward) for folder in flags.models}
     first = next(iter(folders.values()))
     pairs = list(islice(PairTable(flags.table, task=first.task), flags.limit))
     workload = Workload(Model(first), [pair.query for pair in pairs])
     timed = workload.first(flags.timed)
     made = compared(workload, flags.nodes, flags.places)
-    kinds = of_all_places(workload.model, flags.nodes)
+    kinds = with_all_tokens(workload.model, flags.nodes)
     bare = replace(first, heads=None, spec_drafter=None)
     described = machine.described(weights=bare.fingerprint()[:8])
     yield "# What learned drafters save"
     yield ""
     yield f"{len(pairs)} queries of {Path(*flags.table.parts[-2:])}, {flags.nodes} nodes a call"
-    yield f"behind the last token; times of the first {flags.timed}, {flags.rounds} rounds, feed-"
+    yield f"after the last token; times of the first {flags.timed}, {flags.rounds} rounds, feed-"
     yield f"forward {first.spec.feed_forward}. Theirs: Xia et al. 2023. Machine: {described}."
     yield ""
     found = counted(workload, made, min(flags.timed, 32))
@@ -113,12 +114,12 @@ def report(flags: argparse.Namespace) -> Iterator[str]:
 
 
 def _name(folder: str) -> str:
-    """A folder's last parts, "model" being no name."""
+    """The folder's name; if that is "model", its parent's."""
     path = Path(folder)
     return path.parent.name if path.name == "model" else path.name
 
 
-def _opened(folder: str, feed_forward: int | None) -> Checkpoint:
+def _read(folder: str, feed_forward: int | None) -> Checkpoint:
     checkpoint = checkpoints.read(locate(folder))
     return checkpoint if feed_forward is None else widened(checkpoint, feed_forward)
 
@@ -128,10 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL", help="a folder with its drafters")
     parser.add_argument("table", type=Path, help="queries and their targets")
     parser.add_argument("--nodes", type=int, default=16)
-    parser.add_argument("--limit", type=int, help="queries; all where not given")
+    parser.add_argument("--limit", type=int, help="queries; all if not given")
     parser.add_argument("--timed", type=int, default=64, help="queries that are timed")
     parser.add_argument(
-        "--places", type=int, nargs="*", default=PLACES, help="tokens guessed, below the most"
+        "--places", type=int, nargs="*", default=PLACES, help="tokens drafted, below the maximum"
     )
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--rounds", type=int, default=3)

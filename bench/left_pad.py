@@ -13,7 +13,7 @@ from molspec import ops
 
 
 def cases() -> Iterator[Case]:
-    """From the beams of one query to those of a batch; 20 to 60 tokens each."""
+    """The beams of one query, and those of a batch; 20 to 60 tokens each."""
     for row_count in (10, 320):
         generator = torch.Generator().manual_seed(0)
         lengths = torch.randint(20, 60, (row_count,), generator=generator)

@@ -1,11 +1,10 @@
-"""What loading a model takes: seconds, and memory beside the packed weights that stay.
+"""The cost of loading a model: seconds, and peak memory relative to the packed weights.
 
     python bench/loading.py product "product, 1024 wide"
 
 A name is a bundled model, or one in a published shape (shapes.py). Each model is written once in
-float32 and loaded by a fresh process in each dtype. Memory is what the process has of its own; the
-pages of the mapped checkpoint, which the system may drop at any time, are not counted. Prints
-Markdown.
+float32 and loaded by a fresh process in each dtype. Memory is the process's own; the pages of the
+mapped checkpoint, which the system may drop at any time, are not counted. Prints Markdown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a figure was measured on."""
+"""Describes the machine of a measurement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def describe() -> dict[str, str | int]:
-    """The machine, the software that matters and the day, for the head of a report."""
+    """The machine, the relevant software and the date, for the head of a report."""
     return {
         "processor": processor(),
         "cores": os.cpu_count() or 0,
@@ -22,7 +22,7 @@ def describe() -> dict[str, str | int]:
 
 
 def described(**more: str) -> str:
-    """The same in a line, with what else belongs to a figure."""
+    """The same in one line, followed by `more`."""
     return ", ".join(f"{name} {value}" for name, value in {**describe(), **more}.items())
 
 

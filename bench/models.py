@@ -17,7 +17,7 @@ from molspec.model.transformer import Transformer
 from molspec.models import bundled_names, locate
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-#: Of a query in the middle of its decoding: tokens of the source, and decoded so far.
+#: Source tokens of a query, and tokens decoded so far: the query is half decoded.
 SOURCE_LENGTH = 65
 PREFIX_LENGTH = 25
 
@@ -31,7 +31,7 @@ def shapes() -> Iterator[tuple[str, ModelSpec]]:
 
 @cache
 def packed_model(spec: ModelSpec, dtype: torch.dtype) -> PackedModel:
-    """A model of random weights."""
+    """A model with random weights."""
     torch.manual_seed(0)
     return pack(spec, Transformer(spec).state_dict(), dtype)
 
@@ -53,21 +53,21 @@ class Batch:
 
     @property
     def encode_arguments(self) -> tuple[Tensor, ...]:
-        """As `ops.encode` takes them."""
+        """The arguments of `ops.encode`."""
         model = (self.packed.weights, self.packed.table)
         source = (self.source_ids, self.source_offsets)
         return (*model, *source, self.memories, self.memory_cache, self.workspace)
 
     @property
     def step_arguments(self) -> tuple[Tensor, ...]:
-        """As `ops.decoder_step` takes them."""
+        """The arguments of `ops.decoder_step`."""
         model = (self.packed.weights, self.packed.table)
         caches = (self.memories, self.memory_cache, self.kv_cache)
         return (*model, self.nodes, self.path_slots, *caches, self.workspace, self.log_probs)
 
 
 def batch(packed: PackedModel, node_count: int = 1, source_length: int = SOURCE_LENGTH) -> Batch:
-    """Make a query with a decoded prefix and a balanced binary tree of nodes behind it."""
+    """Make a query with a decoded prefix and a balanced binary tree of nodes after it."""
     spec = packed.spec
     generator = torch.Generator().manual_seed(0)
     memory_blocks = -(-source_length // BLOCK_POSITIONS)

@@ -4,10 +4,10 @@
     python bench/peers.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
         --json peers.json --markdown docs/benchmarks/peers.md --svg docs/benchmarks/peers.svg
 
-Every peer runs in a process of its own, SMILES in and SMILES out, with the models converted once
-(peering/convert.py says how). All answer the same queries in rounds, in turns; the median round
-counts. Records of a scenario replace earlier ones in --json, so scenarios can be measured one by
-one; table and picture are of all records in it. A peer that is not installed is left out and named.
+Every peer runs in its own process, SMILES in and SMILES out; models are converted once (see
+peering/convert.py). All answer the same queries in rounds, in turns; the median round counts.
+Records of a scenario replace earlier ones in --json, so scenarios can be measured one by one; table
+and picture show all records in that file. A peer that is not installed is left out and named.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ FIRST_ANSWER = "first answer"
 
 @dataclass(frozen=True)
 class Scenario:
-    """The queries of a scenario, with targets of about `length` tokens if that is given.
+    """The model and the queries of a scenario.
 
-    For planners, the molecules of routes. In a published shape, a model of that size with the
-    bundled model's answers.
+    length: if given, the queries have targets of about so many tokens. planner: the queries are the
+    molecules of routes. shape: the model has this published size and the bundled model's answers.
     """
 
     model: Task
@@ -59,14 +59,14 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Workload:
-    """A converted model in a folder and the table of its queries."""
+    """A converted model's folder, and the table of its queries."""
 
     table: Path
     folder: Path
     origin: Origin
 
 
-#: Those of the picture.
+#: Scenarios in the picture.
 MAIN = {
     "product greedy, batch 1": Scenario("product", 24),
     "product greedy, batch 32": Scenario("product", 32, batch_size=32),
@@ -74,7 +74,7 @@ MAIN = {
     "retro n = 10": Scenario("retro", 8, n_best=10),
     "retro n = 25": Scenario("retro", 5, n_best=25),
 }
-#: Those of the tables.
+#: Scenarios in the tables.
 TABLES = {
     **MAIN,
     **{
@@ -84,7 +84,7 @@ TABLES = {
     "retro n = 10, batch 16": Scenario("retro", 16, batch_size=16, n_best=10),
     "retro n = 10, a planner's molecules": Scenario("retro", 16, n_best=10, planner=True),
 }
-#: Of every published shape.
+#: Scenarios that are measured with every published shape.
 SIZED = {
     "product greedy, batch 1": Scenario("product", 8),
     "product greedy, batch 16": Scenario("product", 16, batch_size=16),
@@ -111,7 +111,7 @@ SCENARIOS = {
         for size in (4, 16, 64, 256)
     },
 }
-#: What cost is shown against, and the scenario at each value.
+#: The variable of each curve, and the scenario at each of its values.
 CURVES = {
     "target length": {n: f"retro greedy, {n} tokens" for n in (20, 40, 80, 120, 150)},
     "batch size": {n: f"product greedy, batch {n}" for n in (1, 4, 16, 32, 64, 256)},
@@ -119,17 +119,17 @@ CURVES = {
 
 
 def queries(scenario: Scenario, table: Path, folder: Path) -> list[str]:
-    """The first queries of the table, or those whose targets come closest to the length.
+    """The first queries of the table, or those whose targets are closest to the length.
 
-    Of those that the model has all tokens of: a peer may fail at others. A planner begins with them
-    and goes on with what the model in the folder answers.
+    Queries with tokens that the vocabulary lacks are left out, because a peer may fail at them. A
+    planner begins with these queries and continues with answers of the model in the folder.
     """
     text = Text(folder)
     rows = evaluation.PairTable(table, task=scenario.model)
     pairs = [row for row in islice(rows, 2000) if text.knows(row.query)]
     if scenario.length is not None:
-        wanted = scenario.length
-        pairs.sort(key=lambda pair: abs(_tokens(pair.target) - wanted))
+        target_length = scenario.length
+        pairs.sort(key=lambda pair: abs(_tokens(pair.target) - target_length))
     found = [pair.query for pair in pairs[: scenario.query_count]]
     if scenario.planner:
         return molecules(load(folder / "molspec"), found, scenario.query_count)
@@ -143,22 +143,22 @@ def _tokens(smiles: str) -> int:
 
 
 def measure(name: str, workload: Workload, threads: int, flags: argparse.Namespace) -> list[Record]:
-    """Rounds of all peers in turns."""
+    """Measure rounds of all peers, in turns."""
     scenario = SCENARIOS[name]
     folder = workload.folder
-    queried = queries(scenario, workload.table, folder)
+    selected = queries(scenario, workload.table, folder)
     size = scenario.batch_size
-    batches = [queried[i : i + size] for i in range(0, len(queried), size)]
+    batches = [selected[i : i + size] for i in range(0, len(selected), size)]
     replies: dict[tuple[str, str], list[Reply]] = {}
     with ExitStack() as stack:
         processes = []
         for peer, setting in _chosen(flags):
             if "lookup" in setting and (scenario.n_best > 1 or size > 1):
-                continue  # transformers has it for greedy decoding of one query
+                continue  # transformers supports it only for greedy decoding of one query
             process = PeerProcess(folder, peer, setting, threads)
             stack.enter_context(process)
             try:
-                process.request([queried[:1]], scenario.n_best)
+                process.request([selected[:1]], scenario.n_best)
             except RuntimeError as error:
                 print(f"left out: {str(error).strip().splitlines()[-1]}", flush=True)
                 continue
@@ -167,13 +167,13 @@ def measure(name: str, workload: Workload, threads: int, flags: argparse.Namespa
             for process in processes[turn % len(processes) :] + processes[: turn % len(processes)]:
                 reply = process.request(batches, scenario.n_best)
                 replies.setdefault((process.name, process.setting), []).append(reply)
-    return _records(name, threads, len(queried), replies, workload.origin)
+    return _records(name, threads, len(selected), replies, workload.origin)
 
 
 def measure_first_answer(
     workload: Workload, threads: int, flags: argparse.Namespace
 ) -> list[Record]:
-    """Fresh processes of all peers in turns."""
+    """Measure the first answers of fresh processes of all peers, in turns."""
     folder = workload.folder
     (query,) = queries(SCENARIOS[FIRST_ANSWER], workload.table, folder)
     replies: dict[tuple[str, str], list[Reply]] = {}
@@ -228,11 +228,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("sets", metavar="NAME=[MODEL=]FILE", nargs="*", help="product and retro")
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=TABLES, metavar="NAME")
     parser.add_argument("--peers", nargs="+", choices=SETTINGS, default=tuple(SETTINGS))
-    parser.add_argument("--settings", nargs="+", help="of the peers; all where not given")
+    parser.add_argument("--settings", nargs="+", help="settings of the peers; all if not given")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=Path("build/peers"), help="converted models")
-    parser.add_argument("--json", type=Path, required=True, help="records, kept and added to")
+    parser.add_argument("--json", type=Path, required=True, help="file that stores the records")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--svg", type=Path)
     parser.add_argument("--sizes", type=Path, help="Markdown tables of the published shapes")
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _workload(
     scenario: Scenario, flags: argparse.Namespace, known: dict[str, Workload]
 ) -> Workload | None:
-    """The model that a scenario is of, converted at its first use; None if not given."""
+    """The scenario's model, converted at its first use; None if its file is not given."""
     for text in flags.sets:
         name, *model, file = text.split("=")
         if name != scenario.model or scenario.subject in known:
@@ -299,8 +299,8 @@ def _load(path: Path) -> list[Record]:
 
 def _store(path: Path, found: Sequence[Record]) -> None:
     new = {(record.scenario, record.threads) for record in found}
-    kept = [record for record in _load(path) if (record.scenario, record.threads) not in new]
-    path.write_text(json.dumps([asdict(record) for record in [*kept, *found]], indent=1) + "\n")
+    others = [record for record in _load(path) if (record.scenario, record.threads) not in new]
+    path.write_text(json.dumps([asdict(record) for record in [*others, *found]], indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class PlainTransformer(nn.Module):
 
 
 def _state(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """The checkpoint's weights by PlainTransformer's names; attentions stacked as torch's are."""
+    """The checkpoint's weights under PlainTransformer's names; query, key and value are stacked."""
     spec, weights = checkpoint.spec, checkpoint.weights
     if not (spec.norm == "post" and spec.final_norm and spec.shared_embedding):
         raise ValueError("expected a model of the paper's conventions")
@@ -82,8 +82,8 @@ def _state(checkpoint: Checkpoint) -> dict[str, Tensor]:
         if name.startswith(("encoder.", "decoder.")):
             name = f"transformer.{name}"
         last = "norm2" if "encoder" in name else "norm3"
-        for ours, torchs in (*_TORCH_NAMES, ("feed_forward_norm", last)):
-            name = name.replace(ours, torchs)
+        for own_name, torch_name in (*_TORCH_NAMES, ("feed_forward_norm", last)):
+            name = name.replace(own_name, torch_name)
         state[name] = weight.float()
     return state
 
@@ -93,7 +93,7 @@ Step = Callable[[Tensor], Tensor]
 
 
 class WithoutCache:
-    """A step: the whole prefix goes through the decoder."""
+    """A step that decodes the whole prefix."""
 
     def __init__(
         self, model: PlainTransformer, source_ids: Tensor, pad_id: int, beams: int
@@ -109,11 +109,11 @@ class WithoutCache:
         return logits[:, -1].log_softmax(dim=-1)
 
     def reorder(self, rows: Tensor) -> None:
-        """Rows are of one query: their memory stays."""
+        """Does nothing: all rows share the memory of one query."""
 
 
 class WithCache:
-    """A step: only the last token goes through the decoder, keys and values are kept."""
+    """A step that decodes only the last token; keys and values are cached."""
 
     def __init__(
         self, model: PlainTransformer, source_ids: Tensor, pad_id: int, beams: int
@@ -122,7 +122,7 @@ class WithCache:
         padding = source_ids == pad_id
         memory = model.encode_src(source_ids, padding).repeat_interleave(beams, dim=0)
         self._visible = ~padding.repeat_interleave(beams, dim=0)[:, None, None]
-        self._layers: list[Any] = list(model.transformer.decoder.layers)  # of untyped parts
+        self._layers: list[Any] = list(model.transformer.decoder.layers)  # torch does not type them
         self._heads = self._layers[0].self_attn.num_heads
         self._cross = [self._project(memory, layer.multihead_attn, 1, 3) for layer in self._layers]
         self._cache: list[list[Tensor]] = [[] for _ in self._layers]
@@ -146,13 +146,13 @@ class WithCache:
         return logits[:, -1].log_softmax(dim=-1)
 
     def reorder(self, rows: Tensor) -> None:
-        """Keys and values follow their hypotheses."""
+        """Reorders keys and values as their hypotheses."""
         self._cache = [[part.index_select(0, rows) for part in cache] for cache in self._cache]
 
     def _project(
         self, hidden: Tensor, attention: nn.MultiheadAttention, first: int, last: int
     ) -> list[Tensor]:
-        """Parts of query, key and value [row, head, column, head_dim]."""
+        """Parts first to last of query, key and value, each [row, head, column, head_dim]."""
         width = hidden.shape[-1]
         rows = slice(first * width, last * width)
         projected = F.linear(hidden, attention.in_proj_weight[rows], attention.in_proj_bias[rows])
@@ -173,7 +173,7 @@ class WithCache:
 
 
 def greedy(step: Step, rows: int, bos_id: int, eos_id: int, max_length: int) -> Tensor:
-    """Greedy decoding of a batch: ids [row, length] after BOS; those after EOS mean nothing."""
+    """Greedy decoding of a batch: ids [row, length] after BOS; ignore those after EOS."""
     target_ids = torch.full((rows, 1), bos_id)
     done = torch.zeros(rows, dtype=torch.bool)
     while target_ids.shape[1] <= max_length and not done.all():

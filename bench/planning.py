@@ -6,15 +6,15 @@
         --svg docs/benchmarks/planning.svg
 
 The planner is Syntheseus' Retro* with its own settings; a search ends with its first route. Every
-engine runs in a process of its own, with one thread and the model of peers.py, and all take each
-target in turn, which are in the order of a fixed shuffle. Time is processor time of the engine's
-process, of planner and model together: what else the machine does counts little. Nothing is kept
-from one target for the next. Reactions whose reactants lack atoms of the product are left out for
-every engine, unless --any-reaction is given: with acetic acid alone anything can be made.
+engine runs in its own process, with one thread and the model of peers.py. The engines take turns at
+each target; targets are in a fixed shuffled order. Time is the processor time of the engine's
+process, planner and model together, which other processes affect little. Nothing is cached from one
+target for the next. Reactions whose reactants lack atoms of the product are left out for every
+engine, unless --any-reaction is given. With them, acetic acid alone could make any molecule.
 
-What is done stands in --journal: the same command goes on there, another adds targets, sets,
-engines and longer limits, for which only targets without a route are searched again. Without a
-set, the table and the picture are of what is there.
+Results are stored in --journal. The same command resumes there; another one adds targets, sets,
+engines or a longer limit, for which only targets without a route are searched again. Without a set,
+the table and the picture show the journal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TRIALS = Kind[Trial]("trials", lambda values: Trial(**values), asdict)
 
 @dataclass(frozen=True)
 class TargetSet:
-    """Targets and what is for sale, of files with a SMILES a line."""
+    """Targets and stock: files with a SMILES a line."""
 
     name: str
     targets: Path
@@ -69,13 +69,13 @@ class TargetSet:
         return cls(name, Path(targets), Path(stock))
 
     def shuffled(self, count: int) -> list[str]:
-        """At most so many targets, those of a smaller count first."""
+        """At most `count` targets; a smaller count gives the first of them."""
         targets = [line.split()[0] for line in self.targets.read_text().splitlines()]
         Random(len(targets)).shuffle(targets)
         return targets[:count]
 
     def canonical_stock(self, folder: Path) -> Path:
-        """The stock as this RDKit spells it, in a file of the folder."""
+        """A file in the folder with the stock in the canonical SMILES of this RDKit."""
         path = folder / f"{self.name}-stock.txt"
         if not path.exists():
             path.write_text("\n".join(sorted(read_stock(self.stock))))
@@ -83,12 +83,12 @@ class TargetSet:
 
 
 class Searcher:
-    """An engine's process, which searches when it is asked to."""
+    """An engine's process, which searches on request."""
 
     def __init__(self, engine: str, flags: argparse.Namespace) -> None:
         name, _, setting = engine.rpartition(" ")
-        asked = (flags.folder, name, setting, flags.n_best, int(flags.any_reaction))
-        settings = map(str, asked)
+        values = (flags.folder, name, setting, flags.n_best, int(flags.any_reaction))
+        settings = map(str, values)
         self.engine = engine
         self._process = subprocess.Popen(
             [sys.executable, str(_WORKER), *settings],
@@ -104,23 +104,23 @@ class Searcher:
         self._process.communicate()
 
     def search(self, stock: Path, seconds: float, target: str) -> dict[str, Any]:
-        """What a search took. Raises RuntimeError where the process is dead."""
+        """Search, and return the costs. Raises RuntimeError if the process has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(stock, seconds, target, file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.engine} has ended: what it said stands above")
+            raise RuntimeError(f"{self.engine} has ended: see its output above")
         found: dict[str, Any] = json.loads(line)
         return found
 
 
 def run(flags: argparse.Namespace, journal: Journal[Trial]) -> Iterator[Trial]:
-    """All trials that are not done, each in the journal before it is given."""
+    """Run the remaining trials; each is in the journal before it is yielded."""
     done = {
         (trial.engine, trial.set, trial.target)
         for trial in journal.records()
-        if trial.tells(flags.seconds)
+        if trial.decides(flags.seconds)
     }
     targets = {each: each.shuffled(flags.targets) for each in flags.sets}
     stocks = {each: each.canonical_stock(flags.folder) for each in flags.sets}
@@ -161,10 +161,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("sets", nargs="*", type=TargetSet.parse, metavar="NAME=TARGETS,STOCK")
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), metavar="'NAME SETTING'")
-    parser.add_argument("--targets", type=int, default=200, help="of every set")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of a search, at most")
+    parser.add_argument("--targets", type=int, default=200, help="number in every set")
+    parser.add_argument("--seconds", type=float, default=15.0, help="limit of a search")
     parser.add_argument("--n-best", type=int, default=10, help="reactions a molecule")
-    parser.add_argument("--any-reaction", action="store_true", help="whatever atoms it lacks")
+    parser.add_argument("--any-reaction", action="store_true", help="even if reactants lack atoms")
     parser.add_argument("--folder", type=Path, default=Path("build/peers/retro"))
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--markdown", type=Path)

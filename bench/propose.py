@@ -1,7 +1,7 @@
-"""propose: a drafter's tokens behind half a target, and what it takes to follow the model by one.
+"""propose: drafts after half a target, with and without the time to follow that half.
 
 The drafters have no twin in PyTorch: they work on strings. The target here copies its source, and
-no n-gram model of targets takes part.
+there is no n-gram model of targets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DRAFTERS: dict[str, drafting.Drafting] = {
 
 
 def cases() -> Iterator[Case]:
-    """Every drafter: start a query, follow a prefix, propose; and only the proposal."""
+    """For every drafter: start a query, follow a prefix and propose; and only propose."""
     values = json.loads((locate("product") / "vocabulary.json").read_text())
     vocabulary = Vocabulary(tuple(values.pop("tokens")), **values)
     guess = drafting.guess_model(vocabulary, None)

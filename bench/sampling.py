@@ -1,10 +1,10 @@
-"""Small models as drafters, and how diverse samples are: the tables of docs/benchmarks/sampling.md.
+"""Small models as drafters, and diversity of samples: the tables of docs/benchmarks/sampling.md.
 
     python bench/sampling.py uspto50k/test.tsv.xz --model retro --small SMALL --smallest SMALLEST
 
-Every drafter answers the same queries in turns. Where drafts change no answer all must be equal to
-the bit, which is checked. Times are of the processor, one thread: medians of rounds. Prints
-Markdown.
+Every drafter answers the same queries in turns. The script checks that the answers of a strict
+search are equal to the bit with every drafter. Times are processor time on one thread: medians of
+rounds. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class Search:
-    """A search, and its comparison: by default itself without drafts."""
+    """A search; `plain` has the options that change for the comparison without drafts.
+
+    strict: drafts must not change answers.
+    """
 
     name: str
     options: dict[str, Any]
@@ -56,7 +59,7 @@ SEARCHES = (
 
 
 def drafters_with(small: Any) -> dict[str, AnyDrafter]:
-    """What a small model, or a module, is compared with, and it by the source's gammas."""
+    """The baselines, and a small model or module with the gammas of Leviathan et al. 2023."""
     return {
         "none": "none",
         "tree": "tree",
@@ -78,19 +81,19 @@ def drafters(small: str, smallest: str | None) -> dict[str, AnyDrafter]:
 def speed(
     model: Model,
     searches: Sequence[Search],
-    drafted: dict[str, AnyDrafter],
+    drafters: dict[str, AnyDrafter],
     queries: Sequence[str],
     rounds: int,
     batch_size: int,
 ) -> Iterator[str]:
-    """What every drafter takes, a row each."""
+    """A table of costs: a row for each search and drafter."""
     yield _HEAD
     yield "|---|---|" + "---:|" * 5
     for search in searches:
         seconds: dict[str, list[float]] = {}
         found: dict[str, Results] = {}
         for _ in range(rounds):
-            for name, drafter in drafted.items():
+            for name, drafter in drafters.items():
                 if search.options.get("beam") == "sbs" and name == "tree":
                     continue
                 more = search.plain if name == "none" else {}
@@ -102,20 +105,20 @@ def speed(
                     raise SystemExit(f"{search.name}: {name} has other answers than none")
         for name, results in found.items():
             statistics = results.statistics
-            own = median(seconds[name])
-            of_none = zip(seconds["none"], seconds[name], strict=True)
+            seconds_of_all = median(seconds[name])
+            pairs = zip(seconds["none"], seconds[name], strict=True)
             yield (
                 f"| {search.name} | {name} | {statistics.query_calls / len(queries):.1f} "
                 f"| {statistics.accepted_per_drafted:.1%} | {statistics.accepted_per_emitted:.1%} "
-                f"| {1e3 * own / len(queries):.1f} "
-                f"| {median(none / own for none, own in of_none):.2f} |"
+                f"| {1e3 * seconds_of_all / len(queries):.1f} "
+                f"| {median(none / drafted for none, drafted in pairs):.2f} |"
             )
 
 
 def diversity(
     model: Model, queries: Sequence[str], targets: Sequence[str], counts: Sequence[int]
 ) -> Iterator[str]:
-    """Distinct molecules, and whether the recorded one is among them."""
+    """A table of distinct molecules, and how often the recorded one is among them."""
     yield "| answers | how | distinct molecules | recall | decoder calls a query | ms a query |"
     yield "|---:|---|" + "---:|" * 4
     recorded = [canonicalise(target) for target in targets]
@@ -130,11 +133,11 @@ def diversity(
             begin = process_time()
             results = model.predict(queries, **options)
             seconds = process_time() - begin
-            kinds = [{p.canonical for p in r.predictions} - {None} for r in results]
+            molecules = [{p.canonical for p in r.predictions} - {None} for r in results]
             calls = results.statistics.query_calls / len(queries)
-            hits = sum(target in kind for target, kind in zip(recorded, kinds, strict=True))
+            hits = sum(target in found for target, found in zip(recorded, molecules, strict=True))
             yield (
-                f"| {count} | {name} | {sum(map(len, kinds)) / len(queries):.1f} "
+                f"| {count} | {name} | {sum(map(len, molecules)) / len(queries):.1f} "
                 f"| {hits / len(queries):.1%} | {calls:.1f} "
                 f"| {1e3 * seconds / len(queries):.0f} |"
             )
@@ -145,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("--model", default="retro")
     parser.add_argument("--small", required=True, help="a small model of the same vocabulary")
-    parser.add_argument("--smallest", help="one that drafts for the small one")
+    parser.add_argument("--smallest", help="a model that drafts for the small one")
     parser.add_argument("--searches", nargs="*", default=[search.name for search in SEARCHES])
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)

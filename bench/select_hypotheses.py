@@ -1,4 +1,4 @@
-"""select_hypotheses: a beam's next hypotheses out of all candidates of a query."""
+"""select_hypotheses: selects a beam's next hypotheses from all candidates of a query."""
 
 from __future__ import annotations
 

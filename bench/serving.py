@@ -2,15 +2,15 @@
 
     python bench/serving.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
-A server is started with both models. Then, each part in its turn:
+The script starts a server with both models. Then it runs these parts in order:
 
-single  one request after the other, in turns with the bare `predict` call: what the server adds,
-        by a plain client on a kept connection, and by httpx, which costs something itself
-load    clients at once; of their requests a tenth each is malformed, cancelled or over a limit
-beside  short requests alone, then beside long beams: how long they take
-stop    SIGTERM under load: is all that was accepted answered? Then a new server, killed, and anew
-peer    with --peer FOLDER: the same load without the bad requests, ours in int8 and CTranslate2's
-        int8 behind the same server, in turns (peering/serving.py; FOLDER is kept for the next time)
+single  one request after the other, in turns with the bare `predict` call: the time that the server
+        adds, with a plain client on an open connection, and with httpx, which adds time itself
+load    concurrent clients; of their requests a tenth each is malformed, cancelled or over a limit
+beside  the latency of short requests alone, then beside long beams
+stop    SIGTERM under load: are all accepted requests answered? Then a killed server is restarted
+peer    with --peer FOLDER: the same load without the bad requests, to molspec in int8 and to
+        CTranslate2 in int8 in the same server, in turns (peering/serving.py; FOLDER is reused)
 
 Figures are printed as JSON, with the machine.
 """
@@ -44,10 +44,10 @@ import molspec
 from molspec import evaluation
 
 _LIMIT = 20
-#: A single query is asked so often in every way; the least counts, as others use the machine too.
+#: Repetitions of a query in every way; the least time counts, because other processes may run.
 _ROUNDS = 6
 _WIDTHS = {"product": (1, 3), "retro": (1, 5)}
-#: What is wrong with a request, and the status that says so.
+#: Faults of requests that the server refuses.
 _MALFORMED: tuple[dict[str, Any], ...] = (
     {"queries": "CCO"},
     {"n_best": "many"},
@@ -64,7 +64,7 @@ _OVER: tuple[dict[str, Any], ...] = (
 
 @dataclass
 class Server:
-    """The command as a process."""
+    """A server process."""
 
     process: subprocess.Popen[str]
     url: str
@@ -80,13 +80,13 @@ class Server:
         begin = perf_counter()
         process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
-        said = process.stderr.readline()
-        found = re.search(r"http://\S+", said)
-        assert found, said
+        line = process.stderr.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, line
         return cls(process, found[0], perf_counter() - begin)
 
     def bytes(self) -> int:
-        """Memory that it has now."""
+        """Resident memory of the process."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(re.findall(r"VmRSS:\s+(\d+)", status)[0])
 
@@ -98,7 +98,7 @@ class Server:
 
 @dataclass
 class Tally:
-    """What became of requests: their seconds by what was asked, and good answers to compare."""
+    """The outcomes of requests: statuses, seconds, good answers to compare, and errors."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
@@ -115,7 +115,7 @@ def good_body(draw: random.Random, tables: Tables) -> dict[str, Any]:
     return {"model": model, "queries": queries, "n_best": draw.choice(_WIDTHS[model])}
 
 
-async def _ask(
+async def _request(
     client: httpx.AsyncClient, kind: str, draw: random.Random, tables: Tables, tally: Tally
 ) -> None:
     body = good_body(draw, tables)
@@ -125,8 +125,8 @@ async def _ask(
             await client.post("/v1/predict", json=body, timeout=timeout)
         tally.statuses["cancelled"] += 1
         return
-    wrong = {"malformed": _MALFORMED, "over": _OVER}.get(kind)
-    sent = {**body, **draw.choice(wrong)} if wrong else body
+    faults = {"malformed": _MALFORMED, "over": _OVER}.get(kind)
+    sent = {**body, **draw.choice(faults)} if faults else body
     begin = perf_counter()
     while True:
         try:
@@ -138,7 +138,7 @@ async def _ask(
         if response.status_code != 429:
             break
         await asyncio.sleep(int(response.headers["retry-after"]))
-    if wrong:
+    if faults:
         assert response.status_code == 422, response.text
         assert response.json()["detail"], response.text
         return
@@ -158,14 +158,14 @@ async def _load(
         async with httpx.AsyncClient(base_url=url, timeout=600) as client:
             for number in left:
                 draw = random.Random(number)
-                await _ask(client, kinds[number % len(kinds)], draw, tables, tally)
+                await _request(client, kinds[number % len(kinds)], draw, tables, tally)
 
     await asyncio.gather(*(user() for _ in range(clients)))
     return tally
 
 
 def _differences(models: dict[str, molspec.Model], tally: Tally) -> int:
-    """Answers that are not `predict`'s to the bit; each query is predicted once."""
+    """The number of answers that differ from `predict`'s; each query is predicted once."""
     known: dict[tuple[str, str, int], list[tuple[str, float]]] = {}
     different = 0
     for body, results in tally.good:
@@ -187,8 +187,8 @@ def _latency(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
-class KeptConnection:
-    """The least that a client costs: one connection of the standard library, kept open."""
+class PlainClient:
+    """The cheapest client: one connection of the standard library, which stays open."""
 
     def __init__(self, url: str) -> None:
         host, port = url.removeprefix("http://").split(":")
@@ -204,24 +204,24 @@ class KeptConnection:
 
 
 def single(server: Server, models: dict[str, molspec.Model], tables: Tables, count: int) -> Any:
-    """One query after the other, asked in every way in its turn.
+    """Time one query after the other, in every way in turns.
 
-    A result of the server has its answers' canonical SMILES, which the bare call finds where they
-    are asked for: `canonical` is the call that has found as much. `plain` is a client that costs as
-    little as one can, `httpx` the documented one.
+    The server's results have canonical SMILES, which a bare call computes only when they are read:
+    `canonical` is a call that computes them, too. `plain` is the cheapest client, `httpx` the
+    documented one.
     """
-    told = {}
+    figures = {}
     with httpx.Client(base_url=server.url, timeout=600) as client:
-        kept = KeptConnection(server.url)
+        plain = PlainClient(server.url)
         for name, model in models.items():
-            ways = _ways(name, model, kept, client)
+            ways = _ways(name, model, plain, client)
             rounds: dict[str, list[list[float]]] = {way: [] for way in ways}
             for _ in range(_ROUNDS):
-                for way, ask in ways.items():
-                    ask(tables[name][0])  # warms up
-                    rounds[way].append([_seconds(ask, query) for query in tables[name][:count]])
+                for way, send in ways.items():
+                    send(tables[name][0])  # warms up
+                    rounds[way].append([_seconds(send, query) for query in tables[name][:count]])
             least = {way: [min(each) for each in zip(*rounds[way], strict=True)] for way in ways}
-            told[name] = {
+            figures[name] = {
                 way: {
                     "p50_ms": round(1e3 * median(taken), 2),
                     "over_bare_p50_ms": round(
@@ -230,17 +230,17 @@ def single(server: Server, models: dict[str, molspec.Model], tables: Tables, cou
                 }
                 for way, taken in least.items()
             }
-    return told
+    return figures
 
 
-def _seconds(ask: Callable[[str], object], query: str) -> float:
+def _seconds(send: Callable[[str], object], query: str) -> float:
     begin = perf_counter()
-    ask(query)
+    send(query)
     return perf_counter() - begin
 
 
 def _ways(
-    name: str, model: molspec.Model, kept: KeptConnection, client: httpx.Client
+    name: str, model: molspec.Model, plain: PlainClient, client: httpx.Client
 ) -> dict[str, Callable[[str], object]]:
     def body(query: str) -> dict[str, Any]:
         return {"model": name, "queries": [query]}
@@ -250,7 +250,7 @@ def _ways(
         "canonical": lambda query: [
             each.canonical for each in model.predict([query])[0].predictions
         ],
-        "plain": lambda query: kept.post(body(query)),
+        "plain": lambda query: plain.post(body(query)),
         "httpx": lambda query: client.post("/v1/predict", json=body(query)).raise_for_status(),
     }
 
@@ -258,7 +258,7 @@ def _ways(
 def load(
     server: Server, models: dict[str, molspec.Model], tables: Tables, flags: argparse.Namespace
 ) -> Any:
-    """Clients at once, then every good answer compared."""
+    """Run concurrent clients, then compare every good answer."""
     asyncio.run(_load(server.url, tables, min(500, flags.requests), flags.clients))  # warms up
     before, begin = server.bytes(), perf_counter()
     tally = asyncio.run(_load(server.url, tables, flags.requests, flags.clients))
@@ -277,7 +277,7 @@ def load(
 
 
 def beside(server: Server, tables: Tables, count: int) -> Any:
-    """Short requests one after the other, alone and beside four that ask for long beams on end."""
+    """Time short requests one after the other, alone and beside four clients with long beams."""
 
     async def short() -> list[float]:
         async with httpx.AsyncClient(base_url=server.url, timeout=600) as client:
@@ -309,12 +309,12 @@ def beside(server: Server, tables: Tables, count: int) -> Any:
 
 
 def stop(server: Server, tables: Tables) -> Any:
-    """SIGTERM while requests are under way; then a kill, and a server on the same port."""
+    """Send SIGTERM during requests; then kill a new server and start another on its port."""
 
-    async def asked() -> Counter[str]:
+    async def send_requests() -> Counter[str]:
         found: Counter[str] = Counter()
 
-        async def one(number: int) -> None:
+        async def request(number: int) -> None:
             async with httpx.AsyncClient(base_url=server.url, timeout=600) as client:
                 body = good_body(random.Random(number), tables)
                 try:
@@ -322,14 +322,14 @@ def stop(server: Server, tables: Tables) -> Any:
                 except httpx.HTTPError as error:
                     found[type(error).__name__] += 1
 
-        tasks = [asyncio.create_task(one(number)) for number in range(200)]
+        tasks = [asyncio.create_task(request(number)) for number in range(200)]
         while sum(found.values()) < 20:
             await asyncio.sleep(0.01)
         server.process.send_signal(signal.SIGTERM)
         await asyncio.gather(*tasks)
         return found
 
-    answered = asyncio.run(asked())
+    answered = asyncio.run(send_requests())
     status = server.process.wait(60)
     port = int(server.url.rpartition(":")[2])
     killed = Server.start(port)
@@ -347,16 +347,16 @@ def stop(server: Server, tables: Tables) -> Any:
 
 
 def peer(tables: Tables, flags: argparse.Namespace) -> Any:
-    """Good requests alone, to each server in its turn, twice."""
+    """Send good requests only, to each server in turn, twice."""
     from peering.convert import convert
 
     for name in tables:
         convert(name, flags.peer / name)
     folders = [f"{name}={flags.peer / name}" for name in tables]
     script = str(Path(__file__).parent / "peering" / "serving.py")
-    told: dict[str, list[Any]] = {"molspec int8": [], "CTranslate2 int8": []}
+    results: dict[str, list[Any]] = {"molspec int8": [], "CTranslate2 int8": []}
     for _ in range(2):
-        for name, measured in told.items():
+        for name, measured in results.items():
             ours = name.startswith("molspec")
             server = (
                 Server.start(0, "--dtype", "int8")
@@ -373,7 +373,7 @@ def peer(tables: Tables, flags: argparse.Namespace) -> Any:
                 measured.append(figures)
             finally:
                 server.process.kill()
-    return told
+    return results
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -382,7 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--singles", type=int, default=100, help="requests of single and beside")
-    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="of converted models")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="folder of converted models")
     parser.add_argument("--parts", nargs="+", default=["single", "load", "beside", "stop"])
     flags = parser.parse_args(arguments)
     named = dict(text.split("=", 1) for text in flags.tables)
@@ -392,7 +392,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     models = {name: molspec.load(name) for name in tables}
     server = Server.start()
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "machine": machine.describe(),
         "weights": {name: model.identity.weights[:8] for name, model in models.items()},
         "ready_s": round(server.seconds, 1),
@@ -406,13 +406,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         for part, measured in parts.items():
             if part in flags.parts:
-                told[part] = measured()
-                print(part, json.dumps(told[part]), flush=True)
+                report[part] = measured()
+                print(part, json.dumps(report[part]), flush=True)
     finally:
         server.process.kill()
     if flags.peer is not None:
-        told["peer"] = peer(tables, flags)
-    print(json.dumps(told, indent=1))
+        report["peer"] = peer(tables, flags)
+    print(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""Larger shapes of a bundled model with its own function, so that drafts are as right as it is.
+"""Larger shapes of a bundled model with the same function, so that drafts are as often right.
 
-A model is widened in three ways, each exact but for rounding:
+A model is enlarged in three ways, each exact except for rounding:
 
-- **Inner units** are added to the feed-forward layers. Their weights are zero, and so is what they
-  send on.
+- **Inner units** are added to the feed-forward layers. Their weights and outputs are zero.
 - **Channels** are repeated: x becomes [x, x]. A normalisation of repeated channels is the repeated
   normalisation; a matrix takes the mean of the copies and writes each of them. A head's columns are
-  repeated with them, and the queries scaled for the wider head.
-- **Layers** are added at the end of each stack, whose attentions and feed-forward layers send
-  nothing on. A post-norm layer would then normalise what is normalised already, which changes
-  nothing while the norms' weights are one: so the last norm's own weights move to the last layer.
+  repeated too, and queries are scaled for the wider head.
+- **Layers** are added at the end of each stack; their attentions and feed-forward layers output
+  zero. A post-norm layer then normalises a normalised input, which changes nothing if its norm's
+  weights are one. So the weights of the stack's last norm move to the new last layer.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ SHAPES = {
 
 
 def reshaped(checkpoint: Checkpoint, shape: Shape) -> Checkpoint:
-    """The same function at the cost of `shape`.
+    """A checkpoint with the same function and the size of `shape`.
 
-    Raises ValueError where the shape is smaller, its width no multiple, or norms are not post-norm.
+    Raises ValueError if the shape is smaller, its width no multiple, or the model not post-norm.
     """
     spec = checkpoint.spec
     if shape.layers < max(spec.encoder_layers, spec.decoder_layers) or shape.d_model % spec.d_model:
@@ -68,9 +67,9 @@ def reshaped(checkpoint: Checkpoint, shape: Shape) -> Checkpoint:
 
 
 def widened(checkpoint: Checkpoint, feed_forward: int) -> Checkpoint:
-    """The same function at the cost of `feed_forward` inner units, in every dtype to the bit.
+    """The same function with `feed_forward` inner units, in every dtype to the bit.
 
-    Raises ValueError where the model has more.
+    Raises ValueError if the model has more.
     """
     if feed_forward < checkpoint.spec.feed_forward:
         raise ValueError(
@@ -130,7 +129,7 @@ def _more_layers(spec: ModelSpec, weights: Weights, count: int) -> tuple[ModelSp
         if layers == count:
             continue
         last = f"{stack}.layers.{layers - 1}."
-        for name, value in _of(weights, last):
+        for name, value in _with_prefix(weights, last):
             for index in range(layers, count):
                 deeper[f"{stack}.layers.{index}.{name}"] = _silent(name, value)
         for part in ("feed_forward_norm.weight", "feed_forward_norm.bias"):
@@ -140,15 +139,15 @@ def _more_layers(spec: ModelSpec, weights: Weights, count: int) -> tuple[ModelSp
     return replace(spec, encoder_layers=count, decoder_layers=count), deeper
 
 
-def _of(weights: Weights, prefix: str) -> Iterator[tuple[str, Tensor]]:
+def _with_prefix(weights: Weights, prefix: str) -> Iterator[tuple[str, Tensor]]:
     for name, value in weights.items():
         if name.startswith(prefix):
             yield name.removeprefix(prefix), value
 
 
 def _silent(name: str, value: Tensor) -> Tensor:
-    """A weight of a layer that adds nothing, and of a norm that is the identity."""
+    """The same weight for an added layer, whose output is zero and whose norm is the identity."""
     if "_norm" in name:
         return torch.full_like(value, float(name.endswith("weight")))
-    sends = (".output.weight", ".output.bias", ".outer.weight", ".outer.bias")
-    return torch.zeros_like(value) if name.endswith(sends) else value.clone()
+    outputs = (".output.weight", ".output.bias", ".outer.weight", ".outer.bias")
+    return torch.zeros_like(value) if name.endswith(outputs) else value.clone()

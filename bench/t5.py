@@ -3,8 +3,9 @@
     molspec distil retro --data PREPARED --output DISTILLED
     python bench/t5.py DISTILLED --folder T5 --steps 1500
 
-The source of speculative sampling is about T5. Both models begin with random weights: the large one
-learns the data, the small one what the large one answers. What is trained is kept in the folder.
+The paper on speculative sampling (Leviathan et al. 2023) uses T5. Both models begin with random
+weights: the large one learns the data, the small one learns the large one's answers. The trained
+models are stored in the folder.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def model(size: str, vocabulary: Vocabulary) -> T5ForConditionalGeneration:
 def train(
     learner: T5ForConditionalGeneration, table: PairTable, vocabulary: Vocabulary, steps: int
 ) -> None:
-    """Adam with a rate that rises and falls; says the loss now and then."""
+    """Train by Adam with a rate that rises and falls; prints the loss every 50 steps."""
     batches = Batches(table, _spec(vocabulary), vocabulary, 4096, torch.device("cpu"))
     epochs = (batches.epoch(0, number) for number in count())
     pairs = chain.from_iterable(
@@ -87,8 +88,8 @@ def _loss(learner: Any, source_ids: Tensor, target_ids: Tensor, pad_id: int) -> 
         attention_mask=source_ids != pad_id,
         decoder_input_ids=target_ids[:, :-1],
     ).logits
-    wanted = target_ids[:, 1:]
-    return nn.functional.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=pad_id)
+    expected = target_ids[:, 1:]
+    return nn.functional.cross_entropy(logits.transpose(1, 2), expected, ignore_index=pad_id)
 
 
 def answered(
@@ -106,10 +107,10 @@ def answered(
 
 
 def decode(
-    asked: Any, sources: Sequence[Sequence[int]], vocabulary: Vocabulary, **options: Any
+    t5: Any, sources: Sequence[Sequence[int]], vocabulary: Vocabulary, **options: Any
 ) -> molspec.Hypotheses:
     return molspec.decode(
-        asked,
+        t5,
         [_framed(source, vocabulary) for source in sources],
         pad_id=vocabulary.pad_id,
         bos_id=_spec(vocabulary).decoder_start(vocabulary.bos_id),
@@ -126,12 +127,12 @@ def _framed(source: Sequence[int], vocabulary: Vocabulary) -> list[int]:
 
 
 def _spec(vocabulary: Vocabulary) -> ModelSpec:
-    """What says how sources and targets are framed."""
+    """A spec that says how sources and targets are framed."""
     return ModelSpec(source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
 
 
 def trained(folder: Path, data: prepared.Prepared, steps: int, pairs: int) -> dict[str, Any]:
-    """Both models, trained where the folder has them not."""
+    """Both models; those that the folder lacks are trained first."""
     vocabulary, table = data.vocabulary, data.train
     models: dict[str, Any] = {}
     for size in _SIZES:
@@ -172,12 +173,12 @@ def speed(
                 seconds.setdefault(name, []).append(process_time() - begin)
         for name, result in found.items():
             statistics = result.statistics
-            of_none = zip(seconds["none"], seconds[name], strict=True)
+            pairs = zip(seconds["none"], seconds[name], strict=True)
             yield (
                 f"| {search} | {name} | {statistics.query_calls / len(sources):.1f} "
                 f"| {statistics.accepted_per_drafted:.1%} "
                 f"| {1e3 * median(seconds[name]) / len(sources):.0f} "
-                f"| {median(none / own for none, own in of_none):.2f} |"
+                f"| {median(none / drafted for none, drafted in pairs):.2f} |"
             )
         if "rejection" in search:
             continue
@@ -196,7 +197,9 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="a folder that `molspec distil` wrote")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--pairs", type=int, default=10_000, help="that the large one answers")
+    parser.add_argument(
+        "--pairs", type=int, default=10_000, help="sources that the large model answers"
+    )
     parser.add_argument("--limit", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

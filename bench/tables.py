@@ -1,8 +1,8 @@
 """The tables of Andronov et al. (J. Cheminform. 2025), theirs beside ours, as Markdown.
 
-Every row is a run of `molspec evaluate` on one thread, in a file of its own in --folder: what was
-killed goes on, and a larger --limit goes on too. Runs of a table take turns, some queries each, so
-that what disturbs the machine hits all alike.
+Every row is a run of `molspec evaluate` on one thread, with a file of its own in --folder: a killed
+run resumes, also with a larger --limit. Runs of a table take turns, some queries each, so that a
+disturbance of the machine affects all of them.
 
     python bench/tables.py --product-table mit.tsv.xz --retro-table 50k.tsv.xz --folder runs
 """
@@ -26,21 +26,21 @@ from molspec.evaluation import Evaluation, PairTable, Settings, Summary
 from molspec.models import locate
 from molspec.options import PredictOptions
 
-#: Queries of the published runs, of which the times are minutes in all.
+#: Numbers of queries of the published runs, whose times are minutes for all queries.
 PUBLISHED_QUERIES = {"product": 40_000, "retro": 5_007}
-#: Queries that a run answers before it is the next one's turn.
+#: Queries that a run answers before the next run takes its turn.
 TURN = 64
 
 
 @dataclass(frozen=True)
 class Run:
-    """A row of a table: how to decode, and what was published where anything was."""
+    """A row of a table: how to decode, and the published figures if there are any."""
 
     name: str
     options: PredictOptions
-    #: Of all queries, on an H100.
+    #: For all queries, on an H100.
     minutes: float | None = None
-    #: A query, on 500 queries of the grid search for draft length and count.
+    #: A query: means of 500 queries in the grid search for draft length and count.
     calls: float | None = None
     acceptance: float | None = None
 
@@ -53,7 +53,7 @@ def _windows(length: int, count: int) -> PredictOptions:
     return replace(_greedy("windows"), draft_length=length, draft_count=count)
 
 
-# Where no draft count was published with a time, 23: a good one of the grid search.
+# Times published without a draft count are assigned 23, a good one of the grid search.
 PRODUCT_GREEDY = (
     Run("greedy", _greedy("none"), minutes=61.8),
     Run("windows, D = 4, N = 23", _windows(4, 23), minutes=26.0),
@@ -76,7 +76,7 @@ RETRO_ACCURACY = {1: 0.5207, 3: 0.7516, 5: 0.8207, 10: 0.8908, 25: 0.9407}
 def retro_beams(n: int) -> tuple[Run, ...]:
     """The searches at n answers a query, batch 1. The published grid search chose 10 x 10."""
     beam, sbs, sbs_without = RETRO_MINUTES[n]
-    searched = (20.5, 0.765) if n == 10 else (None, None)
+    grid_search = (20.5, 0.765) if n == 10 else (None, None)
     options = PredictOptions(n_best=n, batch_size=1)
     windows = WindowDrafts(draft_length=10, draft_count=10)
     return (
@@ -85,7 +85,7 @@ def retro_beams(n: int) -> tuple[Run, ...]:
             f"SBS, D = 10, N = 10, n = {n}",
             replace(options, beam="sbs", drafter=windows),
             sbs,
-            *searched,
+            *grid_search,
         ),
         Run(f"SBS, D = 0, n = {n}", replace(options, beam="sbs", drafter="none"), sbs_without),
         Run(f"exact, n = {n}", replace(options, beam="exact")),
@@ -94,7 +94,7 @@ def retro_beams(n: int) -> tuple[Run, ...]:
 
 @dataclass(frozen=True)
 class Runner:
-    """Carries out the runs of a task: of one model on one table."""
+    """Carries out the runs of a task: one model on one table."""
 
     task: str
     model_name: str
@@ -107,7 +107,7 @@ class Runner:
     limit: int
 
     def __call__(self, runs: Sequence[Run]) -> list[Summary]:
-        """Work off what is not done of the runs, in turns."""
+        """Answer the remaining queries of the runs, in turns."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for limit in (*range(TURN, self.limit, TURN), self.limit):
             for run in runs:
@@ -125,7 +125,7 @@ class Runner:
 
 
 def costs(task: str, runs: Sequence[Run], summaries: Sequence[Summary]) -> Iterator[str]:
-    """Time, calls and acceptance; speed-ups are over the first run."""
+    """Time, calls and acceptance; speed-ups are relative to the first run."""
     yield (
         "| search | ms a query, theirs | speed-up | ms a query, ours | speed-up "
         "| calls a query, theirs | ours | accepted of emitted tokens, theirs | ours |"
@@ -155,7 +155,7 @@ def costs(task: str, runs: Sequence[Run], summaries: Sequence[Summary]) -> Itera
 def accuracies(
     published: dict[int, float], runs: Sequence[Run], summaries: Sequence[Summary]
 ) -> Iterator[str]:
-    """Top-k on canonical SMILES."""
+    """Top-k accuracy on canonical SMILES."""
     yield f"| | {' | '.join(f'top-{rank}' for rank in published)} |"
     yield "|---|" + "---:|" * len(published)
     yield f"| theirs | {' | '.join(_cell(value, '.2%') for value in published.values())} |"
@@ -164,8 +164,8 @@ def accuracies(
         yield f"| ours: {run.name} | {' | '.join(cells)} |"
 
 
-def _ratio(of: float | None, to: float | None) -> float | None:
-    return None if of is None or to is None else of / to
+def _ratio(numerator: float | None, denominator: float | None) -> float | None:
+    return None if numerator is None or denominator is None else numerator / denominator
 
 
 def _cell(value: float | None, form: str, unit: str = "") -> str:
@@ -193,7 +193,7 @@ def product_tables(runner: Runner) -> Iterator[str]:
 
 
 def retro_tables(runner: Runner, sizes: Sequence[int]) -> Iterator[str]:
-    """Tables 3 and 4, of beams of these sizes."""
+    """Tables 3 and 4, for beams of these sizes."""
     yield from ("", "## 3. Retrosynthesis: beam searches")
     for n in sorted(sizes):
         runs = retro_beams(n)
@@ -206,11 +206,11 @@ def retro_tables(runner: Runner, sizes: Sequence[int]) -> Iterator[str]:
 
 
 def head(flags: argparse.Namespace, runners: Sequence[Runner]) -> Iterator[str]:
-    """What the figures are of."""
+    """The machines, models and data of both sets of figures."""
     weights = ", ".join(f"{Path(each.model_name).name} {each.weights[:8]}" for each in runners)
     yield "Theirs: an H100, their models, USPTO-MIT mixed (40,000) and USPTO-50K (5,007) test sets."
     yield f"Ours: {machine.described(weights=weights)}; one thread,"
-    yield f"{flags.device}, {flags.dtype}, batch 1 where no other is named, {flags.limit} queries"
+    yield f"{flags.device}, {flags.dtype}, batch 1 unless another is named, {flags.limit} queries"
     yield "at most (product: another split), other models. Speed-ups compare; milliseconds and"
     yield "accuracies do not."
 
@@ -225,17 +225,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--n", type=int, nargs="+", choices=RETRO_MINUTES, default=[5, 10, 25])
-    parser.add_argument("--folder", type=Path, required=True, help="of the runs' files")
+    parser.add_argument("--folder", type=Path, required=True, help="folder for the runs' files")
     flags = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    asked = {"product": flags.product_table, "retro": flags.retro_table}
-    runners = {task: _runner(task, flags) for task, table in asked.items() if table is not None}
-    wanted = [head(flags, [*runners.values()])]
+    tables = {"product": flags.product_table, "retro": flags.retro_table}
+    runners = {task: _runner(task, flags) for task, table in tables.items() if table is not None}
+    sections = [head(flags, [*runners.values()])]
     if "product" in runners:
-        wanted.append(product_tables(runners["product"]))
+        sections.append(product_tables(runners["product"]))
     if "retro" in runners:
-        wanted.append(retro_tables(runners["retro"], flags.n))
-    for line in chain(*wanted):
+        sections.append(retro_tables(runners["retro"], flags.n))
+    for line in chain(*sections):
         print(line, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""Timing calls against each other on a machine that is never quite quiet.
+"""Times calls against each other on a machine that is never quite idle.
 
-Calls are timed in rounds that alternate between them, so that a disturbance hits all alike; the
-median over rounds is reported. A round repeats a short call until it is long enough to be timed.
+Rounds alternate between the calls, so that a disturbance affects all of them; the median over
+rounds is reported. A round repeats a short call until it is long enough to be timed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def measure(
 
 
 def _repeats(call: Call, round_seconds: float) -> int:
-    """How many calls fill a round; the first call, which warms up, does not count."""
+    """The number of calls that fill a round. The first call warms up and does not count."""
     call()
     once = _time(call, 1)
     return max(1, round(round_seconds / max(once, 1e-7)))

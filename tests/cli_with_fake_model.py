@@ -1,7 +1,7 @@
-"""The command line with a model that answers a query by its reverse, or fails where it has an X.
+"""The command line with a fake model, which answers a query by its reverse, or fails at an X.
 
-Runs as a process of its own, for what only a process shows; FAKE_SECONDS is what an answer takes.
-PyTorch is imported with the model or its answers: many commands end before that.
+Runs as a separate process, for tests that need one. FAKE_SECONDS is the time that an answer takes.
+PyTorch is imported with the model or its answers, because many commands end before that.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FakeModel:
 
 
 if __name__ == "__main__":
-    # A shell that runs the tests in the background has its children ignore Ctrl-C.
+    # A shell that runs the tests in the background makes its children ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     loading.load_model = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
     cli.main()

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-# Of this process, before torch is imported, and of those that tests start: where cores are busy,
-# torch's threads spin for three times the processor time that one thread takes.
+# For this process, before torch is imported, and for those that tests start: on busy cores, torch's
+# threads spin for three times the processor time of one thread.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
@@ -21,14 +21,14 @@ from tests.cli_with_fake_model import FakeModel
 
 Run = Callable[..., int]
 
-# The same examples every time, and no verdict on speed: the suite is deterministic.
+# The same examples every time, and no deadline: the suite is deterministic.
 settings.register_profile("molspec", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("molspec")
 
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The fake model, and what it was loaded with."""
+    """The fake model, and the flags that it was loaded with."""
     seen: dict[str, Any] = {"model": FakeModel()}
 
     def load(flags: ModelFlags) -> FakeModel:
@@ -44,7 +44,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The command line in this process; gives its status."""
+    """Runs the command line in this process and returns its exit status."""
 
     def run(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["molspec", *arguments])

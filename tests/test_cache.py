@@ -1,4 +1,4 @@
-"""Answers that are kept: the model's own, found by molecule and settings, bounded, in a file."""
+"""The cache of answers: keys of molecule and settings, a bounded size, a file, and its damage."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests import tiny
 
 OPTIONS = PredictOptions(n_best=3, max_length=20, merge_duplicates=True)
 QUERIES = ("CC(=O)Oc1ccc2c(c1)CCN2", "CCO", "junk", "N", "CCO")
-#: The same molecules, spelt otherwise.
-OTHERWISE = ("N1CCc2cc(OC(=O)C)ccc12", "OCC", "junk", "[NH3]", "C(O)C")
+#: Other spellings of the same molecules.
+RESPELT = ("N1CCc2cc(OC(=O)C)ccc12", "OCC", "junk", "[NH3]", "C(O)C")
 
 
 def model(seed: int = 1, dtype: str = "float32") -> Model:
@@ -27,28 +27,28 @@ def model(seed: int = 1, dtype: str = "float32") -> Model:
 
 
 @pytest.fixture(scope="module")
-def asked() -> Model:
+def tiny_model() -> Model:
     return model()
 
 
-def test_answers_are_the_models_own(asked: Model) -> None:
+def test_cached_answers_equal_those_of_the_model(tiny_model: Model) -> None:
     cache = AnswerCache()
-    expected = list(asked.predict_stream(QUERIES, OPTIONS))
-    for queries in (QUERIES, OTHERWISE, QUERIES):
-        found = cache.predict(asked, queries, OPTIONS)
+    expected = list(tiny_model.predict_stream(QUERIES, OPTIONS))
+    for queries in (QUERIES, RESPELT, QUERIES):
+        found = cache.predict(tiny_model, queries, OPTIONS)
         assert [result.query for result in found] == list(queries)
-        for result, own in zip(found, expected, strict=True):
-            assert (result.predictions, result.error) == (own.predictions, own.error)
+        for result, direct in zip(found, expected, strict=True):
+            assert (result.predictions, result.error) == (direct.predictions, direct.error)
             assert result.task == "retro"
             assert [each.canonical for each in result.predictions] == [
-                each.canonical for each in own.predictions
+                each.canonical for each in direct.predictions
             ]
     assert (cache.misses, cache.hits, len(cache)) == (4, 11, 4)
 
 
-def test_settings_and_models_have_answers_of_their_own(asked: Model) -> None:
+def test_models_and_settings_do_not_share_answers(tiny_model: Model) -> None:
     cache = AnswerCache()
-    for other in (asked, model(2), model(dtype="bfloat16")):
+    for other in (tiny_model, model(2), model(dtype="bfloat16")):
         for changes in (
             {},
             {"n_best": 2},
@@ -59,52 +59,52 @@ def test_settings_and_models_have_answers_of_their_own(asked: Model) -> None:
             (found,) = cache.predict(other, ["CCO"], options)
             assert [found] == list(other.predict_stream(["CCO"], options))
     assert (cache.misses, cache.hits) == (12, 0)
-    cache.predict(asked, ["CCO"], replace(OPTIONS, batch_size=7))
+    cache.predict(tiny_model, ["CCO"], replace(OPTIONS, batch_size=7))
     assert (cache.misses, cache.hits) == (12, 1)
 
 
-def test_a_text_is_a_query_of_its_own_where_the_model_is_asked_in_it(asked: Model) -> None:
+def test_spellings_do_not_share_answers_without_canonical_queries(tiny_model: Model) -> None:
     cache = AnswerCache()
     options = replace(OPTIONS, canonical_queries=False)
     for query in ("CCO", "OCC"):
-        assert cache.predict(asked, [query], options) == list(
-            asked.predict_stream([query], options)
+        assert cache.predict(tiny_model, [query], options) == list(
+            tiny_model.predict_stream([query], options)
         )
     assert cache.misses == 2
 
 
-def test_what_was_used_longest_ago_goes_first(asked: Model) -> None:
+def test_least_recently_used_answer_is_evicted_first(tiny_model: Model) -> None:
     cache = AnswerCache(capacity=2)
     for query in ("C", "N", "C", "O"):
-        cache.predict(asked, [query], OPTIONS)
+        cache.predict(tiny_model, [query], OPTIONS)
     assert (cache.misses, len(cache)) == (3, 2)
-    cache.predict(asked, ["C", "O"], OPTIONS)
+    cache.predict(tiny_model, ["C", "O"], OPTIONS)
     assert cache.misses == 3
-    cache.predict(asked, ["N"], OPTIONS)
+    cache.predict(tiny_model, ["N"], OPTIONS)
     assert cache.misses == 4
-    assert len(cache.predict(asked, ["C", "N", "O"], OPTIONS)) == 3  # more than it keeps
+    assert len(cache.predict(tiny_model, ["C", "N", "O"], OPTIONS)) == 3  # more than its capacity
     assert len(cache) == 2
 
 
-def _ask(path: Path, queries: tuple[str, ...]) -> int:
+def _count_misses(path: Path, queries: tuple[str, ...]) -> int:
     cache = AnswerCache(path=path)
     cache.predict(model(), queries, OPTIONS)
     return cache.misses
 
 
-def test_a_file_keeps_the_answers_for_other_processes(asked: Model, tmp_path: Path) -> None:
+def test_processes_share_answers_through_a_file(tiny_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     with get_context("spawn").Pool(2) as pool:
-        asked_for = pool.starmap(_ask, [(path, ("C", "N")), (path, ("O", "CC"))])
-    assert asked_for == [2, 2]
+        misses = pool.starmap(_count_misses, [(path, ("C", "N")), (path, ("O", "CC"))])
+    assert misses == [2, 2]
     cache = AnswerCache(path=path)
-    found = cache.predict(asked, ["C", "N", "O", "CC"], OPTIONS)
+    found = cache.predict(tiny_model, ["C", "N", "O", "CC"], OPTIONS)
     assert cache.misses == 0
-    assert found == list(asked.predict_stream(["C", "N", "O", "CC"], OPTIONS))
+    assert found == list(tiny_model.predict_stream(["C", "N", "O", "CC"], OPTIONS))
     cache.close()
 
 
-def test_wrong_use_is_refused(tmp_path: Path) -> None:
+def test_invalid_capacity_and_paths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="capacity is 0: expected at least 1"):
         AnswerCache(0)
     other = tmp_path / "letter.txt"
@@ -115,9 +115,11 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         AnswerCache(path=tmp_path / "absent" / "answers.sqlite")
 
 
-def test_a_damaged_answer_is_computed_again_and_reported_once(asked: Model, tmp_path: Path) -> None:
+def test_a_damaged_answer_is_computed_again_and_reported_once(
+    tiny_model: Model, tmp_path: Path
+) -> None:
     path = tmp_path / "answers.sqlite"
-    expected = list(asked.predict_stream(QUERIES, OPTIONS))
+    expected = list(tiny_model.predict_stream(QUERIES, OPTIONS))
     for changed, count in (
         ("answer = replace(answer, 'finished', 'x') || ' '", 4),
         ("answer = 'null'", 4),
@@ -130,28 +132,28 @@ def test_a_damaged_answer_is_computed_again_and_reported_once(asked: Model, tmp_
         ("used = 9223372036854775807", 0),
     ):
         cache = AnswerCache(path=path)
-        cache.predict(asked, QUERIES, OPTIONS)
+        cache.predict(tiny_model, QUERIES, OPTIONS)
         cache.close()
         with closing(sqlite3.connect(path)) as database, database:
             database.execute(f"update answers set {changed}")
         cache = AnswerCache(path=path)
-        with warnings.catch_warnings(record=True) as shown:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = cache.predict(asked, QUERIES, OPTIONS)
+            found = cache.predict(tiny_model, QUERIES, OPTIONS)
         assert found == expected
         assert cache.damaged >= count, changed
-        assert [f"{path}: an answer is damaged" in str(each.message) for each in shown] == [True][
+        assert [f"{path}: an answer is damaged" in str(each.message) for each in caught] == [True][
             : cache.damaged
         ]
-        again = cache.predict(asked, QUERIES, OPTIONS)  # as it was stored anew
+        again = cache.predict(tiny_model, QUERIES, OPTIONS)  # damaged answers were replaced
         assert (again, cache.damaged) == (expected, cache.misses)
         cache.close()
 
 
-def test_answers_of_other_queries_are_not_taken(asked: Model, tmp_path: Path) -> None:
+def test_answer_stored_under_another_query_is_not_used(tiny_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     cache = AnswerCache(path=path)
-    cache.predict(asked, ["C", "N"], OPTIONS)
+    cache.predict(tiny_model, ["C", "N"], OPTIONS)
     cache.close()
     with closing(sqlite3.connect(path)) as database, database:
         (first, *_), (second, *_) = database.execute("select key from answers").fetchall()
@@ -159,11 +161,11 @@ def test_answers_of_other_queries_are_not_taken(asked: Model, tmp_path: Path) ->
         database.execute("update answers set key = ? where key = ?", (first, second))
     cache = AnswerCache(path=path)
     with pytest.warns(UserWarning, match="damaged"):
-        found = cache.predict(asked, ["C", "N"], OPTIONS)
-    assert found == list(asked.predict_stream(["C", "N"], OPTIONS))
+        found = cache.predict(tiny_model, ["C", "N"], OPTIONS)
+    assert found == list(tiny_model.predict_stream(["C", "N"], OPTIONS))
 
 
-def test_another_database_is_refused_and_stays(tmp_path: Path) -> None:
+def test_other_database_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "places.sqlite"
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table places (url text)")
@@ -174,21 +176,21 @@ def test_another_database_is_refused_and_stays(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_refused_by_name_or_gives_the_same_answers(
-    asked: Model, tmp_path: Path
+    tiny_model: Model, tmp_path: Path
 ) -> None:
     path = tmp_path / "answers.sqlite"
     cache = AnswerCache(path=path)
-    expected = cache.predict(asked, QUERIES, OPTIONS)
+    expected = cache.predict(tiny_model, QUERIES, OPTIONS)
     cache.close()
-    whole = path.read_bytes()
+    undamaged = path.read_bytes()
     refused = []
-    for at in range(0, len(whole), 61):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+    for at in range(0, len(undamaged), 61):
+        path.write_bytes(undamaged[:at] + bytes([undamaged[at] ^ 0x55]) + undamaged[at + 1 :])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 cache = AnswerCache(path=path)
-                assert cache.predict(asked, QUERIES, OPTIONS) == expected
+                assert cache.predict(tiny_model, QUERIES, OPTIONS) == expected
             except (ValueError, OSError) as error:
                 refused.append(str(error))
         cache.close()
@@ -196,11 +198,11 @@ def test_a_damaged_file_is_refused_by_name_or_gives_the_same_answers(
     assert all(str(path) in error for error in refused)
 
 
-def test_samples_are_stored_whole(asked: Model) -> None:
+def test_cached_samples_equal_those_of_the_model(tiny_model: Model) -> None:
     cache = AnswerCache()
     for more in ({"replacement": False}, {"merge_duplicates": True}):
         options = PredictOptions(samples=3, max_length=6, **more)
         for _ in range(2):
-            found = cache.predict(asked, ["CCO"], options)
-            assert found == list(asked.predict_stream(["CCO"], options))
+            found = cache.predict(tiny_model, ["CCO"], options)
+            assert found == list(tiny_model.predict_stream(["CCO"], options))
     assert cache.hits == 2

@@ -1,4 +1,4 @@
-"""Requests that come and go: every answer is the one that `predict` gives alone, to the bit."""
+"""The decoder under many requests: every answer equals the one from `predict`, to the bit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ OPTIONS = (
     ),
     PredictOptions(n_best=3, merge_duplicates=True, max_length=9),
 )
-#: Asked for the log-prob of this.
+#: The target of requests for a log-prob.
 TARGET = "CCO"
 BAD = ("CC(C", "", "[U]", "C" * 300)
 
 
 def drafting_model(dtype: str = "float32") -> Model:
-    """With an n-gram model of the queries, so that what is drafted is accepted at times."""
+    """The tiny model with an n-gram model of the queries, so that some drafts are accepted."""
     sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
     pairs = list(zip(sources, sources, strict=True))
     ngram = build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=False)
@@ -50,53 +50,55 @@ def model() -> Model:
     return drafting_model()
 
 
-Asked = tuple[str, PredictOptions, str | None]
+Request = tuple[str, PredictOptions, str | None]
 
 
-def alone(model: Model, asked: Asked) -> Result:
-    query, options, target = asked
+def predicted(model: Model, request: Request) -> Result:
+    query, options, target = request
     if target is not None:
         canonical = options.canonical_queries
         return model.log_probs([query], [target], canonical_queries=canonical)[0]
     return next(model.predict_stream([query], options))
 
 
-def draw_request(draw: random.Random) -> Asked:
+def draw_request(draw: random.Random) -> Request:
     query = draw.choice(tiny.QUERIES) if draw.random() < 0.9 else draw.choice(BAD)
     return query, draw.choice(OPTIONS), TARGET if draw.random() < 0.1 else None
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 16])
-def test_requests_of_any_options_at_any_moment(model: Model, batch_size: int) -> None:
+def test_mixed_requests_at_any_time_get_the_answers_of_predict(
+    model: Model, batch_size: int
+) -> None:
     draw = random.Random(batch_size)
-    known: dict[Asked, Result] = {}
+    known: dict[Request, Result] = {}
     decoder = Decoder(model, batch_size)
-    asked: dict[int, Asked] = {}
+    submitted: dict[int, Request] = {}
     answered: dict[int, Result] = {}
     cancelled = 0
-    while len(asked) < 340 or decoder.live_count:
-        for _ in range(draw.randrange(2 * batch_size) if len(asked) < 340 else 0):
+    while len(submitted) < 340 or decoder.live_count:
+        for _ in range(draw.randrange(2 * batch_size) if len(submitted) < 340 else 0):
             request = draw_request(draw)
-            asked[decoder.submit(*request[:2], target=request[2])] = request
+            submitted[decoder.submit(*request[:2], target=request[2])] = request
         if decoder.live_count and draw.random() < 0.2:
-            ticket = draw.choice([t for t in asked if t not in answered])
+            ticket = draw.choice([t for t in submitted if t not in answered])
             decoder.cancel(ticket)
-            del asked[ticket]
+            del submitted[ticket]
             cancelled += 1
         for ticket, result in decoder.step():
             assert ticket not in answered
             answered[ticket] = result
-    assert answered.keys() == asked.keys()
+    assert answered.keys() == submitted.keys()
     assert cancelled > 5
-    for ticket, request in asked.items():
+    for ticket, request in submitted.items():
         if request not in known:
-            known[request] = alone(model, request)
+            known[request] = predicted(model, request)
         assert answered[ticket] == known[request]
     assert sum(result.error is not None for result in answered.values()) > 10
     assert decoder.step() == []
 
 
-def test_the_order_of_arrival_does_not_matter(model: Model) -> None:
+def test_order_of_requests_changes_no_answer(model: Model) -> None:
     requests = [(query, options, None) for query in tiny.QUERIES[:6] for options in OPTIONS]
     found = []
     for seed in (1, 2):
@@ -110,16 +112,15 @@ def test_the_order_of_arrival_does_not_matter(model: Model) -> None:
     assert found[0] == found[1]
 
 
-def test_an_answer_is_given_back_whatever_came_before_it(model: Model) -> None:
+def test_quick_answers_do_not_wait_for_an_earlier_slow_request(model: Model) -> None:
     decoder = Decoder(model, 2)
-    slow = decoder.submit("CC(=O)Oc1ccc2c(c1)CCN2", PredictOptions(drafter="none", max_length=99))
+    decoder.submit("CC(=O)Oc1ccc2c(c1)CCN2", PredictOptions(drafter="none", max_length=99))
     quick = [decoder.submit("CCO", PredictOptions(max_length=1)) for _ in range(9)]
-    order = [ticket for _ in range(20) for ticket, _ in decoder.step()]
-    assert order[: len(quick)] == quick
-    assert slow not in quick
+    answered = [ticket for _ in range(20) for ticket, _ in decoder.step()]
+    assert answered[: len(quick)] == quick
 
 
-def test_what_cannot_be_read_is_answered_by_the_next_step(model: Model) -> None:
+def test_unreadable_queries_fail_in_the_next_step(model: Model) -> None:
     decoder = Decoder(model, 1)
     wrong = decoder.submit("CC(C")
     worse: Any = 7
@@ -143,19 +144,19 @@ def test_cancelling_frees_rows(model: Model) -> None:
     while decoder.live_count:
         done.update(decoder.step())
     assert sorted(done) == tickets[2:4]
-    assert list(done.values()) == [alone(model, ("CCO", options, None))] * 2
+    assert list(done.values()) == [predicted(model, ("CCO", options, None))] * 2
     for ticket in (tickets[0], tickets[2], 99, None):
         with pytest.raises(ValueError, match=rf"^ticket is {ticket}: expected one that is not ans"):
             decoder.cancel(ticket)  # type: ignore[arg-type]
 
 
-def test_memory_is_that_of_the_rows_however_many_requests_come(model: Model) -> None:
+def test_memory_does_not_grow_with_the_number_of_requests(model: Model) -> None:
     decoder = Decoder(model, 2)
     session = decoder._session
     sizes = []
-    for turn in range(6):
+    for repeat in range(6):
         for query in tiny.QUERIES:
-            decoder.submit(query, OPTIONS[turn % 4])
+            decoder.submit(query, OPTIONS[repeat % 4])
         while decoder.live_count:
             decoder.step()
         sizes.append((len(session._buffers.memory_cache), len(session._buffers.kv_cache)))  # type: ignore[attr-defined]
@@ -171,12 +172,12 @@ def test_memory_is_that_of_the_rows_however_many_requests_come(model: Model) -> 
         ({"batch_size": 10**6}, "batch_size is 1000000: expected at most 65536"),
     ],
 )
-def test_a_wrong_decoder_is_refused(model: Model, wrong: dict[str, Any], message: str) -> None:
+def test_invalid_batch_sizes_are_refused(model: Model, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         Decoder(model, **wrong)
 
 
-def test_wrong_options_are_refused_when_they_are_submitted(model: Model) -> None:
+def test_invalid_options_are_refused_by_submit(model: Model) -> None:
     decoder = Decoder(model)
     wrong: Any = {"n_best": 2}
     with pytest.raises(ValueError, match=r"^options is a dict: expected PredictOptions$"):
@@ -188,7 +189,7 @@ def test_wrong_options_are_refused_when_they_are_submitted(model: Model) -> None
 
 def test_threads_may_share_a_decoder(model: Model) -> None:
     decoder = Decoder(model, 8)
-    together = Barrier(4)
+    barrier = Barrier(4)
     stop = Event()
     answered: dict[int, Result] = {}
 
@@ -200,26 +201,26 @@ def test_threads_may_share_a_decoder(model: Model) -> None:
     for worker in workers:
         worker.start()
 
-    def submit(seed: int) -> dict[int, Asked]:
+    def submit(seed: int) -> dict[int, Request]:
         draw = random.Random(seed)
-        together.wait()
+        barrier.wait()
         requests = [draw_request(draw) for _ in range(40)]
         return {decoder.submit(*each[:2], target=each[2]): each for each in requests}
 
     with ThreadPoolExecutor(4) as threads:
-        asked = [pair for each in threads.map(submit, range(4)) for pair in each.items()]
+        submitted = [pair for each in threads.map(submit, range(4)) for pair in each.items()]
     stop.set()
     for worker in workers:
         worker.join()
-    assert sorted(answered) == sorted(ticket for ticket, _ in asked)
-    known: dict[Asked, Result] = {}
-    for ticket, request in asked:
+    assert sorted(answered) == sorted(ticket for ticket, _ in submitted)
+    known: dict[Request, Result] = {}
+    for ticket, request in submitted:
         if request not in known:
-            known[request] = alone(model, request)
+            known[request] = predicted(model, request)
         assert answered[ticket] == known[request]
 
 
-def test_a_decoder_goes_in_and_out_of_inference_mode(model: Model) -> None:
+def test_decoder_works_inside_and_outside_inference_mode(model: Model) -> None:
     decoder = Decoder(model, 1)
     tickets = [decoder.submit(query) for query in ("CCO", "CCN", "CCC")]
     done: dict[int, Result] = {}

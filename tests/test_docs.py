@@ -1,6 +1,6 @@
-"""The code of README and docs: every block runs, or is marked with the reason why it does not.
+"""The code of README and docs: every block runs, or a mark gives the reason why it does not.
 
-A mark is a comment in front of the block: `<!-- not run: why -->`.
+A mark is a comment before the block: `<!-- not run: why -->`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PAGES = [
     *sorted((ROOT / "docs/benchmarks").glob("*.md")),
     *sorted((ROOT / "python/molspec/models").glob("*/README.md")),
 ]
-#: Blocks that only show something.
-_SHOWN = {"text", "ini"}
+#: Kinds of blocks that hold no code.
+_NOT_CODE = {"text", "ini"}
 _BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.M | re.S
 )
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
-#: A path of the repository, in a sentence: `decoding/round.py`.
+#: A path of the repository in running text: `decoding/round.py`.
 _PATH = re.compile(r"`((?:[\w.]+/)+[\w.]*|[\w]+\.(?:py|h|cpp|inl))`")
 _PLACES = ("", "python/molspec", "csrc", "docs", "tests")
 _SERVER = "http://127.0.0.1:8000"
@@ -51,7 +51,7 @@ REACTIONS = [
 ]
 TABLE = "".join(f"{reactants},{product}\n" for reactants, product in REACTIONS)
 PAIRS = "".join(f"{reactants}>>{product}\n" for reactants, product in REACTIONS)
-#: What the commands read.
+#: Files that the commands read.
 FILES = {
     "products.smi": "CC(=O)Nc1ccccc1 acetanilide\nCCOC(C)=O ester\n",
     "reactions.csv": "id,mixture,yield\n1,CC(=O)Cl.Nc1ccccc1,93\n2,CC(=O)Cl.CCO,80\n",
@@ -91,7 +91,7 @@ def commands(code: str) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The bundled models, served."""
+    """The address of a server with the bundled models."""
     models = {name: molspec.load(name) for name in ("product", "retro")}
     workers = {name: Worker(name, model, 8, 100) for name, model in models.items()}
     with running(make_app(Service(workers, Limits()))) as url:
@@ -117,21 +117,21 @@ WITH_CODE = [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(pag
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("name", WITH_CODE)
-def test_code(
+def test_code_blocks_run(
     name: str,
     run: Run,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Blocks of a page run one after the other, in one folder and with one another's names."""
+    """The blocks of a page run in order, in one folder and with shared names."""
     monkeypatch.chdir(tmp_path)
     for file, text in FILES.items():
         Path(file).write_text(text)
     torch.manual_seed(0)
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks(ROOT / name):
-        if block.reason is not None or block.kind in _SHOWN:
+        if block.reason is not None or block.kind in _NOT_CODE:
             continue
         if block.kind == "python":
             code = block.code
@@ -171,7 +171,7 @@ def test_named_files_exist(name: str) -> None:
 
 
 def test_links_lead_to_files() -> None:
-    """As they are read in the repository; the site checks its own, with their anchors."""
+    """Links are read as in the repository; the site's build checks its own, with their anchors."""
     pages = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs/decisions").glob("*.md"))]
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
@@ -179,14 +179,14 @@ def test_links_lead_to_files() -> None:
         for target in _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))
         if "://" not in target
         and not (page.parent / target).exists()
-        # Pages that only the site has.
+        # Pages that exist only on the site.
         and not target.startswith("reference/")
     ]
     assert broken == []
 
 
-def test_errors_are_as_their_page_says() -> None:
-    """Messages drift: each of these has a row that quotes it, up to dots."""
+def test_error_messages_match_their_page() -> None:
+    """A row of the page quotes every message that is raised here, up to dots."""
     page = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
     quoted = [each.split("...")[0].strip() for each in re.findall(r"^\| `(.+?)` \|", page, re.M)]
     model = molspec.load("retro")
@@ -209,7 +209,7 @@ def test_errors_are_as_their_page_says() -> None:
     assert [message for message in found if not any(each in message for each in quoted)] == []
 
 
-def test_a_mark_gives_a_reason() -> None:
+def test_mark_of_a_block_gives_its_reason() -> None:
     text = "<!-- not run: it is yours -->\n```python\nyours()\n```\n\n```sh\nmolspec info\n```\n"
     found = [(each["reason"], each["kind"], each["code"]) for each in _BLOCK.finditer(text)]
     assert found == [("it is yours", "python", "yours()\n"), (None, "sh", "molspec info\n")]

@@ -1,4 +1,4 @@
-"""Answers that are left out, beams that are widened for others, and what results say of them."""
+"""Dropped answers, beams that are widened to replace them, and properties of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def model() -> Model:
 
 
 @pytest.mark.parametrize("n_best", [1, 3])
-def test_what_is_left_is_of_the_narrowest_beam_that_has_enough(model: Model, n_best: int) -> None:
+def test_answers_come_from_the_narrowest_beam_with_enough_usable_ones(
+    model: Model, n_best: int
+) -> None:
     found = model.predict(QUERIES, n_best, max_length=12, max_beam_factor=8, **DROPPING)
     factors = set()
     for query, result in zip(QUERIES, found, strict=True):
@@ -33,20 +35,20 @@ def test_what_is_left_is_of_the_narrowest_beam_that_has_enough(model: Model, n_b
         for factor in (1, 2, 4, 8):
             (raw,) = model.predict([query], factor * n_best, max_length=12, merge_duplicates=True)
             valid = [each for each in raw.predictions if each.is_valid]
-            kept = without_unchanged(valid, query)[:n_best]
-            if len(kept) == n_best:
+            usable = without_unchanged(valid, query)[:n_best]
+            if len(usable) == n_best:
                 break
-        assert result.predictions == kept
+        assert result.predictions == usable
         factors.add(factor)
     assert len(factors) > 1, "no query was asked again: the test shows nothing"
 
 
-def test_without_widening_a_query_is_asked_once(model: Model) -> None:
-    once = model.predict(QUERIES, 3, max_length=12, max_beam_factor=1, **DROPPING)
+def test_queries_are_decoded_once_without_widening(model: Model) -> None:
+    narrow = model.predict(QUERIES, 3, max_length=12, max_beam_factor=1, **DROPPING)
     wide = model.predict(QUERIES, 3, max_length=12, max_beam_factor=8, **DROPPING)
-    assert any(len(a.predictions) < len(b.predictions) for a, b in zip(once, wide, strict=True))
+    assert any(len(a.predictions) < len(b.predictions) for a, b in zip(narrow, wide, strict=True))
     assert sum(result.statistics.nodes for result in wide) > sum(
-        result.statistics.nodes for result in once
+        result.statistics.nodes for result in narrow
     )
 
 
@@ -58,17 +60,17 @@ def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> No
         assert list(model.predict(QUERIES, batch_size=batch_size, **options)) == expected
 
 
-def test_unchanged_answers() -> None:
-    def left(query: str, *answers: str) -> list[str]:
+def test_unchanged_answers_are_dropped() -> None:
+    def changed(query: str, *answers: str) -> list[str]:
         found = without_unchanged([Prediction(text, -1.0) for text in answers], query)
         return [each.smiles for each in found]
 
-    assert left("OCC", "CCO", "CCO.Cl", "CC=O", "C(") == ["CC=O", "C("]
-    assert left("CC(=O)Cl>NCC", "CCN", "CC(Cl)=O", "CCNC(C)=O") == ["CCNC(C)=O"]
-    assert left("junk", "C", "junk") == ["C", "junk"]
+    assert changed("OCC", "CCO", "CCO.Cl", "CC=O", "C(") == ["CC=O", "C("]
+    assert changed("CC(=O)Cl>NCC", "CCN", "CC(Cl)=O", "CCNC(C)=O") == ["CCNC(C)=O"]
+    assert changed("junk", "C", "junk") == ["C", "junk"]
 
 
-def test_probabilities_and_reactions() -> None:
+def test_results_give_probabilities_and_reactions() -> None:
     predictions = (Prediction("OCC.Cl", math.log(0.3)), Prediction("C(", math.log(0.1)))
     result = Result("CCO", predictions, task="retro")
     assert result.probabilities == pytest.approx((0.75, 0.25))
@@ -79,7 +81,7 @@ def test_probabilities_and_reactions() -> None:
         _ = Result("CCO", predictions).reactions
 
 
-def test_a_model_says_what_it_is() -> None:
+def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
     retro = load("retro")
     assert repr(retro) == "<Model retro: 5.3 million parameters, float32, cpu>"
     assert round(retro.parameter_count / 1e6, 1) == 5.3
@@ -88,7 +90,7 @@ def test_a_model_says_what_it_is() -> None:
     assert str(result.reactions[0]).endswith(">>CC(=O)Nc1ccccc1")
 
 
-def test_wrong_use_is_refused(model: Model) -> None:
+def test_invalid_options_are_refused(model: Model) -> None:
     with pytest.raises(ValueError, match="drop_invalid is 1: expected True or False"):
         PredictOptions(drop_invalid=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_beam_factor is 0"):

@@ -1,4 +1,4 @@
-"""Log-probs of given targets: those of predictions, and those of PyTorch's own decoder."""
+"""Log-probs of given targets equal those of predictions and of PyTorch's own decoder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests import tiny
 QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
 
 
-def asked(model: Model, predicted: Results, batch_size: int) -> list[float]:
+def forced_log_probs(model: Model, predicted: Results, batch_size: int) -> list[float]:
     pairs = [(query, answer.smiles) for query, answer in tiny.finished_answers(predicted)]
     results = model.log_probs(*map(list, zip(*pairs, strict=True)), batch_size=batch_size)
     assert [(result.query, result.predictions[0].smiles) for result in results] == pairs
@@ -26,17 +26,17 @@ def asked(model: Model, predicted: Results, batch_size: int) -> list[float]:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("n_best", [1, 6])
-def test_they_are_those_of_predictions_to_the_bit(dtype: str, n_best: int) -> None:
+def test_log_probs_equal_those_of_predictions_to_the_bit(dtype: str, n_best: int) -> None:
     model = Model(tiny.checkpoint(), dtype)
     predicted = model.predict(tiny.QUERIES, n_best, max_length=60)
     expected = [answer.log_prob for _, answer in tiny.finished_answers(predicted)]
     assert expected
     for batch_size in (1, 3, 32):
-        assert asked(model, predicted, batch_size) == expected
+        assert forced_log_probs(model, predicted, batch_size) == expected
 
 
 @pytest.mark.parametrize("target_bos", [False, True])
-def test_they_are_those_of_the_plain_decoder(target_bos: bool) -> None:
+def test_log_probs_agree_with_the_plain_decoder(target_bos: bool) -> None:
     checkpoint = tiny.checkpoint()
     vocabulary = checkpoint.vocabulary
     begin = [vocabulary.bos_id]
@@ -52,18 +52,18 @@ def test_they_are_those_of_the_plain_decoder(target_bos: bool) -> None:
         QUERIES, targets, model.log_probs(QUERIES, targets), strict=True
     ):
         source_ids = torch.tensor([model.reader.source(query).encoder_ids])
-        wanted = [*begin[1:], *vocabulary.encode(target), vocabulary.eos_id]
-        given = torch.tensor([[begin[0], *wanted[:-1]]])
+        target_ids = [*begin[1:], *vocabulary.encode(target), vocabulary.eos_id]
+        decoder_ids = torch.tensor([[begin[0], *target_ids[:-1]]])
         with torch.no_grad():
-            log_probs = plain(source_ids, given).log_softmax(-1)[0]
-        expected = float(log_probs[torch.arange(len(wanted)), torch.tensor(wanted)].sum())
+            log_probs = plain(source_ids, decoder_ids).log_softmax(-1)[0]
+        expected = float(log_probs[torch.arange(len(target_ids)), torch.tensor(target_ids)].sum())
         assert result.predictions[0].smiles == target
         assert result.predictions[0].log_prob == pytest.approx(expected, abs=1e-4)
         assert result.statistics.decoder_calls == 1
-        assert result.statistics.nodes == len(wanted)
+        assert result.statistics.nodes == len(target_ids)
 
 
-def test_a_bad_pair_gets_an_error_and_the_others_answers() -> None:
+def test_bad_pair_gets_an_error_and_the_others_get_answers() -> None:
     model = tiny.model()
     longest = model.spec.max_positions - 1
     queries = ["CCO", "C(C", "CCO", "CCO", "CCO", "CCO"]
@@ -82,7 +82,7 @@ def test_a_bad_pair_gets_an_error_and_the_others_answers() -> None:
     assert list(model.log_probs(["CCO"], ["CC"])) == results[:1]
 
 
-def test_queries_are_asked_as_predictions_are() -> None:
+def test_queries_are_canonicalised_as_for_predictions() -> None:
     model = tiny.model()
     as_given, canonical = (
         model.log_probs(["OCC"], ["CC"], canonical_queries=canonical)[0]
@@ -92,7 +92,7 @@ def test_queries_are_asked_as_predictions_are() -> None:
     assert canonical.predictions == model.log_probs(["CCO"], ["CC"])[0].predictions
 
 
-def test_wrong_use_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     model = tiny.model()
     with pytest.raises(ValueError, match="targets has 1 items: expected 2, one a query"):
         model.log_probs(["CCO", "C"], ["CC"])

@@ -1,4 +1,4 @@
-"""A model on several processes: the answers and counts of one, whoever dies."""
+"""A model on several processes gives the answers and counts of one, even if workers die."""
 
 from __future__ import annotations
 
@@ -30,35 +30,37 @@ def model() -> Model:
         PredictOptions(3, augmentations=3, augment_below=0.5),
     ],
 )
-def test_answers_are_those_of_one_process(model: Model, options: PredictOptions) -> None:
+def test_answers_and_counts_equal_those_of_one_process(
+    model: Model, options: PredictOptions
+) -> None:
     counts = [Statistics(), Statistics()]
-    alone = list(model.predict_stream(QUERIES, options, counts[0]))
-    together = list(model.predict_stream(iter(QUERIES), options, counts[1], processes=2))
-    assert together == alone
+    expected = list(model.predict_stream(QUERIES, options, counts[0]))
+    found = list(model.predict_stream(iter(QUERIES), options, counts[1], processes=2))
+    assert found == expected
     assert counts[0].nodes == counts[1].nodes
     assert counts[0].queries == counts[1].queries
-    assert [result.statistics.nodes for result in alone] == [
-        result.statistics.nodes for result in together
+    assert [result.statistics.nodes for result in expected] == [
+        result.statistics.nodes for result in found
     ]
 
 
-def test_targets_are_scored_as_by_one_process(model: Model) -> None:
+def test_scores_of_targets_equal_those_of_one_process(model: Model) -> None:
     pairs = [(query, "CCOC(C)=O") for query in QUERIES]
-    alone = list(model.log_probs_stream(pairs))
-    assert list(model.log_probs_stream(pairs, processes=2)) == alone
+    expected = list(model.log_probs_stream(pairs))
+    assert list(model.log_probs_stream(pairs, processes=2)) == expected
 
 
-def test_threads_and_processes_together(model: Model) -> None:
-    alone = list(model.predict_stream(QUERIES))
+def test_threads_and_processes_can_be_combined(model: Model) -> None:
+    expected = list(model.predict_stream(QUERIES))
     molspec.set_num_threads(2)
     try:
-        assert list(model.predict_stream(QUERIES, processes=2)) == alone
+        assert list(model.predict_stream(QUERIES, processes=2)) == expected
     finally:
         molspec.set_num_threads(1)
 
 
-def _children() -> list[int]:
-    """Workers: processes whose parent's parent is this one."""
+def _worker_ids() -> list[int]:
+    """Ids of the workers: the processes whose parent's parent is this process."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -71,21 +73,23 @@ def _children() -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
-def test_workers_killed_at_random_lose_and_double_nothing(model: Model) -> None:
-    alone = list(model.predict_stream(QUERIES))
+def test_killed_workers_neither_lose_nor_repeat_answers(model: Model) -> None:
+    expected = list(model.predict_stream(QUERIES))
     chance, kills = random.Random(1), 0
     found = []
     for result in model.predict_stream(QUERIES * 4, processes=2):
         found.append(result)
-        if kills < 20 and chance.random() < 0.15 and (workers := _children()):
-            with suppress(ProcessLookupError):  # it ended between the list and the kill
+        if kills < 20 and chance.random() < 0.15 and (workers := _worker_ids()):
+            with suppress(ProcessLookupError):  # it ended before the kill
                 os.kill(chance.choice(workers), signal.SIGKILL)
                 kills += 1
     assert kills >= 10
-    assert found == alone * 4
+    assert found == expected * 4
 
 
-def test_a_device_is_not_shared(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_on_a_device_are_refused(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model, "device", "cuda")
     with pytest.raises(ValueError, match="processes is 2: expected 1 on cuda"):
         model.predict_stream(["CO"], processes=2)

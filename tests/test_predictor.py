@@ -1,4 +1,4 @@
-"""How a query is asked: as it stands, or in canonical SMILES."""
+"""Predictions: canonical or unchanged queries, wrong input, streams, and copies of models."""
 
 import copy
 import pickle
@@ -53,17 +53,17 @@ def test_a_long_spelling_of_a_short_query_is_answered(model: Model) -> None:
     assert spelt.predictions == short.predictions
 
 
-def test_a_query_is_read_as_it_stands_where_asked_to(model: Model) -> None:
-    given = model.predict(SPELLINGS, max_length=20, canonical_queries=False)
-    assert len({result.predictions for result in given}) == len(SPELLINGS)
-    assert list(given) == list(tiny.model().predict(SPELLINGS, max_length=20))
+def test_queries_are_read_unchanged_without_canonical_queries(model: Model) -> None:
+    unchanged = model.predict(SPELLINGS, max_length=20, canonical_queries=False)
+    assert len({result.predictions for result in unchanged}) == len(SPELLINGS)
+    assert list(unchanged) == list(tiny.model().predict(SPELLINGS, max_length=20))
     (mapped,) = model.predict([MAPPED], max_length=20, canonical_queries=False)
     assert (mapped.error or "").startswith("not in the model's vocabulary: '[CH3:1]', '[C:2]'")
 
 
-def test_any_model_can_be_asked_in_canonical_smiles(model: Model) -> None:
-    asked = tiny.model().predict(SPELLINGS, max_length=20, canonical_queries=True)
-    assert list(asked) == list(model.predict(SPELLINGS, max_length=20))
+def test_any_model_accepts_canonical_queries(model: Model) -> None:
+    canonical = tiny.model().predict(SPELLINGS, max_length=20, canonical_queries=True)
+    assert list(canonical) == list(model.predict(SPELLINGS, max_length=20))
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_any_model_can_be_asked_in_canonical_smiles(model: Model) -> None:
         ("[U]", "not in the model's vocabulary: '[U]'"),
         ("[U:1]", "not in the model's vocabulary: '[U]', read as [U]"),
         ("C" * 260, "260 tokens: expected at most 254, the model's longest source"),
-        # RDKit is not asked: it would name the parenthesis.
+        # The length is checked before RDKit, which would name the parenthesis.
         ("C" * 1016 + "(", "1017 tokens: expected at most 254, the model's longest source"),
     ],
 )
-def test_a_bad_query_says_why_and_fails_alone(model: Model, query: str, message: str) -> None:
+def test_bad_query_fails_alone_with_the_reason(model: Model, query: str, message: str) -> None:
     before, bad, after = model.predict(["CCO", query, "OCC"], max_length=20)
     assert (bad.error or "").startswith(message)
     assert bad.predictions == ()
@@ -88,9 +88,7 @@ def test_a_bad_query_says_why_and_fails_alone(model: Model, query: str, message:
 
 @pytest.mark.parametrize("batch_size", [1, 32])
 @pytest.mark.parametrize("views", [1, 3])
-def test_a_source_that_is_slow_to_come_holds_nobody_up(
-    model: Model, views: int, batch_size: int
-) -> None:
+def test_slow_source_does_not_delay_the_answers(model: Model, views: int, batch_size: int) -> None:
     queries = ["CC(C", "CCO", "", "CC(C", "OCC", "N", "junk"]
     expected = model.predict(queries, augmentations=views, max_length=20)
     answered = [Event() for _ in queries]
@@ -98,7 +96,7 @@ def test_a_source_that_is_slow_to_come_holds_nobody_up(
     def reading() -> Iterator[str]:
         for query, event in zip(queries, answered, strict=True):
             yield query
-            assert event.wait(60)  # nothing more comes until this one is answered
+            assert event.wait(60)  # the next query waits for this answer
 
     options = PredictOptions(batch_size=batch_size, augmentations=views, max_length=20)
     for index, result in enumerate(model.predict_stream(reading(), options)):
@@ -107,7 +105,7 @@ def test_a_source_that_is_slow_to_come_holds_nobody_up(
     assert all(event.is_set() for event in answered)
 
 
-def test_an_error_of_the_source_comes_behind_what_was_read_before_it(model: Model) -> None:
+def test_error_of_the_source_follows_the_answers_before_it(model: Model) -> None:
     def reading() -> Iterator[str]:
         yield "CCO"
         yield "OCC"
@@ -119,7 +117,7 @@ def test_an_error_of_the_source_comes_behind_what_was_read_before_it(model: Mode
         next(stream)
 
 
-def test_a_stream_that_is_left_reads_no_more(model: Model) -> None:
+def test_closed_stream_reads_no_more_queries(model: Model) -> None:
     read: list[int] = []
 
     def reading() -> Iterator[str]:
@@ -134,10 +132,10 @@ def test_a_stream_that_is_left_reads_no_more(model: Model) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind"), [("CCO", "a string"), (b"CCO", "bytes")])
-def test_one_text_is_no_list_of_queries(model: Model, text: Any, kind: str) -> None:
-    for ask in (model.predict, model.predict_stream):
+def test_single_text_is_refused_as_a_list_of_queries(model: Model, text: Any, kind: str) -> None:
+    for call in (model.predict, model.predict_stream):
         with pytest.raises(ValueError, match=f"^queries is {kind}: expected a list of SMILES$"):
-            ask(text)
+            call(text)
     with pytest.raises(ValueError, match=f"^targets is {kind}: expected a list of SMILES$"):
         model.log_probs(["C", "C", "O"], text)
     with pytest.raises(ValueError, match=f"^pairs is {kind}: expected a list of pairs of SMILES$"):
@@ -145,30 +143,30 @@ def test_one_text_is_no_list_of_queries(model: Model, text: Any, kind: str) -> N
 
 
 @pytest.mark.parametrize("queries", [None, 3])
-def test_what_is_no_list_of_queries_is_named(model: Model, queries: Any) -> None:
+def test_queries_that_are_not_a_list_are_refused(model: Model, queries: Any) -> None:
     for call in (model.predict, lambda queries: model.log_probs(queries, [])):
         with pytest.raises(ValueError, match=f"^queries is {queries}: expected a list of SMILES$"):
             call(queries)
 
 
 @pytest.mark.parametrize("name", [None, 3, ["retro"]])
-def test_what_is_no_model_s_name_is_named(name: Any) -> None:
+def test_model_name_that_is_not_text_is_refused(name: Any) -> None:
     expected = f"name_or_path is {name!r}: expected product or retro, or the path of a checkpoint"
     with pytest.raises(CheckpointError, match=f"^{re.escape(expected)}$"):
         load(name)
 
 
-def test_options_are_no_dictionary(model: Model) -> None:
+def test_dictionary_is_refused_as_options(model: Model) -> None:
     with pytest.raises(ValueError, match=r"^options is a dict: expected PredictOptions$"):
         model.predict_stream(["CCO"], {"n_best": 2})  # type: ignore[arg-type]
 
 
-def test_blanks_around_a_query_are_no_part_of_it(model: Model) -> None:
+def test_blanks_around_a_query_are_ignored(model: Model) -> None:
     (plain, blank) = model.predict(["CCO", " CCO\n"], max_length=20)
     assert (blank.query, blank.error, blank.predictions) == (" CCO\n", None, plain.predictions)
 
 
-def test_the_checkpoint_says_how_it_is_asked(tmp_path: Path) -> None:
+def test_checkpoint_stores_whether_queries_are_canonical(tmp_path: Path) -> None:
     checkpoint = tiny.checkpoint()
     write(replace(checkpoint, canonical_queries=True), tmp_path / "canonical")
     write(checkpoint, tmp_path / "given")
@@ -183,7 +181,7 @@ def test_the_checkpoint_says_how_it_is_asked(tmp_path: Path) -> None:
         load(tmp_path / "given")
 
 
-def test_learned_pieces_have_no_canonical_form(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_canonical_queries_of_learned_pieces_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint: Checkpoint = tiny.checkpoint()
     pieces = tiny.model()
     monkeypatch.setattr(type(checkpoint.vocabulary), "atomwise", PieceVocabulary.atomwise)
@@ -194,7 +192,7 @@ def test_learned_pieces_have_no_canonical_form(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("first_inside", [True, False])
-def test_a_stream_goes_in_and_out_of_inference_mode(first_inside: bool) -> None:
+def test_stream_works_inside_and_outside_inference_mode(first_inside: bool) -> None:
     model = tiny.model()
     queries = ["CCO", "CCN", "CCC", "CCCC"]
     expected = list(model.predict(queries, max_length=20))
@@ -209,14 +207,14 @@ def test_a_stream_goes_in_and_out_of_inference_mode(first_inside: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["product", "retro"])
-def test_bundled_models_are_asked_in_canonical_smiles(name: str) -> None:
+def test_bundled_models_canonicalise_queries(name: str) -> None:
     model = load(name)
     assert model.canonical_queries
     first, second = model.predict(["CCOC(C)=O", "O=C(C)OCC"])
     assert first.predictions == second.predictions
 
 
-def test_a_gpu_that_the_kernels_are_not_made_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_without_compiled_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
@@ -235,7 +233,7 @@ def test_threads_may_share_a_model(model: Model) -> None:
     assert found == expected
 
 
-def test_devices_may_be_torchs() -> None:
+def test_device_may_be_a_torch_device() -> None:
     for device in (torch.device("cpu"), torch.device("cpu", 0)):
         assert load("product", device=device).device == "cpu"
     with pytest.raises(ValueError, match=r"^device is 'meta': expected 'cpu', 'auto', 'cuda' or"):
@@ -244,7 +242,9 @@ def test_devices_may_be_torchs() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("again", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy])
-def test_a_copy_answers_the_same(again: Callable[[Model], Model], dtype: str) -> None:
+def test_copy_of_a_model_gives_the_same_answers(
+    again: Callable[[Model], Model], dtype: str
+) -> None:
     model = load("retro", dtype=dtype)
     queries = ["CC(=O)Nc1ccccc1", "junk"]
     expected = model.predict(queries)
@@ -278,9 +278,9 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     ids=["float64", "float16", "device", "autocast", "inference"],
 )
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_torchs_defaults_change_nothing(setting: Any, dtype: str) -> None:
-    before = load("product", dtype=dtype)
-    expected = before.predict(["CC(=O)Cl.CCO"], n_best=2)
+def test_torch_settings_change_no_answer(setting: Any, dtype: str) -> None:
+    model = load("product", dtype=dtype)
+    expected = model.predict(["CC(=O)Cl.CCO"], n_best=2)
     with setting():
-        assert before.predict(["CC(=O)Cl.CCO"], n_best=2) == expected
+        assert model.predict(["CC(=O)Cl.CCO"], n_best=2) == expected
         assert load("product", dtype=dtype).predict(["CC(=O)Cl.CCO"], n_best=2) == expected

@@ -1,4 +1,4 @@
-"""Items on several processes: the order, the errors, and workers that die."""
+"""Items on several processes: their order, their errors, and workers that die."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def test_results_come_in_the_order_of_the_items(count: int, size: int) -> None:
     assert found == [item * item for item in range(size)]
 
 
-def test_work_is_shared_by_processes_that_are_not_this_one() -> None:
-    def named(items: Iterator[int]) -> Iterator[int]:
+def test_work_is_shared_by_two_other_processes() -> None:
+    def process_ids(items: Iterator[int]) -> Iterator[int]:
         for _ in items:
             time.sleep(0.005)
             yield os.getpid()
 
-    found = set(in_processes(named, range(40), 2, lost, piece=1))
+    found = set(in_processes(process_ids, range(40), 2, lost, piece=1))
     assert len(found) == 2
     assert os.getpid() not in found
 
 
-def test_no_worker_is_left(tmp_path: Path) -> None:
-    def named(items: Iterator[int]) -> Iterator[int]:
+def test_closing_a_stream_ends_its_workers() -> None:
+    def process_ids(items: Iterator[int]) -> Iterator[int]:
         return (os.getpid() for _ in items)
 
-    stream = in_processes(named, iter(range(10_000)), 2, lost)
-    some = {next(stream) for _ in range(100)}
+    stream = in_processes(process_ids, iter(range(10_000)), 2, lost)
+    workers = {next(stream) for _ in range(100)}
     stream.close()  # before its end
-    for process in some:
+    for process in workers:
         for _ in range(500):
             if not Path(f"/proc/{process}").exists() or "Z" in _state(process):
                 break
@@ -63,7 +63,7 @@ def _state(process: int) -> str:
         return "Z"
 
 
-def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+def test_dead_worker_is_replaced_and_no_result_is_lost_or_repeated(tmp_path: Path) -> None:
     def fragile(items: Iterator[int]) -> Iterator[int]:
         for item in items:
             mark = tmp_path / str(item)
@@ -92,15 +92,15 @@ def test_an_item_that_kills_its_worker_fails_alone(tmp_path: Path) -> None:
 
 
 def test_workers_that_die_at_once_end_the_stream() -> None:
-    def stillborn(items: Iterator[int]) -> Iterator[int]:
+    def exit_at_start(items: Iterator[int]) -> Iterator[int]:
         os._exit(1)
         yield from items
 
     with pytest.raises(RuntimeError, match="3 worker processes died at their start"):
-        list(in_processes(stillborn, range(4), 2, lost))
+        list(in_processes(exit_at_start, range(4), 2, lost))
 
 
-def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
+def test_error_of_the_items_follows_the_results_before_it() -> None:
     def broken() -> Iterator[int]:
         yield from range(5)
         raise ValueError("line 6 is no text")
@@ -111,7 +111,7 @@ def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
         next(stream)
 
 
-def test_an_error_of_the_work_is_raised_here() -> None:
+def test_error_in_a_worker_is_raised_in_this_process() -> None:
     class UnsendableError(Exception):
         pass
 
@@ -129,7 +129,7 @@ def test_an_error_of_the_work_is_raised_here() -> None:
         list(in_processes(failing, [30], 2, lost))
 
 
-def test_results_do_not_wait_for_items_that_are_slow_to_come() -> None:
+def test_results_do_not_wait_for_slow_items() -> None:
     answered: list[int] = []
 
     def slow() -> Iterator[int]:
@@ -146,7 +146,7 @@ def test_results_do_not_wait_for_items_that_are_slow_to_come() -> None:
     assert answered == [1, 4]
 
 
-def test_a_long_item_does_not_hold_up_the_others(tmp_path: Path) -> None:
+def test_item_with_slow_work_does_not_delay_the_others(tmp_path: Path) -> None:
     def uneven(items: Iterator[int]) -> Iterator[int]:
         for item in items:
             if item == 0:
@@ -161,7 +161,7 @@ def test_a_long_item_does_not_hold_up_the_others(tmp_path: Path) -> None:
     assert list(in_processes(uneven, range(100), 2, lost, piece=1)) == list(range(100))
 
 
-def test_no_more_is_read_ahead_than_allowed() -> None:
+def test_number_of_items_read_ahead_is_bounded() -> None:
     read: list[int] = []
 
     def counted() -> Iterator[int]:
@@ -176,7 +176,9 @@ def test_no_more_is_read_ahead_than_allowed() -> None:
     stream.close()
 
 
-def test_the_number_of_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_process_count_follows_the_usable_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert process_count(3) == 3
     assert process_count("all") == usable_cores() >= 1
     for wrong in (0, -1, True, 1.5, "many"):

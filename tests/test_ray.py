@@ -1,4 +1,4 @@
-"""Tables answered by Ray's workers, where it is installed: `nox -s ray`."""
+"""Tables answered by Ray's workers, if Ray is installed: `nox -s ray`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS = 400
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster() -> Iterator[None]:
-    """Of two workers, and a processor for what Ray reads and writes."""
+    """Two processors for workers, and one for reading and writing tables."""
     ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
@@ -40,7 +40,7 @@ def _cluster() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A random model, and rows with ids of some queries again and again."""
+    """A random model, and a table with ids that repeats some queries."""
     checkpoints.write(tiny.checkpoint(), tmp_path / "tiny")
     queries = [QUERIES[number % len(QUERIES)] for number in range(ROWS)]
     table = pa.table({"id": range(ROWS), "smiles": queries, "batch": ["first"] * ROWS})
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def expected(folder: Path) -> list[dict[str, Any]]:
-    """What every row is to have, by the model itself."""
+    """The expected rows, from the model without Ray."""
     results = load(folder / "tiny").predict_stream(QUERIES, OPTIONS)
     answers = [
         {
@@ -61,9 +61,9 @@ def expected(folder: Path) -> list[dict[str, Any]]:
         for result in results
     ]
     return [
-        {"id": number, "smiles": QUERIES[place], "batch": "first", **answers[place]}
+        {"id": number, "smiles": QUERIES[index], "batch": "first", **answers[index]}
         for number in range(ROWS)
-        for place in [number % len(QUERIES)]
+        for index in [number % len(QUERIES)]
     ]
 
 
@@ -72,16 +72,16 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_row_comes_back_once_though_a_worker_is_killed(
+def test_every_row_is_answered_once_although_a_worker_is_killed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the predictions of the model itself, to the bit."""
+    """The predictions equal those of the model without Ray, to the bit."""
     marks = folder / "marks"
     marks.mkdir()
-    kept = distributed.Predictor
+    original = distributed.Predictor
 
-    class Mortal(kept):  # type: ignore[misc,valid-type]
-        """Kills its process with answers in its hands, the third that there are, and once."""
+    class Mortal(original):  # type: ignore[misc,valid-type]
+        """Kills its process once, at the third answered table, before it returns the answers."""
 
         def __call__(self, table: pa.Table) -> pa.Table:
             answered = super().__call__(table)
@@ -99,26 +99,28 @@ def test_every_row_comes_back_once_though_a_worker_is_killed(
     answered.write_parquet(str(folder / "answers"))
     assert (folder / "killed").exists()
     workers = {mark.name.split("-")[0] for mark in marks.iterdir()}
-    assert len(workers) == 3  # two, and the one that came for the one that was killed
+    assert len(workers) == 3  # two, and the replacement of the killed one
     assert rows(folder / "answers") == expected(folder)
 
 
-def test_the_command(folder: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("predict-parquet", str(folder / "queries.parquet"), str(folder / "answers"))
+def test_command_writes_the_expected_rows(
+    folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("predict-parquet", str(folder / "queries.parquet"), str(folder / "answers"))
     options = ("-m", str(folder / "tiny"), "-n", "3", "--max-length", "20", "--block-rows", "100")
-    assert run(*asked, *options) == 1
+    assert run(*command, *options) == 1
     assert rows(folder / "answers") == expected(folder)
     assert not (folder / "answers.unfinished").exists()
     assert f"{ROWS * 3 // 4} of {ROWS} rows answered, {ROWS // 4} failed" in capsys.readouterr().err
     assert not (folder / "answers" / ".molspec").exists()
-    assert run(*asked, *options) == 2
+    assert run(*command, *options) == 2
     assert "is there already" in capsys.readouterr().err
 
 
-def test_nothing_that_it_has_not_written_is_removed(
+def test_command_refuses_to_remove_a_foreign_folder(
     folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Among it, rows that it reads."""
+    """The folder holds the rows that the command reads."""
     other = folder / "answers.unfinished"
     other.mkdir()
     (folder / "queries.parquet").rename(other / "queries.parquet")
@@ -129,7 +131,7 @@ def test_nothing_that_it_has_not_written_is_removed(
     assert (other / "queries.parquet").read_bytes() == before
 
 
-def test_what_cannot_be_asked_is_refused(
+def test_unusable_tables_are_refused(
     folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = ("-m", str(folder / "tiny"))
@@ -147,16 +149,16 @@ def test_what_cannot_be_asked_is_refused(
 @pytest.mark.parametrize(
     ("address", "given"), [(None, {"address": "local", "num_cpus": 7}), ("host:6379", {})]
 )
-def test_a_cluster_of_its_own_has_a_processor_that_reads(
+def test_new_cluster_has_a_processor_for_reading(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, address: str | None, given: object
 ) -> None:
-    """Where workers took them all, they would wait for it without end."""
-    seen: list[object] = []
+    """If the workers took every processor, they would wait for the rows forever."""
+    started: list[object] = []
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     if address is not None:
         monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", lambda **values: seen.append(values))
+    monkeypatch.setattr(ray, "init", lambda **values: started.append(values))
     model = ("-m", str(folder / "none"), "--workers", "3", "--threads", "2")
     assert run("predict-parquet", str(folder / "queries.parquet"), str(folder / "a"), *model) == 2
-    assert seen == [given]
+    assert started == [given]

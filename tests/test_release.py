@@ -1,4 +1,4 @@
-"""What a release says in several places is the same in all of them."""
+"""Files that state the version or the Python versions of a release agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import molspec
 ROOT = Path(__file__).parents[1]
 
 
-def test_there_is_one_version() -> None:
+def test_version_is_the_same_in_every_file() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r'^version = "(.+)"$', project, re.M) == [molspec.__version__]
@@ -21,16 +21,16 @@ def test_there_is_one_version() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is newer")
-def test_wheels_are_made_for_every_python_that_is_named() -> None:
+def test_wheels_are_built_for_every_listed_python() -> None:
     import tomllib
 
     values = tomllib.loads((ROOT / "pyproject.toml").read_text())
     prefix = "Programming Language :: Python :: 3."
-    named = [
+    minors = [
         each.removeprefix(prefix)
         for each in values["project"]["classifiers"]
         if each.startswith(prefix)
     ]
     built = values["tool"]["cibuildwheel"]["build"].split()
-    assert built == [f"cp3{minor}-*" for minor in named]
-    assert values["project"]["requires-python"] == f">=3.{named[0]}"
+    assert built == [f"cp3{minor}-*" for minor in minors]
+    assert values["project"]["requires-python"] == f">=3.{minors[0]}"

@@ -1,4 +1,4 @@
-"""What is left to molspec: which drafts, on which device, for how many queries."""
+"""The drafter that molspec chooses for a device, a beam and a number of queries."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def chosen(device: str, **options: object) -> object:
     return chosen_drafter(PredictOptions(**options), device)  # type: ignore[arg-type]
 
 
-def test_a_node_must_be_likelier_where_more_queries_share_a_pass() -> None:
+def test_larger_batches_draft_only_more_probable_nodes() -> None:
     trees = [paying_tree(batch_size) for batch_size in (1, 2, 4, 8, 32, 1000)]
-    least = [tree.min_probability for tree in trees]
-    assert least == sorted(set(least))
-    assert 0.2 < least[0] < least[-1] < 0.5
+    thresholds = [tree.min_probability for tree in trees]
+    assert thresholds == sorted(set(thresholds))
+    assert 0.2 < thresholds[0] < thresholds[-1] < 0.5
 
 
 @pytest.mark.parametrize("drafter", [None, "tree"])
-def test_greedy_trees_are_chosen_by_batch_size_on_the_cpu(drafter: str | None) -> None:
+def test_greedy_trees_are_chosen_by_batch_size(drafter: str | None) -> None:
     for batch_size in (1, 32):
         tree = chosen("cpu", drafter=drafter, batch_size=batch_size)
         assert tree == paying_tree(batch_size)
@@ -30,7 +30,7 @@ def test_greedy_trees_are_chosen_by_batch_size_on_the_cpu(drafter: str | None) -
         assert chosen("cuda", drafter=drafter, batch_size=batch_size) == tree
 
 
-def test_counts_may_be_numpys() -> None:
+def test_counts_may_be_numpy_integers() -> None:
     options = PredictOptions(
         np.int64(3), beam_size=np.uint8(4), max_length=np.int32(9), augmentations=1
     )
@@ -55,16 +55,19 @@ def test_counts_may_be_numpys() -> None:
         ("canonical_queries", "no", "True, False or None"),
     ],
 )
-def test_values_of_another_kind_are_named(name: str, value: object, expected: str) -> None:
+def test_invalid_values_of_options_are_refused(name: str, value: object, expected: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} is {value!r}: expected {expected}$"):
         PredictOptions(**{name: value})
+
+
+def test_invalid_values_of_configurations_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^min_probability is 'a': expected a number from 0 to 1"):
         TreeDraft(min_probability="a")
     with pytest.raises(ValueError, match=r"^drafter is 'tree': expected a configuration of mol"):
         LookAhead(5, drafter="tree")
 
 
-def test_what_is_asked_for_is_done() -> None:
+def test_requested_drafter_is_chosen() -> None:
     assert chosen("cpu", node_budget=7) == TreeDraft(node_budget=7)
     assert chosen("cpu", drafter=TreeDraft(3)) == TreeDraft(3)
     assert chosen("cpu", drafter="windows") == WindowDrafts()
@@ -84,7 +87,7 @@ def test_what_is_asked_for_is_done() -> None:
         ("sbs", "tree", "'tree': beam 'sbs' takes 'windows', 'heads', 'spec', 'none' or a Drafter"),
     ],
 )
-def test_a_drafter_of_another_beam_is_named(beam: str, drafter: str, message: str) -> None:
+def test_drafter_of_another_beam_is_refused(beam: str, drafter: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^drafter is {message}"):
         PredictOptions(n_best=3, beam=beam, drafter=drafter)
 
@@ -107,7 +110,7 @@ def test_a_drafter_of_another_beam_is_named(beam: str, drafter: str, message: st
         ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
     ],
 )
-def test_what_drafts_otherwise_is_named(options: dict[str, object], message: str) -> None:
+def test_unsuitable_drafters_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PredictOptions(**options)  # type: ignore[arg-type]
 
@@ -125,14 +128,14 @@ def test_wide_exact_beams_do_not_draft_on_the_cpu(
     kernels: str, decoder_bytes: int, widest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("molspec.ops.instruction_set", lambda: kernels)
-    at_most = chosen_drafter(PredictOptions(n_best=widest), "cpu", decoder_bytes)
-    assert at_most == LookAhead(5 * widest)
+    drafter = chosen_drafter(PredictOptions(n_best=widest), "cpu", decoder_bytes)
+    assert drafter == LookAhead(5 * widest)
     wider = PredictOptions(n_best=widest + 1)
     assert chosen_drafter(wider, "cpu", decoder_bytes) == NoDraft()
     assert isinstance(chosen("cpu", n_best=widest + 1, beam="sbs"), WindowDrafts)
 
 
-def test_exact_beams_of_many_queries_do_not_draft_on_a_device() -> None:
+def test_large_exact_beams_do_not_draft_on_a_device() -> None:
     assert isinstance(chosen("cuda", n_best=5, batch_size=204), LookAhead)
     assert chosen("cuda", n_best=5, batch_size=205) == NoDraft()
     assert isinstance(chosen("cuda", n_best=7, batch_size=1), LookAhead)

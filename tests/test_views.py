@@ -1,4 +1,4 @@
-"""Several spellings of a query, one list of answers."""
+"""Answers of several spellings of a query, merged into one list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from molspec.results import Prediction, Result, merge_duplicates
 from molspec.text import Vocabulary, canonicalise, other_spellings
 from tests import tiny
 
-#: Of the tiny model's first answers some are likelier, some are not, some are with more spellings.
+#: A probability that some first answers reach, some never, and some only with more spellings.
 BELOW = 0.1
 QUERIES = ("CC(=O)Oc1ccc2c(c1)CCN2", "CCO", "C1CC1", "N", "junk", "CCOCCOCCOC")
 
@@ -24,15 +24,15 @@ def model() -> Model:
     return Model(replace(tiny.checkpoint(), canonical_queries=True))
 
 
-def test_answers_of_the_views_are_merged(model: Model) -> None:
+def test_answers_of_spellings_are_merged(model: Model) -> None:
     results = model.predict(QUERIES, n_best=4, max_length=20, augmentations=3)
     for query, result in zip(QUERIES, results, strict=True):
         assert result.query == query
         if query == "junk":
             assert str(result.error).startswith("not SMILES")
             continue
-        asked = [query, *other_spellings(query, 2)]
-        lists = model.predict(asked, n_best=4, max_length=20, canonical_queries=False)
+        spellings = [query, *other_spellings(query, 2)]
+        lists = model.predict(spellings, n_best=4, max_length=20, canonical_queries=False)
         merged = merge_duplicates([found.predictions for found in lists])
         assert result.predictions == merged[:4]
         assert result.statistics.nodes == sum(found.statistics.nodes for found in lists)
@@ -46,7 +46,7 @@ def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> No
     assert found == expected
 
 
-def test_one_view_merges_nothing(model: Model) -> None:
+def test_answers_of_one_spelling_are_merged_only_on_request(model: Model) -> None:
     plain = model.predict(QUERIES, n_best=3, max_length=20)
     assert model.predict(QUERIES, n_best=3, max_length=20, augmentations=1) == plain
     merged = model.predict(QUERIES, n_best=3, max_length=20, augmentations=1, merge_duplicates=True)
@@ -55,9 +55,9 @@ def test_one_view_merges_nothing(model: Model) -> None:
     ]
 
 
-def adaptive(model: Model, query: str, views: int, below: float, **options: Any) -> Result:
-    """The list of the fewest spellings whose first answer is so probable; of all where none is."""
-    for count in range(1, views + 1):
+def adaptive(model: Model, query: str, most: int, below: float, **options: Any) -> Result:
+    """The answers of the fewest spellings whose first one is so probable, or of all spellings."""
+    for count in range(1, most + 1):
         (found,) = model.predict([query], augmentations=count, merge_duplicates=True, **options)
         if found.predictions and math.exp(found.predictions[0].log_prob) >= below:
             break
@@ -82,7 +82,7 @@ def test_spellings_are_added_while_the_first_answer_is_improbable(model: Model) 
     assert least.queries < found.statistics.queries < most.queries
 
 
-def test_bounds_of_adaptive_spellings(model: Model) -> None:
+def test_extreme_thresholds_use_every_spelling_or_one(model: Model) -> None:
     options = {"n_best": 3, "max_length": 20}
     every = model.predict(QUERIES, augmentations=4, **options)
     unsure = model.predict(QUERIES, augmentations=4, augment_below=1, **options)
@@ -96,26 +96,26 @@ def test_bounds_of_adaptive_spellings(model: Model) -> None:
 
 def test_a_wider_beam_begins_with_the_canonical_spelling() -> None:
     model = Model(replace(tiny.checkpoint(8), canonical_queries=True))
-    given = {"n_best": 3, "max_length": 12, "drop_invalid": True, "drop_unchanged": True}
-    wide = model.predict(QUERIES, augmentations=3, augment_below=BELOW, max_beam_factor=8, **given)
-    factors, views = set(), set()
+    common = {"n_best": 3, "max_length": 12, "drop_invalid": True, "drop_unchanged": True}
+    wide = model.predict(QUERIES, augmentations=3, augment_below=BELOW, max_beam_factor=8, **common)
+    factors, used_more = set(), set()
     for query, result in zip(QUERIES, wide, strict=True):
         if result.error:
             continue
         nodes = 0
         for factor in (1, 2, 4, 8):
-            options = {**given, "n_best": 3 * factor, "max_beam_factor": 1}
-            spelt = adaptive(model, query, 3, BELOW, **options)
-            nodes += spelt.statistics.nodes
-            if len(spelt.predictions) >= 3:
+            options = {**common, "n_best": 3 * factor, "max_beam_factor": 1}
+            expected = adaptive(model, query, 3, BELOW, **options)
+            nodes += expected.statistics.nodes
+            if len(expected.predictions) >= 3:
                 break
-        assert result.predictions == spelt.predictions[:3]
+        assert result.predictions == expected.predictions[:3]
         assert result.statistics.nodes == nodes
         factors.add(factor)
         (one,) = model.predict([query], merge_duplicates=True, **options)
-        views.add(spelt.statistics.nodes > one.statistics.nodes)
+        used_more.add(expected.statistics.nodes > one.statistics.nodes)
     assert len(factors) > 1
-    assert views == {False, True}
+    assert used_more == {False, True}
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
@@ -131,7 +131,7 @@ def test_adaptive_spellings_do_not_depend_on_the_batch(model: Model, batch_size:
 
 
 def test_adaptive_spellings_can_be_cancelled(model: Model) -> None:
-    """At any step: of the first spelling, of a later one, between them."""
+    """A request is cancelled at each step: of the first spelling, of a later one, between them."""
     options = PredictOptions(3, max_length=20, augmentations=3, augment_below=1)
     (expected,) = model.predict_stream(["CCO"], options)
     for steps in range(1, 100):
@@ -145,8 +145,8 @@ def test_adaptive_spellings_can_be_cancelled(model: Model) -> None:
     assert steps > 10
 
 
-def test_views_that_cannot_be_read_are_not_asked() -> None:
-    """Without the token of a branch, CCO can be read from its ends only."""
+def test_unreadable_spellings_are_not_decoded() -> None:
+    """Without the token of a branch, the model can read CCO from its ends only."""
     checkpoint = tiny.checkpoint()
     tokens = tuple("F" if token == "(" else token for token in checkpoint.vocabulary.tokens)
     unbranched = Model(replace(checkpoint, vocabulary=Vocabulary(tokens), canonical_queries=True))
@@ -156,7 +156,7 @@ def test_views_that_cannot_be_read_are_not_asked() -> None:
     assert results.statistics.queries == 2
 
 
-def test_mean_of_probabilities() -> None:
+def test_merged_probabilities_are_means() -> None:
     lists = [
         [Prediction("CCO", math.log(0.5)), Prediction("OCC", math.log(0.1))],
         [Prediction("N", math.log(0.7)), Prediction("C(C)O", math.log(0.2)), Prediction("C(", -9)],
@@ -168,7 +168,7 @@ def test_mean_of_probabilities() -> None:
 
 
 @pytest.mark.parametrize("smiles", ["CC(=O)Oc1ccc2c(c1)CCN2", "C[C@H](N)C(=O)O.O=C(O)/C=C/Br", "C"])
-def test_other_spellings(smiles: str) -> None:
+def test_other_spellings_are_distinct_and_of_the_same_molecule(smiles: str) -> None:
     canonical = str(canonicalise(smiles))
     every = other_spellings(canonical, 100)
     assert len({canonical, *every}) == 1 + len(every)
@@ -177,7 +177,7 @@ def test_other_spellings(smiles: str) -> None:
         assert other_spellings(canonical, count) == every[:count]
 
 
-def test_wrong_use_is_refused(model: Model) -> None:
+def test_invalid_options_are_refused(model: Model) -> None:
     for merging in ({"augmentations": 2}, {"merge_duplicates": True}):
         with pytest.raises(ValueError, match=r"^length_penalty is 0\.5: expected 0 where answers"):
             model.predict(["C"], n_best=2, length_penalty=0.5, **merging)

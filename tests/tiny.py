@@ -1,4 +1,4 @@
-"""Tiny random models that speak SMILES tokens, whole: vocabulary, weights, predictor."""
+"""Tiny random models of SMILES tokens: vocabulary, weights and predictor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ QUERIES = (
 
 
 def checkpoint(seed: int = 1) -> Checkpoint:
-    """Random weights that write different things: sharp attention, loud embeddings."""
+    """Random weights with large attention and embeddings, so that answers differ by query."""
     weights = random_weights(SPEC, seed)
     for name in weights:
         if "query.weight" in name:
@@ -63,13 +63,13 @@ def model(seed: int = 1, dtype: str = "float32") -> Model:
 
 
 def with_spec(seed: int = 1, k: int = 5) -> Checkpoint:
-    """With a model of another seed, or itself, as its Spec-Drafter."""
+    """The tiny model, with the tiny model of this seed as its Spec-Drafter."""
     drafter = SpecDrafterWeights(k, SPEC, checkpoint(seed).weights)
     return replace(checkpoint(), spec_drafter=drafter)
 
 
 def finished_answers(results: Results) -> list[tuple[str, Prediction]]:
-    """Every answer that ended and is not empty, with its query."""
+    """Every finished answer that is not empty, with its query."""
     return [
         (result.query, prediction)
         for result in results
@@ -79,9 +79,9 @@ def finished_answers(results: Results) -> list[tuple[str, Prediction]]:
 
 
 def with_heads(spec: HeadsSpec = HEADS, seed: int = 0) -> Checkpoint:
-    """The tiny model with heads of random weights, loud ones."""
+    """The tiny model with heads of large random weights."""
     torch.manual_seed(seed)
-    own = checkpoint()
-    heads = new_heads(spec, own.spec, own.weights)
+    base = checkpoint()
+    heads = new_heads(spec, base.spec, base.weights)
     weights = {name: torch.randn_like(weight) for name, weight in heads.state_dict().items()}
-    return replace(own, heads=HeadsWeights(spec, weights))
+    return replace(base, heads=HeadsWeights(spec, weights))

@@ -32,17 +32,17 @@ _PARTS: dict[str, Part] = {
 
 
 def main() -> None:
-    """Print a line of JSON as soon as it is known: what is cut off later is not lost."""
+    """Print each result at once as a line of JSON, so that a run cut off later loses none."""
     parser = argparse.ArgumentParser(prog="bench/gpu", description=__doc__)
     parser.add_argument("part", choices=_PARTS)
     parser.add_argument(
         "--device",
         default="cuda",
         choices=("cuda", "cpu", "emulation"),
-        help="cpu: what can be run there; emulation: the CUDA operators as host code",
+        help="cpu: without the CUDA operators; emulation: the CUDA operators as host code",
     )
-    parser.add_argument("--few", action="store_true", help="less of everything, to try it out")
-    parser.add_argument("--lines", type=Path, help="file that the lines are added to")
+    parser.add_argument("--few", action="store_true", help="less of everything, for a trial")
+    parser.add_argument("--lines", type=Path, help="file to append the lines to")
     arguments = parser.parse_args()
     ok = True
     with ExitStack() as stack:

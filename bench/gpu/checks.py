@@ -1,4 +1,4 @@
-"""Every kernel against its reference, and rows that must not depend on other rows."""
+"""Checks every kernel against its reference, and that rows do not depend on other rows."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from torch import Tensor
 from molspec import drafting
 from molspec.engine.packing import pack
 
-#: Options of searches that read a device's results round by round.
+#: Options of searches whose rounds run on the host and read the device's results.
 _HOST_ROUNDS: dict[str, dict[str, Any]] = {
     "heads": {"drafter": "heads"},
     "relaxed": {"verification": "relaxed"},
     "samples": {"samples": 3, "seed": 1},
     "samples without replacement": {"samples": 2, "seed": 1, "replacement": False},
 }
-#: Largest difference of log-probs from the reference that rounds the same inputs.
+#: Largest allowed difference of log-probs from the reference, which rounds the same inputs.
 _TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 0.06, torch.float16: 0.01}
 
 
 def on_device(batch: Batch, place: Place) -> Tensor:
-    """Log-probs by the device's operators."""
+    """Log-probs from the device's operators."""
     device, ops = place.tensors, place.ops
     packed = batch.packed
     moved = replace(
@@ -125,7 +125,7 @@ def _tuple(value: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def run(place: Place) -> Iterator[Row]:
-    """All operators, conventions and types of weights."""
+    """Check all operators, conventions and types of weights."""
     dtypes = [torch.float32, torch.bfloat16]
     if place.has_rounds:
         dtypes.append(torch.float16)
@@ -138,7 +138,7 @@ def run(place: Place) -> Iterator[Row]:
 
 
 def _searches(place: Place) -> Iterator[Row]:
-    """Searches whose rounds the host does: alone and in a batch they give the same bits."""
+    """Check that searches with rounds on the host give the same bits alone and in a batch."""
     for name, options in _HOST_ROUNDS.items():
         model = place.model(tiny.with_heads() if name == "heads" else tiny.checkpoint(), "float32")
         together = model.predict(tiny.QUERIES[:3], max_length=20, **options)

@@ -1,9 +1,9 @@
-"""What a step and a round take on an H200 by count, from machine code and launch shapes.
+"""Counts the time of a step and a round on an H200, from machine code and launch shapes.
 
 usage: python bench/gpu/cost.py LIBRARY     molspec_ops_cuda.so, or an object of it
-A model, not a measurement: a warp's waits (sass.py), waves of blocks, and a node of a graph. What
-it leaves out: contention for memory, and other paths than the usual one. Ends with status 1 where
-a step at batch 1 is slower than its budget, or a kernel's loops are others than it knows.
+A model, not a measurement: it counts a warp's waits (sass.py), waves of blocks, and the nodes of a
+graph. It leaves out contention for memory, and all paths but the usual one. Exits with status 1 if
+a step at batch 1 is slower than its budget, or if a kernel has loops that are not listed here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 import sass
 
-#: Of an H200.
+#: Numbers of an H200.
 MULTIPROCESSORS, SCHEDULERS, CYCLES_A_MICROSECOND = 132, 4, 1900
-#: Microseconds from the end of a kernel of a graph to the first instruction of the next: estimate,
-#: bench/gpu/costs.cu measures it.
+#: Microseconds from the end of a graph's kernel to the first instruction of the next: an estimate,
+#: which bench/gpu/costs.cu measures.
 NODE = 1.0
 #: Microseconds that a step at batch 1 may take.
 BUDGET = 100.0
@@ -30,7 +30,7 @@ BUDGET = 100.0
 
 @dataclass(frozen=True)
 class Model:
-    """Sizes that decide a step's shape."""
+    """Sizes of a model that determine the launches of a step."""
 
     d_model: int = 256
     heads: int = 8
@@ -43,8 +43,8 @@ class Model:
 class Launch:
     """A kernel as a step launches it.
 
-    `turns` are those of `sass.loops`, or by what the line of a loop's last test begins with; of
-    copies of one loop one after the other, as the compiler makes them, by turns.
+    turns: how often each loop of `sass.loops` runs; or the same by the beginning of the source line
+    of the loop's last test, with a number for each copy of the loop that the compiler made.
     """
 
     what: str
@@ -62,11 +62,11 @@ def panels(columns: int) -> int:
 
 
 def linear(what: str, count: int, rows: int, sizes: tuple[int, int], normed: bool) -> Launch:
-    """A linear of bfloat16 weights, sizes = (in, out), by the rule of layers.cu."""
+    """A linear layer of bfloat16 weights, sizes = (in, out), launched by the rule of layers.cu."""
     inner, columns = sizes
     wide = panels(columns) * ceil(rows / 64) >= MULTIPROCESSORS // 2
     steps = ceil(inner / 16 / 8)  # of a chunk
-    more = ceil(steps / (2 if normed or wide else 4)) - 1  # batches behind the first
+    more = ceil(steps / (2 if normed or wide else 4)) - 1  # batches after the first
     name = "linear_wide" if wide else "linear_narrow"
     blocks = panels(columns) * (ceil(rows / 64) if wide else 8 * ceil(rows / 16))
     turns = (0, 0, 4, more, 8) if wide else (0, 0, 1, more)
@@ -75,7 +75,7 @@ def linear(what: str, count: int, rows: int, sizes: tuple[int, int], normed: boo
 
 
 def step(model: Model, rows: int, path: int, memory: int) -> list[Launch]:
-    """The kernels of a decoder step of a post-norm model over so many rows and positions."""
+    """The kernels of a post-norm model's decoder step, for so many rows and positions."""
     d, layers, tiles = model.d_model, model.layers, ceil(rows / 4)
     heads = rows * ceil(model.heads / 4)
 
@@ -100,10 +100,10 @@ def step(model: Model, rows: int, path: int, memory: int) -> list[Launch]:
     ]
 
 
-#: The usual way of a warp that guesses, by the line of each loop: means of 499 trees of 100 test
-#: queries of the product model, whose copy texts have 913 positions.
+#: How often each loop usually runs in a warp that proposes tokens, by its line: means of 499 trees
+#: for 100 test queries of the product model, whose copy texts have 913 positions.
 _GUESS: dict[str, Sequence[int]] = {
-    # a token further: three positions may be better
+    # advancing by a token: three positions may be better
     "for (int32_t end = words": [2],
     "for (int i = 0; i < kMostWords": [2],
     "for (; some != 0": [2],
@@ -116,7 +116,7 @@ _GUESS: dict[str, Sequence[int]] = {
     "for (int i = index; i + 1 < rings": [0],
     "if (depth <= 0) return": [0],
     "for (int32_t position = 0; position < text.source": [0],
-    # a lookup: nine symbols known, twelve listed; loops do four at a time
+    # a lookup: nine known symbols, twelve listed; loops process four at a time
     "for (int d = 1; d <= longest": [3],
     "if (entry.context == 0": [1],
     "for (int d = depth": [2],
@@ -129,7 +129,7 @@ _GUESS: dict[str, Sequence[int]] = {
 }
 _TREE: dict[str, Sequence[int]] = {
     **_GUESS,
-    # in shared memory; then the root, nine tokens further than it was, seven of them drafted
+    # in shared memory; then the root, which has advanced by nine tokens, seven of them drafted
     "for (auto i = static_cast<int32_t>(threadIdx.x); i < (bytes + 7) / 8": [1],
     "for (int32_t i = lane_index(); i < matches": [1, 0],
     "for (int32_t i = lane_index(); i < copied": [1, 0],
@@ -153,7 +153,7 @@ _TREE: dict[str, Sequence[int]] = {
 
 
 def _look_ahead(width: int) -> dict[str, Sequence[int]]:
-    """Of a beam, whose candidates and nodes each thread has at most one of."""
+    """How often each loop runs for a beam with at most one candidate and node for each thread."""
     ranks = ceil(width / 10)  # of a warp
     return {
         **_GUESS,
@@ -168,7 +168,7 @@ def _look_ahead(width: int) -> dict[str, Sequence[int]]:
         "for (int32_t rank = threadIdx.x": [1],
         "while (count > 0 && best.ids": [0],
         "for (int32_t c = threadIdx.x; c < shared.count": [1],
-        # where a candidate stands: two of every hypothesis come before it
+        # the place of a candidate: two of every hypothesis come before it
         "for (int32_t rank = 0; rank < shared.count && place": [width],
         "for (int32_t i = 0; i < shared.candidate_counts": [2],
         "for (int32_t c = 0; equal > 1": [0],
@@ -186,9 +186,9 @@ def _look_ahead(width: int) -> dict[str, Sequence[int]]:
     }
 
 
-#: Calls that are not made: of a node that no round has.
+#: Lines of code that never runs: it is for a node that no round has.
 _NEVER = ("return node < kMostVerified",)
-#: Paths of up to eleven nodes, behind thirty tokens.
+#: Paths of up to eleven nodes, after thirty tokens.
 _STAGE: dict[str, Sequence[int]] = {
     "for (int32_t i = threadIdx.x; i < count; i": [1],
     "for (int other = threadIdx.x": [0],
@@ -198,7 +198,7 @@ _STAGE: dict[str, Sequence[int]] = {
     "for (int32_t node = threadIdx.x; node < count": [1],
     "for (int32_t i = threadIdx.x; i < count * staged": [5],
 }
-#: Nine emitted, of a tree of fifteen.
+#: Nine tokens emitted, from a tree of fifteen.
 _VERIFY: dict[str, Sequence[int]] = {
     "for (int32_t node = warp_index()": [1],
     "for (int64_t begin = lane_index(); begin < size": [1],
@@ -208,7 +208,7 @@ _VERIFY: dict[str, Sequence[int]] = {
 
 
 def greedy_round() -> list[Launch]:
-    """What a round of one query has beside its step, of fifteen drafts."""
+    """The kernels of a round of one query besides its step, with fifteen drafts."""
     return [
         Launch("propose_tree", "propose_tree", 1, 1, 8, _TREE, 1),
         Launch("stage_nodes", "stage_nodes", 1, 1, 4, _STAGE),
@@ -217,24 +217,24 @@ def greedy_round() -> list[Launch]:
 
 
 def looking_ahead(width: int) -> list[Launch]:
-    """What an exact beam of one query looks ahead by, over twelve steps."""
+    """The kernel that looks ahead for an exact beam of one query, over twelve steps."""
     return [Launch("look_ahead", "look_ahead_kernel", 1, 1, 10, _look_ahead(width), 1)]
 
 
 @dataclass(frozen=True)
 class Code:
-    """Kernels of a library, and where their code comes from."""
+    """Kernels of a library, and the source lines of their code."""
 
     kernels: Mapping[str, sass.Kernel]
     lines: Mapping[str, sass.Lines]
 
     @staticmethod
     def of(library: Path) -> Code:
-        """Raises FileNotFoundError where there is no cuobjdump or nvdisasm."""
+        """Read a library. Raises FileNotFoundError without cuobjdump or nvdisasm."""
         return Code(sass.kernels(library), sass.lines(library))
 
     def name_of(self, part: str) -> str:
-        """The kernel with `part` in its name. Raises LookupError where there is none."""
+        """The kernel with `part` in its name. Raises LookupError if there is none."""
         for name in self.kernels:
             if part in name:
                 return name
@@ -245,7 +245,7 @@ class Code:
 
 
 def microseconds(launch: Launch, code: Code) -> tuple[float, sass.Passage]:
-    """Of one launch, the node around it included."""
+    """The microseconds of one launch with its graph node, and the warp's passage."""
     name = code.name_of(launch.kernel)
     kernel = code.kernels[name]
     lines = code.lines.get(name, {})
@@ -253,14 +253,14 @@ def microseconds(launch: Launch, code: Code) -> tuple[float, sass.Passage]:
     at_once = MULTIPROCESSORS * launch.resident
     waves = ceil(launch.blocks / at_once)
     together = ceil(min(launch.blocks, at_once) / MULTIPROCESSORS)  # blocks of a multiprocessor
-    # A block of one query works by one warp at a time, or by all alike while one would do.
+    # In a block of one query one warp works at a time, or all of them do the same work.
     warps = launch.warps if isinstance(launch.turns, Sequence) else 1
     issued = passage.instructions * ceil(together * warps / SCHEDULERS)
     return NODE + waves * max(passage.cycles, issued) / CYCLES_A_MICROSECOND, passage
 
 
 def turns_of(launch: Launch, kernel: sass.Kernel, lines: sass.Lines) -> Sequence[int]:
-    """Of every loop; raises ValueError where there are others than `turns` knows."""
+    """How often every loop runs. Raises ValueError if `launch.turns` lacks a loop."""
     loops = sass.loops(kernel)
     if isinstance(launch.turns, Sequence):
         if len(loops) != len(launch.turns):
@@ -292,12 +292,12 @@ def _text(file: str) -> list[str]:
 
 
 def source(file: str, line: int) -> str:
-    """A line of a source."""
+    """A line of a source file, without indentation."""
     return _text(file)[line - 1].strip()
 
 
 def report(code: Code, launches: list[Launch]) -> float:
-    """Print a line a launch and return their microseconds."""
+    """Print a line for each launch and return the sum of their microseconds."""
     total = 0.0
     for launch in launches:
         each, way = microseconds(launch, code)
@@ -311,7 +311,7 @@ def report(code: Code, launches: list[Launch]) -> float:
 
 
 def main() -> None:
-    """Print the steps of the two bundled models' usual shapes."""
+    """Print the costs of steps and rounds in usual shapes of the bundled models."""
     parser = argparse.ArgumentParser(prog="bench/gpu/cost.py", description=__doc__)
     parser.add_argument("library", type=Path)
     try:
@@ -322,7 +322,7 @@ def main() -> None:
     shapes = (("product, batch 1", 16), ("retro, n = 10", 64), ("retro, n = 10, batch 8", 512))
     first = 0.0
     for what, rows in shapes:
-        print(f"{what}: a step of {rows} rows behind 30 tokens, memories of 70")
+        print(f"{what}: a step of {rows} rows after 30 tokens, memories of 70")
         total = report(code, step(Model(), rows, path=30, memory=70))
         print(f"  the step {total:6.1f} us by count")
         first = first or total

@@ -1,6 +1,6 @@
-// What a step pays for being several kernels, as JSON in microseconds: a node of a replayed graph;
-// a round of 40 such nodes, as a turn of a WHILE node and as one of many replays in a queue; and a
-// barrier of all blocks of a grid, which a persistent kernel would need in its place.
+// The cost of splitting a step into several kernels, as JSON in microseconds: a node of a replayed
+// graph; a round of 40 such nodes, as a turn of a WHILE node and as one of many queued replays; and
+// a barrier of all blocks of a grid, which a persistent kernel would need instead.
 
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
@@ -53,8 +53,8 @@ float graph_node(cudaStream_t stream, int blocks) {
   return microseconds(stream, [&] { check(cudaGraphLaunch(replay, stream), "replay"); }) / kNodes;
 }
 
-// One turn of a WHILE node around kNodes empty kernels, the last of which decides on the next turn:
-// what a loop without the host would pay, to be held against kNodes graph nodes and a replay.
+// One turn of a WHILE node around kTurnNodes kernels, the last of which decides on the next turn:
+// the cost of a loop without the host, to compare with kTurnNodes graph nodes and a replay.
 constexpr int kTurnNodes = 40;
 
 __global__ void count_down(cudaGraphConditionalHandle again, int* left) {
@@ -100,7 +100,7 @@ float while_turn(cudaStream_t stream, int blocks) {
          kTurns;
 }
 
-// One replay of a graph of kTurnNodes empty kernels, of many queued after one another.
+// One replay of a graph of kTurnNodes empty kernels, among many queued ones.
 float queued_replay(cudaStream_t stream, int blocks) {
   constexpr int kReplays = 100;
   cudaGraph_t graph;

@@ -1,4 +1,4 @@
-"""Time on the device by kernel, in whole queries: what a round is made of."""
+"""Device time by kernel, over whole queries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(place: Place) -> Iterator[Row]:
 def _kernels(
     place: Place, model: Model, queries: list[str], options: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
-    """By name, those that take most first."""
+    """Calls and microseconds by kernel name, the slowest first."""
     on_device = place.device == "cuda"
     activity = ProfilerActivity.CUDA if on_device else ProfilerActivity.CPU
     with profile(activities=[activity]) as trace:

@@ -10,7 +10,7 @@ from place import Place, Row
 
 from molspec.predictor import Model
 
-#: (drafter, batch size) of every run that must agree with ("none", 1) decoded by the host's rounds.
+#: (drafter, batch size) of every run that must agree with ("none", 1) with rounds on the host.
 _RUNS = (
     ("none", 1),
     ("none", 32),
@@ -49,7 +49,7 @@ def _greedy(
             "what": f"{dtype}, {drafter}, batch {batch_size}",
             "different": different,
             "ok": not different,
-            # Where rounds stay on the device its logarithm may draft another tree.
+            # With rounds on the device, its logarithm may draft another tree.
             "calls": found.statistics.query_calls,
             "nodes": found.statistics.nodes,
             "accepted_tokens": found.statistics.accepted_tokens,
@@ -61,14 +61,14 @@ def _beams(model: Model, dtype: str, queries: list[str], options: Row) -> Iterat
     apart: Row = {"finished": "separate", "length_penalty": 1.0}
     with subject.rounds_on_host(model):
         standard = model.predict(queries, beam="standard", **options)
-        standard_apart = model.predict(queries, drafter="none", **apart, **options)
+        standard_separate = model.predict(queries, drafter="none", **apart, **options)
         sbs = model.predict(queries, beam="sbs", **options)
     for what, more, expected in (
         ("standard beam", {"beam": "standard"}, standard),
         ("exact speculative beam", {"beam": "exact", "drafter": "tree"}, standard),
-        ("beam, finished apart", {"drafter": "none", **apart}, standard_apart),
-        ("exact beam, finished apart", {"drafter": "tree", **apart}, standard_apart),
-        # Its nucleus is a sum of exponentials: the last bit of one may accept another draft.
+        ("beam, finished apart", {"drafter": "none", **apart}, standard_separate),
+        ("exact beam, finished apart", {"drafter": "tree", **apart}, standard_separate),
+        # Its nucleus is a sum of exponentials: the last bit of one may change the accepted draft.
         ("sbs", {"beam": "sbs"}, sbs),
     ):
         found = model.predict(queries, **more, **options)

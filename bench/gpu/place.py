@@ -1,4 +1,4 @@
-"""What a part of bench/gpu runs on: a device, or the CUDA operators as host code in its place."""
+"""Where a part of bench/gpu runs: on a device, or with the CUDA operators as host code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class _Eager(Graphs):
-    """Does the work at once, as there is nothing to capture."""
+    """Does the work at once, because there is nothing to capture."""
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         del key
@@ -33,7 +33,7 @@ class _Eager(Graphs):
 
 
 class _EmulatedEngine(CudaEngine):
-    """The engine of a device whose operators are host code."""
+    """The CUDA engine with operators compiled as host code."""
 
     library: Any
 
@@ -44,15 +44,15 @@ class _EmulatedEngine(CudaEngine):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a part runs, and how much of it."""
+    """The device of a part, and whether to run less of it."""
 
-    device: str  # "cuda"; "cpu": what the CPU's operators can; "emulation"
+    device: str  # "cuda"; "cpu", for the CPU's operators; or "emulation"
     few: bool
     ops: Any = ops.library
 
     @staticmethod
     def on(device: str, few: bool) -> Place:
-        """Compiles the emulation where that is the device."""
+        """Make a place; compiles the emulation if that is the device."""
         if device == "cuda":
             ops.load_cuda()
         if device != "emulation":
@@ -65,12 +65,12 @@ class Place:
 
     @property
     def tensors(self) -> str:
-        """The device of tensors."""
+        """The torch device of tensors."""
         return "cuda" if self.device == "cuda" else "cpu"
 
     @property
     def has_rounds(self) -> bool:
-        """Whether searches can stay there."""
+        """Whether rounds of searches can run there."""
         return self.device != "cpu"
 
     def model(self, checkpoint: Checkpoint, dtype: str) -> Model:
@@ -85,10 +85,10 @@ class Place:
         return model
 
     def wait(self) -> None:
-        """Until all that has been queued is done."""
+        """Wait until all queued work is done."""
         if self.device == "cuda":
             torch.cuda.synchronize()
 
 
-#: A part: its rows as they come; one that has "ok": False fails it.
+#: A part: yields its rows; a row with "ok": False fails it.
 Part = Callable[[Place], Iterator[Row]]

@@ -1,8 +1,8 @@
-"""How long a warp takes through a kernel's machine code, by the waits the compiler wrote into it.
+"""The time of a warp through a kernel's machine code, by the waits that the compiler encoded.
 
-Every instruction of Volta's successors says for how many cycles nothing may follow it, which of six
-counters it holds until its result is there, and which counters it waits for. So with latencies of
-memory and units, the time of one warp that nobody disturbs follows from the code and its path.
+Since Volta, every instruction encodes the cycles until the next one may issue, which of six
+counters it holds until its result is ready, and which counters it waits for. With the latencies of
+memory and units, this gives the time of one undisturbed warp for a path through the code.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Cycles until a result is there, by the beginning of the instruction's name; the first that fits.
-#: Memory as in an H200's L2 (270 cycles: measured ones of an H100 are 200 to 280).
+#: Cycles until a result is ready, by the first entry that begins the instruction's name.
+#: Loads come from an H200's L2 (270 cycles; measurements of an H100 are 200 to 280).
 LATENCIES = {
     "LDG": 270,
-    "LD.": 40,  # by an address of any kind: here only of what has been copied to shared memory
+    "LD.": 40,  # a generic address: here always in shared memory
     "ATOMG": 400,
     "ATOM.": 400,
     "RED": 20,
@@ -42,7 +42,7 @@ LATENCIES = {
     "HMMA": 33,
     "D": 20,
 }
-#: Of what has a counter and no line above; and until an instruction has read its registers.
+#: Cycles of other instructions with a counter; and until an instruction has read its registers.
 _OTHER, _READ = 20, 12
 _INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* (0x[0-9a-f]{16}) \*/")
 _CONTROL = re.compile(r"\s+/\* (0x[0-9a-f]{16}) \*/\s*$")
@@ -67,14 +67,14 @@ class Instruction:
 
     @property
     def target(self) -> int | None:
-        """Where a branch goes."""
+        """The address that a branch goes to."""
         found = _TARGET.search(self.text)
         is_branch = self.name == "BRA" or self.name.startswith("CALL")
         return int(found[1], 16) if found and is_branch else None
 
     @property
     def latency(self) -> int:
-        """Cycles until the result is there."""
+        """Cycles until the result is ready."""
         fits = (cycles for name, cycles in LATENCIES.items() if self.name.startswith(name))
         return next(fits, _OTHER)
 
@@ -85,7 +85,7 @@ Kernel = list[Instruction]
 def kernels(library: Path, architecture: str = "sm_90a") -> dict[str, Kernel]:
     """The kernels of an object for one architecture, by mangled name.
 
-    Raises FileNotFoundError where there is no cuobjdump, or no nvdisasm, which it needs.
+    Raises FileNotFoundError without cuobjdump, or nvdisasm, which it needs.
     """
     return parsed(_output("cuobjdump", "-sass", "-arch", architecture, str(library)))
 
@@ -97,12 +97,12 @@ def _output(*command: str, folder: Path | None = None) -> str:
     return run.stdout
 
 
-#: Of a kernel's code: by address the lines that it comes from, (file, number), the innermost first.
+#: A kernel's source lines by address of the code: (file, number), the innermost first.
 Lines = dict[int, tuple[tuple[str, int], ...]]
 
 
 def lines(library: Path, architecture: str = "sm_90a") -> dict[str, Lines]:
-    """Where the code of kernels comes from; nothing where it was not compiled with -lineinfo."""
+    """The source lines of kernels; none if they were not compiled with -lineinfo."""
     found: dict[str, Lines] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -114,7 +114,7 @@ def lines(library: Path, architecture: str = "sm_90a") -> dict[str, Lines]:
 
 
 def traced(listing: str) -> dict[str, Lines]:
-    """Where the code comes from of what nvdisasm prints."""
+    """The source lines in a listing of nvdisasm."""
     found: dict[str, Lines] = {}
     kernel: Lines = {}
     chain: list[tuple[str, int]] = []
@@ -135,7 +135,7 @@ def traced(listing: str) -> dict[str, Lines]:
 
 
 def parsed(listing: str) -> dict[str, Kernel]:
-    """The kernels of what cuobjdump prints."""
+    """The kernels in a listing of cuobjdump."""
     found: dict[str, Kernel] = {}
     kernel: Kernel = []
     waiting: re.Match[str] | None = None
@@ -168,34 +168,34 @@ def _instruction(line: re.Match[str], control: int) -> Instruction:
 
 @dataclass(frozen=True)
 class Passage:
-    """A warp's way through a kernel."""
+    """The costs of a warp's path through a kernel."""
 
     cycles: float
     instructions: int
     loads: int  # from global memory
-    trips: int  # waits for global memory, each at least half of its latency long
+    trips: int  # waits for global memory of at least half its latency
     barriers: int  # of the block
-    most_in_flight: int  # loads under way when the first of them is waited for
+    most_in_flight: int  # loads in flight when the warp waits for the first of them
 
 
 def loops(kernel: Kernel) -> list[Instruction]:
-    """Branches back, but for those behind the end, in the order of addresses."""
+    """Backward branches before the last EXIT, in the order of addresses."""
     end = next(i.address for i in reversed(kernel) if i.name == "EXIT")
     return [i for i in kernel if i.target is not None and i.target < i.address <= end]
 
 
 def walk(kernel: Kernel, turns: Sequence[int], taken: Sequence[int] = ()) -> Passage:
-    """A warp's time where loop i of `loops` runs turns[i] times whenever it is come to.
+    """A warp's passage, if loop i of `loops` runs turns[i] times whenever it is reached.
 
-    Branches ahead are passed by, but for the addresses in `taken`, those around loops of no turns
-    and those around calls, which are for numbers that do not come.
+    Forward branches are not taken, except those at addresses in `taken`, those around loops that
+    run zero times, and those around calls, which are for numbers that do not occur.
     """
     at = {instruction.address: index for index, instruction in enumerate(kernel)}
     again = {branch.address: count for branch, count in zip(loops(kernel), turns, strict=True)}
     left = dict(again)
     passed = {*taken, *around(kernel, {a for a, turns in again.items() if turns == 0})}
-    due = [0.0] * 6  # when each counter is free
-    memory: dict[int, float] = {}  # of counters that hold loads from global memory
+    due = [0.0] * 6  # the cycle when each counter is free
+    memory: dict[int, float] = {}  # the same for counters that hold loads from global memory
     clock, index = 0.0, 0
     count = loads = trips = barriers = flying = most = 0
     while index < len(kernel):
@@ -227,7 +227,7 @@ def walk(kernel: Kernel, turns: Sequence[int], taken: Sequence[int] = ()) -> Pas
 
 
 def around(kernel: Kernel, addresses: Set[int]) -> set[int]:
-    """The nearest branch ahead over each of these addresses: where it is taken they do not run."""
+    """The nearest forward branch over each of these addresses; if taken, it skips them."""
     branches = [i for i in kernel if i.predicate and i.target and i.target > i.address]
     found = set()
     for address in addresses:
@@ -253,10 +253,10 @@ def _next(
             return at[branch.target]
         left[branch.address] = again[branch.address]
         return index + 1
-    if branch.target <= branch.address:  # behind the end
+    if branch.target <= branch.address:  # after the end
         return len(kernel)
-    around = kernel[index + 1 : at[branch.target]]
-    calls = any(i.name.startswith("CALL") for i in around[:12])
+    skipped = kernel[index + 1 : at[branch.target]]
+    calls = any(i.name.startswith("CALL") for i in skipped[:12])
     conditional = bool(branch.predicate) or "P" in branch.text.split(",")[0].split()[-1]
-    goes = not conditional or calls or branch.address in taken
-    return at[branch.target] if goes else index + 1
+    is_taken = not conditional or calls or branch.address in taken
+    return at[branch.target] if is_taken else index + 1

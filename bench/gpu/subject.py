@@ -1,4 +1,4 @@
-"""What is measured: a bundled model where its weights are there, else random ones of its shape."""
+"""The measured model: a bundled one, or random weights of its shape if its weights are missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAPER_FEED_FORWARD = 2048
 
 
 def checkpoint(name: str, few: bool) -> tuple[Checkpoint, str]:
-    """A model's checkpoint, and where its weights come from; asked as given, without RDKit."""
+    """A model's checkpoint and the origin of its weights; RDKit does not canonicalise queries."""
     if few:
         return tiny.checkpoint(), "random, tiny"
     try:
@@ -38,7 +38,7 @@ def checkpoint(name: str, few: bool) -> tuple[Checkpoint, str]:
 
 
 def padded(subject: Checkpoint) -> Checkpoint:
-    """The same function with the paper's feed-forward size: the columns added are zero."""
+    """The same function with the paper's feed-forward size; the added columns are zero."""
     more = max(0, PAPER_FEED_FORWARD - subject.spec.feed_forward)
     weights = dict(subject.weights)
     for name, weight in weights.items():
@@ -51,19 +51,19 @@ def padded(subject: Checkpoint) -> Checkpoint:
 
 
 def queries(subject: Checkpoint, count: int) -> list[str]:
-    """Molecules of the test suite that the model's vocabulary can spell."""
+    """Molecules of the test suite whose tokens the model's vocabulary has."""
     path = Path(__file__).parents[2] / "tests" / "data" / "smiles.txt"
-    spelled = []
+    readable = []
     for smiles in path.read_text().split():
         with suppress(TokenizationError):
             subject.vocabulary.encode(smiles)
-            spelled.append(smiles)
-    return spelled[:count]
+            readable.append(smiles)
+    return readable[:count]
 
 
 @contextmanager
 def rounds_on_host(model: Model) -> Iterator[None]:
-    """The host drafts and selects between steps, as it does on the CPU."""
+    """Let the host draft and select between steps, as on the CPU."""
     if not isinstance(model.engine, CudaEngine):
         yield
         return

@@ -21,7 +21,7 @@ from molspec.predictor import Model
 
 
 def _seconds(place: Place, work: Callable[[], object], repeats: int) -> float:
-    """Median wall time of `work`, the device waited for; the first call is not counted."""
+    """Median wall time of `work` until the device is done; the first call does not count."""
     spans = []
     for _ in range(1 if place.few else repeats + 1):
         place.wait()
@@ -33,7 +33,7 @@ def _seconds(place: Place, work: Callable[[], object], repeats: int) -> float:
 
 
 def _replay_microseconds(work: Callable[[], object], repeats: int) -> float:
-    """Time on the device of one of many calls that are queued behind one another, by events."""
+    """Device time of one of many queued calls, measured by events."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     work()
     begin.record()
@@ -52,12 +52,12 @@ def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
 
 
 def _steps(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
-    """A step over nodes behind paths of 40 tokens of one query, as the decode loop calls it."""
+    """A step over nodes after paths of 40 tokens of one query, as the decode loop calls it."""
     model = place.model(_checkpoint("product", place, feed_forward), dtype)
     session = model.engine.session(1)
     session.encode([0], [[4] * (20 if place.few else 60)])
     for count in (1, 8) if place.few else (1, 8, 16, 32, 64, 128, 512):
-        # Forty tokens already decoded share slots 0 to 39; each node has a slot of its own behind.
+        # Forty tokens already decoded share slots 0 to 39; each node has its own slot after them.
         nodes = np.array([[4, 40, 41 * i, 0] for i in range(count)], dtype=np.int32)
         paths = np.array([[*range(40), 48 + i] for i in range(count)], dtype=np.int32).ravel()
         step = partial(session.step, nodes, paths, (48 + count + 15) // 16)
@@ -131,7 +131,7 @@ def _baselines(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
 
 
 def run(place: Place) -> Iterator[Row]:
-    """What is asked for most comes first: the bundled size in bfloat16."""
+    """Time the most important case first: the bundled size in bfloat16."""
     for dtype, feed_forward in (
         ("bfloat16", 512),
         ("bfloat16", subject.PAPER_FEED_FORWARD),

@@ -1,4 +1,4 @@
-"""Machines with a GPU and no network may lack RDKit: the queries here are known to be molecules."""
+"""Replaces RDKit, which a GPU machine without a network may lack; all queries here are valid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import types
 
 
 def provide() -> None:
-    """Stand in for RDKit where it is missing: every SMILES is a molecule."""
+    """Replace RDKit if it is missing; the replacement accepts every SMILES."""
     if importlib.util.find_spec("rdkit") is not None:
         return
     package = types.ModuleType("rdkit")

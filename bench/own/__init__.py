@@ -1,1 +1,1 @@
-"""Drafters that a model's checkpoint carries: what they take and save."""
+"""Costs and savings of the drafters in a model's checkpoint."""

@@ -1,4 +1,4 @@
-"""Spec-Drafters of one model beside each other."""
+"""Compares Spec-Drafters of one model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(
     timed: int,
     rounds: int,
 ) -> Iterator[str]:
-    """A line each, by name: its form, what it drafts alone and with the tree, times at batch 1."""
+    """A row for each: its size, calls without and with the tree, and times at batch 1."""
     cells: list[Sequence[str]] = [_HEAD]
     for name, checkpoint in checkpoints.items():
         workload = Workload(Model(checkpoint), queries)

@@ -1,4 +1,4 @@
-"""Passes of exact beams that look ahead on what drafters say."""
+"""Passes of exact beams whose lookahead uses drafters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from own.known import fewest_passes
 
 
 def table(workload: Workload, made: Mapping[str, AnyConfiguration], n_best: int) -> Iterator[str]:
-    """Standard search, the n-gram guess's lookahead, that of each drafter, and the fewest passes.
+    """Standard search, lookahead by the n-gram guess and by each drafter, and the fewest passes.
 
-    Raises ValueError where one gives another list than standard search.
+    Raises ValueError if a search gives another list than standard search.
     """
     ahead = lookahead(n_best)
     searches: dict[str, NoDraft | LookAhead] = {"none": NoDraft(), "n-gram guess": ahead}

@@ -1,4 +1,4 @@
-"""All drafters that there are of a model, by name, and what each takes of its queries."""
+"""All drafters of a model, by name, and their counts on its queries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from own.known import Known, answers
 
 #: Tokens requested from Spec-Drafters, as in the paper.
 PLACES = (5, 10, 15, 20, 25, 30)
-#: What greedy decoding drafts by at batch 1 and 32 where it is left to itself.
+#: The drafters that greedy decoding uses by default at batch 1 and 32.
 DEFAULTS = {f"tree, the default of batch {batch}": paying_tree(batch) for batch in (1, 32)}
-#: Queries that are decoded together where only counts matter, which are those of batch 1.
+#: The batch size of runs that only count; their counts are those of batch 1.
 TOGETHER = 32
 
 
@@ -33,12 +33,12 @@ class Workload:
         return self.model.predict(self.queries, drafter=drafter, batch_size=batch, **options)
 
     def first(self, count: int) -> Workload:
-        """The same of fewer queries."""
+        """The same model with the first `count` queries."""
         return Workload(self.model, self.queries[:count])
 
 
 def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, AnyConfiguration]:
-    """What the model carries, alone and with the copying tree."""
+    """The drafters in the model's checkpoint, alone and with the copying tree."""
     made: dict[str, AnyConfiguration] = {}
     if model.context.heads is not None:
         made["heads"] = HeadsDraft(nodes)
@@ -50,13 +50,13 @@ def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, A
     return made
 
 
-def of_all_places(model: Model, nodes: int) -> dict[str, AnyConfiguration]:
-    """The tree and the model's own drafters, a Spec-Drafter with all its tokens."""
+def with_all_tokens(model: Model, nodes: int) -> dict[str, AnyConfiguration]:
+    """The tree and the model's own drafters; a Spec-Drafter predicts all its tokens."""
     return {"tree": TreeDraft(nodes), **own(model, nodes, places=[])}
 
 
 def compared(workload: Workload, nodes: int, places: Sequence[int]) -> dict[str, AnyDrafter]:
-    """None, the tree, what the model carries, and one that knows the answers."""
+    """No drafter, the tree, the model's own drafters, and one that knows the answers."""
     known = answers(workload.model, workload.answers(TreeDraft(nodes)))
     return {
         "none": NoDraft(),
@@ -69,7 +69,7 @@ def compared(workload: Workload, nodes: int, places: Sequence[int]) -> dict[str,
 
 @dataclass(frozen=True)
 class Counts:
-    """What a drafter took, query by query."""
+    """A drafter's statistics, query by query."""
 
     queries: Sequence[QueryStatistics]
 
@@ -80,22 +80,22 @@ class Counts:
         return cls([result.statistics for result in results if result.error is None])
 
     def mean(self, name: str) -> float:
-        """Of a count, over the queries."""
+        """The mean of a count over the queries."""
         return sum(self._all(name)) / len(self.queries)
 
     @property
     def tokens_an_iteration(self) -> float:
-        """Tokens that a call goes on by."""
+        """Tokens that a decoder call adds."""
         return sum(self._all("emitted_tokens")) / sum(self._all("decoder_calls"))
 
     @property
     def nodes_a_call(self) -> float:
-        """Rows of a call: the last token and its drafts."""
+        """Rows of a decoder call: the last token and its drafts."""
         return sum(self._all("nodes")) / sum(self._all("decoder_calls"))
 
     @property
     def saved(self) -> list[float]:
-        """Of each query, how many times fewer calls it takes than a token each."""
+        """For each query, how many times fewer calls it needs than one a token."""
         return [each.emitted_tokens / each.decoder_calls for each in self.queries]
 
     def _all(self, name: str) -> list[int]:
@@ -103,9 +103,9 @@ class Counts:
 
 
 def counted(workload: Workload, made: Mapping[str, AnyDrafter], checked: int) -> dict[str, Counts]:
-    """What each takes; on the first `checked` queries it is checked that batch 1 takes the same.
+    """The counts of each drafter; the first `checked` queries must have the same at batch 1.
 
-    Raises ValueError where it does not.
+    Raises ValueError if they do not.
     """
     few = workload.first(checked)
     for name, drafter in made.items():

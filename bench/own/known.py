@@ -1,4 +1,4 @@
-"""A drafter that knows the answers: none takes fewer calls with as many nodes."""
+"""A drafter that knows the answers: no drafter needs fewer calls with as many nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Ids = tuple[int, ...]
 
 
 class Known:
-    """Drafts the next tokens of the answer, by the query's tokens, as a chain.
+    """Drafts the next tokens of the answer as a chain; `answers` maps query tokens to answers.
 
-    A call confirms all of them and says one token more, the last one EOS, which is never drafted.
+    A call accepts all of them and adds one token; the last call adds EOS, which is never drafted.
     """
 
     def __init__(self, answers: Mapping[Ids, Sequence[int]], node_budget: int) -> None:
@@ -25,20 +25,20 @@ class Known:
         self._rows[row] = self._answers[tuple(source_ids)]
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft behind every path."""
-        return [self._behind(self._rows[path.row], len(path.token_ids)) for path in paths]
+        """Draft after every path."""
+        return [self._draft(self._rows[path.row], len(path.token_ids)) for path in paths]
 
     def release(self, row: int) -> None:
         """Forget the query."""
         del self._rows[row]
 
-    def _behind(self, answer: Sequence[int], begin: int) -> DraftTree:
+    def _draft(self, answer: Sequence[int], begin: int) -> DraftTree:
         drafted = list(answer[begin : begin + self._node_budget])
         return DraftTree(drafted, list(range(-1, len(drafted) - 1)), [0.0] * len(drafted))
 
 
 def answers(model: Model, results: Results) -> dict[Ids, Sequence[int]]:
-    """First answers of a model, by the tokens of their queries."""
+    """A model's first answers, by the tokens of their queries."""
     return {
         tuple(
             model.reader.source(result.query, model.canonical_queries).token_ids
@@ -49,14 +49,13 @@ def answers(model: Model, results: Results) -> dict[Ids, Sequence[int]]:
 
 
 def fewest_calls(tokens: int, node_budget: int) -> int:
-    """Calls that say so many tokens, EOS counted, at the least."""
+    """The fewest calls that emit so many tokens, EOS included."""
     return -(-tokens // (node_budget + 1))
 
 
 def fewest_passes(nodes: int, steps: int, beam_size: int, node_budget: int, ahead: int) -> int:
-    """Passes of an exact beam at the least, where standard search takes nodes in so many steps.
+    """The fewest passes of an exact beam, if standard search needs so many nodes and steps.
 
-    A pass has the live hypotheses and node_budget more, and goes at most `ahead` steps further than
-    one.
+    A pass has the live hypotheses and node_budget more nodes, and does at most 1 + `ahead` steps.
     """
     return max(-(-nodes // (beam_size + node_budget)), -(-steps // (ahead + 1)))

@@ -14,21 +14,21 @@ from own.drafters import Workload, rows
 def table(
     workload: Workload, made: Mapping[str, AnyDrafter], batches: Sequence[int]
 ) -> Iterator[str]:
-    """Megabytes in use by drafter and batch size, theirs below."""
+    """Megabytes in use by drafter and batch size; the published ones are below."""
     cells = [["drafter", "weights", *(f"batch {batch}" for batch in batches)]]
     for name, drafter in made.items():
         weights = weight_megabytes(workload.model, name)
         caches = [weights + cache_megabytes(workload, drafter, batch) for batch in batches]
         cells.append([name, f"{weights:.1f}", *(f"{each:.1f}" for each in caches)])
-    for place, name in enumerate(("without, theirs", "with a Spec-Drafter, theirs")):
+    for column, name in enumerate(("without, theirs", "with a Spec-Drafter, theirs")):
         in_use = (published.IN_USE.get(batch) for batch in batches)
-        theirs = ("" if pair is None else str(pair[place]) for pair in in_use)
-        cells.append([name, str(published.WEIGHTS[place]), *theirs])
+        theirs = ("" if pair is None else str(pair[column]) for pair in in_use)
+        cells.append([name, str(published.WEIGHTS[column]), *theirs])
     return rows(cells)
 
 
 def weight_megabytes(model: Model, name: str) -> float:
-    """In float32, of the model and of what drafts for it."""
+    """Megabytes of float32 weights, of the model and its drafter."""
     found = 4 * model.parameter_count / 1e6
     if "spec" in name and model.context.spec is not None:
         found += model.context.spec.megabytes
@@ -38,9 +38,9 @@ def weight_megabytes(model: Model, name: str) -> float:
 
 
 def cache_megabytes(workload: Workload, drafter: AnyDrafter, batch: int) -> float:
-    """Of all sessions that answering takes: keys, values, hidden states, workspace.
+    """Megabytes of the sessions' caches: keys, values, hidden states and workspace.
 
-    They grow to what the largest batch needs, at most to twice that, and are kept at the end.
+    They grow to the size that the largest batch needs, or at most twice that, and stay allocated.
     """
     spec = workload.model.context.spec
     engines: list[NativeEngine] = []

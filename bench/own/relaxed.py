@@ -1,4 +1,4 @@
-"""What relaxed verification saves and costs, by its bounds and by who judges."""
+"""Savings and costs of relaxed verification, by its bounds and by its judge."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ _HEAD = (
 
 
 def table(workload: Workload, targets: Sequence[str], nodes: int) -> Iterator[str]:
-    """Calls and top-1 of the Spec-Drafter alone, theirs beside those that the model judges."""
-    wanted = [canonicalise(target) for target in targets]
+    """Calls and top-1 of the Spec-Drafter alone; published figures are for the model as judge."""
+    canonical = [canonicalise(target) for target in targets]
     cells = [
         _HEAD,
-        ["strict", "", *_row(workload, wanted, nodes, str(published.STRICT), {})],
+        ["strict", "", *_row(workload, canonical, nodes, str(published.STRICT), {})],
     ]
     for judge in _JUDGES:
         for beta in _BETAS:
             for tau in _TAUS:
                 theirs = published.RELAXED[beta].get(tau, "") if judge == "model" else ""
                 options = {"verification": "relaxed", "beta": beta, "tau": tau, "judge": judge}
-                row = _row(workload, wanted, nodes, str(theirs), options)
+                row = _row(workload, canonical, nodes, str(theirs), options)
                 cells.append([f"beta {beta}, tau {tau}", judge, *row])
     return rows(cells)
 
 
 def _row(
     workload: Workload,
-    wanted: Sequence[str | None],
+    canonical: Sequence[str | None],
     nodes: int,
     theirs: str,
     options: dict[str, Any],
 ) -> list[str]:
     results = workload.answers(SpecDraft(nodes), TOGETHER, **options)
-    sums, tolerated, right = results.statistics, 0, 0
-    for result, target in zip(results, wanted, strict=True):
+    sums, tolerated, correct = results.statistics, 0, 0
+    for result, target in zip(results, canonical, strict=True):
         for answer in result.predictions:
             tolerated += answer.tolerated or 0
-            right += answer.canonical is not None and answer.canonical == target
+            correct += answer.canonical is not None and answer.canonical == target
     return [
         f"{sums.emitted_tokens / sums.query_calls:.2f}",
         theirs,
         f"{sums.query_calls / sums.queries:.2f}",
         f"{tolerated / sums.emitted_tokens:.1%}",
-        f"{right / len(wanted):.1%}",
+        f"{correct / len(canonical):.1%}",
     ]

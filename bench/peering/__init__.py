@@ -1,1 +1,1 @@
-"""The engines that molspec is compared with: each converts the same weights and runs alone."""
+"""The engines that molspec is compared with: each runs the same weights in its own process."""

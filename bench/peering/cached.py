@@ -1,4 +1,4 @@
-"""molspec's training twin with a cache of keys and values: what one would write in PyTorch.
+"""molspec's training twin with a cache of keys and values, as one would write it in PyTorch.
 
 The plain PyTorch peer runs it; ONNX Runtime and OpenVINO run its export. Keys and
 values of the memory are computed once a query and shared by its hypotheses.
@@ -39,7 +39,7 @@ class Step(nn.Module):
     """One token of every hypothesis, all at one position.
 
     token_ids [row], position [1], source_ids [query, source], memory as of `Encoder`, cache
-    [layer, 2, row, head, position, head_dim]; a query's rows stand together. Returns logits
+    [layer, 2, row, head, position, head_dim]; a query's rows are adjacent. Returns logits
     [row, vocab] and the cache grown by one position. Post-norm models only.
     """
 
@@ -67,10 +67,10 @@ class Step(nn.Module):
             attention = layer.self_attention
             new = torch.stack([attention.key(hidden), attention.value(hidden)])
             new = new.unflatten(-1, (spec.head_count, -1)).unsqueeze(3)
-            kept = torch.cat([cache[index], new], dim=3)
-            grown.append(kept)
+            keys_values = torch.cat([cache[index], new], dim=3)
+            grown.append(keys_values)
             query = attention.query(hidden).unflatten(-1, (spec.head_count, 1, -1))
-            mixed = F.scaled_dot_product_attention(query, kept[0], kept[1])
+            mixed = F.scaled_dot_product_attention(query, keys_values[0], keys_values[1])
             change = attention.output(mixed.flatten(1))
             hidden = layer.self_attention_norm(hidden + change)
 
@@ -91,5 +91,5 @@ class Step(nn.Module):
 
 
 def _layers(twin: Transformer) -> Any:
-    """The decoder's; torch's lists of modules do not tell the types of their parts."""
+    """The decoder's layers, untyped: torch does not type the parts of module lists."""
     return twin.decoder.layers

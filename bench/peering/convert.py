@@ -1,9 +1,9 @@
-"""A molspec checkpoint in the formats of the peers, side by side in one folder.
+"""Converts a molspec checkpoint to the formats of the peers, side by side in one folder.
 
 The models are post-norm with one more norm after each stack. CTranslate2 has that norm for
-pre-norm models and applies it wherever it is found. Hugging Face's Marian has no such norm; there
-the last layer's norm becomes that norm and the final one in a row, which is the same function
-(marian.py). ONNX Runtime and OpenVINO run graphs exported from cached.py.
+pre-norm models and applies it whenever it is present. Hugging Face's Marian has no such norm; there
+the last layer's norm is replaced by both norms in a row, which is the same function (marian.py).
+ONNX Runtime and OpenVINO run graphs exported from cached.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Arrays = Mapping[str, np.ndarray]
 def convert(model: str, folder: Path, shape: str | None = None) -> str:
     """Write the model to `folder`, unless it is there: molspec/, ctranslate2/ and onnx/.
 
-    shape: of `SHAPES`, that the model gets before. Gives the fingerprint of its weights.
+    shape: name in `SHAPES`; the model is reshaped first. Returns the fingerprint of its weights.
     """
     checkpoint = checkpoints.read(locate(model))
     if shape is not None:
@@ -48,7 +48,7 @@ def convert(model: str, folder: Path, shape: str | None = None) -> str:
     checkpoint = checkpoint.to("float32")
     checkpoints.write(checkpoint, folder / "molspec")
     shutil.copy(folder / "molspec" / "vocabulary.json", folder)
-    logging.disable(logging.WARNING)  # advice of converters
+    logging.disable(logging.WARNING)  # hides the converters' advice
     for peer in (_to_ctranslate2, _to_onnx):
         try:
             peer(checkpoint, folder)

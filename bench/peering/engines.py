@@ -1,7 +1,7 @@
-"""Every peer behind one call: SMILES in, the best n SMILES of each out.
+"""One interface to every peer: SMILES in, the best n SMILES of each out.
 
-A peer is imported where it is made, so that a process carries that peer alone. Each has the
-settings of `SETTINGS`; the thread count comes from the environment too, set before any import.
+A peer's library is imported in its constructor, so that a process loads that peer only. `SETTINGS`
+lists the settings. The thread count is set in the environment, too, before any import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Scored = list[list[tuple[str, float]]]
 
 
 class Peer(ABC):
-    """An engine with a model loaded: made with the converted model's folder and its setting."""
+    """An engine with a loaded model, made from a converted model's folder and a setting."""
 
     def __init__(self, folder: Path, setting: str, threads: int) -> None:
         self.folder = folder
@@ -35,11 +35,11 @@ class Peer(ABC):
 
     @abstractmethod
     def scored(self, queries: Sequence[str], n_best: int) -> Scored:
-        """As `answer`, of at least two, each with the sum of its tokens' log-probs."""
+        """As `answer`, for n_best of at least two, each with the sum of its tokens' log-probs."""
 
 
 class Molspec(Peer):
-    """Ours; settings are a dtype, and a drafter where it is not molspec's own choice."""
+    """molspec; settings are a dtype, and a drafter if it is not the default."""
 
     def __init__(self, folder: Path, setting: str, threads: int) -> None:
         super().__init__(folder, setting, threads)
@@ -50,7 +50,7 @@ class Molspec(Peer):
         torch.set_num_threads(threads)
         molspec.set_num_threads(threads)
         dtype, _, drafter = setting.partition(" ")
-        self._options: dict[str, Any] = {"canonical_queries": False}  # peers do not make them so
+        self._options: dict[str, Any] = {"canonical_queries": False}  # as for the peers
         if drafter == "none":
             self._options["drafter"] = "none"
         elif drafter:
@@ -156,11 +156,11 @@ class PlainTorch(Peer):
         result: np.ndarray = logits.float().numpy()
         return result
 
-    def keep(self, rows: np.ndarray) -> None:
+    def select_rows(self, rows: np.ndarray) -> None:
         self._cache = self._cache.index_select(2, self._torch.from_numpy(rows))
 
-    def keep_queries(self, queries: np.ndarray) -> None:
-        self.keep(queries)
+    def select_queries(self, queries: np.ndarray) -> None:
+        self.select_rows(queries)
         indices = self._torch.from_numpy(queries)
         self._source_ids = self._source_ids.index_select(0, indices)
         self._memory = self._memory.index_select(2, indices)
@@ -214,11 +214,11 @@ class Graphs(Peer):
         )
         return logits
 
-    def keep(self, rows: np.ndarray) -> None:
+    def select_rows(self, rows: np.ndarray) -> None:
         self._cache = self._cache.take(rows, axis=2)
 
-    def keep_queries(self, queries: np.ndarray) -> None:
-        self.keep(queries)
+    def select_queries(self, queries: np.ndarray) -> None:
+        self.select_rows(queries)
         self._source_ids = self._source_ids[queries]
         self._memory = self._memory.take(queries, axis=2)
 
@@ -328,7 +328,7 @@ def _texts(scored: Scored) -> Answers:
     return [[text for text, _ in answers] for answers in scored]
 
 
-#: The peers, and of each the settings and the environment that a setting needs.
+#: The settings of each peer, with the environment variables that a setting needs.
 SETTINGS: dict[str, dict[str, dict[str, str]]] = {
     "molspec": {
         setting: {}

@@ -1,7 +1,7 @@
 """A molspec model as Hugging Face's Marian, exactly.
 
-Marian has no norm after its stacks. The last layer ends with a norm, so there that norm is
-replaced by itself and the stack's own norm in a row: the same function in the stock architecture.
+Marian has no norm after its stacks. The last layer ends with a norm, so that norm is replaced by
+itself and the stack's norm in a row: the same function in the stock architecture.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from molspec import Model
 
 #: Molecules that a planner expands for one target.
 _MOLECULES = 8
-#: Characters of a SMILES up to which a molecule is taken to be for sale.
-_FOR_SALE = 12
+#: Molecules with SMILES of at most so many characters are taken to be purchasable.
+_PURCHASABLE = 12
 
 
 def molecules(model: Model, targets: Sequence[str], count: int) -> list[str]:
-    """The first `count`: targets, the reactants of their best answers, theirs, and so on."""
+    """The first `count` molecules: targets, the reactants of their best answers, and so on."""
     expanded: list[str] = []
     for target in targets:
         waiting, route = [target], 0
@@ -26,5 +26,5 @@ def molecules(model: Model, targets: Sequence[str], count: int) -> list[str]:
             (result,) = model.predict([molecule], canonical_queries=False)
             if result.predictions:
                 parts = result.predictions[0].smiles.split(".")
-                waiting += [part for part in parts if len(part) > _FOR_SALE]
+                waiting += [part for part in parts if len(part) > _PURCHASABLE]
     return expanded

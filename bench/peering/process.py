@@ -1,4 +1,4 @@
-"""A peer's process, from outside."""
+"""Starts a peer's process and sends it requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 
 @dataclass(frozen=True)
 class Reply:
-    """What a request took and gave; peak_bytes are resident, of the process so far."""
+    """The seconds and answers of a request; peak_bytes: the process's peak resident memory."""
 
     seconds: float
     answers: list[list[str]]

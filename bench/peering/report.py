@@ -12,7 +12,7 @@ from shapes import SHAPES
 
 @dataclass(frozen=True)
 class Origin:
-    """What was measured, on what: the model, its weights' fingerprint, the table of its queries."""
+    """What was measured: model, fingerprint of its weights, table of queries, and machine."""
 
     model: str
     weights: str
@@ -22,9 +22,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Record:
-    """A peer with a setting in a scenario: seconds a query in every round, and what it answered.
+    """A peer with a setting in a scenario: seconds a query in every round, and its answers.
 
-    same_first and same_lists count queries whose first answer, and whose whole list, is that of
+    same_first and same_lists count queries whose first answer, or whole list, equals that of
     molspec in float32.
     """
 
@@ -55,10 +55,10 @@ def markdown(
     scenarios: Sequence[str],
     curves: Mapping[str, Mapping[int, str]],
 ) -> str:
-    """The ratios that matter, a table a scenario and thread count, and a table a curve.
+    """A summary of ratios, a table for each scenario and thread count, and one for each curve.
 
-    curves: by name, the scenario at each value of what cost is shown against. Raises ValueError
-    where records are of several machines, days or weights of a model.
+    curves: by name of a variable, the scenario at each of its values. Raises ValueError if records
+    are from several machines, days or weights of a model.
     """
     origins = _origins(records)
     machine = next(iter(origins.values())).machine
@@ -86,7 +86,7 @@ def markdown(
 
 
 def _origins(records: Sequence[Record]) -> dict[str, Origin]:
-    """What was measured, by model."""
+    """The origin of the records, by model."""
     origins = {record.origin.model: record.origin for record in records}
     for record in records:
         expected = origins[record.origin.model]
@@ -99,12 +99,12 @@ def _origins(records: Sequence[Record]) -> dict[str, Origin]:
 
 
 def _sets(origins: Iterable[Origin]) -> list[str]:
-    """The arguments of a measurement: a model has several shapes and is named once."""
+    """The arguments NAME=FILE of the command; a model with several shapes is named once."""
     return list(dict.fromkeys(f"{o.model.partition(',')[0]}={o.table}" for o in origins))
 
 
 def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> Iterator[str]:
-    """Milliseconds a query of every engine at every value that was measured, on one thread."""
+    """Milliseconds a query of every engine at every measured value, on one thread."""
     found = {
         (record.scenario, f"{record.peer} {record.setting}"): record.milliseconds
         for record in records
@@ -129,12 +129,12 @@ def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> It
 
 
 def sizes(records: Sequence[Record], scenarios: Mapping[str, Mapping[str, str]]) -> str:
-    """A table a scenario: milliseconds a query of every engine in every shape, on one thread.
+    """A table for each scenario: milliseconds a query of every engine and shape, on one thread.
 
-    scenarios: by name and shape, the records' scenario. The last line of a table is the ratio of
-    the best peer's time and molspec's best.
+    scenarios: by name and shape, the records' scenario. The last line of a table is the best peer's
+    time divided by molspec's best.
 
-    Raises ValueError where records are of several machines, days or weights.
+    Raises ValueError if records are from several machines, days or weights.
     """
     found = {
         (record.scenario, f"{record.peer} {record.setting}"): record
@@ -194,7 +194,7 @@ def _ratio(group: Sequence[Record]) -> str:
 
 
 def summary(records: Sequence[Record]) -> Iterator[str]:
-    """How many times faster than the best peer molspec is, scenario by scenario."""
+    """How many times faster molspec is than the best peer, by scenario."""
     yield (
         "| scenario | threads | best peer | ms | molspec float32 | ratio | molspec's best | ratio "
         "| best float32 peer | ratio of float32 |"
@@ -256,7 +256,7 @@ _OURS, _THEIRS = "#c2410c", "#94a3b8"
 
 
 def picture(records: Sequence[Record], scenarios: Sequence[str]) -> str:
-    """SVG: milliseconds a query as bars, the best setting of every engine, on one thread."""
+    """An SVG: milliseconds a query as bars, for the best setting of every engine, on one thread."""
     parts: list[str] = []
     y = 8
     for scenario in scenarios:

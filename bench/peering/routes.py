@@ -10,15 +10,15 @@ import charts
 from charts import PERCENT, Axis, Chart
 from peering.trial import Trial
 
-#: What an engine took of a set, by target.
-Taken = dict[str, Trial]
+#: An engine's trials of a set, by target.
+ByTarget = dict[str, Trial]
 
-#: Limits of processor seconds, of which those within what was searched are shown.
+#: Limits in seconds of processor time; the tables show those that were searched.
 LIMITS = (0.1, 0.3, 1.0, 5.0, 15.0)
 
 
 def markdown(trials: Sequence[Trial], settings: Mapping[str, object]) -> str:
-    """A table a set: targets that each engine solves within each limit, and what its time is."""
+    """A table for each set: targets that each engine solves within each limit, and its costs."""
     about = ", ".join(f"{name} {value}" for name, value in settings.items())
     lines = [
         "# Planning with molspec and its peers",
@@ -40,7 +40,7 @@ def markdown(trials: Sequence[Trial], settings: Mapping[str, object]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(engines: Mapping[str, Taken]) -> Iterator[str]:
+def _table(engines: Mapping[str, ByTarget]) -> Iterator[str]:
     columns = {limit: common(engines, limit) for limit in LIMITS}
     columns = {limit: targets for limit, targets in columns.items() if targets}
     heads = [f"{limit:g} s of {len(targets)}" for limit, targets in columns.items()]
@@ -63,36 +63,36 @@ def _table(engines: Mapping[str, Taken]) -> Iterator[str]:
     yield from (row for _, row in sorted(rows, key=lambda row: row[0], reverse=True))
 
 
-def solved(taken: Taken, targets: Collection[str], limit: float) -> int | None:
-    """Targets with a route within a limit; None where an engine was given less time."""
-    if not all(target in taken and taken[target].tells(limit) for target in targets):
+def solved(taken: ByTarget, targets: Collection[str], limit: float) -> int | None:
+    """The number of targets with a route within a limit; None if an engine searched for less."""
+    if not all(target in taken and taken[target].decides(limit) for target in targets):
         return None
     firsts = (taken[target].first for target in targets)
     return sum(first is not None and first <= limit for first in firsts)
 
 
-def common(engines: Mapping[str, Taken], limit: float) -> list[str]:
-    """Targets of which all engines that were given so much time tell what came of it.
+def common(engines: Mapping[str, ByTarget], limit: float) -> list[str]:
+    """Targets whose result at a limit is known for all engines that searched for so long.
 
-    Those up to the first of which one does not tell: of a run that was stopped, what comes behind
-    it are only targets with a route.
+    The list ends before the first target whose result is unknown: in a stopped run, the known
+    results after it are only those of targets with a route.
     """
-    given = [
+    searched = [
         taken for taken in engines.values() if any(trial.limit >= limit for trial in taken.values())
     ]
 
-    def told(target: str) -> bool:
-        return all(target in taken and taken[target].tells(limit) for taken in given)
+    def is_known(target: str) -> bool:
+        return all(target in taken and taken[target].decides(limit) for taken in searched)
 
-    most: Taken = max(given, key=len, default={})
-    return list(takewhile(told, most))
+    most: ByTarget = max(searched, key=len, default={})
+    return list(takewhile(is_known, most))
 
 
 def curve(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     """Seconds and the share of targets solved within them (Kaplan and Meier 1958).
 
-    A target that was given up counts among those that are still to be solved until then; one that
-    the last expansion solved, which ended too late, was.
+    A target without a route counts as unsolved until its limit and is censored then; so is a target
+    that the last expansion solved after the limit.
     """
     ends = [(math.inf if each.first is None else each.first, each.limit) for each in trials]
     ends.sort(key=min)
@@ -104,9 +104,9 @@ def curve(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     return points
 
 
-def _sets(trials: Sequence[Trial]) -> dict[str, dict[str, Taken]]:
-    """Trials by set, engine and target: of several, the one that was given most time."""
-    found: dict[str, dict[str, Taken]] = {}
+def _sets(trials: Sequence[Trial]) -> dict[str, dict[str, ByTarget]]:
+    """Trials by set, engine and target; of several, the one with the longest limit."""
+    found: dict[str, dict[str, ByTarget]] = {}
     for trial in sorted(trials, key=lambda trial: trial.limit):
         found.setdefault(trial.set, {}).setdefault(trial.engine, {})[trial.target] = trial
     return found
@@ -118,9 +118,9 @@ _LEAST = 0.05
 
 
 def picture(trials: Sequence[Trial]) -> str:
-    """SVG: the share of targets solved against processor time, a curve an engine.
+    """An SVG: the share of targets solved against processor time, a curve for each engine.
 
-    It ends where fewer than half of the targets were given more time: their steps are too large.
+    Ends at the longest limit that half of the targets were given: later steps would be too large.
     """
     sets = _sets(trials)
     longest = max(
@@ -141,7 +141,7 @@ def picture(trials: Sequence[Trial]) -> str:
 
 
 def _to_the_end(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """The curve, and where the last search was given up."""
+    """The curve, extended to the longest limit of a search without a route."""
     points = curve(trials)
     end = max((trial.limit for trial in trials if trial.first is None), default=0.0)
     if points and end > points[-1][0]:
@@ -149,7 +149,7 @@ def _to_the_end(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     return points
 
 
-def _chart(name: str, group: Mapping[str, Taken], seconds: Axis) -> Chart:
+def _chart(name: str, group: Mapping[str, ByTarget], seconds: Axis) -> Chart:
     targets = common(group, LIMITS[0])
     curves = {
         engine: _to_the_end([taken[target] for target in targets])

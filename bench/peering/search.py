@@ -1,6 +1,6 @@
-"""Greedy and beam search as one writes them around a model that steps: for peers without their own.
+"""Greedy and beam search around a model that steps, for peers without searches of their own.
 
-A hypothesis that is finished keeps its place and its score; a search ends when all are finished.
+A finished hypothesis stays in the beam with its score; a search ends when all are finished.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ MAX_LENGTH = 200
 
 
 class StepModel(Protocol):
-    """A model that decodes rows position by position; `rows` of a query stand together."""
+    """A model that decodes rows position by position; the rows of a query are adjacent."""
 
     def start(self, source_ids: npt.NDArray[np.int64]) -> None:
-        """Encode queries [query, source]; a row each."""
+        """Encode queries [query, source], one row each."""
 
     def step(self, token_ids: npt.NDArray[np.int64], position: int) -> npt.NDArray[np.float32]:
         """Logits [row, vocab] after a token of every row."""
 
-    def keep(self, rows: npt.NDArray[np.int64]) -> None:
-        """Let the cache's rows be these of its rows, of the same queries."""
+    def select_rows(self, rows: npt.NDArray[np.int64]) -> None:
+        """Replace the cache's rows by these of its rows, of the same queries."""
 
-    def keep_queries(self, queries: npt.NDArray[np.int64]) -> None:
-        """Go on with some of the queries, which have one row each."""
+    def select_queries(self, queries: npt.NDArray[np.int64]) -> None:
+        """Continue with these queries only, which have one row each."""
 
 
 def greedy(model: StepModel, sources: Sequence[Sequence[int]], text: Text) -> list[list[str]]:
-    """One answer a query; queries that are done leave the batch."""
+    """One answer a query; finished queries leave the batch."""
     source_ids = np.array(text.padded(sources), dtype=np.int64)
     model.start(source_ids)
     answers: list[list[int]] = [[] for _ in sources]
@@ -43,12 +43,12 @@ def greedy(model: StepModel, sources: Sequence[Sequence[int]], text: Text) -> li
         token_ids = model.step(token_ids, position).argmax(axis=-1)
         for query, token_id in zip(alive.tolist(), token_ids.tolist(), strict=True):
             answers[query].append(token_id)
-        going = np.flatnonzero(token_ids != text.eos_id)
-        if not len(going):
+        unfinished = np.flatnonzero(token_ids != text.eos_id)
+        if not len(unfinished):
             break
-        if len(going) < len(alive):
-            alive, token_ids = alive[going], token_ids[going]
-            model.keep_queries(going)
+        if len(unfinished) < len(alive):
+            alive, token_ids = alive[unfinished], token_ids[unfinished]
+            model.select_queries(unfinished)
     return [[text.target(answer)] for answer in answers]
 
 
@@ -77,7 +77,7 @@ def beam(
             sequences[parent] if done[parent] else [*sequences[parent], token_id]
             for parent, token_id in zip(parents.tolist(), token_ids.tolist(), strict=True)
         ]
-        model.keep(parents)
+        model.select_rows(parents)
     texts = (text.target(sequence) for sequence in sequences)
     return list(zip(texts, scores.tolist(), strict=True))
 

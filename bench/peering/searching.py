@@ -1,4 +1,4 @@
-"""A process of one engine that plans: reads stock, seconds and target, writes what a search took.
+"""A process that plans with one engine: reads stock, seconds and target, writes a search's costs.
 
 python bench/peering/searching.py FOLDER ENGINE SETTING N_BEST ANY_REACTION
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-# Before anything is imported that starts threads.
+# Must come before imports that start threads.
 os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL")})
 
 import json
@@ -38,7 +38,7 @@ _ATOM = re.compile(r"\[\d*([A-Za-z][a-z]?)[^\]]*\]|(Br|Cl|[BCNOPSFIbcnops])")
 
 
 class PeerModel(BackwardReactionModel):  # type: ignore[misc]
-    """A peer as Syntheseus' own wrappers are written."""
+    """A peer, wrapped as Syntheseus wraps models."""
 
     def __init__(self, peer: Peer, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -61,7 +61,7 @@ class PeerModel(BackwardReactionModel):  # type: ignore[misc]
         ]
 
     def _scored(self, smiles: str, num_results: int) -> list[tuple[str, float]]:
-        """Answers to a molecule: none where a token of it is not in the vocabulary."""
+        """The answers for a molecule; none if the vocabulary lacks one of its tokens."""
         try:
             (answers,) = self._peer.scored([smiles], num_results)
         except KeyError:
@@ -70,9 +70,9 @@ class PeerModel(BackwardReactionModel):  # type: ignore[misc]
 
 
 class Search(RetroStarSearch):  # type: ignore[misc]
-    """Syntheseus' own, which ends with the first route or its share of processor time.
+    """Syntheseus' Retro*, which ends with the first route or at a limit of processor time.
 
-    Unless `any_reaction` goes, it leaves out reactions whose reactants lack atoms of the product.
+    Unless `any_reaction`, it leaves out reactions whose reactants lack atoms of the product.
     """
 
     limit: float
@@ -107,7 +107,7 @@ def atoms(smiles: str) -> Counter[str]:
 
 
 def model_of(folder: Path, name: str, setting: str, n_best: int) -> BackwardReactionModel:
-    """Molspec by the adapter that it ships, a peer by the one above."""
+    """The model: molspec in the adapter that it ships, or a peer in `PeerModel`."""
     kwargs: dict[str, Any] = {
         "default_num_results": n_best,
         "use_cache": True,
@@ -124,25 +124,25 @@ def model_of(folder: Path, name: str, setting: str, n_best: int) -> BackwardReac
 
 
 def timed(model: BackwardReactionModel) -> list[float]:
-    """Let a model note what each of its calls takes."""
+    """Make a model record the seconds of each of its calls."""
     seconds: list[float] = []
     reactions = model._get_reactions
 
-    def noted(inputs: list[Molecule], num_results: int) -> Any:
+    def recorded(inputs: list[Molecule], num_results: int) -> Any:
         began = process_time()
         found = reactions(inputs=inputs, num_results=num_results)
         seconds.append(process_time() - began)
         return found
 
-    model._get_reactions = noted
+    model._get_reactions = recorded
     return seconds
 
 
 def main() -> None:
     folder, name, setting, n_best, any_reaction = sys.argv[1:]
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what engines print must not come between
-    DisableLog("rdApp.*")  # of answers that are no molecules
+    os.dup2(2, 1)  # output of engines must not mix with the replies
+    DisableLog("rdApp.*")  # messages about answers that are not molecules
     model = model_of(Path(folder), name, setting, int(n_best))
     seconds = timed(model)
     config = search_algorithm_config_to_kwargs(OmegaConf.structured(SearchAlgorithmConfig()))
@@ -152,7 +152,7 @@ def main() -> None:
         inventory = SmilesListInventory.load_from_file(stock, canonicalize=False)
         return Search(reaction_model=model, mol_inventory=inventory, **config)
 
-    model([Molecule("CC(=O)Nc1ccccc1")])  # what the first call loads is nobody's time
+    model([Molecule("CC(=O)Nc1ccccc1")])  # warms up: no search pays for the loading
     for line in sys.stdin:
         stock, limit, target = line.split()
         search = search_of(stock)

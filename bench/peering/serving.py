@@ -1,9 +1,9 @@
-"""A peer in molspec's own server: the same contracts and the same process, another engine.
+"""A peer in molspec's own server: the same interface and the same process, another engine.
 
 python bench/peering/serving.py PEER SETTING NAME=FOLDER ...
 
-A thread a model takes what waits, at most 32 queries that ask for as many answers, and answers them
-as one batch to its end: what a peer offers.
+One thread for each model takes waiting queries, at most 32 with the same n_best, and answers them
+as one batch to its end, because peers offer no more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BATCH = 32
 
 
 class PeerWorker:
-    """As `molspec.server.worker.Worker`, but for withdrawn requests, which are answered."""
+    """As `molspec.server.worker.Worker`, but a batch answers its withdrawn queries, too."""
 
     is_alive = True
 
@@ -49,12 +49,12 @@ class PeerWorker:
             self._changed.notify()
 
     def withdraw(self, pending: PendingRequest) -> None:
-        """Let go of what is not under way."""
+        """Drop the request's waiting queries."""
         with self._changed:
             self._waiting = deque(each for each in self._waiting if each[0] is not pending)
 
     def stop(self) -> None:
-        """Nothing is promised."""
+        """Does nothing: this worker does not finish requests at the end."""
 
     def _work(self) -> None:
         while True:
@@ -96,9 +96,9 @@ def main() -> None:
         engine = ENGINES[peer](Path(folder), setting, 1)
         workers[name] = PeerWorker(name, molspec.load(name), engine)
     app = make_app(Service(workers, Limits(queries=20, n_best=20)))
-    with listen("127.0.0.1", 0) as taken:
-        print(f"serving at {url_of(taken)}", file=sys.stderr, flush=True)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([taken])
+    with listen("127.0.0.1", 0) as listener:
+        print(f"serving at {url_of(listener)}", file=sys.stderr, flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listener])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""SMILES to ids and back for peers, which must not carry molspec and torch around."""
+"""SMILES to ids and back, for peers that must not load molspec and torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 
 
 class Text:
-    """The vocabulary of a converted model: `vocabulary.json` of molspec's own folders."""
+    """The vocabulary of a converted model, read from molspec's `vocabulary.json`."""
 
     def __init__(self, folder: Path) -> None:
         values = json.loads((folder / "vocabulary.json").read_text())
@@ -25,7 +25,7 @@ class Text:
         self._ids = {token: i for i, token in enumerate(self.tokens)}
 
     def knows(self, query: str) -> bool:
-        """Whether the model has all tokens of a query."""
+        """Whether the vocabulary has all tokens of a query."""
         return all(token in self._ids for token in _TOKEN.findall(query))
 
     def source(self, query: str) -> list[int]:
@@ -43,6 +43,6 @@ class Text:
         return "".join(tokens)
 
     def padded(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Sources of one length, padded on the right."""
+        """Sources padded on the right to one length."""
         longest = max(map(len, sources))
         return [[*source, *[self.pad_id] * (longest - len(source))] for source in sources]

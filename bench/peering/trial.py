@@ -1,4 +1,4 @@
-"""What a search for a route took."""
+"""The cost of a search for a route."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Trial:
-    """A target that an engine's planner took.
+    """An engine's search for a route to a target.
 
-    Seconds are processor time: the limit, until the first route, None where none was found; of the
-    search, and of the model in it. expansions are molecules that the model has expanded.
+    Times are seconds of processor time. first: until the first route, or None if there is none;
+    model_seconds: of the model, within the search. expansions: molecules that the model expanded.
     """
 
     engine: str
@@ -22,7 +22,7 @@ class Trial:
     model_seconds: float
     expansions: int
 
-    def tells(self, limit: float) -> bool:
+    def decides(self, limit: float) -> bool:
         """Whether it decides the result of a limit: it found a route, or ran that long."""
         return self.first is not None or self.limit >= limit
 

@@ -18,7 +18,7 @@ from peering.engines import ENGINES
 
 
 def peak_bytes() -> int:
-    """Memory that this process has had at most. getrusage would count the one that started it."""
+    """The peak memory of this process. getrusage would include its parent's."""
     status = Path("/proc/self/status").read_text()
     peak = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
     assert peak is not None, "/proc/self/status has no VmHWM"
@@ -27,7 +27,7 @@ def peak_bytes() -> int:
 
 def main() -> None:
     folder, name, setting, threads = sys.argv[1:]
-    # Peers print; that must not mix with the answers.
+    # Output of peers must not mix with the replies.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     peer = ENGINES[name](Path(folder), setting, int(threads))

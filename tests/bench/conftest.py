@@ -14,7 +14,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 @pytest.fixture(autouse=True)
 def _threads() -> Iterator[None]:
-    """The scripts run torch on one thread, and say so for their process alone."""
+    """Restores torch's thread count, which the scripts set to one for their process."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -23,20 +23,20 @@ def _threads() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts import one another as they do when they are run."""
+    """Lets the scripts import one another, as when they are run."""
     monkeypatch.syspath_prepend(BENCH)
 
 
 @pytest.fixture
 def tiny_model(tmp_path: Path) -> str:
-    """A random model's folder."""
+    """The folder of a random model."""
     checkpoints.write(tiny.checkpoint(), tmp_path / "tiny")
     return str(tmp_path / "tiny")
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
-    """Queries, each its own target."""
+    """A table of queries that are their own targets."""
     rows = "".join(f"{query}\t{query}\n" for query in tiny.QUERIES[:6])
     (tmp_path / "table.tsv").write_text(f"query\ttarget\n{rows}")
     return str(tmp_path / "table.tsv")

@@ -18,7 +18,9 @@ def compare(*arguments: str) -> int:
     return status
 
 
-def test_the_laws_hold(tiny_model: str, table: str, tmp_path: Path, capsys: Captured) -> None:
+def test_the_report_covers_all_searches_without_violations(
+    tiny_model: str, table: str, tmp_path: Path, capsys: Captured
+) -> None:
     report = tmp_path / "report.json"
     assert compare(table, "--model", tiny_model, "--n", "2", "3", "--json", str(report)) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
@@ -31,29 +33,29 @@ def test_the_laws_hold(tiny_model: str, table: str, tmp_path: Path, capsys: Capt
         assert all(query["decoder_calls"] > 0 for query in search["statistics"])
 
 
-def test_the_lookahead_can_be_varied(tiny_model: str, table: str, capsys: Captured) -> None:
+def test_flags_set_the_lookahead(tiny_model: str, table: str, capsys: Captured) -> None:
     flags = "--node-budget 7 --max-depth 3 --min-probability 0.125 --n 2 --limit 2"
     assert compare(table, "--model", tiny_model, *flags.split(), "--searches", "exact") == 0
     assert "lookahead 3, 7 nodes, p >= 0.125" in capsys.readouterr().out
 
 
-def test_another_list_is_a_violation(
+def test_another_list_is_reported_as_a_violation(
     tiny_model: str, table: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rank otherwise, and it is said of exact, whose lists are then none of standard's."""
+    """With another ranking, the lists of exact differ from those of standard search."""
     beams: Any = import_module("beams")
     searches = beams.searches
 
-    def other(n: int, flags: Any) -> Any:
+    def searches_with_another_ranking(n: int, flags: Any) -> Any:
         standard, exact = searches(n, flags)
         return [standard, replace(exact, options=replace(exact.options, length_penalty=9.0))]
 
-    monkeypatch.setattr(beams, "searches", other)
+    monkeypatch.setattr(beams, "searches", searches_with_another_ranking)
     assert compare(table, "--model", tiny_model, "--n", "3", "--searches", "exact") == 1
     assert "VIOLATED: n = 3, exact: " in capsys.readouterr().out
 
 
-def test_a_list_that_changes_with_its_batch_is_a_violation(tiny_model: str, table: str) -> None:
+def test_a_list_that_depends_on_its_batch_is_a_violation(tiny_model: str, table: str) -> None:
     from molspec import load
     from molspec.options import PredictOptions
 

@@ -1,4 +1,4 @@
-"""Two builds beside each other: here one build, twice."""
+"""Comparisons of two builds; here both are the same build."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TINY = {
 }
 
 
-def test_a_build_beside_itself(
+def test_a_build_compared_with_itself_has_no_differences(
     tiny_model: str, table: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(builds, "SCENARIOS", TINY)
@@ -42,8 +42,8 @@ def test_a_build_beside_itself(
     assert [cells[8] for cells in rows] == ["0 of 2 |"] * 2 + ["0 of 6 |"] * 2
 
 
-def test_answers_that_differ_are_counted() -> None:
-    class Answering(builds.Build):
+def test_different_answers_are_counted() -> None:
+    class FixedReply(builds.Build):
         def __init__(self, log_prob: float) -> None:
             self.reply = {"seconds": 1.0 - log_prob, "answers": [[("C", log_prob)], [("C", 0.0)]]}
 
@@ -53,19 +53,19 @@ def test_answers_that_differ_are_counted() -> None:
         def answer(self, **_: object) -> dict[str, object]:
             return self.reply
 
-    found = builds.compare([Answering(0.0), Answering(-0.5)], [["C", "C"]] * 3, rounds=2)
+    found = builds.compare([FixedReply(0.0), FixedReply(-0.5)], [["C", "C"]] * 3, rounds=2)
     assert found.differ == 6
     assert found.ratios == [1.5] * 6
     assert found.best(found.new) == 4.5
 
 
-def test_a_build_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_failed_build_raises_an_error_with_its_status(tmp_path: Path) -> None:
     with builds.Build(sys.executable) as build, pytest.raises(RuntimeError, match=r"status 1$"):
         build.answer(model=str(tmp_path / "none"), dtype="int8", n_best=1, queries=["C"])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-def test_silent_units_change_no_bit(dtype: str) -> None:
+def test_added_units_do_not_change_answers(dtype: str) -> None:
     checkpoint = tiny.checkpoint()
     wide = widened(checkpoint, 100)
     assert wide.spec == replace(checkpoint.spec, feed_forward=100)
@@ -81,6 +81,6 @@ def test_silent_units_change_no_bit(dtype: str) -> None:
         widened(checkpoint, 1)
 
 
-def test_what_is_widened_keeps_its_type() -> None:
+def test_widened_weights_have_the_same_dtype() -> None:
     wide = widened(tiny.checkpoint().to("float16"), 100)
     assert {weight.dtype for weight in wide.weights.values()} == {torch.float16}

@@ -1,4 +1,4 @@
-"""The microbenchmarks run, and count what they say they count."""
+"""The microbenchmarks run, and their counts of work are right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPEC = ModelSpec(
 @pytest.mark.parametrize(
     "cases", [acceptance_cases, expand_cases, left_pad_cases, propose_cases, select_cases]
 )
-def test_an_operator_is_timed_beside_a_twin_that_agrees(cases: object) -> None:
+def test_timed_operators_agree_with_their_twins(cases: object) -> None:
     for case in islice(cases(), 2):
         if case.reference is not None:
             torch.testing.assert_close(case.native(), case.reference(), atol=0, rtol=0)
@@ -36,7 +36,7 @@ def test_an_operator_is_timed_beside_a_twin_that_agrees(cases: object) -> None:
         assert measured.native.seconds > 0
 
 
-def test_a_step_of_the_benchmark_is_the_reference_s() -> None:
+def test_a_benchmark_step_equals_reference() -> None:
     step = batch(packed_model(SPEC, torch.float32), node_count=6)
     ops.decoder_step(*step.step_arguments)
     log_probs = step.log_probs.clone()
@@ -47,7 +47,7 @@ def test_a_step_of_the_benchmark_is_the_reference_s() -> None:
     assert step.nodes[:, 1].tolist() == positions.tolist()
 
 
-def test_weights_are_those_of_the_decoder_that_a_step_reads() -> None:
+def test_weight_count_covers_the_weights_that_a_step_reads() -> None:
     shapes = SPEC.weight_shapes()
     matrices = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     read = {
@@ -59,7 +59,7 @@ def test_weights_are_those_of_the_decoder_that_a_step_reads() -> None:
     assert decoder_step.weight_count(SPEC) == sum(read.values())
 
 
-def test_rates_are_work_by_time_and_the_table_shows_them() -> None:
+def test_rates_are_work_per_time_and_in_the_table() -> None:
     def call() -> None:
         sum(range(1000))
 
@@ -73,10 +73,10 @@ def test_rates_are_work_by_time_and_the_table_shows_them() -> None:
 
 
 def test_rounds_alternate() -> None:
-    called = []
-    calls = {name: lambda name=name: called.append(name) for name in "ab"}
+    order = []
+    calls = {name: lambda name=name: order.append(name) for name in "ab"}
     timings = measure(calls, rounds=4, round_seconds=0)
-    assert called[-8:] == list("abababab")
+    assert order[-8:] == list("abababab")
     assert [len(timing.rounds) for timing in timings.values()] == [4, 4]
 
 

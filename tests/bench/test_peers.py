@@ -1,4 +1,4 @@
-"""The comparison's own parts, without the peers: a loop in PyTorch, processes, tables, picture."""
+"""Parts of the comparison that need no peers: a PyTorch loop, processes, tables, a picture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUERIES = list(tiny.QUERIES[:6])
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A converted tiny model; which peers are installed does not matter here."""
+    """A converted tiny model; the conversion needs no installed peers."""
     root = tmp_path_factory.mktemp("peers")
     checkpoints.write(tiny.checkpoint(), root / "model")
     with pytest.MonkeyPatch.context() as patch:
@@ -43,14 +43,14 @@ def test_the_plain_loop_answers_as_molspec_does(n_best: int, folder: Path) -> No
     assert peer.answer(QUERIES[2:3], n_best)[0][0] == found[2][0]
 
 
-def test_text_is_the_vocabulary_s(folder: Path) -> None:
+def test_text_uses_the_vocabulary_of_the_model(folder: Path) -> None:
     text = Text(folder)
     ids = text.source("c1ccccc1N")
     assert ids == [text.bos_id, *tiny.VOCABULARY.encode("c1ccccc1N"), text.eos_id]
     assert text.target([*ids[1:], 4, 4]) == "c1ccccc1N"
 
 
-def test_a_process_answers_and_says_why_it_dies(folder: Path) -> None:
+def test_a_process_answers_and_reports_its_error(folder: Path) -> None:
     with PeerProcess(folder, "PyTorch loop", "float32", 1) as process:
         reply = process.request([QUERIES[:2], QUERIES[2:3]], 1)
         assert reply.answers == PlainTorch(folder, "float32", 1).answer(QUERIES[:3], 1)
@@ -67,7 +67,7 @@ def record(peer: str, setting: str, seconds: float, scenario: str = "a & b") -> 
     return Record(scenario, 1, peer, setting, [seconds, seconds, 9.0], 4, 3, 2, 2**20, ORIGIN)
 
 
-def test_ratios_are_to_the_best_peer() -> None:
+def test_ratios_compare_with_the_best_peer() -> None:
     records = [
         record("molspec", "float32", 0.002),
         record("molspec", "bfloat16", 0.001),
@@ -84,8 +84,8 @@ def test_ratios_are_to_the_best_peer() -> None:
         "| slow float32 | 6.00x |" in text
     )
     assert "| quick int8 | 6.0 | 6.0 | 3.00 | 75% | 50% | 1 |" in text
-    drawn = ElementTree.fromstring(picture(records, ["a & b"]))
-    labels = [element.text for element in drawn.iter() if element.tag.endswith("text")]
+    svg = ElementTree.fromstring(picture(records, ["a & b"]))
+    labels = [element.text for element in svg.iter() if element.tag.endswith("text")]
     assert labels[:2] == ["a & b", "molspec bfloat16"]
     assert "molspec float32" not in labels
 
@@ -100,7 +100,7 @@ def test_records_of_different_measurements_are_not_mixed(other: dict[str, Any]) 
         markdown(records, ["a & b"], {})
 
 
-def test_other_weights_are_converted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_weights_are_converted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for converter in ("_to_ctranslate2", "_to_onnx"):
         monkeypatch.setattr(f"peering.convert.{converter}", lambda *_: None)
     fingerprints = []
@@ -115,7 +115,7 @@ def test_other_weights_are_converted_anew(tmp_path: Path, monkeypatch: pytest.Mo
     assert fingerprints[0] != fingerprints[1]
 
 
-def test_a_curve_has_a_column_for_every_value_that_was_measured() -> None:
+def test_a_curve_has_a_column_for_every_measured_value() -> None:
     records = [
         record("molspec", "int8", 0.001, "length 20"),
         record("molspec", "int8", 0.002, "length 40"),
@@ -133,7 +133,7 @@ def test_a_curve_has_a_column_for_every_value_that_was_measured() -> None:
     ]
 
 
-def test_queries_of_a_length_are_the_closest(tmp_path: Path, folder: Path) -> None:
+def test_queries_closest_to_the_length_are_selected(tmp_path: Path, folder: Path) -> None:
     table = tmp_path / "set.tsv"
     rows = "".join(f"{'C' * n}\t{'C' * n}\n" for n in range(1, 60)) + f"Br\t{'C' * 20}\n"
     table.write_text("src\ttgt\n" + rows)
@@ -141,7 +141,7 @@ def test_queries_of_a_length_are_the_closest(tmp_path: Path, folder: Path) -> No
     assert sorted(map(len, found)) == [19, 20, 21]
 
 
-def test_a_planner_goes_on_with_what_is_answered(folder: Path, tmp_path: Path) -> None:
+def test_a_planner_continues_with_answered_molecules(folder: Path, tmp_path: Path) -> None:
     table = tmp_path / "set.tsv"
     table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
     found = peers.queries(peers.Scenario("product", 9, planner=True), table, folder)
@@ -152,7 +152,7 @@ def test_a_planner_goes_on_with_what_is_answered(folder: Path, tmp_path: Path) -
     assert set(found) <= set(QUERIES) | parts
 
 
-def test_shapes_are_measured_side_by_side(
+def test_two_shapes_are_measured_in_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for converter in ("_to_ctranslate2", "_to_onnx"):
@@ -176,7 +176,7 @@ def test_shapes_are_measured_side_by_side(
     assert shapes == [tiny.SPEC.feed_forward, 2048]
 
 
-def test_sizes_stand_in_columns() -> None:
+def test_model_sizes_are_columns() -> None:
     def record(shape: str, peer: str, seconds: float, machine: str = "one") -> Record:
         origin = Origin("product", "abcdef", "set.tsv", {"processor": machine})
         return Record(f"greedy, {shape}", 1, peer, "int8", [seconds], 1, 1, 1, 0, origin)

@@ -1,4 +1,4 @@
-"""What the bench of planning makes of its trials."""
+"""Curves, tables and pictures of the planning benchmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIALS = [
 ]
 
 
-def test_a_share_is_of_those_that_were_given_so_much_time() -> None:
+def test_shares_are_of_trials_with_enough_time() -> None:
     def trial(limit: float, first: float | None) -> Trial:
         return Trial("molspec int8", "n1", "CCO", limit, first, 1.0, 1.0, 1)
 
@@ -26,7 +26,7 @@ def test_a_share_is_of_those_that_were_given_so_much_time() -> None:
     assert [share for _, share in curve(TRIALS[:2])] == [0.5, 1]
 
 
-def test_the_table_has_targets_that_all_engines_took() -> None:
+def test_the_table_counts_targets_that_all_engines_searched() -> None:
     lines = markdown(TRIALS, {"n_best": 10}).splitlines()
     assert "## n1" in lines
     rows = [line for line in lines if line.startswith("| ")]
@@ -38,7 +38,7 @@ def test_the_table_has_targets_that_all_engines_took() -> None:
     ]
 
 
-def test_targets_behind_one_that_was_not_searched_do_not_count() -> None:
+def test_targets_after_an_unsearched_one_do_not_count() -> None:
     stopped = [
         *(Trial("molspec int8", "n1", target, 0.3, None, 0.3, 0.3, 1) for target in ("C", "N")),
         Trial("molspec int8", "n1", "O", 0.3, 0.1, 0.1, 0.1, 1),
@@ -47,13 +47,13 @@ def test_targets_behind_one_that_was_not_searched_do_not_count() -> None:
     assert "| engine | 0.1 s of 3 | 0.3 s of 3 | 1 s of 1 |" in markdown(stopped, {})
 
 
-def test_an_engine_that_was_given_less_time_has_no_figure() -> None:
-    lines = markdown([*TRIALS[:3], TRIALS[3]], {}).splitlines()
+def test_an_engine_with_less_time_has_no_figure() -> None:
+    lines = markdown(TRIALS[:4], {}).splitlines()
     (row,) = (line for line in lines if line.startswith("| CTranslate2"))
     assert row.startswith("| CTranslate2 int8 | 0 | 1 |  |")
 
 
-def test_the_picture_has_a_curve_an_engine() -> None:
+def test_the_picture_has_one_curve_for_each_engine() -> None:
     root = ElementTree.fromstring(picture(TRIALS))
     curves = [each for each in root.iter() if each.get("stroke-width") == "2"]
     assert len(curves) == 2

@@ -1,4 +1,4 @@
-"""The tables of samples are printed, of a tiny model."""
+"""The sampling benchmark prints its tables for a tiny model."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_every_search_and_drafter_has_a_row(
         file.write("src\ttgt\n" + "".join(f"{query}\tC\n" for query in tiny.QUERIES[:2]))
     arguments = ["--model", str(tmp_path / "model"), "--small", small, "--smallest", small]
     searches = ["greedy", "10 samples by rejection", "published beam of 3"]
-    more = ["--rounds", "1", "--answers", "3", "--searches", *searches]
-    sampling.main([str(tmp_path / "test.tsv.xz"), *arguments, *more])
+    flags = ["--rounds", "1", "--answers", "3", "--searches", *searches]
+    sampling.main([str(tmp_path / "test.tsv.xz"), *arguments, *flags])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len([row for row in rows if row.startswith("| greedy |")]) == 8
     assert len([row for row in rows if row.startswith("| published beam of 3 |")]) == 7

@@ -1,4 +1,4 @@
-"""Larger shapes of a model compute what it computes."""
+"""Models in larger shapes compute the same as the original model."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def log_probs(checkpoint: Checkpoint, source_ids: torch.Tensor, ids: torch.Tenso
 def test_a_larger_model_computes_the_same(layers: int, times: int, units: int) -> None:
     checkpoint = tiny.checkpoint()
     spec = checkpoint.spec
-    most = max(spec.encoder_layers, spec.decoder_layers)
-    shape = Shape(most + layers, spec.d_model * times, spec.feed_forward + units)
+    layer_count = max(spec.encoder_layers, spec.decoder_layers)
+    shape = Shape(layer_count + layers, spec.d_model * times, spec.feed_forward + units)
     larger = reshaped(checkpoint, shape)
     assert larger.spec.d_model == shape.d_model
     assert larger.spec.encoder_layers == larger.spec.decoder_layers == shape.layers
@@ -34,7 +34,7 @@ def test_a_larger_model_computes_the_same(layers: int, times: int, units: int) -
     torch.testing.assert_close(log_probs(larger, *ids), expected, rtol=0, atol=1e-4)
 
 
-def test_a_smaller_shape_is_named() -> None:
+def test_a_smaller_shape_is_refused() -> None:
     checkpoint = tiny.checkpoint()
     with pytest.raises(ValueError, match=r"^shape is Shape\(layers=.*: expected at least"):
         reshaped(checkpoint, Shape(1, checkpoint.spec.d_model + 1, checkpoint.spec.feed_forward))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 
-def test_prints_all_tables_and_goes_on_from_its_files(
+def test_all_tables_are_printed_and_a_later_run_resumes(
     tiny_model: str,
     table: str,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Chemformer's model by its own names, and what its Lightning checkpoint holds."""
+"""Chemformer's model with its own weight names, and the content of its Lightning checkpoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Chemformer(nn.Module):
         self.register_buffer("pos_emb", positions)
 
     def forward(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Logits [length, 1, vocab] for ids [length, 1], as Chemformer lays them out."""
+        """Logits [length, 1, vocab] for ids [length, 1], in Chemformer's layout."""
         mask = nn.Transformer.generate_square_subsequent_mask(len(target_ids))
         memory = self.encoder(self._embed(source_ids))
         return self.token_fc(self.decoder(self._embed(target_ids), memory, tgt_mask=mask))
@@ -49,7 +49,7 @@ class Chemformer(nn.Module):
 
 
 def store(model: Chemformer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What Lightning writes; the sampler is an object of a module that is not there later."""
+    """The content that Lightning writes; the sampler's module is missing when it is read."""
     for package in ("molbart", "molbart.decoder"):
         monkeypatch.setitem(sys.modules, package, ModuleType(package))
     sampler = type("DecodeSampler", (), {"__module__": "molbart.decoder"})

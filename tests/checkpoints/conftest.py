@@ -43,13 +43,13 @@ def checkpoint(spec: ModelSpec, vocabulary: Vocabulary) -> Checkpoint:
 
 @pytest.fixture
 def stored(spec: ModelSpec) -> dict[str, Any]:
-    """What the paper's Lightning checkpoint holds, with what Lightning adds."""
+    """The content of the paper's Lightning checkpoint, with the fields that Lightning adds."""
     return store(PaperModel(spec))
 
 
 @pytest.fixture
 def save_lightning(tmp_path: Path) -> Callable[[Any], Path]:
-    """Write a folder with model.ckpt and vocab.json; gives the folder."""
+    """Writes a folder with model.ckpt and vocab.json, and returns its path."""
 
     def save(stored: Any) -> Path:
         folder = tmp_path / "lightning"

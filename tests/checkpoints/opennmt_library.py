@@ -1,4 +1,4 @@
-"""Tiny random models of the OpenNMT-py that is installed (1.x to 3.x), saved by its own saver."""
+"""Tiny random models of the installed OpenNMT-py (1.x to 3.x), saved with its own saver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of libraries older than this torch
+    warnings.simplefilter("ignore")  # the libraries are older than this torch
     onmt = pytest.importorskip("onmt", reason="OpenNMT-py is not installed")
     from onmt import opts
     from onmt.inputters import inputter
@@ -21,11 +21,11 @@ with warnings.catch_warnings():
     from onmt.models import model_saver
     from onmt.utils.parse import ArgumentParser
 
-#: 1 and 2 count batches behind positions and have fields of torchtext; 3 has neither.
+#: Versions 1 and 2 use torchtext fields and put the batch after the positions; 3 does neither.
 MAJOR = int(onmt.__version__.split(".")[0])
 SPECIAL = ("<unk>", "<blank>", "<s>", "</s>")
 SHARED = tuple("CcON1()=")
-#: A target that has other tokens than the source.
+#: A target vocabulary with other tokens than the source's.
 TARGET = (*SHARED[:-1], "Br")
 WIDTH = 16
 
@@ -35,13 +35,15 @@ Shared = Literal["embedding", "vocabulary", "nothing"]
 class Library:
     """A model of the library.
 
-    Source and target have one embedding, only one vocabulary, or nothing in common; `options` are
-    what the library's command line takes for training.
+    Source and target share the embedding, only the vocabulary, or nothing; `options` are flags of
+    the library's training command.
     """
 
     def __init__(self, shared: Shared, *options: str, seed: int = 1) -> None:
-        one = shared != "nothing"
-        self._vocabularies = _vocabularies(SHARED, SHARED if one else TARGET, one)
+        same_vocabulary = shared != "nothing"
+        self._vocabularies = _vocabularies(
+            SHARED, SHARED if same_vocabulary else TARGET, same_vocabulary
+        )
         self.options = _options(shared == "embedding", options)
         arguments = (False,) if MAJOR < 3 else ()
         with warnings.catch_warnings():
@@ -50,19 +52,19 @@ class Library:
         self.model = built.eval()
         generator = torch.Generator().manual_seed(seed)
         for parameter in self.model.parameters():
-            matrix = parameter.dim() > 1
-            std = 1.5 / parameter.shape[1] ** 0.5 if matrix else 0.2
-            nn.init.normal_(parameter, 0.0 if matrix else 0.5, std, generator=generator)
+            is_matrix = parameter.dim() > 1
+            std = 1.5 / parameter.shape[1] ** 0.5 if is_matrix else 0.2
+            nn.init.normal_(parameter, 0.0 if is_matrix else 0.5, std, generator=generator)
 
     def tokens(self, side: str) -> tuple[str, ...]:
-        """The tokens of a side by id."""
+        """The tokens of one side, in the order of their ids."""
         vocabulary = self._vocabularies[side]
         if MAJOR < 3:
             return tuple(vocabulary.base_field.vocab.itos)
         return tuple(vocabulary.ids_to_tokens)
 
     def log_probs(self, source: Sequence[str], target: Sequence[str]) -> Tensor:
-        """Log-probabilities [position, token] behind BOS and every token of the target."""
+        """Log-probabilities [position, token] after BOS and each token of the target."""
         source_ids = [self.tokens("src").index(token) for token in source]
         target_ids = [self.tokens("tgt").index(token) for token in ("<s>", *target, "</s>")]
         batch_dim = 1 if MAJOR < 3 else 0
@@ -74,7 +76,7 @@ class Library:
         return logits.log_softmax(dim=-1)
 
     def save(self, folder: Path) -> Path:
-        """Write a checkpoint as a training of the library does."""
+        """Writes a checkpoint as the library's training does."""
         saver = model_saver.build_model_saver(
             self.options, self.options, self.model, self._vocabularies, _Optimiser(),
             *((0,) if MAJOR == 3 else ()),
@@ -124,8 +126,8 @@ def _vocabularies(source: Sequence[str], target: Sequence[str], shared: bool) ->
         )
         sides = {"src": first, "tgt": first if shared else second}
         return {**sides, "src_feats": [], "data_task": "seq2seq", "decoder_start_token": "<s>"}
-    nothing = (0, 0) if MAJOR == 1 else (None, None)
-    fields = inputter.get_fields("text", *nothing)
+    no_features = (0, 0) if MAJOR == 1 else (None, None)
+    fields = inputter.get_fields("text", *no_features)
     counters = {"src": Counter(source), "tgt": Counter(target), "corpus_id": Counter()}
     inputter._build_fields_vocab(fields, counters, "text", shared, 1, 99, 0, 99, 0)
     return fields

@@ -1,4 +1,4 @@
-"""OpenNMT-py's transformer by its own names, and what its checkpoints hold, version by version."""
+"""OpenNMT-py's transformer with its own weight names, and its checkpoints of several versions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 SHARED = ("<unk>", "<blank>", "<s>", "</s>", "C", "c", "O", "N", "1", "(", ")", "=")
-#: A target that counts its tokens in another order, lacks one and has one more.
+#: A target vocabulary in another order, with one token missing and one added.
 TARGET = ("<unk>", "<blank>", "<s>", "</s>", "N", "c", "O", "C", "1", "(", ")", "Br")
 WIDTH, HEADS = 8, 2
 
 
 class OldNorm(nn.Module):
-    """The norm up to 0.4.1: unbiased deviation, eps added to it."""
+    """The norm up to version 0.4.1: it adds eps to the unbiased standard deviation."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ class FeedForward(nn.Module):
         self.layer_norm = norm(version)
 
     def forward(self, x: Tensor) -> Tensor:
-        normal = self.layer_norm(x)
-        inner = self.w_1(normal)
+        normalised = self.layer_norm(x)
+        inner = self.w_1(normalised)
         if self.w_3 is None:
             return x + self.w_2(inner.relu())
-        return x + self.w_2(nn.functional.gelu(inner) * self.w_3(normal))
+        return x + self.w_2(nn.functional.gelu(inner) * self.w_3(normalised))
 
 
 class EncoderLayer(nn.Module):
@@ -77,8 +77,8 @@ class EncoderLayer(nn.Module):
         self.layer_norm = norm(version)
 
     def forward(self, x: Tensor) -> Tensor:
-        normal = self.layer_norm(x)
-        return self.feed_forward(x + self.self_attn(normal, normal, False))
+        normalised = self.layer_norm(x)
+        return self.feed_forward(x + self.self_attn(normalised, normalised, False))
 
 
 class DecoderLayer(nn.Module):
@@ -93,8 +93,8 @@ class DecoderLayer(nn.Module):
             self.register_buffer("mask", torch.zeros(1, 5, 5))
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        normal = self.layer_norm_1(x)
-        x = x + self.self_attn(normal, normal, True)
+        normalised = self.layer_norm_1(x)
+        x = x + self.self_attn(normalised, normalised, True)
         return self.feed_forward(x + self.context_attn(self.layer_norm_2(x), memory, False))
 
 
@@ -119,7 +119,7 @@ class Embeddings(nn.Module):
 
 
 class OpenNMT(nn.Module):
-    """One model; `shared` says whether source and target have one vocabulary and one embedding."""
+    """One model; if `shared`, source and target have the same vocabulary and embedding."""
 
     def __init__(self, version: str, shared: bool, bias: bool = True) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class OpenNMT(nn.Module):
 
 
 def store(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What a checkpoint of the model's version holds."""
+    """The content of a checkpoint of the model's version."""
     state = {k: v for k, v in model.state_dict().items() if "generator" not in k}
     options: dict[str, Any] = {
         "encoder_type": "transformer",
@@ -207,7 +207,7 @@ def _vocabularies(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def _stand_in(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> type:
-    """A class that pickles under the name of a library's, while the patch lasts."""
+    """A class that pickles under the name of a library's class while the patch is active."""
     stand_in = type(name, (), {"__module__": module})
     parts = module.split(".")
     for end in range(1, len(parts) + 1):

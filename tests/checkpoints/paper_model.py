@@ -1,4 +1,4 @@
-"""The model of Andronov et al. as its checkpoints know it, built from torch's own transformer."""
+"""The model of Andronov et al. with its checkpoints' names, built from torch's transformer."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from molspec.model.spec import ModelSpec
 
 
 class PaperModel(nn.Module):
-    """The modules of the paper's model, by the paper's names; every weight is random."""
+    """The paper's model with the paper's module names and random weights."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class PaperModel(nn.Module):
 
 
 def store(model: PaperModel) -> dict[str, Any]:
-    """What the paper's Lightning checkpoint holds, with what Lightning adds."""
+    """The content of the paper's Lightning checkpoint, with the fields that Lightning adds."""
     spec = model.spec
     return {
         "epoch": 3,

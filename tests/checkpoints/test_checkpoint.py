@@ -11,51 +11,54 @@ Weights = dict[str, torch.Tensor]
 NAME = "decoder.layers.1.cross_attention.key.weight"
 
 
-def without(weights: Weights) -> None:
+def remove_weight(weights: Weights) -> None:
     del weights[NAME]
 
 
-def renamed(weights: Weights) -> None:
+def add_unexpected_weight(weights: Weights) -> None:
     weights["decoder.layers.2.norm"] = torch.zeros(8)
 
 
-def transposed(weights: Weights) -> None:
+def transpose_weight(weights: Weights) -> None:
     weights["encoder.layers.0.feed_forward.inner.weight"] = torch.zeros(8, 12)
 
 
-def holding(value: float) -> Callable[[Weights], None]:
+def set_element(value: float) -> Callable[[Weights], None]:
     def change(weights: Weights) -> None:
         weights[NAME][3, 4] = value
 
     return change
 
 
-def whole_numbers(weights: Weights) -> None:
+def convert_to_integers(weights: Weights) -> None:
     weights[NAME] = weights[NAME].long()
 
 
-def text(weights: Weights) -> None:
+def replace_by_text(weights: Weights) -> None:
     weights[NAME] = "text"  # type: ignore[assignment]
 
 
-def emptied(weights: Weights) -> None:
+def remove_all_weights(weights: Weights) -> None:
     weights.clear()
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (without, f"missing weights: {NAME}$"),
-        (emptied, r"missing weights: decoder.layers.0.cross_attention.key.bias, .* and 70 more$"),
-        (renamed, r"unexpected weights: decoder.layers.2.norm$"),
-        (transposed, r"feed_forward.inner.weight has shape \(8, 12\): expected \(12, 8\)$"),
-        (holding(float("nan")), f"weight {NAME} holds NaN or infinity$"),
-        (holding(float("-inf")), f"weight {NAME} holds NaN or infinity$"),
-        (whole_numbers, f"weight {NAME} is of torch.int64: expected floating point$"),
-        (text, f"weight {NAME} is a str: expected a tensor$"),
+        (remove_weight, f"missing weights: {NAME}$"),
+        (
+            remove_all_weights,
+            r"missing weights: decoder.layers.0.cross_attention.key.bias, .* and 70 more$",
+        ),
+        (add_unexpected_weight, r"unexpected weights: decoder.layers.2.norm$"),
+        (transpose_weight, r"feed_forward.inner.weight has shape \(8, 12\): expected \(12, 8\)$"),
+        (set_element(float("nan")), f"weight {NAME} holds NaN or infinity$"),
+        (set_element(float("-inf")), f"weight {NAME} holds NaN or infinity$"),
+        (convert_to_integers, f"weight {NAME} is of torch.int64: expected floating point$"),
+        (replace_by_text, f"weight {NAME} is a str: expected a tensor$"),
     ],
 )
-def test_broken_weights_are_named(
+def test_error_names_invalid_weight(
     checkpoint: Checkpoint, damage: Callable[[Weights], None], message: str
 ) -> None:
     weights = {name: weight.clone() for name, weight in checkpoint.weights.items()}
@@ -64,7 +67,7 @@ def test_broken_weights_are_named(
         replace(checkpoint, weights=weights)
 
 
-def test_a_vocabulary_must_fit(checkpoint: Checkpoint) -> None:
+def test_vocabulary_size_must_match_embedding(checkpoint: Checkpoint) -> None:
     larger = Vocabulary((*checkpoint.vocabulary.tokens, "N"), unk_id=3)
     with pytest.raises(
         CheckpointError,
@@ -83,7 +86,7 @@ def test_to_rounds_every_weight(checkpoint: Checkpoint, dtype: str) -> None:
         assert torch.equal(rounded.weights[name], weight.to(getattr(torch, dtype)))
 
 
-def test_to_refuses_unknown_types_and_overflow(checkpoint: Checkpoint) -> None:
+def test_to_refuses_unknown_dtypes_and_overflow(checkpoint: Checkpoint) -> None:
     with pytest.raises(
         ValueError, match=r"^dtype is 'int8': expected one of float32, float16, bfl"
     ):
@@ -93,20 +96,20 @@ def test_to_refuses_unknown_types_and_overflow(checkpoint: Checkpoint) -> None:
         checkpoint.to("float16")
 
 
-def test_a_fingerprint_is_that_of_what_answers(checkpoint: Checkpoint) -> None:
+def test_fingerprint_changes_with_weights_but_not_with_card(checkpoint: Checkpoint) -> None:
     same = replace(checkpoint, card="another", task="retro")
     assert same.fingerprint() == checkpoint.fingerprint()
     weights = {**checkpoint.weights, NAME: checkpoint.weights[NAME].clone()}
     weights[NAME][0, 0] += 1
-    others = (
+    changed = (
         replace(checkpoint, weights=weights),
         replace(checkpoint, ngram=b"other"),
         replace(checkpoint, canonical_queries=not checkpoint.canonical_queries),
         checkpoint.to("float16"),
     )
-    assert len({each.fingerprint() for each in (checkpoint, *others)}) == 5
+    assert len({variant.fingerprint() for variant in (checkpoint, *changed)}) == 5
 
 
-def test_an_unknown_task(checkpoint: Checkpoint) -> None:
+def test_unknown_task_is_refused(checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointError, match="task is 'both': expected retro or product"):
         replace(checkpoint, task="both")  # type: ignore[arg-type]

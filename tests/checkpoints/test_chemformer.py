@@ -35,7 +35,7 @@ def save(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-def test_the_logits_are_chemformers(save: Any, vocabulary: str) -> None:
+def test_logits_match_chemformer(save: Any, vocabulary: str) -> None:
     model = Chemformer().eval()
     folder = save(model, vocabulary)
     checkpoint = read(folder / "model.ckpt")
@@ -47,9 +47,9 @@ def test_the_logits_are_chemformers(save: Any, vocabulary: str) -> None:
     source = torch.tensor([[2, *checkpoint.vocabulary.encode("Cc1O(N)"), 3]])
     target = torch.tensor([[2, *checkpoint.vocabulary.encode("N(Cc)O")]])
     with torch.no_grad():
-        own = model(source.T, target.T)[:, 0]
-        torch.testing.assert_close(twin(source, target)[0], own, atol=1e-4, rtol=1e-5)
-    assert own.std() > 1
+        expected = model(source.T, target.T)[:, 0]
+        torch.testing.assert_close(twin(source, target)[0], expected, atol=1e-4, rtol=1e-5)
+    assert expected.std() > 1
     assert read(folder).spec == checkpoint.spec
 
 
@@ -68,14 +68,14 @@ DAMAGE: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_named(save: Any, kind: str) -> None:
+def test_error_names_folder_and_damage(save: Any, kind: str) -> None:
     change, message = DAMAGE[kind]
     folder = save(Chemformer(), change=change)
     with pytest.raises(CheckpointError, match=rf"^{folder}: {message}"):
         read(folder)
 
 
-def test_one_vocabulary_it_must_be(save: Any) -> None:
+def test_refuses_two_vocabularies_and_missing_special_tokens(save: Any) -> None:
     save(Chemformer(), "bart_vocab.txt")
     folder = save(Chemformer())
     with pytest.raises(CheckpointError, match=r"has 2 vocabularies, .*: bart_vocab.json, bart"):

@@ -14,7 +14,9 @@ def source(stored: dict[str, Any], save_lightning: Callable[[Any], Path]) -> Pat
 
 
 @pytest.mark.parametrize("dtype", [None, "float16"])
-def test_lightning_becomes_a_folder(source: Path, tmp_path: Path, dtype: str | None) -> None:
+def test_convert_writes_lightning_checkpoint_as_folder(
+    source: Path, tmp_path: Path, dtype: str | None
+) -> None:
     written = convert(source, tmp_path / "mine", dtype)
     before, after = read(source), read(tmp_path / "mine")
     assert (after.spec, after.vocabulary) == (before.spec, before.vocabulary)
@@ -25,23 +27,25 @@ def test_lightning_becomes_a_folder(source: Path, tmp_path: Path, dtype: str | N
         assert torch.equal(written.weights[name], expected)
 
 
-def test_an_occupied_destination_is_noticed_first(source: Path, tmp_path: Path) -> None:
+def test_existing_destination_is_refused_before_source_is_read(
+    source: Path, tmp_path: Path
+) -> None:
     (source / "model.ckpt").write_bytes(b"damaged")
     with pytest.raises(CheckpointError, match="exists already"):
         convert(source, tmp_path)
 
 
-def test_nothing_is_written_for_a_wrong_dtype(source: Path, tmp_path: Path) -> None:
+def test_invalid_dtype_writes_nothing(source: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="dtype is 'float8'"):
         convert(source, tmp_path / "mine", "float8")
     assert not (tmp_path / "mine").exists()
 
 
-def test_what_was_looked_for_is_listed(tmp_path: Path) -> None:
+def test_error_lists_supported_formats(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing here")
     with pytest.raises(CheckpointError, match=rf"^{tmp_path}: no checkpoint in it; looked") as info:
         read(tmp_path)
-    for looked_for in ("Hugging Face", "config.json", "Chemformer", "Lightning", "OpenNMT-py .pt"):
-        assert looked_for in str(info.value)
+    for supported in ("Hugging Face", "config.json", "Chemformer", "Lightning", "OpenNMT-py .pt"):
+        assert supported in str(info.value)
     with pytest.raises(CheckpointError, match=r"absent: no such file or folder$"):
         read(tmp_path / "absent")

@@ -34,11 +34,11 @@ QUERIES = ["CCO", "c1cc[nH]c1", "C(Cl)(Br)=O"]
 
 
 def template(*ids: int) -> dict[str, Any]:
-    """A post-processor that puts ids around a text, the last one after it."""
-    around = [{"SpecialToken": {"id": str(index)}} for index in ids]
+    """A post-processor that puts the last id after a text, and the other ids before it."""
+    special = [{"SpecialToken": {"id": str(index)}} for index in ids]
     return {
         "type": "TemplateProcessing",
-        "single": [*around[:-1], {"Sequence": {"id": "A"}}, *around[-1:]],
+        "single": [*special[:-1], {"Sequence": {"id": "A"}}, *special[-1:]],
         "special_tokens": {str(index): {"ids": [index]} for index in ids},
     }
 
@@ -49,7 +49,7 @@ def write(
     vocabulary: str = "tokenizer.json",
     changes: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
-    """Write a model's folder with a vocabulary that has a token less than the embedding rows."""
+    """Writes a model's folder; its vocabulary has one token fewer than the embedding has rows."""
     model.float().save_pretrained(folder)
     ids = {token: index for index, token in enumerate(TOKENS)}
     if vocabulary == "tokenizer.json":
@@ -66,19 +66,19 @@ def write(
     return folder
 
 
-def compare(model: Any, checkpoint: Checkpoint) -> None:
-    """The twin's logits are the model's."""
+def check_logits(model: Any, checkpoint: Checkpoint) -> None:
+    """Checks that the twin's logits match the model's."""
     twin = Transformer(checkpoint.spec, dropout=0.0).eval()
     twin.load_state_dict(dict(checkpoint.weights))
     source = torch.tensor([[0, 4, 5, 6, 7, 2]])
     target = torch.tensor([[model.config.decoder_start_token_id, 6, 4, 9, 10, 5]])
     with torch.no_grad():
-        own: Tensor = model.float()(input_ids=source, decoder_input_ids=target).logits
-    nothing = torch.zeros_like(source, dtype=torch.bool)
+        expected: Tensor = model.float()(input_ids=source, decoder_input_ids=target).logits
+    no_padding = torch.zeros_like(source, dtype=torch.bool)
     with torch.no_grad():
-        ours = twin.decode(target, twin.encode(source, nothing), nothing)
-    torch.testing.assert_close(ours, own, atol=2e-4, rtol=1e-4)
-    assert own.std() > 0.25
+        actual = twin.decode(target, twin.encode(source, no_padding), no_padding)
+    torch.testing.assert_close(actual, expected, atol=2e-4, rtol=1e-4)
+    assert expected.std() > 0.25
 
 
 VARIANTS: dict[str, Callable[[], Any]] = {
@@ -91,34 +91,34 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     ),
     "t5": models.t5,
     "t5 v1.1": models.t5_v1_1,
-    "t5, separate": lambda: separate(
+    "t5, separate": lambda: untie_output(
         models.t5(num_decoder_layers=1, feed_forward_proj="gated-silu")
     ),
 }
 
 
-def separate(model: Any) -> Any:
-    """Give a T5 an output layer of its own, as v1.1 has."""
+def untie_output(model: Any) -> Any:
+    """Gives a T5 a separate output layer, as v1.1 has."""
     weight = torch.randn(model.lm_head.weight.shape, generator=torch.Generator().manual_seed(2))
     model.lm_head.weight = torch.nn.Parameter(weight.to(model.lm_head.weight))
     return model
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_logits_are_the_models(tmp_path: Path, variant: str) -> None:
+def test_logits_match_transformers(tmp_path: Path, variant: str) -> None:
     model = VARIANTS[variant]()
     if "t5" not in variant:
         model.final_logits_bias.normal_(generator=torch.Generator().manual_seed(1))
     vocabulary = "tokenizer.json" if "bart" in variant else "vocab.json"
     checkpoint = read(write(tmp_path, model, vocabulary))
-    compare(model, checkpoint)
+    check_logits(model, checkpoint)
     tied = torch.equal(model.lm_head.weight, model.get_decoder().embed_tokens.weight)
     assert checkpoint.spec.tied_output == tied
 
 
-def test_t5_as_it_used_to_be_saved(tmp_path: Path) -> None:
-    """v1.1 of transformers 4: what scales the output is whether embeddings are tied."""
-    model = separate(models.t5_v1_1())
+def test_reads_t5_saved_by_older_transformers(tmp_path: Path) -> None:
+    """T5 v1.1 from transformers 4: the output is scaled if the embeddings are tied."""
+    model = untie_output(models.t5_v1_1())
     folder = write(tmp_path, model, "vocab.json")
     state = load_file(folder / "model.safetensors")
     state["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = torch.ones(
@@ -128,15 +128,15 @@ def test_t5_as_it_used_to_be_saved(tmp_path: Path) -> None:
     values = json.loads((folder / "config.json").read_text())
     for key in ("scale_decoder_outputs", "num_decoder_layers"):
         values.pop(key, None)
-    more = {"tie_word_embeddings": False, "n_positions": 64}
-    (folder / "config.json").write_text(json.dumps({**values, **more}))
+    old_values = {"tie_word_embeddings": False, "n_positions": 64}
+    (folder / "config.json").write_text(json.dumps({**values, **old_values}))
     checkpoint = read(folder)
-    compare(model, checkpoint)
+    check_logits(model, checkpoint)
     assert checkpoint.spec.max_positions == 64
 
 
 @pytest.mark.parametrize("shards", [False, True])
-def test_other_files_of_weights(tmp_path: Path, shards: bool) -> None:
+def test_reads_sharded_and_pickled_weights(tmp_path: Path, shards: bool) -> None:
     model = models.bart()
     folder = write(tmp_path, model)
     state = load_file(folder / "model.safetensors")
@@ -147,31 +147,31 @@ def test_other_files_of_weights(tmp_path: Path, shards: bool) -> None:
             save_file(part, folder / f"model-0000{index + 1}-of-00002.safetensors")
     else:
         torch.save(state, folder / "pytorch_model.bin")
-    compare(model, read(folder))
+    check_logits(model, read(folder))
 
 
 @pytest.mark.parametrize("vocabulary", ["tokenizer.json", "vocab.json", "vocab.txt"])
-def test_vocabularies(tmp_path: Path, vocabulary: str) -> None:
+def test_reads_every_vocabulary_file(tmp_path: Path, vocabulary: str) -> None:
     found = read(write(tmp_path, models.bart(), vocabulary)).vocabulary
     assert found.tokens == (*TOKENS, "<unused 19>")
     assert (found.pad_id, found.bos_id, found.eos_id, found.unk_id) == (1, 0, 2, 3)
 
 
-def test_a_file_that_was_left_from_before_is_not_read(tmp_path: Path) -> None:
-    before, model = models.bart(), models.bart(scale_embedding=True)
-    torch.save(before.state_dict(), tmp_path / "pytorch_model.bin")
+def test_ignores_leftover_weight_files(tmp_path: Path) -> None:
+    old_model, model = models.bart(), models.bart(scale_embedding=True)
+    torch.save(old_model.state_dict(), tmp_path / "pytorch_model.bin")
     folder = write(tmp_path, model)
-    state = {name: value.clone() for name, value in before.float().state_dict().items()}
+    state = {name: value.clone() for name, value in old_model.float().state_dict().items()}
     save_file(state, folder / "model_before.safetensors")
-    compare(model, read(folder))
+    check_logits(model, read(folder))
 
 
-def test_what_the_decoder_starts_with(tmp_path: Path) -> None:
+def test_start_and_end_tokens_follow_model(tmp_path: Path) -> None:
     bart = read(write(tmp_path / "bart", models.bart())).spec
     assert (bart.start_id, bart.source_bos, bart.source_eos) == (2, True, True)
-    assert bart.target_bos  # its labels are wrapped as its sources are
-    begun = read(write(tmp_path / "begun", models.bart(decoder_start_token_id=0))).spec
-    assert (begun.start_id, begun.target_bos) == (0, False)
+    assert bart.target_bos  # its labels have BOS and EOS, as its sources do
+    bos_start = read(write(tmp_path / "begun", models.bart(decoder_start_token_id=0))).spec
+    assert (bos_start.start_id, bos_start.target_bos) == (0, False)
     marian = read(write(tmp_path / "marian", models.marian(), "vocab.json"))
     assert (marian.spec.start_id, marian.vocabulary.bos_id) == (19, None)
     assert (marian.spec.source_bos, marian.spec.source_eos) == (False, True)
@@ -179,7 +179,7 @@ def test_what_the_decoder_starts_with(tmp_path: Path) -> None:
 
 
 ROBERTA = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]}
-WRAPPED: dict[str, tuple[Any, list[int], list[int]]] = {
+POST_PROCESSORS: dict[str, tuple[Any, list[int], list[int]]] = {
     "nothing": (None, [], []),
     "both": (template(0, 2), [0], [2]),
     "an end": (template(2), [], [2]),
@@ -187,14 +187,14 @@ WRAPPED: dict[str, tuple[Any, list[int], list[int]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", WRAPPED)
-def test_sources_are_wrapped_as_the_tokenizer_does_it(tmp_path: Path, kind: str) -> None:
-    processor, begin, end = WRAPPED[kind]
+@pytest.mark.parametrize("kind", POST_PROCESSORS)
+def test_source_gets_special_tokens_of_tokenizer(tmp_path: Path, kind: str) -> None:
+    processor, begin, end = POST_PROCESSORS[kind]
     loaded = load(write(tmp_path, models.bart(), changes={"post_processor": processor}))
     assert loaded.reader.source("CO").encoder_ids == [*begin, 4, 6, *end]
 
 
-MISFIT: dict[str, tuple[Any, str]] = {
+UNSUPPORTED_POST_PROCESSORS: dict[str, tuple[Any, str]] = {
     "other ids": (template(4, 17), r"puts the ids \[4\] before and \[17\] after a text: expected"),
     "too many": (template(0, 0, 2), r"puts the ids \[0, 0\] before and \[2\] after a text"),
     "BERT's": ({**ROBERTA, "cls": ["[CLS]", 3]}, r"puts the ids \[3\] before and \[2\] after"),
@@ -203,28 +203,28 @@ MISFIT: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MISFIT)
-def test_what_else_a_tokenizer_puts_around_a_text_is_named(tmp_path: Path, kind: str) -> None:
-    processor, message = MISFIT[kind]
+@pytest.mark.parametrize("kind", UNSUPPORTED_POST_PROCESSORS)
+def test_error_names_unsupported_post_processor(tmp_path: Path, kind: str) -> None:
+    processor, message = UNSUPPORTED_POST_PROCESSORS[kind]
     folder = write(tmp_path, models.bart(), changes={"post_processor": processor})
     with pytest.raises(CheckpointError, match=message):
         read(folder)
 
 
 @pytest.mark.parametrize("kind", models.MODELS)
-def test_predictions_are_those_of_generate(tmp_path: Path, kind: str) -> None:
+def test_greedy_predictions_match_generate(tmp_path: Path, kind: str) -> None:
     model = models.MODELS[kind]()
     loaded = load(write(tmp_path, model, "vocab.json"))
     for query, result in zip(QUERIES, loaded.predict(QUERIES, max_length=12), strict=True):
         ids = [*loaded.vocabulary.encode(query), loaded.vocabulary.eos_id]
         source = torch.tensor([[0, *ids] if kind == "bart" else ids])
-        own = model.generate(source, num_beams=1, do_sample=False, max_new_tokens=12)[0, 1:]
-        assert result.predictions[0].smiles == loaded.vocabulary.decode(own.tolist())
+        expected = model.generate(source, num_beams=1, do_sample=False, max_new_tokens=12)[0, 1:]
+        assert result.predictions[0].smiles == loaded.vocabulary.decode(expected.tolist())
 
 
 @pytest.mark.parametrize("kind", ["t5", "t5 v1.1"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-def test_drafts_of_a_t5_change_no_bit(tmp_path: Path, kind: str, dtype: str) -> None:
+def test_drafts_do_not_change_answers_of_t5(tmp_path: Path, kind: str, dtype: str) -> None:
     loaded = load(write(tmp_path, models.MODELS[kind](), "vocab.json"), dtype=dtype)
     plain = loaded.predict(QUERIES, max_length=40, drafter="none", batch_size=1)
     for drafter in ("windows", "tree"):
@@ -235,16 +235,16 @@ def test_drafts_of_a_t5_change_no_bit(tmp_path: Path, kind: str, dtype: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["bart", "t5", "t5 v1.1"])
-def test_the_tokenizers_library_writes_what_is_read(tmp_path: Path, kind: str) -> None:
-    """A folder as its owner saves it: his tokenizer's ids, and the beams that `generate` gives."""
+def test_token_ids_and_beams_match_saved_tokenizer(tmp_path: Path, kind: str) -> None:
+    """A folder saved with transformers gives its tokenizer's ids and the beams of `generate`."""
     special, template = ("<s>", "<pad>", "</s>", "<unk>"), "<s> $A </s>"
     if kind != "bart":
         special, template = ("<pad>", "</s>", "<unk>", "<extra>"), "$A </s>"
     ids = {token: i for i, token in enumerate((*special, *TOKENS[4:]))}
     tokenizer = Tokenizer(WordLevel(ids, "<unk>"))
     tokenizer.pre_tokenizer = Split(Regex(r"\[[^]]+]|Br|Cl|."), "isolated")
-    ends = [(token, ids[token]) for token in ("<s>", "</s>") if token in special]
-    tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=ends)
+    boundaries = [(token, ids[token]) for token in ("<s>", "</s>") if token in special]
+    tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=boundaries)
     model = models.MODELS[kind]().float()
     model.save_pretrained(tmp_path)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(tmp_path)
@@ -253,13 +253,13 @@ def test_the_tokenizers_library_writes_what_is_read(tmp_path: Path, kind: str) -
         source_ids = tokenizer.encode(query).ids
         assert loaded.reader.source(query).encoder_ids == source_ids
         options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
-        own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
+        generated = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
         (result,) = loaded.predict([query], n_best=5, max_length=12, finished="separate")
-        decoded = [loaded.vocabulary.decode(row) for row in own[:, 1:].tolist()]
+        decoded = [loaded.vocabulary.decode(row) for row in generated[:, 1:].tolist()]
         assert [prediction.smiles for prediction in result.predictions] == decoded
 
 
-def test_generation_settings_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+def test_unsupported_generation_settings_cause_warning(tmp_path: Path) -> None:
     folder = write(tmp_path, models.bart())
     settings = folder / "generation_config.json"
     settings.write_text('{"suppress_tokens": [], "repetition_penalty": 1.0, "min_length": 0}')
@@ -271,7 +271,7 @@ def test_generation_settings_are_not_passed_over_in_silence(tmp_path: Path) -> N
         read(folder)
 
 
-def config(key: str, value: Any) -> Callable[[Path], None]:
+def set_config(key: str, value: Any) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         values = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**values, key: value}))
@@ -279,46 +279,52 @@ def config(key: str, value: Any) -> Callable[[Path], None]:
     return change
 
 
-BOUNDS: dict[str, tuple[Any, str]] = {
+EXCESSIVE_SIZES: dict[str, tuple[Any, str]] = {
     "max_position_embeddings": (2**20, "is 1048576: expected 1 to 16384"),
     "encoder_layers": (300_000, "is 300000: expected 1 to 1024"),
 }
 
 
-@pytest.mark.parametrize("key", BOUNDS)
-def test_sizes_are_bounded_before_anything_is_made(tmp_path: Path, key: str) -> None:
-    value, message = BOUNDS[key]
+@pytest.mark.parametrize("key", EXCESSIVE_SIZES)
+def test_excessive_sizes_are_refused_before_allocation(tmp_path: Path, key: str) -> None:
+    value, message = EXCESSIVE_SIZES[key]
     folder = write(tmp_path, models.marian(), "vocab.json")
-    config(key, value)(folder)
+    set_config(key, value)(folder)
     with pytest.raises(CheckpointError, match=f"{key} {message}"):
         read(folder)
 
 
-UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
-    "kind": (config("model_type", "led"), r"have model_type 'led' \(only bart, marian, t5\); mol"),
-    "an activation": (config("activation_function", "tanh"), "have activation_function 'tanh'"),
-    "heads": (config("decoder_attention_heads", 4), "attention_heads 2 beside decoder_attention_h"),
-    "no start": (config("decoder_start_token_id", None), "json lacks decoder_start_token_id"),
+UNSUPPORTED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "kind": (
+        set_config("model_type", "led"),
+        r"have model_type 'led' \(only bart, marian, t5\); mol",
+    ),
+    "an activation": (set_config("activation_function", "tanh"), "have activation_function 'tanh'"),
+    "heads": (
+        set_config("decoder_attention_heads", 4),
+        "attention_heads 2 beside decoder_attention_h",
+    ),
+    "no start": (set_config("decoder_start_token_id", None), "json lacks decoder_start_token_id"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors and no pyt"),
     "damage": (lambda f: (f / "model.safetensors").write_bytes(b"?"), "safetensors is damaged"),
     "no tokens": (
         lambda f: (f / "tokenizer.json").unlink(),
         "no tokenizer.json, vocab.json or voc",
     ),
-    "layers": (config("encoder_layers", 3), "missing weights: model.encoder.layers.2.fc1.bias"),
+    "layers": (set_config("encoder_layers", 3), "missing weights: model.encoder.layers.2.fc1.bias"),
 }
 
 
-@pytest.mark.parametrize("kind", UNFIT)
-def test_what_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
-    change, message = UNFIT[kind]
+@pytest.mark.parametrize("kind", UNSUPPORTED)
+def test_error_names_path_and_cause(tmp_path: Path, kind: str) -> None:
+    change, message = UNSUPPORTED[kind]
     folder = write(tmp_path, models.bart())
     change(folder)
     with pytest.raises(CheckpointError, match=rf"^{folder}: .*{message}"):
         read(folder)
 
 
-UNFIT_T5 = {
+UNSUPPORTED_T5 = {
     "feed_forward_proj": ("gated-tanh", "does not have feed_forward_proj 'gated-tanh'; molspec.d"),
     "d_ff": (None, "config.json lacks d_ff"),
     "d_kv": (5, r"SelfAttention.q.weight has shape \(12, 16\): expected \(10, 16\)"),
@@ -326,17 +332,17 @@ UNFIT_T5 = {
 }
 
 
-@pytest.mark.parametrize("key", UNFIT_T5)
-def test_what_cannot_be_read_of_a_t5_is_named(tmp_path: Path, key: str) -> None:
-    value, message = UNFIT_T5[key]
+@pytest.mark.parametrize("key", UNSUPPORTED_T5)
+def test_error_names_path_and_cause_for_t5(tmp_path: Path, key: str) -> None:
+    value, message = UNSUPPORTED_T5[key]
     folder = write(tmp_path, models.t5(), "vocab.json")
-    config(key, value)(folder)
+    set_config(key, value)(folder)
     with pytest.raises(CheckpointError, match=rf"^{folder}: .*{message}"):
         read(folder)
 
 
 @pytest.mark.parametrize("pieces", ["source.spm", "vocab.txt"])
-def test_learned_pieces_without_a_tokenizer_are_refused(tmp_path: Path, pieces: str) -> None:
+def test_learned_pieces_without_tokenizer_are_refused(tmp_path: Path, pieces: str) -> None:
     folder = write(tmp_path, models.bart())
     (folder / "tokenizer.json").unlink()
     (folder / pieces).write_text("C\n##C\n")

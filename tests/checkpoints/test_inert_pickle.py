@@ -9,7 +9,7 @@ from molspec.checkpoints.inert_pickle import Inert, load
 
 
 class Trap:
-    """Runs a command where a pickle of it is loaded."""
+    """Runs a command when its pickle is loaded."""
 
     def __init__(self, command: str) -> None:
         self.command = command
@@ -26,12 +26,12 @@ class Stateful:
         raise AssertionError("the class's own code ran")
 
 
-class Listed(list):  # type: ignore[type-arg]
+class ListSubclass(list):  # type: ignore[type-arg]
     pass
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_no_code_runs(tmp_path: Path, zipped: bool) -> None:
+def test_loading_runs_no_code(tmp_path: Path, zipped: bool) -> None:
     stored = {"trap": Trap(f"touch {tmp_path / 'sprung'}"), "object": Stateful(), "call": os.system}
     torch.save(stored, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped)
     found = load(tmp_path / "x.pt")
@@ -44,7 +44,7 @@ def test_no_code_runs(tmp_path: Path, zipped: bool) -> None:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_tensors_and_containers_are_themselves(tmp_path: Path, zipped: bool) -> None:
+def test_tensors_and_containers_round_trip(tmp_path: Path, zipped: bool) -> None:
     weights = {
         "float": torch.randn(3, 4)[1:, ::2],
         "half": torch.ones(2, dtype=torch.float16),
@@ -61,13 +61,13 @@ def test_tensors_and_containers_are_themselves(tmp_path: Path, zipped: bool) -> 
         assert found["weights"][name].dtype == weight.dtype
 
 
-def test_subclasses_of_containers_keep_what_is_in_them(tmp_path: Path) -> None:
-    torch.save(Listed([1, 2]), tmp_path / "x.pt")
+def test_list_subclass_is_loaded_with_its_items(tmp_path: Path) -> None:
+    torch.save(ListSubclass([1, 2]), tmp_path / "x.pt")
     assert load(tmp_path / "x.pt").items == [1, 2]
 
 
 @pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x02}q\x00."])
-def test_damage(tmp_path: Path, content: bytes) -> None:
+def test_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.pt").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"x\.pt is damaged or no file of torch\.save"):
         load(tmp_path / "x.pt")

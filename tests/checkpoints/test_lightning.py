@@ -17,7 +17,7 @@ Save = Callable[[Any], Path]
 ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
 
 
-def test_sizes_and_vocabulary(
+def test_reads_sizes_and_vocabulary(
     stored: dict[str, Any], save_lightning: Save, spec: ModelSpec, vocabulary: Vocabulary
 ) -> None:
     folder = save_lightning(stored)
@@ -28,7 +28,7 @@ def test_sizes_and_vocabulary(
         assert checkpoint.dtype == "float32"
 
 
-def test_attention_parts_are_torchs_stacked_projection(
+def test_stacked_projection_is_split_into_query_key_and_value(
     stored: dict[str, Any], save_lightning: Save
 ) -> None:
     weights = read(save_lightning(stored)).weights
@@ -37,13 +37,16 @@ def test_attention_parts_are_torchs_stacked_projection(
         ("decoder", 0, "self_attention"),
         ("decoder", 1, "cross_attention"),
     ):
-        ours = f"{stack}.layers.{layer}.{attention}"
-        torchs = f"model.transformer.{stack}.layers.{layer}.{ATTENTIONS[attention]}"
+        prefix = f"{stack}.layers.{layer}.{attention}"
+        torch_prefix = f"model.transformer.{stack}.layers.{layer}.{ATTENTIONS[attention]}"
         for kind in ("weight", "bias"):
-            parts = [weights[f"{ours}.{part}.{kind}"] for part in ("query", "key", "value")]
-            assert torch.equal(torch.cat(parts), stored["state_dict"][f"{torchs}.in_proj_{kind}"])
+            parts = [weights[f"{prefix}.{part}.{kind}"] for part in ("query", "key", "value")]
             assert torch.equal(
-                weights[f"{ours}.output.{kind}"], stored["state_dict"][f"{torchs}.out_proj.{kind}"]
+                torch.cat(parts), stored["state_dict"][f"{torch_prefix}.in_proj_{kind}"]
+            )
+            assert torch.equal(
+                weights[f"{prefix}.output.{kind}"],
+                stored["state_dict"][f"{torch_prefix}.out_proj.{kind}"],
             )
 
 
@@ -67,27 +70,29 @@ def test_attention_parts_are_torchs_stacked_projection(
         ("output.bias", "next_token_classifier.bias"),
     ],
 )
-def test_names(stored: dict[str, Any], save_lightning: Save, ours: str, torchs: str) -> None:
+def test_weights_are_renamed(
+    stored: dict[str, Any], save_lightning: Save, ours: str, torchs: str
+) -> None:
     weights = read(save_lightning(stored)).weights
     assert torch.equal(weights[ours], stored["state_dict"][f"model.{torchs}"])
 
 
-def test_no_number_is_lost_or_used_twice(stored: dict[str, Any], save_lightning: Save) -> None:
+def test_every_value_is_used_exactly_once(stored: dict[str, Any], save_lightning: Save) -> None:
     weights = read(save_lightning(stored)).weights
     state = {
         name: value
         for name, value in stored["state_dict"].items()
         if not name.startswith("model.tgt_token")
     }
-    ours, theirs = (
+    loaded_values, stored_values = (
         torch.cat([value.flatten() for value in tensors.values()]).sort().values
         for tensors in (weights, state)
     )
-    assert torch.equal(ours, theirs)
+    assert torch.equal(loaded_values, stored_values)
 
 
 def paper_logits(model: PaperModel, source_ids: torch.Tensor, target_ids: torch.Tensor) -> Any:
-    """The paper's forward pass: embeddings and interleaved sinusoids, torch's own transformer."""
+    """The paper's forward pass: embeddings with interleaved sinusoids, then torch's transformer."""
     width = model.transformer.d_model
     angles = torch.arange(16)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
@@ -98,9 +103,7 @@ def paper_logits(model: PaperModel, source_ids: torch.Tensor, target_ids: torch.
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_logits_are_the_paper_models(
-    spec: ModelSpec, save_lightning: Save, shared: bool
-) -> None:
+def test_logits_match_paper_model(spec: ModelSpec, save_lightning: Save, shared: bool) -> None:
     paper_model = PaperModel(replace(spec, shared_embedding=shared)).eval()
     checkpoint = read(save_lightning(store(paper_model)))
     twin = Transformer(checkpoint.spec).eval()
@@ -113,7 +116,7 @@ def test_the_logits_are_the_paper_models(
     assert expected.std() > 1
 
 
-def test_separate_embeddings(stored: dict[str, Any], save_lightning: Save) -> None:
+def test_reads_separate_embeddings(stored: dict[str, Any], save_lightning: Save) -> None:
     target = torch.randn(7, 8, generator=torch.Generator().manual_seed(3))
     stored["state_dict"]["model.tgt_token_featurizer.embedding.weight"] = target
     del stored["hyper_parameters"]["share_embeddings"]
@@ -171,7 +174,7 @@ DAMAGE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGE)
-def test_damage_is_named_with_the_path(
+def test_error_names_path_and_damage(
     stored: dict[str, Any],
     save_lightning: Save,
     damage: Callable[[dict[str, Any]], None],
@@ -192,7 +195,7 @@ def test_python_objects_are_not_loaded(stored: dict[str, Any], save_lightning: S
 
 
 @pytest.mark.parametrize("keep", [0, 100, 5000])
-def test_a_truncated_file(stored: dict[str, Any], save_lightning: Save, keep: int) -> None:
+def test_truncated_file_is_refused(stored: dict[str, Any], save_lightning: Save, keep: int) -> None:
     file = save_lightning(stored) / "model.ckpt"
     file.write_bytes(file.read_bytes()[:keep])
     with pytest.raises(CheckpointError, match=r"model\.ckpt is damaged or no file of torch\.save"):
@@ -207,7 +210,7 @@ def test_a_truncated_file(stored: dict[str, Any], save_lightning: Save, keep: in
         (["<PAD>"], "vocab.json holds a list: expected an object"),
     ],
 )
-def test_a_broken_vocabulary(
+def test_broken_vocabulary_is_refused(
     stored: dict[str, Any], save_lightning: Save, content: Any, message: str
 ) -> None:
     folder = save_lightning(stored)
@@ -216,23 +219,21 @@ def test_a_broken_vocabulary(
         read(folder)
 
 
-def test_a_vocabulary_that_is_nested_too_deeply(
-    stored: dict[str, Any], save_lightning: Save
-) -> None:
+def test_deeply_nested_vocabulary_is_refused(stored: dict[str, Any], save_lightning: Save) -> None:
     folder = save_lightning(stored)
     (folder / "vocab.json").write_text("[" * 100_000 + "]" * 100_000)
     with pytest.raises(CheckpointError, match=r"vocab\.json is nested too deeply"):
         read(folder)
 
 
-def test_a_missing_vocabulary(stored: dict[str, Any], save_lightning: Save) -> None:
+def test_error_names_missing_vocabulary(stored: dict[str, Any], save_lightning: Save) -> None:
     folder = save_lightning(stored)
     (folder / "vocab.json").unlink()
     with pytest.raises(CheckpointError, match=r": vocab\.json: No such file or directory$"):
         read(folder / "model.ckpt")
 
 
-def test_a_folder_with_two_checkpoints_needs_a_name(
+def test_folder_with_two_checkpoints_is_refused(
     stored: dict[str, Any], save_lightning: Save
 ) -> None:
     folder = save_lightning(stored)

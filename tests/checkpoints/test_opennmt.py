@@ -17,7 +17,7 @@ SOURCE, TARGET = "CcON1()", "cC1(O)"
 
 @pytest.fixture
 def save(tmp_path: Path) -> Callable[[OpenNMT], Path]:
-    """Write a model as its version does; torchtext is not there any more when it is read."""
+    """Writes a model as its version does; torchtext is absent when the file is read."""
 
     def save(model: OpenNMT, change: Callable[[Any], object] = lambda _: None) -> Path:
         with pytest.MonkeyPatch.context() as monkeypatch:
@@ -31,7 +31,7 @@ def save(tmp_path: Path) -> Callable[[OpenNMT], Path]:
     return save
 
 
-def own_log_probs(model: OpenNMT) -> Tensor:
+def opennmt_log_probs(model: OpenNMT) -> Tensor:
     source = torch.tensor([[model.source.index(token) for token in SOURCE]])
     target = torch.tensor([[2, *(model.target.index(token) for token in TARGET)]])
     with torch.no_grad():
@@ -40,45 +40,47 @@ def own_log_probs(model: OpenNMT) -> Tensor:
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_log_probs_are_opennmts(save: Any, version: str, shared: bool) -> None:
+def test_log_probs_match_opennmt(save: Any, version: str, shared: bool) -> None:
     model = OpenNMT(version, shared)
     checkpoint = read(save(model))
     assert checkpoint.spec.shared_embedding == shared
-    own, ours = own_log_probs(model), twin_log_probs(checkpoint, SOURCE, TARGET)
-    known = len(model.target)
-    torch.testing.assert_close(ours[:, :known], own, atol=1e-5, rtol=1e-5)
-    assert torch.equal(ours[:, known:].exp(), torch.zeros(len(ours), ours.shape[1] - known))
-    assert own.std() > 0.5
-    assert checkpoint.vocabulary.tokens[:known] == model.target
+    expected, actual = opennmt_log_probs(model), twin_log_probs(checkpoint, SOURCE, TARGET)
+    target_count = len(model.target)
+    torch.testing.assert_close(actual[:, :target_count], expected, atol=1e-5, rtol=1e-5)
+    assert torch.equal(
+        actual[:, target_count:].exp(), torch.zeros(len(actual), actual.shape[1] - target_count)
+    )
+    assert expected.std() > 0.5
+    assert checkpoint.vocabulary.tokens[:target_count] == model.target
 
 
-def test_the_old_norm_is_folded_and_not_forgotten(save: Any) -> None:
+def test_old_norm_is_folded_into_weights(save: Any) -> None:
     model = OpenNMT("0.4.1", shared=True)
     weights = read(save(model)).weights
     gain = model.encoder.layer_norm.a_2.detach()
     torch.testing.assert_close(weights["encoder.norm.weight"], gain * (7 / 8) ** 0.5)
 
 
-def test_models_without_biases(save: Any) -> None:
+def test_reads_model_without_biases(save: Any) -> None:
     model = OpenNMT("3.5", shared=True, bias=False)
     checkpoint = read(save(model))
     torch.testing.assert_close(
-        twin_log_probs(checkpoint, SOURCE, TARGET), own_log_probs(model), atol=1e-5, rtol=1e-5
+        twin_log_probs(checkpoint, SOURCE, TARGET), opennmt_log_probs(model), atol=1e-5, rtol=1e-5
     )
 
 
-def test_tokens_that_one_side_lacks(save: Any) -> None:
+def test_embeds_tokens_that_one_side_lacks(save: Any) -> None:
     model = OpenNMT("2.3", shared=False)
     checkpoint = read(save(model))
     vocabulary, source = checkpoint.vocabulary, checkpoint.weights["source_embedding"]
-    own = model.encoder.embeddings.make_embedding.emb_luts[0].weight
+    embedding = model.encoder.embeddings.make_embedding.emb_luts[0].weight
     (only_target,), (only_source,) = vocabulary.encode("Br"), vocabulary.encode("=")
-    assert torch.equal(source[only_target], own[0])  # read as OpenNMT reads it: as unknown
-    assert torch.equal(source[only_source], own[model.source.index("=")])
+    assert torch.equal(source[only_target], embedding[0])  # OpenNMT reads it as unknown
+    assert torch.equal(source[only_source], embedding[model.source.index("=")])
     assert only_source == len(model.target)
 
 
-def test_a_folder_and_the_predictor(save: Any) -> None:
+def test_predictor_loads_folder(save: Any) -> None:
     folder = save(OpenNMT("0.4.1", shared=True)).parent
     result = load(folder).predict(["CCO"], max_length=5)[0]
     assert result.error is None
@@ -116,14 +118,14 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_what_cannot_be_read_is_named(save: Any, kind: str) -> None:
+def test_error_names_path_and_cause(save: Any, kind: str) -> None:
     change, message = DAMAGE[kind]
     file = save(OpenNMT("3.5", shared=True), change)
     with pytest.raises(CheckpointError, match=rf"^{file}: .*{message}"):
         read(file)
 
 
-def test_a_file_of_something_else(tmp_path: Path) -> None:
+def test_refuses_foreign_file_and_folder_with_two_checkpoints(tmp_path: Path) -> None:
     torch.save({"weights": torch.zeros(3)}, tmp_path / "other.pt")
     with pytest.raises(CheckpointError, match=r"other\.pt: not an OpenNMT-py checkpoint"):
         read(tmp_path / "other.pt")

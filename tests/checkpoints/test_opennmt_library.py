@@ -1,4 +1,4 @@
-"""Checkpoints that the installed OpenNMT-py saves; CONTRIBUTING.md says how to install which."""
+"""Checkpoints saved by the installed OpenNMT-py; CONTRIBUTING.md says how to install it."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ if MAJOR == 3:
 
 @pytest.mark.parametrize("shared", get_args(Shared))
 @pytest.mark.parametrize("options", OPTIONS)
-def test_the_log_probs_are_the_librarys(tmp_path: Path, options: str, shared: Shared) -> None:
+def test_log_probs_match_library(tmp_path: Path, options: str, shared: Shared) -> None:
     library = Library(shared, *OPTIONS[options])
     checkpoint = read(library.save(tmp_path))
     assert checkpoint.spec.shared_embedding == (shared == "embedding")
-    own, ours = library.log_probs(SOURCE, TARGET), twin_log_probs(checkpoint, SOURCE, TARGET)
+    expected, actual = library.log_probs(SOURCE, TARGET), twin_log_probs(checkpoint, SOURCE, TARGET)
     order = [checkpoint.vocabulary.tokens.index(token) for token in library.tokens("tgt")]
-    torch.testing.assert_close(ours[:, order], own, atol=2e-5, rtol=1e-5)
-    assert own.std() > 0.5
+    torch.testing.assert_close(actual[:, order], expected, atol=2e-5, rtol=1e-5)
+    assert expected.std() > 0.5
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_the_engine_does_not_have_is_named(tmp_path: Path, message: str) -> None:
+def test_error_names_unsupported_option(tmp_path: Path, message: str) -> None:
     file = Library("embedding", *REFUSED[message]).save(tmp_path)
     with pytest.raises(CheckpointError, match=f"engine does not have .*{message}; molspec.decode"):
         read(file)
 
 
-def test_greedy_answers_are_the_librarys(tmp_path: Path) -> None:
+def test_greedy_answers_match_library(tmp_path: Path) -> None:
     answers = set()
     for seed in range(8):
         library = Library("nothing", seed=seed)
         (result,) = load(library.save(tmp_path)).predict([SOURCE], max_length=9)
-        own: list[str] = []
-        while len(own) < 9 and "</s>" not in own:
-            behind = library.log_probs(SOURCE, own)[-1]
-            own.append(library.tokens("tgt")[int(behind.argmax())])
-        silent = ("<s>", "<blank>", "</s>")
-        answer = "".join(token for token in own if token not in silent)
+        generated: list[str] = []
+        while len(generated) < 9 and "</s>" not in generated:
+            next_log_probs = library.log_probs(SOURCE, generated)[-1]
+            generated.append(library.tokens("tgt")[int(next_log_probs.argmax())])
+        special = ("<s>", "<blank>", "</s>")
+        answer = "".join(token for token in generated if token not in special)
         assert result.predictions[0].smiles == answer
         answers.add(answer)
     assert len(answers) > 3

@@ -1,4 +1,4 @@
-"""Folders whose tokens are learned pieces of text, as their owners save them."""
+"""Folders whose tokens are learned pieces of text, saved with transformers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZE = 100
 
 
 def bpe() -> Tokenizer:
-    """As BART's and RoBERTa's: bytes, BOS and EOS around a text."""
+    """Byte-level, as in BART and RoBERTa, with BOS and EOS around a text."""
     tokenizer = Tokenizer(kinds.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -43,7 +43,7 @@ def bpe() -> Tokenizer:
 
 
 def unigram() -> Tokenizer:
-    """As T5's: SentencePiece, EOS after a text."""
+    """SentencePiece, as in T5, with EOS after a text."""
     tokenizer = Tokenizer(kinds.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
@@ -67,17 +67,17 @@ FOLDERS = {"bart": bpe, "t5": unigram, "t5 v1.1": word_piece}
 
 
 def write(folder: Path, kind: str) -> tuple[Any, Any]:
-    """Give the model and the tokenizer of transformers that are in the folder."""
+    """Writes a model and a tokenizer of transformers to the folder, and returns them."""
     model: Any = models.MODELS[kind](vocab_size=SIZE).float()
     model.save_pretrained(folder)
-    named = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=FOLDERS[kind](), **named)
+    special_tokens = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=FOLDERS[kind](), **special_tokens)
     tokenizer.save_pretrained(folder)
     return model, tokenizer
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_texts_and_beams_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
+def test_token_ids_and_beams_match_transformers(tmp_path: Path, kind: str) -> None:
     model, tokenizer = write(tmp_path, kind)
     loaded = load(tmp_path)
     options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
@@ -85,14 +85,14 @@ def test_texts_and_beams_are_those_of_transformers(tmp_path: Path, kind: str) ->
         source_ids = tokenizer(query).input_ids
         assert loaded.reader.source(query).encoder_ids == source_ids
         assert len(source_ids) < len(query)  # pieces are longer than characters
-        own = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
+        generated = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
         (result,) = loaded.predict([query], n_best=5, max_length=12, finished="separate")
-        decoded = tokenizer.batch_decode(own, skip_special_tokens=True)
+        decoded = tokenizer.batch_decode(generated, skip_special_tokens=True)
         assert [prediction.smiles for prediction in result.predictions] == decoded
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_drafts_change_no_bit(tmp_path: Path, kind: str) -> None:
+def test_drafts_do_not_change_answers(tmp_path: Path, kind: str) -> None:
     write(tmp_path, kind)
     loaded = load(tmp_path)
     plain = loaded.predict(QUERIES, max_length=30, drafter="none", batch_size=1)
@@ -100,7 +100,7 @@ def test_drafts_change_no_bit(tmp_path: Path, kind: str) -> None:
         assert loaded.predict(QUERIES, max_length=30, drafter=drafter) == plain
 
 
-def test_words_beside_smiles_are_read(tmp_path: Path) -> None:
+def test_reads_words_beside_smiles_and_refuses_unknown_text(tmp_path: Path) -> None:
     _, tokenizer = write(tmp_path, "t5")
     loaded = load(tmp_path)
     query = "Product:" + QUERIES[0]
@@ -116,40 +116,33 @@ def test_words_beside_smiles_are_read(tmp_path: Path) -> None:
     ]
 
 
-def bare(kind: Any) -> PieceVocabulary:
-    """A vocabulary of a tokenizer that has nothing but its kind."""
-    library = Tokenizer(kind)
-    library.add_special_tokens(["<pad>", "<s>", "</s>"])
-    count = library.get_vocab_size()
-    tokens = tuple(str(library.id_to_token(index)) for index in range(count))
-    ends = [library.token_to_id(token) for token in ("<pad>", "<s>", "</s>")]
-    return PieceVocabulary(tokens, *ends, None, library.to_str())
+def bare_vocabulary(model: Any) -> PieceVocabulary:
+    """A vocabulary whose tokenizer has a model, but no other step."""
+    tokenizer = Tokenizer(model)
+    tokenizer.add_special_tokens(["<pad>", "<s>", "</s>"])
+    count = tokenizer.get_vocab_size()
+    tokens = tuple(str(tokenizer.id_to_token(index)) for index in range(count))
+    special_ids = [tokenizer.token_to_id(token) for token in ("<pad>", "<s>", "</s>")]
+    return PieceVocabulary(tokens, *special_ids, None, tokenizer.to_str())
 
 
-KINDS: dict[str, tuple[Any, str]] = {
-    "passes over": (kinds.BPE({"C": 0, "O": 1, "(": 2, ")": 3, "CC": 4}, [("C", "C")]), "'.*'"),
-    "fails": (kinds.WordPiece({"C": 0, "##C": 1}, unk_token="none"), "the tokenizer fails: "),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_tokenizer_does_not_know_is_an_error(kind: str) -> None:
-    model, message = KINDS[kind]
-    vocabulary = bare(model)
+def test_error_of_tokenizer_is_reported() -> None:
+    vocabulary = bare_vocabulary(kinds.WordPiece({"C": 0, "##C": 1}, unk_token="none"))
     assert vocabulary.encode("CC")
-    with pytest.raises(TokenizationError, match=message):
+    with pytest.raises(TokenizationError, match="the tokenizer fails: "):
         vocabulary.encode("CC[Si](C)Br")
 
 
-def test_what_a_tokenizer_passes_over_is_named() -> None:
-    vocabulary = bare(KINDS["passes over"][0])
+def test_error_names_text_that_tokenizer_skips() -> None:
+    pieces = kinds.BPE({"C": 0, "O": 1, "(": 2, ")": 3, "CC": 4}, [("C", "C")])
+    vocabulary = bare_vocabulary(pieces)
     with pytest.raises(TokenizationError, match=r"vocabulary: '\[', 'S', 'i', '\]'$"):
         vocabulary.encode("CC[Si](C)C")
-    assert vocabulary.decode(vocabulary.encode("CC(C)O")) == "CC(C)O"  # it has no decoder
+    assert vocabulary.decode(vocabulary.encode("CC(C)O")) == "CC(C)O"  # without a decoder
     assert vocabulary.decode([vocabulary.bos_id or 0, 4, vocabulary.eos_id]) == "CC"
 
 
-def test_what_a_training_cut_texts_to_is_not_done(tmp_path: Path) -> None:
+def test_truncation_and_padding_of_tokenizer_are_ignored(tmp_path: Path) -> None:
     _, tokenizer = write(tmp_path, "t5")
     tokenizer.backend_tokenizer.enable_truncation(3)
     tokenizer.backend_tokenizer.enable_padding(length=90, pad_token="<pad>")
@@ -159,34 +152,36 @@ def test_what_a_training_cut_texts_to_is_not_done(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(found)).encode("CC") == found.encode("CC")
 
 
-def test_a_converted_folder_has_the_same_pieces(tmp_path: Path) -> None:
+def test_converted_folder_has_same_pieces(tmp_path: Path) -> None:
     write(tmp_path / "t5", "t5")
     checkpoints.convert(tmp_path / "t5", tmp_path / "own")
-    own, first = load(tmp_path / "own"), load(tmp_path / "t5")
-    assert isinstance(own.vocabulary, PieceVocabulary)
-    assert own.vocabulary == first.vocabulary
-    assert own.predict(QUERIES, max_length=9) == first.predict(QUERIES, max_length=9)
+    converted, original = load(tmp_path / "own"), load(tmp_path / "t5")
+    assert isinstance(converted.vocabulary, PieceVocabulary)
+    assert converted.vocabulary == original.vocabulary
+    assert converted.predict(QUERIES, max_length=9) == original.predict(QUERIES, max_length=9)
     with pytest.raises(ValueError, match="vocabulary is one of learned pieces: expected one of SM"):
-        prepare(["any"], tmp_path / "out", PrepareOptions("product"), vocabulary=own.vocabulary)
+        prepare(
+            ["any"], tmp_path / "out", PrepareOptions("product"), vocabulary=converted.vocabulary
+        )
     with pytest.raises(ValueError, match="token id 100: expected 0 to 99"):
-        own.vocabulary.decode([100])
+        converted.vocabulary.decode([100])
 
 
-def test_the_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "t5")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(CheckpointError, match=r"library: pip install 'molspec\[hugging-face\]'$"):
         read(tmp_path)
 
 
-def unfit(folder: Path, change: Any) -> None:
+def change_tokenizer(folder: Path, change: Any) -> None:
     file = folder / "tokenizer.json"
     values = json.loads(file.read_text())
     change(values)
     file.write_text(json.dumps(values))
 
 
-UNFIT = {
+UNUSABLE = {
     "tokenizer is none of the tokenizers library": lambda v: v["model"].update(type="Other"),
     r"puts the ids \[1\] before and \[\] after a text: expected bos_token_id": lambda v: v[
         "post_processor"
@@ -197,9 +192,9 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("message", UNFIT)
-def test_what_cannot_be_used_is_named(tmp_path: Path, message: str) -> None:
+@pytest.mark.parametrize("message", UNUSABLE)
+def test_error_names_unusable_tokenizer(tmp_path: Path, message: str) -> None:
     write(tmp_path, "t5")
-    unfit(tmp_path, UNFIT[message])
+    change_tokenizer(tmp_path, UNUSABLE[message])
     with pytest.raises(CheckpointError, match=message):
         read(tmp_path)

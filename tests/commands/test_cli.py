@@ -30,13 +30,13 @@ PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model"]
 ROOT = Path(__file__).parents[2]
 
 
-def test_answers_arguments_in_order(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
+def test_arguments_are_answered_in_order(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
     assert run("predict", "CO", "N.C") == 0
     assert capfd.readouterr() == ("CO\n   1.   60.7 %  CO\nN.C\n   1.   60.7 %  C.N\n", "")
     assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
 
 
-def test_a_failed_query_leaves_the_others_and_status_1(
+def test_a_failed_query_gives_status_1_and_others_are_answered(
     run: Run, loaded: dict[str, Any], capfd: Captured
 ) -> None:
     assert run("predict", "CO", "X", "CN", "--format", "jsonl") == 1
@@ -73,7 +73,7 @@ def test_a_failed_query_leaves_the_others_and_status_1(
         ),
     ],
 )
-def test_every_option_arrives(
+def test_every_option_reaches_the_model(
     run: Run, loaded: dict[str, Any], arguments: str, options: dict[str, Any]
 ) -> None:
     assert run("predict", "C", *arguments.split(), "-m", "retro", "--dtype", "bfloat16") == 0
@@ -81,7 +81,7 @@ def test_every_option_arrives(
     assert loaded["model"].options == PredictOptions(**options)
 
 
-def test_threads_are_set_before_a_model_is_loaded(run: Run) -> None:
+def test_the_threads_flag_sets_the_number_of_threads(run: Run) -> None:
     before = molspec.get_num_threads()
     try:
         assert run("predict", "CC(=O)O.OCC", "--threads", "2") == 0
@@ -97,7 +97,7 @@ def write_table(folder: Path) -> Path:
     return table
 
 
-def test_evaluate_for_people(
+def test_evaluate_prints_a_readable_summary(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     assert run("evaluate", str(write_table(tmp_path)), "--model", "retro") == 0
@@ -108,7 +108,7 @@ def test_evaluate_for_people(
     assert err == ("molspec: 1 of 3 targets are no molecules to RDKit: not counted for accuracy\n")
 
 
-def test_evaluate_for_programs(
+def test_evaluate_writes_json(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     (tmp_path / "a.tsv").write_text("a\tb\nCX\tC\nCC\tCN\nCN\tCC\n")
@@ -122,12 +122,12 @@ def test_evaluate_for_programs(
     assert (loaded["name"], loaded["dtype"]) == ("product", "bfloat16")
 
 
-def test_evaluate_counts_failed_queries_with_status_1(
+def test_evaluate_counts_failed_queries_and_gives_status_1(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     (tmp_path / "a.tsv").write_text("query\ttarget\nCX\tC\nCN\tCN\n")
     output = tmp_path / "out.jsonl"
-    for _ in range(2):  # the second time from the file
+    for _ in range(2):  # the second run reads its results from the file
         assert run("evaluate", str(tmp_path / "a.tsv"), "--output", str(output)) == 1
         out, err = capfd.readouterr()
         assert "2; 1 failed; every target is a molecule" in out
@@ -136,11 +136,11 @@ def test_evaluate_counts_failed_queries_with_status_1(
     assert len(output.read_text().splitlines()) == 3
 
 
-def test_score_says_how_probable_targets_are(run: Run, tmp_path: Path, capfd: Captured) -> None:
+def test_score_writes_the_log_probs_of_targets(run: Run, tmp_path: Path, capfd: Captured) -> None:
     table = tmp_path / "a.csv"
     table.write_text("product,reactants\nCC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\nCX,C\n")
-    form = ("--format", "jsonl", "--batch-size", "2")
-    assert run("score", str(table), "--model", "retro", *form) == 1
+    flags = ("--format", "jsonl", "--batch-size", "2")
+    assert run("score", str(table), "--model", "retro", *flags) == 1
     first, second = (json.loads(line) for line in capfd.readouterr().out.splitlines())
     model = molspec.load("retro")
     (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"])
@@ -167,7 +167,7 @@ def test_score_says_how_probable_targets_are(run: Run, tmp_path: Path, capfd: Ca
 
 
 @pytest.mark.parametrize("arguments", [("predict", "C"), ("info",)])
-def test_an_unknown_instruction_set_is_one_line(arguments: tuple[str, ...]) -> None:
+def test_an_unknown_instruction_set_gives_a_one_line_error(arguments: tuple[str, ...]) -> None:
     environment = {**os.environ, "MOLSPEC_INSTRUCTION_SET": "none such"}
     command = [sys.executable, "-m", "molspec", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -176,25 +176,23 @@ def test_an_unknown_instruction_set_is_one_line(arguments: tuple[str, ...]) -> N
     assert line.startswith("molspec: MOLSPEC_INSTRUCTION_SET is 'none such': expected portable, ")
 
 
-def test_queries_may_be_compressed(
+def test_compressed_queries_are_read(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
-    whole = gzip.compress(b"CO\nCN\n")
+    compressed = gzip.compress(b"CO\nCN\n")
     path = tmp_path / "queries.smi.gz"
-    path.write_bytes(whole)
+    path.write_bytes(compressed)
     assert run("predict", "--input", str(path), "--format", "jsonl") == 0
     assert [json.loads(line)["query"] for line in capfd.readouterr().out.splitlines()] == [
         "CO",
         "CN",
     ]
-    path.write_bytes(whole[:-9])
+    path.write_bytes(compressed[:-9])
     assert run("predict", "--input", str(path)) == 2
     assert f"{path}: damaged" in capfd.readouterr().err
 
 
-def test_an_empty_name_of_a_file_is_named(
-    run: Run, loaded: dict[str, Any], capfd: Captured
-) -> None:
+def test_an_empty_file_name_is_reported(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
     assert run("predict", "C", "--output", "") == 2
     assert capfd.readouterr().err == "molspec: '': No such file or directory\n"
 
@@ -211,13 +209,13 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("arguments", CLOSED)
-def test_a_standard_stream_that_cannot_be_used_is_named(tmp_path: Path, arguments: str) -> None:
+def test_an_unusable_standard_stream_is_reported(tmp_path: Path, arguments: str) -> None:
     write_table(tmp_path)
     done = in_shell(arguments, tmp_path)
     assert (done.returncode, done.stderr) == (2, f"molspec: {CLOSED[arguments]}\n")
 
 
-def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+def test_no_file_gets_the_descriptor_of_a_closed_stream(tmp_path: Path) -> None:
     done = in_shell("predict CO --output out.jsonl <&- >&- 2>&-", tmp_path)
     assert done.returncode == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["query"] == "CO"
@@ -241,15 +239,15 @@ def test_a_job_reads_its_checkpoint_once(
     checkpoints.write(tiny.checkpoint(), tmp_path / "model")
     (tmp_path / "t.tsv").write_text("src\ttgt\nCO\tC\n")
     monkeypatch.chdir(tmp_path)
-    read: list[Path] = []
+    read_paths: list[Path] = []
 
-    def once(path: Path) -> Checkpoint:
-        read.append(path)
+    def record_read(path: Path) -> Checkpoint:
+        read_paths.append(path)
         return checkpoints.folder.read(path)
 
-    monkeypatch.setattr(checkpoints, "read", once)
+    monkeypatch.setattr(checkpoints, "read", record_read)
     assert run(*command.split(), "--model", "model") == 0
-    assert read == [Path("model")]
+    assert read_paths == [Path("model")]
 
 
 def test_evaluate_refuses_other_settings(
@@ -313,7 +311,7 @@ WRONG_USE = {
 
 
 @pytest.mark.parametrize("arguments", WRONG_USE)
-def test_wrong_use_is_one_line_and_status_2(
+def test_wrong_use_gives_a_one_line_error_and_status_2(
     run: Run,
     loaded: dict[str, Any],
     tmp_path: Path,
@@ -340,7 +338,7 @@ def test_wrong_use_is_one_line_and_status_2(
         "predict C --n-best x",
     ],
 )
-def test_what_the_parser_refuses_is_one_line_and_status_2(
+def test_a_parser_error_is_one_line_and_gives_status_2(
     run: Run, capfd: Captured, arguments: str
 ) -> None:
     assert run(*arguments.split()) == 2
@@ -361,7 +359,7 @@ def test_what_the_parser_refuses_is_one_line_and_status_2(
         ("--draft-length 0 --drafter windows", "draft_length is 0"),
     ],
 )
-def test_a_model_or_option_that_cannot_be_used(
+def test_an_unusable_model_or_option_leaves_the_output_unchanged(
     run: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -382,7 +380,7 @@ def test_a_model_or_option_that_cannot_be_used(
     assert (tmp_path / "results.jsonl").read_text() == "yesterday's\n"
 
 
-def test_the_bundled_model_acylates(run: Run, capfd: Captured) -> None:
+def test_the_bundled_model_predicts_an_acylation(run: Run, capfd: Captured) -> None:
     assert run("predict", "Nc1ccccc1.CC(Cl)=O", "CC(=O", "CC.[U]", "--format", "jsonl") == 1
     answered, invalid, unknown = map(json.loads, capfd.readouterr().out.splitlines())
     assert canonicalise(answered["predictions"][0]["smiles"]) == "CC(=O)Nc1ccccc1"
@@ -422,22 +420,22 @@ def test_convert(run: Run, tmp_path: Path, capfd: Captured) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_memory_that_ends_is_one_line(error: Exception, capfd: Captured) -> None:
-    with pytest.raises(typer.Exit) as left, one_line_errors():
+def test_running_out_of_memory_gives_a_one_line_error(error: Exception, capfd: Captured) -> None:
+    with pytest.raises(typer.Exit) as exit_info, one_line_errors():
         raise error
-    assert left.value.exit_code == 2
+    assert exit_info.value.exit_code == 2
     assert capfd.readouterr().err.startswith("molspec: there is not enough memory; a smaller")
     with pytest.raises(RuntimeError, match="another"), one_line_errors():
         raise RuntimeError("another")
 
 
-#: Modules of commands that the help of `predict` needs; Typer imports pydantic to convert values.
+#: The modules of commands that `predict --help` needs; Typer converts values with pydantic.
 PREDICTING = {"cli", "flags", "jobs", "loading", "predicting"}
 NOT_FOR_HELP = {"torch", "rdkit", "numpy", "pydantic"}
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("predict", "--help")])
-def test_help_and_version_import_little(arguments: tuple[str, ...]) -> None:
+def test_help_and_version_import_no_large_packages(arguments: tuple[str, ...]) -> None:
     code = (
         "import sys; from molspec.commands.cli import main\n"
         "try: main()\n"
@@ -459,7 +457,7 @@ def test_a_mistyped_command_gets_a_suggestion(run: Run, capfd: Captured) -> None
     )
 
 
-def test_what_the_package_offers_is_imported_when_asked_for() -> None:
+def test_public_names_are_imported_on_first_use() -> None:
     code = (
         "import molspec, sys\n"
         "assert not {'torch', 'rdkit', 'numpy'} & set(sys.modules)\n"
@@ -483,9 +481,9 @@ def start(*arguments: str, seconds: float = 0.0, **streams: Any) -> subprocess.P
     return subprocess.Popen([*PROGRAM, *arguments], env=environment, cwd=ROOT, text=True, **streams)
 
 
-def test_results_come_while_queries_still_arrive() -> None:
-    asked = ("predict", "--input", "-", "--format", "jsonl")
-    with start(*asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def test_results_are_written_while_queries_arrive() -> None:
+    arguments = ("predict", "--input", "-", "--format", "jsonl")
+    with start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for query in ("CO", "CN"):
@@ -497,7 +495,7 @@ def test_results_come_while_queries_still_arrive() -> None:
         assert process.wait() == 0
 
 
-def test_interrupt_leaves_whole_lines_and_status_130() -> None:
+def test_an_interrupt_leaves_whole_lines_and_gives_status_130() -> None:
     with start(
         "predict",
         *("--input", "/dev/stdin", "--format", "jsonl"),
@@ -522,7 +520,7 @@ def test_interrupt_leaves_whole_lines_and_status_130() -> None:
         assert json.loads(line)["query"] == "CO"
 
 
-def test_a_killed_evaluation_goes_on_where_it_was(
+def test_a_killed_evaluation_resumes(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     table, output = tmp_path / "table.tsv", tmp_path / "out.jsonl"
@@ -533,8 +531,8 @@ def test_a_killed_evaluation_goes_on_where_it_was(
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
-    begun = output.read_bytes()
-    assert begun.count(b"\n") < 200
+    partial = output.read_bytes()
+    assert partial.count(b"\n") < 200
     summaries = []
     for arguments in (("--output", str(output)), ()):
         assert run(*command, *arguments) == 0
@@ -542,10 +540,10 @@ def test_a_killed_evaluation_goes_on_where_it_was(
         summaries.append({name: values[name] for name in values if "second" not in name})
     assert summaries[0] == summaries[1]
     assert summaries[0]["accuracy"] == {"1": 0.5}
-    assert output.read_bytes().startswith(begun[: begun.rfind(b"\n") + 1])
+    assert output.read_bytes().startswith(partial[: partial.rfind(b"\n") + 1])
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_prints_no_error(tmp_path: Path) -> None:
     (tmp_path / "in.smi").write_text("CO\n" * 50_000)
     arguments = ("predict", "--input", str(tmp_path / "in.smi"))
     with start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -558,7 +556,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
 
 
 def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """What a command that succeeds shows on a terminal that is its standard error."""
+    """Runs a command with a terminal as its standard error; gives the text shown there."""
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
@@ -574,7 +572,7 @@ def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str
 
 
 @pytest.mark.parametrize(("count", "shown"), [(5, False), (60, True)])
-def test_a_progress_bar_for_more_than_a_few(
+def test_only_many_queries_get_a_progress_bar(
     run: Run,
     loaded: dict[str, Any],
     tmp_path: Path,
@@ -591,17 +589,17 @@ def test_a_progress_bar_for_more_than_a_few(
     assert shown or seen.startswith(summary)
 
 
-def test_loading_shows_a_bar_that_goes(
+def test_loading_shows_a_temporary_progress_bar(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked = ("predict", "CC(=O)O.OCC", "-o", str(tmp_path / "out.csv"))
-    seen = run_on_a_terminal(run, monkeypatch, *asked)
+    arguments = ("predict", "CC(=O)O.OCC", "-o", str(tmp_path / "out.csv"))
+    seen = run_on_a_terminal(run, monkeypatch, *arguments)
     assert "loading PyTorch |" in seen
     assert "loading product |" in seen
     assert "\rmolspec: 1 of 1 queries answered" in seen
 
 
-def test_an_evaluation_shows_how_far_it_is(
+def test_a_resumed_evaluation_shows_its_progress(
     run: Run, loaded: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "table.tsv").write_text("src\ttgt\n" + "CO\tOC\n" * 50)

@@ -10,7 +10,7 @@ from tests import tiny
 
 
 @pytest.mark.parametrize(("name", "size"), [("product", "5.4"), ("retro", "5.3")])
-def test_a_bundled_model(name: str, size: str) -> None:
+def test_a_bundled_model_is_described(name: str, size: str) -> None:
     lines = dict(line.split(maxsplit=1) for line in description.model(name).splitlines())
     assert lines["model"] == name
     assert Path(lines["path"]) == models.locate(name)
@@ -22,20 +22,20 @@ def test_a_bundled_model(name: str, size: str) -> None:
     assert lines["card"].startswith("Predicts the ")
 
 
-def test_a_card_that_begins_with_a_table(tmp_path: Path) -> None:
+def test_a_card_summary_skips_a_leading_table(tmp_path: Path) -> None:
     card = "# mine\n\n| | |\n|---|---|\n| Input | SMILES |\n\nOf one evening.\n"
     checkpoints.write(replace(tiny.checkpoint(), card=card), tmp_path / "model")
     assert description.model(str(tmp_path / "model")).endswith("card        Of one evening.")
 
 
-def test_an_unknown_or_broken_model_is_an_error(tmp_path: Path) -> None:
+def test_an_unknown_or_incomplete_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no model 'absent'"):
         description.model("absent")
     with pytest.raises(ValueError, match="no checkpoint in it"):
         description.model(str(tmp_path))
 
 
-def test_installation() -> None:
+def test_the_installation_is_described() -> None:
     text = description.installation()
     assert text.startswith(f"molspec     {molspec.__version__}\n")
     assert "torch 2." in text

@@ -50,42 +50,42 @@ def test_a_command_gets_the_flags_of_its_groups() -> None:
         assert expected in shown
 
 
-def test_an_option_is_written_down_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A field more is a flag, a field of a request's body and a row of the page of options."""
+def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new field becomes a flag, a field of a request's body and a row of the options page."""
     import molspec.server.schemas as schemas
 
-    made = make_dataclass(
+    extended = make_dataclass(
         "PredictOptions",
         [("glow", Literal["dim", "bright"] | None, setting(None, "How it shines.", group="Light"))],
         bases=(PredictOptions,),
         frozen=True,
     )
-    assert made(glow="dim").glow == "dim"  # type: ignore[attr-defined]
+    assert extended(glow="dim").glow == "dim"  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="glow is 'red': expected one of dim, bright"):
-        made(glow="red")
+        extended(glow="red")
 
     app, seen = typer.Typer(), []
 
     def command(*, options: PredictOptions) -> None:
         seen.append(options)
 
-    command.__annotations__["options"] = made
+    command.__annotations__["options"] = extended
     app.command()(with_flags(command))
     assert CliRunner().invoke(app, ["--glow", "dim", "-n", "3"]).exit_code == 0
-    assert seen == [made(3, glow="dim")]
+    assert seen == [extended(3, glow="dim")]
     assert "How it shines." in CliRunner().invoke(app, ["--help"]).stdout
 
-    monkeypatch.setattr(schemas, "PredictOptions", made)
+    monkeypatch.setattr(schemas, "PredictOptions", extended)
     body = create_model("Body", **schemas._option_fields())
     assert body.model_json_schema()["properties"]["glow"]["description"] == "How it shines."
 
     path = Path(__file__).parents[2] / "docs" / "hooks.py"
-    page = runpy.run_path(str(path))["options"](made)
+    page = runpy.run_path(str(path))["options"](extended)
     assert "## Light" in page
     assert "| `glow` | `None` | How it shines. |" in page
 
 
-def test_options_are_known_without_torch() -> None:
+def test_options_import_without_torch() -> None:
     code = (
         "import sys, molspec.options; print(sorted({'torch', 'rdkit', 'numpy'} & {*sys.modules}))"
     )
@@ -93,12 +93,12 @@ def test_options_are_known_without_torch() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_docstring_has_every_option() -> None:
+def test_the_docstring_describes_every_option() -> None:
     for option in fields(PredictOptions):
         assert f"    {option.name}: {option.metadata['help']}" in (PredictOptions.__doc__ or "")
 
 
-def test_only_flags_that_are_given_are_passed_on() -> None:
+def test_only_given_flags_are_passed_on() -> None:
     app, seen = typer.Typer(), []
 
     @app.command()

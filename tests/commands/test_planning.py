@@ -1,4 +1,4 @@
-"""`molspec plan`, in Syntheseus itself where it is installed: `nox -s syntheseus`."""
+"""`molspec plan`, with Syntheseus itself if it is installed: `nox -s syntheseus`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEARCH = ("--stock", str(STOCK), "--dtype", "int8", "--seconds", "600")
 LIMITS = ("--expansions", str(EXPANSIONS), "--routes", "1", "-n", "5")
 
 
-def test_without_syntheseus_it_says_what_to_install(
+def test_plan_without_syntheseus_names_the_missing_package(
     run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "syntheseus", None)
@@ -31,7 +31,7 @@ def test_without_syntheseus_it_says_what_to_install(
         ((TARGETS[0],), "give --stock, the file of purchasable molecules"),
     ],
 )
-def test_wrong_use_is_refused(
+def test_incomplete_arguments_are_refused(
     run: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     assert run("plan", *arguments) == 2
@@ -52,7 +52,7 @@ class TestWithSyntheseus:
         for expected in ("1 route of at least 1 %", "to buy", "CC(\n   error: not a molecule"):
             assert expected in shown
 
-    def test_a_job_goes_on_where_it_was(self, run: Run, tmp_path: Path) -> None:
+    def test_a_job_resumes_with_an_added_target(self, run: Run, tmp_path: Path) -> None:
         targets, plans = tmp_path / "targets.smi", tmp_path / "plans.jsonl"
         targets.write_text(f"{TARGETS[3]} one\n")
         job = ("plan", "-i", str(targets), "-o", str(plans), *SEARCH, *LIMITS)
@@ -61,24 +61,24 @@ class TestWithSyntheseus:
         targets.write_text(f"{TARGETS[3]} one\n{TARGETS[1]} two\n")
         assert run(*job) == 0
         assert plans.read_text().startswith(first)
-        found = [json.loads(line) for line in plans.read_text().splitlines()]
-        assert [(each["id"], len(each["routes"])) for each in found] == [("one", 1), ("two", 1)]
+        written = [json.loads(line) for line in plans.read_text().splitlines()]
+        assert [(plan["id"], len(plan["routes"])) for plan in written] == [("one", 1), ("two", 1)]
         assert run(*job) == 0
-        assert run(*job, "--algorithm", "mcts") == 2  # another search
+        assert run(*job, "--algorithm", "mcts") == 2  # a different search
 
-    def test_a_library_is_screened_by_processes(
+    def test_two_processes_screen_a_library_like_one(
         self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
-        """A row a target, in their order: as one process has them, and after a worker's death."""
+        """One row per target, in their order; two processes write the same rows as one."""
         targets = tmp_path / "targets.smi"
         targets.write_text(
-            "".join(f"{each} t{n}\n" for n, each in enumerate([*TARGETS, "CC(", "CN"]))
+            "".join(f"{smiles} t{n}\n" for n, smiles in enumerate([*TARGETS, "CC(", "CN"]))
         )
         tables = []
         for count in ("1", "2"):
             table = tmp_path / f"screened-{count}.csv"
-            given = ("-i", str(targets), "-o", str(table), "--processes", count, "--first")
-            assert run("plan", *given, *SEARCH, "--expansions", str(EXPANSIONS)) == 1
+            flags = ("-i", str(targets), "-o", str(table), "--processes", count, "--first")
+            assert run("plan", *flags, *SEARCH, "--expansions", str(EXPANSIONS)) == 1
             rows = csv.reader(table.read_text().splitlines())
             tables.append([[*row[:4], *row[5:]] for row in rows])
         assert tables[0] == tables[1]
@@ -86,22 +86,22 @@ class TestWithSyntheseus:
         assert [row[2] for row in tables[0][4:]] == ["true", "false", "false"]
         assert "5 of 6 targets answered, 1 refused, 0 failed" in capsys.readouterr().err
 
-    def test_a_job_writes_over_nothing_that_it_reads(
+    def test_a_job_never_overwrites_its_inputs(
         self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         targets, stock = tmp_path / "targets.jsonl", tmp_path / "stock.jsonl"
         targets.write_text("CCO\n")
         stock.write_text("CCO\n")
         for output, option in ((targets, "--input"), (stock, "--stock")):
-            given = ("-i", str(targets), "--stock", str(stock), "-o", str(output))
-            assert run("plan", *given, "--overwrite") == 2
+            flags = ("-i", str(targets), "--stock", str(stock), "-o", str(output))
+            assert run("plan", *flags, "--overwrite") == 2
             assert f"{output}, which it reads as {option}" in capsys.readouterr().err
-        given = ("-i", str(targets), "--stock", str(stock), "--cache")
-        assert run("plan", *given, str(targets)) == 2
+        flags = ("-i", str(targets), "--stock", str(stock), "--cache")
+        assert run("plan", *flags, str(targets)) == 2
         assert f"{targets}, which it reads as --input" in capsys.readouterr().err
         (tmp_path / "x").mkdir()
-        both = str(tmp_path / "both.jsonl")  # neither is there yet
-        assert run("plan", *given, both, "-o", str(tmp_path / "x" / ".." / "both.jsonl")) == 2
+        both = str(tmp_path / "both.jsonl")  # neither file exists yet
+        assert run("plan", *flags, both, "-o", str(tmp_path / "x" / ".." / "both.jsonl")) == 2
         assert f"both.jsonl, which it reads as --cache {both}" in capsys.readouterr().err
         assert targets.read_text() == stock.read_text() == "CCO\n"
 
@@ -112,7 +112,7 @@ class TestWithSyntheseus:
             ("stock.csv", 'Catalog ID;Price;SMILES\n"ethanol, dry";1;OCC\nbad;2;C(\n;3;CN\n'),
         ],
     )
-    def test_names_of_a_stock_are_shown_and_bad_entries_counted(
+    def test_stock_names_are_shown_and_bad_entries_counted(
         self, run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str, text: str
     ) -> None:
         stock = tmp_path / name

@@ -20,8 +20,6 @@ from tests.conftest import Run
 Captured = pytest.CaptureFixture[str]
 PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model", "predict"]
 ROOT = Path(__file__).parents[2]
-#: How an answer of the fake model to "CO" looks.
-CO = ("CO", "0.606531")
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -29,7 +27,7 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_forms_that_can_be_asked_for_are_all_there_are() -> None:
+def test_the_format_flags_name_every_format() -> None:
     assert get_args(InputForm) == tuple(INPUT_FORMATS)
     assert get_args(OutputForm) == tuple(FORMATS)
 
@@ -42,7 +40,7 @@ def write_sdf(path: Path) -> None:
             writer.write(molecule)
 
 
-def test_files_of_chemists(run: Run, loaded: dict[str, Any], tmp_path: Path) -> None:
+def test_common_file_formats_are_read(run: Run, loaded: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "in.smi").write_text("CO\tm 1\nCN m2\n")
     (tmp_path / "in.csv").write_text('id,smiles\n"m 1",CO\nm2,CN\n')
     (tmp_path / "in.tsv").write_text("name\treactants\nm 1\tCO\nm2\tCN\n")
@@ -58,12 +56,14 @@ def test_files_of_chemists(run: Run, loaded: dict[str, Any], tmp_path: Path) -> 
     )
 
 
-def test_the_output_says_its_form(run: Run, loaded: dict[str, Any], tmp_path: Path) -> None:
-    first = {"text": "CO", "jsonl": "{", "csv": "id,", "tsv": "id\t", "smi": "CO\t1"}
-    for form, begin in {**first, "rsmi": "CO>>CO", "sdf": "1\n", "html": "<!DOCTYPE"}.items():
-        path = tmp_path / f"out{FORMATS[form].endings[-1]}"
+def test_the_file_ending_selects_the_output_format(
+    run: Run, loaded: dict[str, Any], tmp_path: Path
+) -> None:
+    starts = {"text": "CO", "jsonl": "{", "csv": "id,", "tsv": "id\t", "smi": "CO\t1"}
+    for name, start in {**starts, "rsmi": "CO>>CO", "sdf": "1\n", "html": "<!DOCTYPE"}.items():
+        path = tmp_path / f"out{FORMATS[name].endings[-1]}"
         assert run("predict", "CO", "-o", str(path)) == 0
-        assert path.read_text().startswith(begin)
+        assert path.read_text().startswith(start)
     assert run("predict", "CO", "-o", str(tmp_path / "any.name"), "-f", "csv") == 0
     assert (tmp_path / "any.name").read_text().startswith("id,")
 
@@ -79,7 +79,7 @@ def test_the_output_says_its_form(run: Run, loaded: dict[str, Any], tmp_path: Pa
         ("--merge-duplicates", []),
     ],
 )
-def test_tables_further_fields_say_how_many_they_are(
+def test_options_add_columns_to_a_table(
     run: Run, loaded: dict[str, Any], tmp_path: Path, flags: str, columns: list[str]
 ) -> None:
     assert run("predict", "CO", "-o", str(tmp_path / "out.csv"), *flags.split()) == 0
@@ -87,7 +87,7 @@ def test_tables_further_fields_say_how_many_they_are(
     assert header.split(",")[-1 - len(columns) :] == ["error", *columns]
 
 
-def test_100_000_lines_come_out_in_order_with_their_identifiers(
+def test_100_000_lines_are_written_in_order_with_their_identifiers(
     run: Run, loaded: dict[str, Any], tmp_path: Path
 ) -> None:
     count = 100_000
@@ -103,7 +103,7 @@ def test_100_000_lines_come_out_in_order_with_their_identifiers(
         assert identifier == f"mol-{number}"
 
 
-def test_a_job_killed_at_any_time_ends_with_the_same_bytes(tmp_path: Path) -> None:
+def test_a_killed_job_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     count = 1000
     source = tmp_path / "in.smi"
     source.write_text("".join(f"{'X' if n % 9 == 0 else 'CO'} m{n}\n" for n in range(count)))
@@ -129,7 +129,7 @@ def test_a_job_killed_at_any_time_ends_with_the_same_bytes(tmp_path: Path) -> No
         assert (tmp_path / "killed" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_the_same_command_again_asks_nothing(
+def test_a_repeated_command_predicts_nothing(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     output = str(tmp_path / "out.csv")
@@ -145,7 +145,7 @@ def test_the_same_command_again_asks_nothing(
     assert (tmp_path / "out.csv").read_bytes() == before
 
 
-def test_other_settings_weights_and_queries_are_refused(
+def test_resuming_with_other_settings_or_queries_is_refused(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     output = tmp_path / "out.csv"
@@ -153,7 +153,7 @@ def test_other_settings_weights_and_queries_are_refused(
     assert run(*command) == 0
     capfd.readouterr()
     before = output.read_bytes()
-    for more, message in {
+    for flags, message in {
         ("-n", "2"): "n_best is 2, but",
         ("-m", "retro"): "weights is '",
         ("--as-written",): "as_written is True, but",
@@ -161,7 +161,7 @@ def test_other_settings_weights_and_queries_are_refused(
         ("-f", "tsv"): "format is 'tsv', but",
         ("--part-size", "5"): "part_size is 5, but",
     }.items():
-        assert run(*command, *more) == 2
+        assert run(*command, *flags) == 2
         err = capfd.readouterr().err
         assert message in err
         assert err.endswith(": --overwrite begins anew\n")
@@ -173,22 +173,22 @@ def test_other_settings_weights_and_queries_are_refused(
     assert table(output)[0]["query"] == "CN"
 
 
-def test_a_file_stays_where_there_is_nothing_to_write(
+def test_an_existing_file_stays_if_nothing_is_written(
     run: Run, loaded: dict[str, Any], tmp_path: Path
 ) -> None:
     queries, output = tmp_path / "queries.smi", tmp_path / "out.tsv"
     queries.touch()
     output.write_text("of yesterday\n")
-    given = ("predict", "--input", str(queries), "--output", str(output))
-    assert run(*given) == run(*given, "--overwrite") == 2
+    command = ("predict", "--input", str(queries), "--output", str(output))
+    assert run(*command) == run(*command, "--overwrite") == 2
     queries.write_text("CO\n")
-    assert run(*given) == 2
+    assert run(*command) == 2
     assert output.read_text() == "of yesterday\n"
-    assert run(*given, "--overwrite") == 0
+    assert run(*command, "--overwrite") == 0
     assert output.read_text().startswith("id\t")
 
 
-def test_a_row_that_is_no_csv_ends_the_command_and_keeps_what_is_done(
+def test_a_job_resumes_after_an_invalid_csv_row_ended_it(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
@@ -200,7 +200,7 @@ def test_a_row_that_is_no_csv_ends_the_command_and_keeps_what_is_done(
     assert [row["query"] for row in table(output)] == ["CO", "CN"]
 
 
-def test_retro_decodes_the_main_component_of_a_salt_and_says_so(run: Run, capfd: Captured) -> None:
+def test_retro_decodes_the_main_component_of_a_salt_with_a_note(run: Run, capfd: Captured) -> None:
     hydrochloride, amide = "CC(=O)Nc1ccc(O)cc1.Cl", "CC(=O)Nc1ccc(O)cc1"
     command = ("predict", hydrochloride, amide, "CCO.[Na+]", "-m", "retro", "-f", "jsonl")
     assert run(*command) == 0
@@ -211,24 +211,24 @@ def test_retro_decodes_the_main_component_of_a_salt_and_says_so(run: Run, capfd:
     assert plain["note"] is None
     assert sodium["note"] == "decoded as CCO, without [Na+]"
     assert run(*command, "--keep-salts") == 1
-    kept, _, sodium = map(json.loads, capfd.readouterr().out.splitlines())
-    assert kept["note"] is None
-    assert "Cl" in kept["predictions"][0]["canonical"]
+    whole_salt, _, sodium = map(json.loads, capfd.readouterr().out.splitlines())
+    assert whole_salt["note"] is None
+    assert "Cl" in whole_salt["predictions"][0]["canonical"]
     assert sodium["error"] == "not in the model's vocabulary: '[Na+]'"
 
 
-def test_a_list_is_of_different_molecules_unless_it_is_raw(run: Run, capfd: Captured) -> None:
+def test_answers_are_distinct_molecules_unless_raw(run: Run, capfd: Captured) -> None:
     command = ("predict", "CCN(CC)CCOC(=O)c1ccc(N)cc1", "-m", "retro", "-n", "5", "-f", "jsonl")
     lists = []
-    for more in ((), ("--raw",)):
-        assert run(*command, *more) == 0
-        found = json.loads(capfd.readouterr().out)["predictions"]
-        lists.append([each["canonical"] for each in found])
-    assert [len(found) for found in lists] == [5, 5]
-    assert [len(set(found)) for found in lists] == [5, 3]
+    for flags in ((), ("--raw",)):
+        assert run(*command, *flags) == 0
+        answers = json.loads(capfd.readouterr().out)["predictions"]
+        lists.append([answer["canonical"] for answer in answers])
+    assert [len(answers) for answers in lists] == [5, 5]
+    assert [len(set(answers)) for answers in lists] == [5, 3]
 
 
-def test_of_many_rows_a_hint_names_processes_once(
+def test_many_rows_give_one_hint_at_processes(
     run: Run,
     loaded: dict[str, Any],
     tmp_path: Path,
@@ -245,14 +245,14 @@ def test_of_many_rows_a_hint_names_processes_once(
         assert capfd.readouterr().err.count(hint) == hints
 
 
-def test_names_are_not_looked_up(run: Run, capfd: Captured) -> None:
+def test_names_of_molecules_are_not_looked_up(run: Run, capfd: Captured) -> None:
     for name in ("aspirin", "Aspirin", "acetic acid", "1,2-dichloroethane"):
         assert run("predict", name, "-m", "retro") == 1
         expected = f"error: not SMILES: '{name}'; names are not looked up"
         assert expected in capfd.readouterr().out
 
 
-def test_a_model_that_does_not_say_its_task_writes_no_reactions(
+def test_a_model_without_a_task_writes_no_reactions(
     run: Run, loaded: dict[str, Any], capfd: Captured
 ) -> None:
     loaded["model"].task = None
@@ -260,24 +260,24 @@ def test_a_model_that_does_not_say_its_task_writes_no_reactions(
     assert "the model does not say which side it answers" in capfd.readouterr().err
 
 
-def test_processes_answer_as_one_does(run: Run, tmp_path: Path) -> None:
+def test_several_processes_write_the_same_file_as_one(run: Run, tmp_path: Path) -> None:
     queries = tmp_path / "queries.smi"
-    queries.write_text("".join(f"{'C' * (1 + each % 7)}O m{each}\n" for each in range(60)))
-    made = []
+    queries.write_text("".join(f"{'C' * (1 + number % 7)}O m{number}\n" for number in range(60)))
+    contents = []
     for processes in ("1", "2", "all"):
         path = tmp_path / f"{processes}.csv"
         run("predict", "-i", str(queries), "-o", str(path), "--processes", processes, "-n", "2")
-        made.append(path.read_bytes())
-    assert made[0] == made[1] == made[2]
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1] == contents[2]
 
 
-def test_processes_that_are_none_are_named(run: Run, capfd: Captured) -> None:
+def test_an_invalid_process_count_is_refused(run: Run, capfd: Captured) -> None:
     for wrong in ("0", "-1", "two"):
         assert run("predict", "CO", "--processes", wrong) == 2
         assert f"processes is {wrong!r}".replace("'0'", "0") in capfd.readouterr().err
 
 
-def test_more_processes_than_cores_are_said(
+def test_more_processes_than_cores_give_a_warning(
     run: Run, loaded: dict[str, Any], capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("molspec.processes.usable_cores", lambda: 2)
@@ -285,7 +285,7 @@ def test_more_processes_than_cores_are_said(
     assert "--processes 3 is more than the number of usable cores, 2" in capfd.readouterr().err
 
 
-def test_a_summary_says_what_became_of_the_queries(
+def test_a_summary_counts_answered_and_refused_queries(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     source = tmp_path / "in.smi"
@@ -294,7 +294,7 @@ def test_a_summary_says_what_became_of_the_queries(
     (summary,) = capfd.readouterr().err.splitlines()
     assert summary.startswith("molspec: 1 of 3 queries answered, 2 refused, 0 failed, in ")
     assert summary.endswith('s; each has its "error" in the output')
-    assert run("predict", "C.O", "O.C") == 0  # all is said by the answers
+    assert run("predict", "C.O", "O.C") == 0  # the answers need no summary
     assert capfd.readouterr().err == ""
     output = tmp_path / "out.csv"
     assert run("predict", "C.O", "-o", str(output)) == 0
@@ -304,13 +304,13 @@ def test_a_summary_says_what_became_of_the_queries(
     )
 
 
-def test_a_single_molecule_asked_for_its_product_is_hinted_at(
+def test_predicting_the_product_of_a_single_molecule_gives_a_hint(
     run: Run, loaded: dict[str, Any], capfd: Captured
 ) -> None:
     for queries, is_hinted in ((["CO"], True), (["CO", "C.O"], False), (["C>O>"], False)):
         assert run("predict", *queries) == 0
         assert ("hint: every query is a single molecule" in capfd.readouterr().err) == is_hinted
-    assert run("predict", "X") == 1  # no molecule at all: the error says enough
+    assert run("predict", "X") == 1  # not a molecule: the error suffices
     assert "hint" not in capfd.readouterr().err
     loaded["model"].task = "retro"
     assert run("predict", "CO") == 0
@@ -318,30 +318,30 @@ def test_a_single_molecule_asked_for_its_product_is_hinted_at(
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_a_job_never_writes_over_its_input(
+def test_a_job_never_overwrites_its_input(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured, link: bool
 ) -> None:
-    for name, output, more in (
+    for name, output, flags in (
         ("q.smi", "q.smi", ()),
         ("q.smi", "q.smi", ("--overwrite", "-f", "csv")),
         ("q.csv.unfinished", "q.csv", ("--overwrite",)),
         ("q.csv.journal", "q.csv", ("--overwrite",)),
         ("q-00001.smi", "q.smi", ("--part-size", "1", "--overwrite")),
     ):
-        source, given = tmp_path / name, tmp_path / "link.smi"
+        source, link_path = tmp_path / name, tmp_path / "link.smi"
         source.write_text("C.O a\n")
-        given.unlink(missing_ok=True)
-        given.symlink_to(source)
-        where = str(given if link else source)
-        arguments = ("-i", where, "--input-format", "smi", "-o", str(tmp_path / output))
-        assert run("predict", *arguments, *more) == 2
-        assert f"{source}, which it reads as --input {where}" in capfd.readouterr().err
+        link_path.unlink(missing_ok=True)
+        link_path.symlink_to(source)
+        input_path = str(link_path if link else source)
+        arguments = ("-i", input_path, "--input-format", "smi", "-o", str(tmp_path / output))
+        assert run("predict", *arguments, *flags) == 2
+        assert f"{source}, which it reads as --input {input_path}" in capfd.readouterr().err
         assert source.read_text() == "C.O a\n"
         source.unlink()
 
 
 def test_standard_input_and_output_may_not_be_one_file(tmp_path: Path) -> None:
-    """As `predict -i q.smi >> q.smi`, which would answer its own answers."""
+    """For example `predict -i q.smi >> q.smi`, which would read its own answers."""
     source = tmp_path / "q.smi"
     source.write_text("C.O\n")
     for arguments in ("-i q.smi >> q.smi", "-i - < q.smi >> q.smi", "-i - -o q.smi < q.smi"):
@@ -356,7 +356,7 @@ def test_standard_input_and_output_may_not_be_one_file(tmp_path: Path) -> None:
         assert source.read_text() == "C.O\n"
 
 
-def test_columns_of_the_input_come_along_on_request(
+def test_requested_columns_of_the_input_are_copied(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
@@ -370,10 +370,10 @@ def test_columns_of_the_input_come_along_on_request(
     assert run(*command, "--raw-cells", "--overwrite") == 0
     assert table(output)[0]["id"] == "=danger"
     capfd.readouterr()
-    for more, message in (
+    for flags, message in (
         (("--copy-column", "cost"), "copy_column is 'cost': expected a column of"),
         (("--copy-column", "Price"), "copy_column is 'Price': expected a name that no other"),
         (("-f", "smi"), "copy_column is 'Price': expected none, smi has no columns"),
     ):
-        assert run(*command, "--overwrite", *more) == 2
+        assert run(*command, "--overwrite", *flags) == 2
         assert message in capfd.readouterr().err

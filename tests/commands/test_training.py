@@ -1,4 +1,4 @@
-"""The commands, as the command line runs them."""
+"""The training commands, as the command line runs them."""
 
 from __future__ import annotations
 
@@ -28,71 +28,71 @@ def run(*arguments: object) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
-def test_prepare_then_train_then_further(tmp_path: Path) -> None:
+def test_prepared_data_trains_a_model_that_trains_further(tmp_path: Path) -> None:
     rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
     reactions = tmp_path / "reactions.smi"
     reactions.write_text("\n".join([*rows, "junk"]))
     data, first = tmp_path / "data", tmp_path / "first"
     shares = ("--task", "retro", "--validation-share", 0.2)
-    status, said = run("prepare", reactions, "--output", data, *shares, "--variants", 2)
+    status, printed = run("prepare", reactions, "--output", data, *shares, "--variants", 2)
     assert status == 0
-    assert "rejected: 1 x not a reaction SMILES" in said
-    assert "pairs of reactions.smi validation: " in said
+    assert "rejected: 1 x not a reaction SMILES" in printed
+    assert "pairs of reactions.smi validation: " in printed
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"minutes": 9.0, "model": TINY, "batch_tokens": 600}))
     budget = ("--steps", 3, "--config", settings, "--device", "cpu")
-    status, said = run("train", "--data", data, "--output", first, *budget)
+    status, printed = run("train", "--data", data, "--output", first, *budget)
     assert status == 0
-    assert said.startswith("3 steps in")
+    assert printed.startswith("3 steps in")
     assert checkpoints.read(first / "model").spec.d_model == 16
 
-    again = ("--vocabulary", first / "model")
+    same_vocabulary = ("--vocabulary", first / "model")
     other = tmp_path / "other"
-    assert run("prepare", reactions, "--output", other, *shares, *again)[0] == 0
+    assert run("prepare", reactions, "--output", other, *shares, *same_vocabulary)[0] == 0
     further = ("--start", first / "model", "--steps", 2, "--batch-tokens", 600)
-    status, said = run("train", "--data", other, "--output", tmp_path / "second", *further)
+    status, printed = run("train", "--data", other, "--output", tmp_path / "second", *further)
     assert status == 0
-    assert "token accuracy" in said
-    assert "top-1" in said
+    assert "token accuracy" in printed
+    assert "top-1" in printed
 
 
-def test_prepare_says_how_many_reactions_it_cannot_align(tmp_path: Path) -> None:
+def test_prepare_counts_unaligned_reactions(tmp_path: Path) -> None:
     reactions, validation = tmp_path / "some.smi", tmp_path / "validation.smi"
     reactions.write_text("CCCl>>CCO\n[CH3:1]Cl.O>>[CH3:1]O")
     validation.write_text("CO>>COC")
     rest = ("--output", tmp_path / "data", "--task", "product", "--validation", validation)
-    status, said = run("prepare", reactions, *rest)
+    status, printed = run("prepare", reactions, *rest)
     assert status == 0
-    assert "2 pairs of some.smi not aligned: 1 reactions without atom maps" in said
+    assert "2 pairs of some.smi not aligned: 1 reactions without atom maps" in printed
 
 
-def test_a_judge_and_several_folders(tmp_path: Path) -> None:
+def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) -> None:
     rows = [row.reaction for _, row in zip(range(40), read_rows(FILE), strict=False)]
     held_out, reactions = tmp_path / "validation.smi", tmp_path / "reactions.smi"
     held_out.write_text("\n".join(rows[:8]))
     reactions.write_text("\n".join(rows[8:]))
     shared = ("--task", "retro", "--validation", held_out, "--variants", 1)
-    like = ("--vocabulary", "retro")
-    assert run("prepare", reactions, "--output", tmp_path / "all", *shared, *like)[0] == 0
-    strict = (*shared, *like, "--judge", "retro", "--max-nats", 3)
-    status, said = run("prepare", reactions, "--output", tmp_path / "good", *strict)
+    vocabulary = ("--vocabulary", "retro")
+    assert run("prepare", reactions, "--output", tmp_path / "all", *shared, *vocabulary)[0] == 0
+    strict = (*shared, *vocabulary, "--judge", "retro", "--max-nats", 3)
+    status, printed = run("prepare", reactions, "--output", tmp_path / "good", *strict)
     assert status == 0
-    assert "x more than 3 nats to the judge" in said
-    assert "reactions of validation.smi judge: kept " in said
+    assert "x more than 3 nats to the judge" in printed
+    assert "reactions of validation.smi judge: kept " in printed
     judge = read(tmp_path / "good").description["judge"]
     retro = checkpoints.read(models.locate("retro"))
     assert judge["name"] == f"retro, {retro.fingerprint()}"
     assert list(judge["nats"]) == ["10 %", "25 %", "50 %", "75 %", "90 %"]
     wrong = (*strict, "--judge", "product")
-    status, said = run("prepare", reactions, "--output", tmp_path / "no", *wrong)
-    assert (status, "judge is a model of the task 'product'" in said) == (2, True)
+    status, printed = run("prepare", reactions, "--output", tmp_path / "no", *wrong)
+    assert (status, "judge is a model of the task 'product'" in printed) == (2, True)
     counts = {name: len(read(tmp_path / name).train) for name in ("all", "good")}
     assert 0 < counts["good"] < counts["all"]
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"steps": 1, "model": TINY, "batch_tokens": 600}))
     folders = ("--data", tmp_path / "all", "--data", tmp_path / "good")
-    to = ("--output", tmp_path / "run", "--config", settings, "--device", "cpu")
-    assert run("train", *folders, *to)[0] == 0
+    destination = ("--output", tmp_path / "run", "--config", settings, "--device", "cpu")
+    assert run("train", *folders, *destination)[0] == 0
     card = checkpoints.read(tmp_path / "run" / "model").card
     assert f"reactions.smi, reactions.smi: {sum(counts.values())} reactions" in str(card)
 
@@ -102,20 +102,20 @@ def test_average(tmp_path: Path) -> None:
         checkpoints.write(tiny.checkpoint(seed), tmp_path / name)
     command = ("average", tmp_path / "first", tmp_path / "second")
     shares = ("--share", 3, "--share", 1)
-    status, said = run(*command, "--output", tmp_path / "mean", *shares)
-    assert (status, said) == (0, f"the model is {tmp_path / 'mean'}")
+    status, printed = run(*command, "--output", tmp_path / "mean", *shares)
+    assert (status, printed) == (0, f"the model is {tmp_path / 'mean'}")
     assert f"| {tmp_path / 'first'} | 3 |" in str(checkpoints.read(tmp_path / "mean").card)
     first, second, mean = (
         checkpoints.read(tmp_path / name).weights for name in ("first", "second", "mean")
     )
     for name, weight in mean.items():
         torch.testing.assert_close(weight, 0.75 * first[name] + 0.25 * second[name])
-    status, said = run(*command, "--output", tmp_path / "other", "--share", 3)
+    status, printed = run(*command, "--output", tmp_path / "other", "--share", 3)
     assert status == 2
-    assert "shares has 1 items: expected 2, one a model" in said
+    assert "shares has 1 items: expected 2, one a model" in printed
 
 
-def test_ngram_replaces_what_drafts_for_a_model(tmp_path: Path) -> None:
+def test_ngram_replaces_the_n_gram_drafter_of_a_model(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "first" / "model"
     rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
     reactions = tmp_path / "reactions.smi"
@@ -127,15 +127,15 @@ def test_ngram_replaces_what_drafts_for_a_model(tmp_path: Path) -> None:
     train = ("train", "--data", data, "--output", model.parent, "--config", settings)
     assert run(*train, "--device", "cpu")[0] == 0
     before = checkpoints.read(model).ngram
-    status, said = run("ngram", data, "--output", model / "ngram.bin", "--min-gain", 0.0)
+    status, printed = run("ngram", data, "--output", model / "ngram.bin", "--min-gain", 0.0)
     assert status == 0
-    assert "16 nodes: " in said
+    assert "16 nodes: " in printed
     after = checkpoints.read(model).ngram
     assert before is not None
     assert after is not None
     assert len(after) > len(before)
-    status, said = run("ngram", data, "--output", data / "prepared.json")
-    assert (status, "prepared.json, which it reads as DATA" in said) == (2, True)
+    status, printed = run("ngram", data, "--output", data / "prepared.json")
+    assert (status, "prepared.json, which it reads as DATA" in printed) == (2, True)
     assert read(data).train
 
 
@@ -149,7 +149,7 @@ def test_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checkpoints.read(output / "model").spec.d_model == CONFIG["model"]["d_model"]
 
 
-def test_wrong_use_is_said_in_a_line(tmp_path: Path) -> None:
+def test_wrong_arguments_print_an_error(tmp_path: Path) -> None:
     output = ("--output", tmp_path / "out")
     (tmp_path / "list.json").write_text("[1]")
     for arguments, message in (
@@ -166,18 +166,18 @@ def test_wrong_use_is_said_in_a_line(tmp_path: Path) -> None:
         (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
         (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),
     ):
-        status, said = run(*arguments)
+        status, printed = run(*arguments)
         assert status == 2
-        assert message in said
+        assert message in printed
 
 
-def test_a_preparation_that_is_stopped_says_that_it_resumes(
+def test_an_interrupted_preparation_says_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object, **__: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("molspec.training.preparation.prepare", stopped)
-    status, said = run("prepare", FILE, "--output", tmp_path / "out", "--task", "retro")
+    monkeypatch.setattr("molspec.training.preparation.prepare", interrupt)
+    status, printed = run("prepare", FILE, "--output", tmp_path / "out", "--task", "retro")
     assert status == 130
-    assert "the same command resumes from the state that was saved last" in said
+    assert "the same command resumes from the state that was saved last" in printed

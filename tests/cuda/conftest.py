@@ -1,4 +1,4 @@
-"""The CUDA operators, run as host code."""
+"""Fixture of the CUDA operators, run as host code."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def _emulator(pytestconfig: pytest.Config) -> emulator.Emulator:
 
 @pytest.fixture
 def cuda(_emulator: emulator.Emulator) -> emulator.Emulator:
-    """The emulated machine, as new."""
+    """The emulated machine in its initial state."""
     _emulator.set(seed=1)
     return _emulator

@@ -21,26 +21,26 @@ _NAMESPACE = "molspec_emulation"
 
 @dataclass(frozen=True)
 class Emulator:
-    """The operators, and how the emulated machine is run."""
+    """The operators, and the settings of the emulated machine."""
 
     ops: Any
     library: ctypes.CDLL
 
     def set(self, seed: int, skipped_barrier: int = -1, multiprocessors: int = 132) -> None:
-        """Run threads in another order; leave one barrier of every block out; on a small machine
-        wide linears pay sooner.
+        """Set the order of threads, a barrier that every block skips, and the multiprocessors: with
+        few of them, the wide linear kernels pay for fewer rows.
         """
         self.library.emulation_set(seed, skipped_barrier, multiprocessors)
 
 
 def build(cache: Path) -> Emulator:
-    """Load the emulated library, compiled again only where a source has changed.
+    """Load the emulated library. Compile it only if a source has changed.
 
-    Raises FileNotFoundError where there is no C++ compiler: building molspec takes one too.
+    Raises FileNotFoundError if there is no C++ compiler, which building molspec needs too.
     """
     path = cache / f"{_NAMESPACE}_{_fingerprint()}.so"
     with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of processes that test together, one compiles
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one of parallel test processes compiles
         if not path.exists():
             partial = path.with_suffix(f".{os.getpid()}")
             subprocess.run(_command(partial), check=True)

@@ -1,4 +1,4 @@
-"""Sessions with a fake model: one whose search is the host's, one with rounds on the device."""
+"""Sessions with a fake model: one runs rounds on the host, one on the emulated device."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.cuda.emulator import Emulator
 from tests.cuda.test_session import Recorder
 
 SOURCES = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES[:9]] + [[]]
-#: The fake model has no numbers for this source.
-NAMELESS = 4
+#: Index of the source for which the fake model gives NaN after two tokens.
+NAN_SOURCE = 4
 
 
 @cache
-def guess_of(rewrites: bool) -> GuessModel:
-    """Trained on what the queries copy, in order and shuffled."""
+def train_guess(rewrites: bool) -> GuessModel:
+    """Train a guess model on copies of the queries, in order and shuffled."""
     draw = random.Random(1)
     shuffled = [draw.sample(source, len(source)) for source in SOURCES[:-1]]
     pairs = [*zip(SOURCES[:-1], SOURCES[:-1], strict=True), *zip(SOURCES, shuffled, strict=False)]
@@ -40,10 +40,10 @@ def guess_of(rewrites: bool) -> GuessModel:
 
 
 class FakeModel(Session):
-    """Log-probs that depend on source and path alone: mostly copies, with ties."""
+    """A model whose log-probs depend only on source and path: mostly copies, with ties."""
 
-    #: Of all paths: behind so many the model has no numbers.
-    is_non_finite = 0.0
+    #: Share of paths after which the model gives NaN.
+    nan_share = 0.0
 
     def __init__(self, rows: int) -> None:
         self._indices = [0] * rows
@@ -67,28 +67,28 @@ class FakeModel(Session):
             slots = path_slots[begin : begin + position + 1].tolist()
             self._token_of_slot[slots[-1]] = token_id
             path = tuple(self._token_of_slot[slot] for slot in slots)
-            if self._has_numbers(self._indices[row], path):
+            if self._has_log_probs(self._indices[row], path):
                 log_probs[i] = self._log_probs(self._indices[row], path)
 
-    def _has_numbers(self, index: int, path: tuple[int, ...]) -> bool:
-        if index == NAMELESS and len(path) > 2:
+    def _has_log_probs(self, index: int, path: tuple[int, ...]) -> bool:
+        if index == NAN_SOURCE and len(path) > 2:
             return False
-        return random.Random(str(path)).random() >= self.is_non_finite
+        return random.Random(str(path)).random() >= self.nan_share
 
     def _log_probs(self, index: int, path: tuple[int, ...]) -> Tensor:
         draw = random.Random(str((index, path)))
         logits = [draw.randrange(12) / 4 for _ in tiny.TOKENS]
         source = SOURCES[index]
-        place = len(path) - 1 + index % 3
+        position = len(path) - 1 + index % 3
         if draw.random() < 0.85:
-            logits[source[place] if place < len(source) else tiny.VOCABULARY.eos_id] = 2.75
+            logits[source[position] if position < len(source) else tiny.VOCABULARY.eos_id] = 2.75
         if draw.random() < 0.1:
             logits[draw.randrange(len(logits))] = -math.inf
         return torch.tensor(logits).log_softmax(-1)
 
 
 class HostSession(FakeModel):
-    """A session whose search is the host's."""
+    """A session whose rounds run on the host."""
 
     def step(self, nodes: np.ndarray, path_slots: np.ndarray, block_count: int) -> np.ndarray:
         del block_count
@@ -104,18 +104,18 @@ class DeviceSession(FakeModel):
     device = torch.device("cpu")
 
     def __init__(
-        self, cuda: Emulator, rows: int, kind: type[GraphExecutor[Any]], ahead: int
+        self, cuda: Emulator, rows: int, executor_type: type[GraphExecutor[Any]], rounds_ahead: int
     ) -> None:
         super().__init__(rows)
         self.library = cuda.ops
         self.graphs = Recorder()
         self.query_count = rows
-        self._kind, self._ahead = kind, ahead
+        self._executor_type, self._ahead = executor_type, rounds_ahead
         self._rounds: GraphExecutor[Any] | None = None
 
     def executor(self, spec: NativeSpec, guess: GuessModel) -> GraphExecutor[Any]:
         if self._rounds is None:
-            self._rounds = self._kind(self, spec, guess, self._ahead)  # type: ignore[arg-type]
+            self._rounds = self._executor_type(self, spec, guess, self._ahead)  # type: ignore[arg-type]
         assert self._rounds.spec is spec
         return self._rounds
 
@@ -140,7 +140,7 @@ class DeviceSession(FakeModel):
 
 
 class Calls:
-    """The operators; of every call of the one named, what it was given and what it left."""
+    """The operators; records the arguments of one of them before and after every call."""
 
     def __init__(self, cuda: Emulator, name: str) -> None:
         self._cuda, self._name = cuda, name
@@ -158,36 +158,37 @@ class Calls:
 
         return recorded
 
-    def go_wrong(self, skipped_barrier: int = -1) -> bool:
-        """Whether a call leaves something else with its threads in another order."""
+    def results_change(self, skipped_barrier: int = -1) -> bool:
+        """Whether a call gives another result with its threads in another order."""
         return any(
-            self._goes_wrong(seed, *call, skipped_barrier) for seed, call in enumerate(self._calls)
+            self._result_changes(seed, *call, skipped_barrier)
+            for seed, call in enumerate(self._calls)
         )
 
-    def _goes_wrong(self, seed: int, before: Any, after: Any, skipped_barrier: int) -> bool:
+    def _result_changes(self, seed: int, before: Any, after: Any, skipped_barrier: int) -> bool:
         self._cuda.set(seed, skipped_barrier)
-        found = copy.deepcopy(before)
+        repeated = copy.deepcopy(before)
         try:
-            getattr(self._cuda.ops, self._name)(*found)
+            getattr(self._cuda.ops, self._name)(*repeated)
         except RuntimeError:  # a barrier that not every thread reached
             return True
         return any(
-            not torch.equal(left.view(torch.uint8), right.view(torch.uint8))  # NaN is equal
-            for left, right in zip(tensors(found), tensors(after), strict=True)
+            not torch.equal(left.view(torch.uint8), right.view(torch.uint8))  # NaN equals NaN
+            for left, right in zip(tensors(repeated), tensors(after), strict=True)
         )
 
 
 def tensors(arguments: Any) -> list[Tensor]:
-    """Tensors among arguments, and in their lists."""
+    """The tensors among arguments, also those in lists."""
     if isinstance(arguments, Tensor):
         return [arguments]
     if not isinstance(arguments, list | tuple):
         return []
-    return [tensor for each in arguments for tensor in tensors(each)]
+    return [tensor for argument in arguments for tensor in tensors(argument)]
 
 
-#: Everything that a search tells of a query.
-Found = tuple[list[tuple[list[int], float, bool]], list[int], str]
+#: All that a search reports of a query: hypotheses, counts and error.
+Outcome = tuple[list[tuple[list[int], float, bool]], list[int], str]
 
 
 def run(
@@ -195,20 +196,20 @@ def run(
     spec: NativeSpec,
     batch_size: int,
     rewrites: bool = False,
-) -> tuple[dict[int, Found], Statistics]:
-    """What is found by query, and the sums."""
-    scheduler = Scheduler(session, guess_of(rewrites), batch_size)
+) -> tuple[dict[int, Outcome], Statistics]:
+    """Decode all sources. Return the outcomes by source index, and the total statistics."""
+    scheduler = Scheduler(session, train_guess(rewrites), batch_size)
     strategy = Strategy(spec)
     indices = {
         scheduler.add(SourceRequest(Source(ids, [i]), strategy)): i for i, ids in enumerate(SOURCES)
     }
-    found = {}
-    names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
+    outcomes = {}
+    count_names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
     while scheduler.live_count:
         for ticket, decoded in scheduler.step():
-            found[indices[ticket]] = (
+            outcomes[indices[ticket]] = (
                 [(h.token_ids, h.log_prob, h.finished) for h in decoded.hypotheses],
-                [getattr(decoded.statistics, name) for name in names],
+                [getattr(decoded.statistics, name) for name in count_names],
                 decoded.error,
             )
-    return found, scheduler.statistics
+    return outcomes, scheduler.statistics

@@ -1,4 +1,4 @@
-"""A stand-in for CUDA streams, which the emulated machine lacks: who has waited for whom."""
+"""A stand-in for CUDA streams, which the emulated machine lacks: tracks their waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Stream:
-    """What is queued on it is numbered; `seen` is the last number of each stream it comes after."""
+    """Numbers the work queued on it; `seen` has the last number of each stream it waited for."""
 
     def __init__(self) -> None:
         self.queued = 0
@@ -24,24 +24,24 @@ class Stream:
 
 
 class Streams(TorchDispatchMode):
-    """Watches tensors that the session's stream makes and the caller's reads: `reads` of them, and
-    the `faults` among these. A session joins by `join`.
+    """Watches the tensors that the session's stream writes and the caller's stream reads: counts
+    `reads` and lists their `faults`. `join` puts a session on the session's stream.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
-        self._callers, self._sessions = Stream(), Stream()
-        self._current = self._callers
-        #: By address: when on the session's stream, and the tensor, that nothing else lies there.
-        self._made: dict[int, tuple[int, Tensor]] = {}
-        self._lasts: set[int] = set()
+        self._caller_stream, self._session_stream = Stream(), Stream()
+        self._current = self._caller_stream
+        #: By address: the number of the write, and the tensor, which keeps the address in use.
+        self._written: dict[int, tuple[int, Tensor]] = {}
+        self._recorded: set[int] = set()
         self.reads, self.faults = 0, list[str]()
         monkeypatch.setattr(torch.cuda, "stream", self._on)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _: self._current)
         monkeypatch.setattr(torch.Tensor, "record_stream", lambda *given: self._record(*given))
 
     def join(self, session: Any) -> None:
-        session._stream = self._sessions
+        session._stream = self._session_stream
 
     @contextmanager
     def _on(self, stream: Stream) -> Iterator[None]:
@@ -50,8 +50,8 @@ class Streams(TorchDispatchMode):
         self._current = before
 
     def _record(self, tensor: Tensor, stream: Stream) -> None:
-        assert stream is self._callers
-        self._lasts.add(_address(tensor))
+        assert stream is self._caller_stream
+        self._recorded.add(_address(tensor))
 
     def __torch_dispatch__(
         self, function: Any, types: Any, arguments: Any = (), keywords: Any = None
@@ -60,27 +60,28 @@ class Streams(TorchDispatchMode):
         result = function(*arguments, **(keywords or {}))
         stream = self._current
         stream.queued += 1
-        flat = [each for a in arguments for each in (a if isinstance(a, list | tuple) else [a])]
-        given = [_address(each) for each in flat if isinstance(each, Tensor)]
-        if stream is self._sessions:
-            # What is made of no other memory, or written again: the host's own is no device's.
+        flat = [value for a in arguments for value in (a if isinstance(a, list | tuple) else [a])]
+        addresses = [_address(value) for value in flat if isinstance(value, Tensor)]
+        if stream is self._session_stream:
+            # Results in new memory, or in memory written before; not views of host memory.
             if isinstance(result, Tensor) and (
-                (made := _address(result)) not in given or made in self._made
+                (result_address := _address(result)) not in addresses
+                or result_address in self._written
             ):
-                self._made[made] = stream.queued, result
+                self._written[result_address] = stream.queued, result
             if function.name().endswith("::refuse_fault"):
-                self._callers.wait_stream(stream)  # the host waits, and so what it queues next
+                self._caller_stream.wait_stream(stream)  # the host waits, and so does its next work
             return result
-        for address in given:
-            if address in self._made and function.name() != "aten::detach":  # `numpy`: the host's
+        for address in addresses:
+            if address in self._written and function.name() != "aten::detach":  # `numpy` detaches
                 self._read(function.name(), address)
         return result
 
     def _read(self, name: str, address: int) -> None:
         self.reads += 1
-        if self._made[address][0] > self._callers.seen.get(self._sessions, 0):
+        if self._written[address][0] > self._caller_stream.seen.get(self._session_stream, 0):
             self.faults.append(f"{name} does not wait for what it reads")
-        if address not in self._lasts:
+        if address not in self._recorded:
             self.faults.append(f"{name} reads what may be given back")
 
 

@@ -1,4 +1,4 @@
-"""Beam search that stays on the device, run as host code, against the host's own: to the bit."""
+"""Beam search rounds on the device, run as host code, equal those on the host to the bit."""
 
 from __future__ import annotations
 
@@ -53,28 +53,28 @@ DRAFTING_APART = tuple(replace(case, finished_apart=True) for case in DRAFTING)
 
 
 @pytest.mark.parametrize("case", CASES + APART + DRAFTING + DRAFTING_APART, ids=str)
-def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None:
+def test_device_rounds_equal_host_rounds(cuda: Emulator, case: Case) -> None:
     rewrites = case.n_best % 2 == 0
     expected, host = run(HostSession(4), case.spec(), 4, rewrites)
     assert any(error for _, _, error in expected.values()) == (case.max_length > 2)
     batches = ((4, 1), (1, 2), (3, 2), (16, 5)) if case.beam_size < 20 else ((4, 1), (3, 2))
-    for batch_size, ahead in batches:
+    for batch_size, rounds_ahead in batches:
         cuda.set(seed=batch_size)
-        session = DeviceSession(cuda, batch_size, BeamRounds, ahead)
-        found, device = run(session, case.spec(), batch_size, rewrites)
-        assert found == expected
+        session = DeviceSession(cuda, batch_size, BeamRounds, rounds_ahead)
+        outcomes, device = run(session, case.spec(), batch_size, rewrites)
+        assert outcomes == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
-        if batch_size == 4:  # the host looks after every round: the rounds are the host's
+        if batch_size == 4:  # the host reads every round: the rounds are equal
             assert device.decoder_calls == host.decoder_calls
 
 
 @pytest.mark.parametrize("case", DRAFTING + DRAFTING_APART, ids=str)
-def test_drafts_save_steps_and_change_no_list(cuda: Emulator, case: Case) -> None:
-    plain = replace(case, steps=0, node_budget=0)
-    found, drafting = run(DeviceSession(cuda, 3, BeamRounds, 2), case.spec(), 3)
-    expected, standard = run(DeviceSession(cuda, 3, BeamRounds, 2), plain.spec(), 3)
-    assert {i: hypotheses for i, (hypotheses, _, _) in found.items()} == {
+def test_drafts_save_steps_and_change_no_hypotheses(cuda: Emulator, case: Case) -> None:
+    undrafted = replace(case, steps=0, node_budget=0)
+    outcomes, drafting = run(DeviceSession(cuda, 3, BeamRounds, 2), case.spec(), 3)
+    expected, standard = run(DeviceSession(cuda, 3, BeamRounds, 2), undrafted.spec(), 3)
+    assert {i: hypotheses for i, (hypotheses, _, _) in outcomes.items()} == {
         i: hypotheses for i, (hypotheses, _, _) in expected.items()
     }
     if case.max_length > 1:
@@ -83,30 +83,30 @@ def test_drafts_save_steps_and_change_no_list(cuda: Emulator, case: Case) -> Non
 
 
 @pytest.mark.parametrize("case", DRAFTING + DRAFTING_APART, ids=str)
-def test_only_hypotheses_that_matter_must_have_numbers(cuda: Emulator, case: Case) -> None:
-    plain = replace(case, steps=0, node_budget=0)
+def test_nan_after_unused_drafts_is_no_error(cuda: Emulator, case: Case) -> None:
+    undrafted = replace(case, steps=0, node_budget=0)
     host, device, standard = HostSession(4), DeviceSession(cuda, 4, BeamRounds, 1), HostSession(4)
-    host.is_non_finite = device.is_non_finite = standard.is_non_finite = 0.2 / case.beam_size
+    host.nan_share = device.nan_share = standard.nan_share = 0.2 / case.beam_size
     expected, _ = run(host, case.spec(), 4)
-    found, _ = run(device, case.spec(), 4)
-    assert found == expected
-    plainly, _ = run(standard, plain.spec(), 4)
-    assert [(found[i][0], found[i][2]) for i in found] == [
-        (plainly[i][0], plainly[i][2]) for i in found
+    outcomes, _ = run(device, case.spec(), 4)
+    assert outcomes == expected
+    undrafted_outcomes, _ = run(standard, undrafted.spec(), 4)
+    assert [(outcomes[i][0], outcomes[i][2]) for i in outcomes] == [
+        (undrafted_outcomes[i][0], undrafted_outcomes[i][2]) for i in outcomes
     ]
     if case.max_length > 1:
-        assert 0 < sum(bool(error) for _, _, error in found.values()) < len(found)
+        assert 0 < sum(bool(error) for _, _, error in outcomes.values()) < len(outcomes)
 
 
-def test_the_cases_tell_searches_apart() -> None:
+def test_search_options_change_the_hypotheses() -> None:
     cases = [Case(5, 5, 24, penalty, apart) for penalty in (0.0, 0.7) for apart in (False, True)]
-    found = [run(HostSession(4), case.spec(), 4)[0] for case in cases]
-    lists = {str([item[index][0] for index in range(10)]) for item in found}
+    outcomes = [run(HostSession(4), case.spec(), 4)[0] for case in cases]
+    lists = {str([outcome[index][0] for index in range(10)]) for outcome in outcomes}
     assert len(lists) == len(cases)
 
 
 def ranked(library: object, nodes: Tensor, log_probs: Tensor, count: int) -> list[Tensor]:
-    """The best tokens by slot: node i has slot 2 * i."""
+    """The best tokens by slot; node i has slot 2 * i."""
     path_slots = 2 * torch.arange(len(nodes), dtype=torch.int32)
     best = [torch.full((2 * len(nodes), count), -9, dtype=torch.int32), torch.zeros(0)]
     best[1] = torch.full(best[0].shape, -9.0)
@@ -125,19 +125,19 @@ def test_rank_tokens_equals_reference(cuda: Emulator, vocab: int, count: int) ->
     log_probs[4] = torch.nan
     log_probs[5] = -torch.inf
     nodes = torch.zeros(11, 4, dtype=torch.int32)
-    nodes[:, 1] = torch.arange(11) // 2  # position: a path ends there
+    nodes[:, 1] = torch.arange(11) // 2  # position: the path ends there
     nodes[:, 2] = torch.arange(11) - nodes[:, 1]
     nodes[7, 3] = -1
     ours, theirs = (ranked(library, nodes, log_probs, count) for library in (cuda.ops, reference))
-    for mine, twin in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, twin, atol=0, rtol=0, equal_nan=True)
-        assert (mine[1::2] == -9).all()
-        assert (mine[14] == -9).all()
-        assert not (mine[12] == -9).any()
+    for result, twin in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(result, twin, atol=0, rtol=0, equal_nan=True)
+        assert (result[1::2] == -9).all()
+        assert (result[14] == -9).all()
+        assert not (result[12] == -9).any()
 
 
 def state(rows: int, beam_size: int, capacity: int, node_count: int) -> tuple[Tensor, ...]:
-    """Answers of queries that begin, and their trees."""
+    """Answers of queries before their first round, and their trees."""
     answers = torch.zeros(rows, 64 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
     head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1, 0, -1, 0, 0]).int()
     answers[:, :64] = head.view(torch.uint8)
@@ -151,11 +151,11 @@ def state(rows: int, beam_size: int, capacity: int, node_count: int) -> tuple[Te
 
 
 def field(answers: Tensor, index: int) -> list[int]:
-    """A number of every query's head."""
+    """One field of the heads of all queries."""
     return answers[:, 4 * index : 4 * index + 4].contiguous().view(torch.int32).flatten().tolist()
 
 
-def test_what_finds_no_room_waits(cuda: Emulator) -> None:
+def test_queries_without_room_for_nodes_wait(cuda: Emulator) -> None:
     answers, *trees = state(3, 2, 4, 16)
     nodes = torch.full((2, 4), 99, dtype=torch.int32)
     cuda.ops.stage_beams([answers, *trees], nodes, 2, 1)
@@ -198,22 +198,22 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     with pytest.raises(RuntimeError, match="path_slots has 16 nodes a query: expected at least 18"):
         cuda.ops.replay_beams(state(2, 3, 4, 16), [ids[:32], log_probs[:32]], norms, 3, 2)
     guess = torch.zeros(99).byte(), torch.zeros(2, 24).byte(), torch.zeros(2, 32, 72).byte()
-    ahead = [answers, *trees], [ids, log_probs], norms, guess, 3
+    arguments = [answers, *trees], [ids, log_probs], norms, guess, 3
     with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
-        cuda.ops.look_ahead(*ahead, 5, 0, 0.0, 1, 2)
+        cuda.ops.look_ahead(*arguments, 5, 0, 0.0, 1, 2)
     with pytest.raises(
         RuntimeError, match="node_budget is 1: expected 0 to 0, what plans has room"
     ):
-        cuda.ops.look_ahead(*ahead, 4, 1, 0.0, 1, 2)
+        cuda.ops.look_ahead(*arguments, 4, 1, 0.0, 1, 2)
     with pytest.raises(
         RuntimeError, match=r"states has shape \[2, 31, 72\]: expected \[2, 32, a mul"
     ):
         cuda.ops.look_ahead(
-            *ahead[:3], [*guess[:2], guess[2][:, :31].contiguous()], 3, 4, 0, 0.0, 1, 2
+            *arguments[:3], [*guess[:2], guess[2][:, :31].contiguous()], 3, 4, 0, 0.0, 1, 2
         )
 
 
-def test_lists_of_another_number_are_refused(cuda: Emulator) -> None:
+def test_wrong_numbers_of_tensors_are_refused(cuda: Emulator) -> None:
     beams = state(2, 3, 4, 32)
     nodes = torch.zeros(6, 4, dtype=torch.int32)
     expected = "beams has 4 tensors: expected answers, trees, used_nodes, path_slots, plans"
@@ -224,22 +224,20 @@ def test_lists_of_another_number_are_refused(cuda: Emulator) -> None:
 
 
 @pytest.mark.parametrize("name", ["look_ahead", "replay_beams"])
-def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
-    cuda: Emulator, name: str
-) -> None:
+def test_thread_order_changes_nothing_and_barriers_are_needed(cuda: Emulator, name: str) -> None:
     calls = Calls(cuda, name)
     for case in (DRAFTING[3], DRAFTING_APART[3]):
         session = DeviceSession(cuda, 4, BeamRounds, 1)
         session.library = calls
         run(session, case.spec(), 4)
-    assert not calls.go_wrong()
-    # Each barrier of a step of the recurrence; which they are differs for a query that begins.
-    assert all(calls.go_wrong(barrier) for barrier in range(4, 12))
+    assert not calls.results_change()
+    # Each barrier of a step of the recurrence; the first round of a query has others.
+    assert all(calls.results_change(barrier) for barrier in range(4, 12))
 
 
-def test_where_a_tree_is_full_less_is_drafted(cuda: Emulator) -> None:
+def test_full_tree_drafts_fewer_tokens(cuda: Emulator) -> None:
     case = Case(8, 8, 16, 0.0, False, 14, 200)
     expected, host = run(HostSession(4), case.spec(), 4)
-    found, device = run(DeviceSession(cuda, 4, BeamRounds, 1), case.spec(), 4)
-    assert [found[i][0] for i in range(10)] == [expected[i][0] for i in range(10)]
+    outcomes, device = run(DeviceSession(cuda, 4, BeamRounds, 1), case.spec(), 4)
+    assert [outcomes[i][0] for i in range(10)] == [expected[i][0] for i in range(10)]
     assert 0 < device.drafted_tokens < host.drafted_tokens

@@ -1,4 +1,4 @@
-"""What is counted from machine code, on a listing whose times are known."""
+"""Costs computed from machine code, on listings whose times are known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[2] / "bench" / "gpu"))
 import cost
 import sass
 
-#: No counter; and what it waits for.
+#: In a control field: the instruction uses no counter.
 NONE = 7
 
 
@@ -28,28 +28,28 @@ def listing(*lines: str) -> str:
     return "\t\tFunction : kernel\n" + "".join(lines)
 
 
-def test_loads_that_go_together_are_waited_for_once() -> None:
+def test_loads_issued_together_are_waited_for_once() -> None:
     together = listing(
         line(0x00, "LDG.E R0, desc[UR4][R2.64]", writes=0),
         line(0x10, "LDG.E R1, desc[UR4][R2.64+0x4]", writes=0),
         line(0x20, "FADD R0, R0, R1", stall=4, waits=0b1),
         line(0x30, "EXIT"),
     )
-    way = sass.walk(sass.parsed(together)["kernel"], [])
-    assert (way.cycles, way.loads, way.trips, way.most_in_flight) == (1 + 270 + 4 + 1, 2, 1, 2)
-    apart = listing(
+    path = sass.walk(sass.parsed(together)["kernel"], [])
+    assert (path.cycles, path.loads, path.trips, path.most_in_flight) == (1 + 270 + 4 + 1, 2, 1, 2)
+    separate = listing(
         line(0x00, "LDG.E R0, desc[UR4][R2.64]", writes=0),
         line(0x10, "IADD3 R2, R0, R2, RZ", stall=4, waits=0b1),
         line(0x20, "LDG.E R1, desc[UR4][R2.64]", writes=0),
         line(0x30, "FADD R0, R0, R1", stall=4, waits=0b1),
         line(0x40, "EXIT"),
     )
-    way = sass.walk(sass.parsed(apart)["kernel"], [])
-    assert (way.cycles, way.trips, way.most_in_flight) == (2 * (270 + 4) + 1, 2, 1)
+    path = sass.walk(sass.parsed(separate)["kernel"], [])
+    assert (path.cycles, path.trips, path.most_in_flight) == (2 * (270 + 4) + 1, 2, 1)
 
 
 @pytest.mark.parametrize(("turns", "instructions"), [(1, 6), (3, 10), (0, 3)])
-def test_a_loop_runs_as_often_as_is_said(turns: int, instructions: int) -> None:
+def test_loop_runs_the_given_number_of_turns(turns: int, instructions: int) -> None:
     kernel = sass.parsed(
         listing(
             line(0x00, "ISETP.GE.AND P0, PT, R0, R1, PT", stall=4),
@@ -62,11 +62,11 @@ def test_a_loop_runs_as_often_as_is_said(turns: int, instructions: int) -> None:
         )
     )["kernel"]
     assert [branch.address for branch in sass.loops(kernel)] == [0x30]
-    way = sass.walk(kernel, [turns])
-    assert (way.instructions, way.barriers) == (instructions, turns)
+    path = sass.walk(kernel, [turns])
+    assert (path.instructions, path.barriers) == (instructions, turns)
 
 
-def test_a_call_is_for_numbers_that_do_not_come() -> None:
+def test_walk_branches_around_calls() -> None:
     kernel = sass.parsed(
         listing(
             line(0x00, "@P0 BRA 0x20"),
@@ -79,7 +79,7 @@ def test_a_call_is_for_numbers_that_do_not_come() -> None:
     assert sass.walk(kernel, []).instructions == 3
 
 
-def test_code_is_traced_to_lines_and_where_they_are_inlined() -> None:
+def test_code_is_traced_to_its_lines_and_their_inlining() -> None:
     listing = """
 .text.kernel:
         //## File "a.cuh", line 3 inlined at "b.cuh", line 9
@@ -89,12 +89,12 @@ def test_code_is_traced_to_lines_and_where_they_are_inlined() -> None:
         //## File "b.cuh", line 10
         /*0020*/                   EXIT ;
 """
-    within = (("a.cuh", 3), ("b.cuh", 9))
-    expected = {0x00: within, 0x10: within, 0x20: (("b.cuh", 10),)}
+    inlined = (("a.cuh", 3), ("b.cuh", 9))
+    expected = {0x00: inlined, 0x10: inlined, 0x20: (("b.cuh", 10),)}
     assert sass.traced(listing) == {"kernel": expected}
 
 
-def test_turns_go_by_the_line_that_a_loop_ends_in(tmp_path: Path) -> None:
+def test_turns_are_found_by_the_line_that_ends_a_loop(tmp_path: Path) -> None:
     source = tmp_path / "kernel.cuh"
     source.write_text("for (;;) {\n  while (x) --x;\n}\n")
     kernel = sass.parsed(
@@ -113,7 +113,7 @@ def test_turns_go_by_the_line_that_a_loop_ends_in(tmp_path: Path) -> None:
         cost.turns_of(unknown, kernel, lines)
 
 
-def test_a_library_without_the_kernel_is_named() -> None:
+def test_library_without_the_kernel_is_reported() -> None:
     launch = cost.Launch("norm", "norm_kernel", 1, 1, 4, ())
     with pytest.raises(LookupError, match=r"no norm_kernel among 0 kernels: expected .* sm_90a"):
         cost.microseconds(launch, cost.Code({}, {}))

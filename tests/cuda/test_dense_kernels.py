@@ -38,7 +38,7 @@ def test_left_pad_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> No
     arguments = left_pad_arguments(700, seed=3)
     expected = reference.left_pad(*arguments)
 
-    def goes_wrong(seed: int) -> bool:
+    def fails(seed: int) -> bool:
         cuda.set(seed, skipped_barrier=barrier)
         try:
             actual = cuda.ops.left_pad(*arguments)
@@ -46,7 +46,7 @@ def test_left_pad_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> No
             return True
         return not torch.equal(actual[0], expected[0])
 
-    assert any(goes_wrong(seed) for seed in range(4))
+    assert any(fails(seed) for seed in range(4))
 
 
 @pytest.mark.parametrize(

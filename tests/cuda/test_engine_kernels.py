@@ -1,4 +1,4 @@
-"""The CUDA engine, run as host code: against its twin, and the law that a row is its own."""
+"""The CUDA engine, run as host code: equals its twin, and is row-invariant."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.cuda.emulator import Emulator
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
 
-#: Source lengths and nodes: narrow kernels alone, and wide ones with a last tile that is not full
-#: on a machine of one multiprocessor.
+#: Source lengths and node counts. On a machine with one multiprocessor, the second uses the wide
+#: kernels and does not fill their last tile.
 SHAPES = {"narrow": ([5, 17, 1], 19), "wide": ([33, 40], 70)}
 
 
@@ -32,9 +32,7 @@ def test_engine_equals_reference(cuda: Emulator, convention: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_type_of_weights_equals_reference(
-    cuda: Emulator, shape: str, dtype: torch.dtype
-) -> None:
+def test_every_dtype_matches_reference(cuda: Emulator, shape: str, dtype: torch.dtype) -> None:
     cuda.set(seed=1, multiprocessors=1 if shape == "wide" else 132)
     batch = batch_of("whole panels", shape, dtype)
     tolerance = {torch.float32: 2e-5, torch.bfloat16: 0.06, torch.float16: 0.01}[dtype]
@@ -49,35 +47,35 @@ def test_a_node_does_not_depend_on_the_others(
     cuda: Emulator, dtype: torch.dtype, convention: str
 ) -> None:
     batch = batch_of(convention, "wide", dtype)
-    cuda.set(seed=1, multiprocessors=1)  # by the wide kernels
+    cuda.set(seed=1, multiprocessors=1)  # wide kernels
     together = batch.run(cuda.ops)
     cuda.set(seed=2)
     for row in (3, 40, 69):
-        assert torch.equal(batch.alone(row).run(cuda.ops)[-1], together[row])  # by the narrow ones
+        assert torch.equal(batch.alone(row).run(cuda.ops)[-1], together[row])  # narrow kernels
 
 
 @pytest.mark.parametrize("convention", ["post-norm", "pre-norm", "t5 v1.1"])
-def test_hidden_states_are_kept_by_slot(cuda: Emulator, convention: str) -> None:
+def test_hidden_states_are_stored_by_slot(cuda: Emulator, convention: str) -> None:
     batch = batch_of(convention, "narrow")
     slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
-    others = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
-    kept = []
+    other_slots = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
+    stored = []
     for library in (cuda.ops, reference):
         hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
         batch.run(library, hidden_states=hidden_states)
-        assert hidden_states[others].isnan().all()
-        kept.append(hidden_states[slots])
-    torch.testing.assert_close(*kept, atol=2e-5, rtol=1e-5)
+        assert hidden_states[other_slots].isnan().all()
+        stored.append(hidden_states[slots])
+    torch.testing.assert_close(*stored, atol=2e-5, rtol=1e-5)
 
 
-def test_gaps_are_left_out(cuda: Emulator) -> None:
+def test_gaps_are_skipped(cuda: Emulator) -> None:
     batch = batch_of("post-norm", "narrow")
-    whole = batch.run(cuda.ops)
+    expected = batch.run(cuda.ops)
     count = len(batch.nodes)
     gap = torch.tensor([[0, 0, 0, -1]], dtype=torch.int32)
     batch.nodes = torch.cat([gap, batch.nodes, gap.expand(9, 4)])
     padded = batch.run(cuda.ops)
-    assert torch.equal(padded[1 : 1 + count], whole)
+    assert torch.equal(padded[1 : 1 + count], expected)
     assert padded[0].isnan().all()
     assert padded[1 + count :].isnan().all()
 
@@ -99,7 +97,7 @@ BAD_SOURCES = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_a_bad_node_is_left_out_and_reported(cuda: Emulator, message: str) -> None:
+def test_invalid_node_is_skipped_and_reported(cuda: Emulator, message: str) -> None:
     batch = batch_of("post-norm", "narrow")
     workspace = batch.workspace(cuda.ops)
     good = batch.run(cuda.ops, workspace=workspace)
@@ -113,7 +111,7 @@ def test_a_bad_node_is_left_out_and_reported(cuda: Emulator, message: str) -> No
 
 
 @pytest.mark.parametrize("message", BAD_SOURCES)
-def test_a_bad_source_is_left_out_and_reported(cuda: Emulator, message: str) -> None:
+def test_invalid_source_is_skipped_and_reported(cuda: Emulator, message: str) -> None:
     batch = batch_of("post-norm", "narrow")
     memory_cache, _ = batch.caches()
     workspace = batch.workspace(cuda.ops)

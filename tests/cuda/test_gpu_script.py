@@ -1,4 +1,4 @@
-"""What of bench/gpu runs without a GPU: all but the build, the sanitizers and the graph costs."""
+"""Runs bench/gpu without a GPU: all parts but the build, the sanitizers and the graph costs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_a_part_runs_on_the_cpu(part: str, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     command = [sys.executable, "bench/gpu", part, "--device", "cpu", "--few", "--lines", str(path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    found = rows(path)
-    assert {row["part"] for row in found} == {part}
-    assert all(row.get("ok", True) for row in found)
+    results = rows(path)
+    assert {row["part"] for row in results} == {part}
+    assert all(row.get("ok", True) for row in results)
 
 
-def test_the_script_ends_with_its_summary_whatever_becomes_of_a_part(tmp_path: Path) -> None:
-    """An interpreter that never ends: every part is cut off, and what time is left goes on."""
+def test_script_writes_its_summary_if_every_part_times_out(tmp_path: Path) -> None:
+    """The interpreter sleeps for a minute: parts are cut off until no time is left."""
     slow = tmp_path / "python"
     slow.write_text('#!/bin/sh\nshift 3; echo \'{"part": "cut off"}\' >> "$1"; sleep 60\n')
     slow.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Captures of graphs, on a stand-in for CUDA graphs that knows what spoils a capture."""
+"""Captures of graphs, on a stand-in for CUDA graphs that refuses invalid captures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from molspec.engine.cuda.graphs import Graphs
 
 
 class Machine:
-    """At most one capture may be under way in the process, and nobody may wait for the device."""
+    """Allows one capture at a time in the process, and no wait for the device during it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.capturing = False
@@ -27,13 +27,13 @@ class Machine:
             "stream": lambda _: nullcontext(),
             "device": lambda _: nullcontext(),
             "current_stream": lambda: stream,
-            "synchronize": self.refuse,
+            "synchronize": self.refuse_in_capture,
             "empty_cache": self._empty,
         }.items():
             monkeypatch.setattr(torch.cuda, name, stand_in)
         monkeypatch.setattr(torch._C, "_host_emptyCache", lambda: None, raising=False)
 
-    def refuse(self) -> None:
+    def refuse_in_capture(self) -> None:
         if self.capturing:
             raise RuntimeError("a capture is under way")
 
@@ -52,7 +52,7 @@ class Graph:
 
     def capture_begin(self, **options: Any) -> None:
         del options
-        self._machine.refuse()
+        self._machine.refuse_in_capture()
         self._machine.capturing = True
 
     def capture_end(self) -> None:
@@ -68,21 +68,21 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
 
 
-def test_captures_of_two_threads_take_turns(machine: Machine) -> None:
+def test_captures_of_two_threads_do_not_overlap(machine: Machine) -> None:
     errors: list[BaseException] = []
 
-    def capture_too() -> None:
+    def capture_other() -> None:
         try:
             machine.graphs().run("other", lambda: None)
         except RuntimeError as error:
             errors.append(error)
 
-    other = Thread(target=capture_too)
+    other = Thread(target=capture_other)
 
     def work() -> None:
         if machine.capturing:
             other.start()
-            other.join(0.2)  # it has failed, or it waits
+            other.join(0.2)  # it fails or waits
 
     machine.graphs().run("one", work)
     other.join()
@@ -90,15 +90,15 @@ def test_captures_of_two_threads_take_turns(machine: Machine) -> None:
     assert machine.captured == 2
 
 
-def test_no_garbage_is_collected_in_a_capture(machine: Machine) -> None:
-    collects: list[tuple[bool, bool]] = []
-    machine.graphs().run("key", lambda: collects.append((machine.capturing, gc.isenabled())))
-    assert collects[-1] == (True, False)
+def test_capture_disables_garbage_collection(machine: Machine) -> None:
+    states: list[tuple[bool, bool]] = []
+    machine.graphs().run("key", lambda: states.append((machine.capturing, gc.isenabled())))
+    assert states[-1] == (True, False)
     assert gc.isenabled()
-    assert machine.emptied == 0  # torch's caches are as full as before
+    assert machine.emptied == 0  # torch's caches are not emptied
 
 
-def test_work_that_fails_is_captured_at_its_next_use(machine: Machine) -> None:
+def test_failed_work_is_captured_at_its_next_use(machine: Machine) -> None:
     graphs = machine.graphs()
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""Rounds that stay on the device, run as host code, against the host's own search: to the bit."""
+"""Greedy rounds on the device, run as host code, equal those on the host to the bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from molspec.engine.cuda.drafts import DeviceTree
 from molspec.engine.cuda.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import DeviceSession, HostSession, guess_of, run
+from tests.cuda.sessions import DeviceSession, HostSession, run, train_guess
 
 DRAFTERS: tuple[Drafting, ...] = (
     NoDraft(),
@@ -29,7 +29,7 @@ DRAFTERS: tuple[Drafting, ...] = (
 )
 
 
-#: Guess states of a query beside one a node.
+#: Guess states of a query, beyond one for each node.
 STATES = LIMITS["tree_states"]
 
 
@@ -39,7 +39,7 @@ def spec_of(drafter: Drafting, max_length: int) -> SequenceSpec:
 
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])
 @pytest.mark.parametrize("drafter", DRAFTERS, ids=str)
-def test_rounds_on_the_device_are_the_host_s(
+def test_device_rounds_equal_host_rounds(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch, drafter: Drafting, max_length: int
 ) -> None:
     monkeypatch.setattr(DeviceTree, "MAX_TURNS", LIMITS["tree_nodes"])
@@ -48,11 +48,11 @@ def test_rounds_on_the_device_are_the_host_s(
     for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
         cuda.set(seed=batch_size)
         session = DeviceSession(cuda, batch_size, GreedyRounds, rounds_ahead)
-        found, device = run(session, spec_of(drafter, max_length), batch_size)
-        assert found == expected
+        outcomes, device = run(session, spec_of(drafter, max_length), batch_size)
+        assert outcomes == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
-        if batch_size == 4:  # the host looks after every round: the rounds are the host's
+        if batch_size == 4:  # the host reads every round: the rounds are equal
             assert device.decoder_calls == host.decoder_calls
     if drafter in (DRAFTERS[1], DRAFTERS[5]) and max_length > 2:
         assert host.accepted_tokens > 0
@@ -65,8 +65,8 @@ def test_trees_of_few_turns_change_no_answer(
     spec = spec_of(TreeDraft(node_budget=32, min_probability=0.0), 24)
     expected, host = run(HostSession(4), spec, 4)
     monkeypatch.setattr(DeviceTree, "MAX_TURNS", turns)
-    found, device = run(DeviceSession(cuda, 4, GreedyRounds, 1), spec, 4)
-    answers = {i: (hypotheses, error) for i, (hypotheses, _, error) in found.items()}
+    outcomes, device = run(DeviceSession(cuda, 4, GreedyRounds, 1), spec, 4)
+    answers = {i: (hypotheses, error) for i, (hypotheses, _, error) in outcomes.items()}
     assert answers == {i: (hypotheses, error) for i, (hypotheses, _, error) in expected.items()}
     assert device.accepted_tokens > 0
     assert device.nodes < host.nodes
@@ -76,7 +76,7 @@ SOURCE = "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Oc1ccc2c(c1)CCN2"
 
 
 class DeviceTrees:
-    """Trees of one query that the emulated device drafts."""
+    """Drafts trees for one query on the emulated device."""
 
     def __init__(self, cuda: Emulator, guess: GuessModel, source: list[int], limit: int) -> None:
         self._ops, self._limit = cuda.ops, limit
@@ -93,12 +93,12 @@ class DeviceTrees:
     def propose(
         self, emitted: list[int], options: TreeOptions, turns: int = LIMITS["tree_nodes"]
     ) -> tuple[list[int], list[int]]:
-        """Token ids and parents behind what is emitted."""
+        """Token ids and parents of a tree after the emitted tokens."""
         begin(self._answers, 0, len(emitted), 64)
         token_ids = torch.tensor(emitted).int()
         self._answers[0, 48 : 48 + 4 * len(emitted)].view(torch.int32)[:] = token_ids
-        numbers = options.max_depth, turns, options.min_log_prob
-        self._ops.propose_tree(self._answers, self._drafts, *self._rows, *numbers)
+        limits = options.max_depth, turns, options.min_log_prob
+        self._ops.propose_tree(self._answers, self._drafts, *self._rows, *limits)
         count, *drafts = self._drafts[0].tolist()
         return drafts[:count], drafts[self._limit : self._limit + count]
 
@@ -107,14 +107,14 @@ class DeviceTrees:
     ("seed", "rewrites", "molecules", "length"),
     [
         *((seed, rewrites, 1, 60) for seed in (1, 2, 3) for rewrites in (False, True)),
-        (4, True, 8, 12),  # states that no shared memory holds
+        (4, True, 8, 12),  # states too large for shared memory
     ],
 )
-def test_trees_on_the_device_are_the_host_s(
+def test_device_trees_equal_host_trees(
     cuda: Emulator, seed: int, rewrites: bool, molecules: int, length: int
 ) -> None:
     cuda.set(seed)
-    options, guess = TreeDraft(node_budget=16).native(), guess_of(rewrites)
+    options, guess = TreeDraft(node_budget=16).native(), train_guess(rewrites)
     assert isinstance(options, TreeOptions)
     draw = random.Random(seed)
     source = tiny.VOCABULARY.encode(SOURCE * molecules)
@@ -125,40 +125,40 @@ def test_trees_on_the_device_are_the_host_s(
     while len(emitted) < length:
         tree = drafter.propose(emitted)
         assert trees.propose(emitted, options) == (tree.token_ids, tree.parents)
-        # Mostly a path of the tree and a token behind it, else any tokens, SMILES or not.
+        # Emit a path of the tree, mostly, then one or two random tokens, valid SMILES or not.
         node = -1
         while draw.random() < 0.8:
-            behind = [i for i, parent in enumerate(tree.parents) if parent == node]
-            if not behind:
+            children = [i for i, parent in enumerate(tree.parents) if parent == node]
+            if not children:
                 break
-            node = draw.choice(behind)
+            node = draw.choice(children)
             emitted.append(tree.token_ids[node])
         emitted += [draw.randrange(4, 13) for _ in range(draw.randrange(1, 3))]
 
 
-@pytest.mark.parametrize("barrier", [1, 3])  # before the jobs of the first turn, and of the second
+@pytest.mark.parametrize("barrier", [1, 3])  # before the jobs of the first and of the second turn
 def test_a_tree_needs_its_barriers(cuda: Emulator, barrier: int) -> None:
     options = TreeDraft(node_budget=16, min_probability=0.0).native()
     assert isinstance(options, TreeOptions)
 
-    def grown() -> object:
+    def grow() -> object:
         source = tiny.VOCABULARY.encode(SOURCE)
-        return DeviceTrees(cuda, guess_of(False), source, 16).propose([], options)
+        return DeviceTrees(cuda, train_guess(False), source, 16).propose([], options)
 
-    expected = grown()
+    expected = grow()
 
-    def goes_wrong(seed: int) -> bool:
+    def fails(seed: int) -> bool:
         cuda.set(seed, skipped_barrier=barrier)
         try:
-            return grown() != expected
+            return grow() != expected
         except RuntimeError:  # a barrier that not every thread reached
             return True
 
-    assert any(goes_wrong(seed) for seed in range(4))
+    assert any(fails(seed) for seed in range(4))
 
 
 def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None:
-    guess = guess_of(False)
+    guess = train_guess(False)
     answers, _, drafts = state(1, 6, 2)
     begin(answers, 0, token_count=0, max_length=6)
     text = torch.tensor([*guess.text_row([4, 5, 6])], dtype=torch.uint8)
@@ -170,11 +170,11 @@ def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None
         assert drafts[0, 0] == 0
 
 
-def test_another_vocabulary_is_refused(cuda: Emulator) -> None:
+def test_guess_of_another_vocabulary_is_refused(cuda: Emulator) -> None:
     session = DeviceSession(cuda, 1, GreedyRounds, 1)
     session.spec = tiny.ModelSpec(20, 20, d_model=32, head_count=2)
     with pytest.raises(ValueError, match="the guess knows 13 tokens: expected the model's 20"):
-        session.executor(spec_of(NoDraft(), 5), guess_of(False))
+        session.executor(spec_of(NoDraft(), 5), train_guess(False))
 
 
 def state(rows: int, capacity: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -191,7 +191,7 @@ def begin(answers: Tensor, row: int, token_count: int, max_length: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_finds_no_room_waits(cuda: Emulator, seed: int) -> None:
+def test_queries_without_room_for_nodes_wait(cuda: Emulator, seed: int) -> None:
     cuda.set(seed=seed)
     answers, slots, drafts = state(4, 6, 2)
     for row in (0, 2, 3):
@@ -214,7 +214,7 @@ def test_what_finds_no_room_waits(cuda: Emulator, seed: int) -> None:
     assert steps.tolist() == [1, 0, 1, 0]
 
 
-def test_a_draft_behind_which_nothing_may_follow_is_a_gap(cuda: Emulator) -> None:
+def test_draft_token_that_reaches_max_length_is_a_gap(cuda: Emulator) -> None:
     answers, slots, drafts = state(1, 6, 2)
     begin(answers, 0, token_count=4, max_length=6)
     drafts[0] = torch.tensor([2, 5, 6, -1, 0])
@@ -225,7 +225,7 @@ def test_a_draft_behind_which_nothing_may_follow_is_a_gap(cuda: Emulator) -> Non
 
 @pytest.mark.parametrize("barrier", [0, 1])
 def test_staging_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> None:
-    def staged() -> Tensor:
+    def stage() -> Tensor:
         answers, slots, drafts = state(40, 2, 0)
         for row in range(40):
             begin(answers, row, token_count=0, max_length=2)
@@ -234,14 +234,14 @@ def test_staging_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> Non
         cuda.ops.stage_nodes(answers, slots, drafts, nodes, path_slots, 1)
         return nodes
 
-    expected = staged()
+    expected = stage()
     assert expected[:, 3].tolist() == list(range(40))
 
-    def goes_wrong(seed: int) -> bool:
+    def fails(seed: int) -> bool:
         cuda.set(seed, skipped_barrier=barrier)
-        return not torch.equal(staged(), expected)
+        return not torch.equal(stage(), expected)
 
-    assert any(goes_wrong(seed) for seed in range(4))
+    assert any(fails(seed) for seed in range(4))
 
 
 def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
@@ -278,7 +278,7 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
         cuda.ops.propose_windows(answers, drafts, torch.zeros(1, 4, dtype=torch.int32), 1)
 
 
-def test_trees_that_lie_outside_of_their_row_are_none(cuda: Emulator) -> None:
+def test_trees_outside_their_row_give_no_drafts(cuda: Emulator) -> None:
     answers, _, drafts = state(1, 6, 2)
     begin(answers, 0, token_count=0, max_length=6)
     for first, count in ((0, 3), (1, 2), (-1, 1), (0, 9)):

@@ -1,4 +1,4 @@
-"""The CUDA session, its operators run as host code: decoding, and the law, end to end."""
+"""Decoding with the CUDA session, its operators run as host code, and the choice of a device."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from tests.cuda.streams import Streams
 
 
 class Recorder(Graphs):
-    """Does the work at once; knows the sizes of graphs of steps or rounds, the lengths of those
-    that encode, and what was marked but not waited for.
+    """Runs work at once, without graphs. Records the sizes of graphs of steps and rounds, the
+    lengths of encoder graphs, and the number of marks that are not yet waited for.
     """
 
     def __init__(self) -> None:
         super().__init__(torch.device("cpu"))
         self.sizes: list[Hashable] = []
         self.encoded: list[int] = []
-        self.under_way = 0
+        self.unwaited_count = 0
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         if isinstance(key, tuple) and key[0] == "encode":
@@ -48,11 +48,11 @@ class Recorder(Graphs):
         work()
 
     def mark(self) -> Callable[[], None]:
-        self.under_way += 1
+        self.unwaited_count += 1
         return self._wait
 
     def _wait(self) -> None:
-        self.under_way -= 1
+        self.unwaited_count -= 1
 
 
 class EmulatedEngine(CudaEngine):
@@ -65,10 +65,10 @@ class EmulatedEngine(CudaEngine):
         self.rounds_on_device = rounds_on_device
         self.graphs = Recorder()
         self._idle = []
-        self.made_count = 0
+        self.session_count = 0
 
     def _make(self, query_count: int) -> CudaSession:
-        self.made_count += 1
+        self.session_count += 1
         return CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
 
 
@@ -79,14 +79,14 @@ def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_drafts_and_batches_change_nothing(cuda: Emulator, dtype: torch.dtype) -> None:
+def test_drafts_and_batch_sizes_change_no_answer(cuda: Emulator, dtype: torch.dtype) -> None:
     plain = predict(cuda, dtype, "none", batch_size=1)
     assert any(result.predictions[0].smiles for result in plain)
     assert predict(cuda, dtype, "tree", batch_size=4) == plain
     assert predict(cuda, dtype, "windows", batch_size=1) == plain
 
 
-def test_a_given_target_has_the_log_prob_of_a_prediction(cuda: Emulator) -> None:
+def test_given_target_has_the_log_prob_of_its_prediction(cuda: Emulator) -> None:
     model = tiny.model()
     model.engine = EmulatedEngine(cuda, torch.float32)
     expected = tiny.finished_answers(model.predict(tiny.QUERIES, n_best=2, max_length=6))
@@ -94,8 +94,8 @@ def test_a_given_target_has_the_log_prob_of_a_prediction(cuda: Emulator) -> None
     for batch_size in (1, 4):
         queries = [query for query, _ in expected]
         targets = [prediction.smiles for _, prediction in expected]
-        given = model.log_probs(queries, targets, batch_size=batch_size)
-        assert [result.predictions[0] for result in given] == [item for _, item in expected]
+        forced = model.log_probs(queries, targets, batch_size=batch_size)
+        assert [result.predictions[0] for result in forced] == [item for _, item in expected]
 
 
 BEAMS: tuple[Any, ...] = ("standard", "exact", "standard")
@@ -120,8 +120,8 @@ ON_HOST: tuple[dict[str, Any], ...] = (
 )
 
 
-def model_that_drafts() -> Model:
-    """With an n-gram model of the queries."""
+def model_with_ngram() -> Model:
+    """A model with an n-gram model of the queries."""
     sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
     ngram = drafting.build_ngram(
         tiny.VOCABULARY, list(zip(sources, sources, strict=True)), min_gain=0.0, rewrites=True
@@ -130,45 +130,45 @@ def model_that_drafts() -> Model:
 
 
 @pytest.mark.parametrize("options", ON_DEVICE, ids=str)
-def test_rounds_on_the_device_change_nothing(cuda: Emulator, options: dict[str, Any]) -> None:
-    found = []
+def test_rounds_on_the_device_change_no_answer(cuda: Emulator, options: dict[str, Any]) -> None:
+    outcomes = []
     for on_device in (True, False):
-        model = model_that_drafts()
+        model = model_with_ngram()
         engine = EmulatedEngine(cuda, torch.float32, on_device)
         model.engine = engine
         results = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=7, **options)
         assert all(isinstance(size, tuple) == on_device for size in engine.graphs.sizes)
         statistics = results.statistics
-        found.append((list(results), statistics.nodes, statistics.accepted_tokens))
-    assert found[0] == found[1]
+        outcomes.append((list(results), statistics.nodes, statistics.accepted_tokens))
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize("options", [{}, {"n_best": 2}], ids=["greedy", "beam of 2"])
 def test_heads_draft_from_states_on_the_device(cuda: Emulator, options: dict[str, Any]) -> None:
-    found = []
+    results = []
     for emulated, drafter in ((False, "heads"), (True, "heads"), (True, "none")):
         model = Model(tiny.with_heads())
         if emulated:
             model.engine = EmulatedEngine(cuda, torch.float32)
-        found.append(model.predict(tiny.QUERIES[:3], drafter=drafter, max_length=7, **options))
-    on_host, drafted, plain = found
+        results.append(model.predict(tiny.QUERIES[:3], drafter=drafter, max_length=7, **options))
+    on_host, drafted, plain = results
     assert drafted == plain
     assert drafted.statistics.drafted_tokens == on_host.statistics.drafted_tokens > 0
 
 
-def test_a_drafter_s_stream_waits_for_hidden_states(
+def test_drafter_stream_waits_for_hidden_states(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams = Streams(monkeypatch)
     engine = EmulatedEngine(cuda, torch.float32)
     make = engine._make
 
-    def joined(query_count: int) -> CudaSession:
+    def make_joined(query_count: int) -> CudaSession:
         session = make(query_count)
         streams.join(session)
         return session
 
-    monkeypatch.setattr(engine, "_make", joined)
+    monkeypatch.setattr(engine, "_make", make_joined)
     model = Model(tiny.with_heads())
     model.engine = engine
     with streams:
@@ -177,7 +177,7 @@ def test_a_drafter_s_stream_waits_for_hidden_states(
     assert streams.faults == []
 
 
-def test_free_memory_decides_what_stays_on_a_device(
+def test_has_room_compares_sizes_with_free_memory(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 1, cuda.ops, Recorder())
@@ -193,7 +193,7 @@ def test_free_memory_decides_what_stays_on_a_device(
 
 
 @pytest.mark.parametrize("options", ON_HOST, ids=str)
-def test_other_rounds_are_the_host_s(cuda: Emulator, options: dict[str, Any]) -> None:
+def test_rounds_with_other_options_run_on_the_host(cuda: Emulator, options: dict[str, Any]) -> None:
     model = tiny.model()
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
@@ -202,67 +202,67 @@ def test_other_rounds_are_the_host_s(cuda: Emulator, options: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(("drafter", "on_device"), [("windows", 1), ("tree", 1), ("tree", 0)])
-def test_a_session_is_used_again(cuda: Emulator, drafter: str, on_device: int) -> None:
-    model = model_that_drafts() if on_device else tiny.model()
+def test_session_is_reused(cuda: Emulator, drafter: str, on_device: int) -> None:
+    model = model_with_ngram() if on_device else tiny.model()
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
     options = {"max_length": 6, "batch_size": 2}
     expected = model.predict(tiny.QUERIES[:3], drafter=drafter, **options)
     stream = model.predict_stream(tiny.QUERIES[1:5], PredictOptions(drafter=drafter, **options))
     next(stream)
-    stream.close()  # with queries under way
+    stream.close()  # with unfinished queries
     assert model.predict(tiny.QUERIES[:3], drafter=drafter, **options) == expected
-    assert engine.made_count == 1
-    both = [
+    assert engine.session_count == 1
+    streams = [
         model.predict_stream(tiny.QUERIES[:3], PredictOptions(drafter=drafter, **options))
         for _ in range(2)
     ]
-    assert [first for first, second in zip(*both, strict=True) if first == second] == expected
-    assert engine.made_count == 2
+    assert [first for first, second in zip(*streams, strict=True) if first == second] == expected
+    assert engine.session_count == 2
     windows = model.predict(tiny.QUERIES[:3], drafter="windows", draft_length=2, **options)
     assert windows == expected
     beams = [model.predict(tiny.QUERIES[:3], n_best=2, beam=beam, **options) for beam in BEAMS]
     assert beams[0] == beams[1] == beams[2]
-    assert engine.made_count == 2
+    assert engine.session_count == 2
 
 
-def test_requests_of_several_options_share_a_device(cuda: Emulator) -> None:
-    model = model_that_drafts()
+def test_requests_with_different_options_share_a_device(cuda: Emulator) -> None:
+    model = model_with_ngram()
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
-    kinds = [
+    option_sets = [
         PredictOptions(max_length=6, **options)
         for options in ({}, {"drafter": "none"}, {"n_best": 2, "beam": "standard"}, {"n_best": 3})
     ]
-    asked = [(query, options) for query in tiny.QUERIES[:2] for options in kinds]
-    alone = [next(model.predict_stream([query], options)) for query, options in asked]
+    requests = [(query, options) for query in tiny.QUERIES[:2] for options in option_sets]
+    expected = [next(model.predict_stream([query], options)) for query, options in requests]
     decoder = Decoder(model, 3)
-    tickets = [decoder.submit(*each) for each in asked]
-    dropped = decoder.submit(tiny.QUERIES[4], kinds[3])
-    found = {}
+    tickets = [decoder.submit(*request) for request in requests]
+    cancelled = decoder.submit(tiny.QUERIES[4], option_sets[3])
+    results = {}
     while decoder.live_count:
-        found.update(decoder.step())
-        if dropped is not None and decoder.live_count < 3:  # under way by now
-            decoder.cancel(dropped)
-            dropped = None
-    assert [found[ticket] for ticket in tickets] == alone
-    assert len(found) == len(tickets)
+        results.update(decoder.step())
+        if cancelled is not None and decoder.live_count < 3:  # it is being decoded by now
+            decoder.cancel(cancelled)
+            cancelled = None
+    assert [results[ticket] for ticket in tickets] == expected
+    assert len(results) == len(tickets)
     assert len({key[0] for key in engine.graphs.sizes if isinstance(key, tuple)}) >= 4
 
 
-def test_a_server_captures_no_graph_at_its_first_requests(
+def test_warm_server_captures_no_graph_for_its_first_requests(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captured: set[Hashable] = set()
     captures: list[Hashable] = []
 
     def run(key: Hashable, work: Callable[[], None]) -> None:
-        del work  # which graphs there are does not depend on what they do
+        del work  # the set of graphs does not depend on their work
         if key not in captured:
             captured.add(key)
             captures.append(key)
 
-    model = model_that_drafts()
+    model = model_with_ngram()
     engine = EmulatedEngine(cuda, torch.float32)
     monkeypatch.setattr(engine.graphs, "run", run)
     monkeypatch.setattr(engine.graphs, "clear", captured.clear)
@@ -281,17 +281,17 @@ def test_a_server_captures_no_graph_at_its_first_requests(
     assert captures[before:] == []
 
 
-def test_a_session_is_not_used_again_before_its_rounds_are_done(cuda: Emulator) -> None:
+def test_session_is_reused_only_after_its_rounds_end(cuda: Emulator) -> None:
     model = tiny.model()
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
     model.predict(tiny.QUERIES[:2], drafter="windows", max_length=6, batch_size=2)
-    assert engine.graphs.under_way > 0  # nobody looks at the last round
+    assert engine.graphs.unwaited_count > 0  # nothing waits for the last round
     engine.session(2)
-    assert engine.graphs.under_way == 0
+    assert engine.graphs.unwaited_count == 0
 
 
-def test_answers_are_the_cpu_s(cuda: Emulator) -> None:
+def test_answers_match_the_cpu_engine(cuda: Emulator) -> None:
     emulated = predict(cuda, torch.float32, "tree", batch_size=3)
     native = tiny.model().predict(tiny.QUERIES[:3], batch_size=3, max_length=6)
     for ours, theirs in zip(emulated, native, strict=True):
@@ -301,7 +301,7 @@ def test_answers_are_the_cpu_s(cuda: Emulator) -> None:
         )
 
 
-def test_steps_come_in_few_sizes(cuda: Emulator) -> None:
+def test_steps_use_graphs_of_few_sizes(cuda: Emulator) -> None:
     model = tiny.model()
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
@@ -309,41 +309,41 @@ def test_steps_come_in_few_sizes(cuda: Emulator) -> None:
     assert set(engine.graphs.sizes) <= {8, 16, 32, 64}
 
 
-def test_no_single_source_makes_the_workspace_move(cuda: Emulator) -> None:
+def test_workspace_has_room_for_any_single_source(cuda: Emulator) -> None:
     session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, Recorder())
     assert not session.reserve(session.spec.max_positions)
 
 
-def test_a_source_is_encoded_by_the_graph_of_the_next_length(cuda: Emulator) -> None:
+def test_source_is_encoded_by_the_graph_of_the_next_length(cuda: Emulator) -> None:
     recorder = Recorder()
     session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, recorder)
-    for length in (48, 16, 32):  # whole blocks: nobody has written the others
+    for length in (48, 16, 32):  # whole blocks: other positions are never written
         source = [4 + i % 9 for i in range(length)]
         session.encode([1], [source])
-        alone = session._memory_cache.clone()
+        expected = session._memory_cache.clone()
         blocks = session._host_memories[1, 1 : 1 + length // 16].tolist()
         session.release(1)
         session.encode([1, 0], [source, [5, 6]])  # without a graph
-        again = session._host_memories[1, 1 : 1 + length // 16].tolist()
-        assert torch.equal(session._memory_cache[again], alone[blocks])
+        second_blocks = session._host_memories[1, 1 : 1 + length // 16].tolist()
+        assert torch.equal(session._memory_cache[second_blocks], expected[blocks])
         session.release(0)
         session.release(1)
     assert recorder.encoded == [64, 16, 32]
 
 
 @pytest.mark.parametrize(("driver", "runtime"), [(13000, 13000), (12060, 12090), (13010, 12040)])
-def test_a_driver_runs_what_is_not_newer(driver: int, runtime: int) -> None:
+def test_driver_runs_its_major_version_and_older_ones(driver: int, runtime: int) -> None:
     assert devices.version_fault(driver, runtime) is None
 
 
-def test_an_old_driver_is_named() -> None:
+def test_old_driver_is_reported() -> None:
     fault = devices.version_fault(12060, 13000)
     assert fault is not None
     assert "its driver runs CUDA up to 12.6, expected 13.0 or later" in fault
     assert "with an nvcc of CUDA 12" in fault
 
 
-def test_bad_sources_are_refused(cuda: Emulator) -> None:
+def test_invalid_sources_are_refused(cuda: Emulator) -> None:
     session = EmulatedEngine(cuda, torch.float32).session(1)
     with pytest.raises(RuntimeError, match="source has 300 ids: expected 1 to 256"):
         session.encode([0], [[4] * 300])
@@ -352,7 +352,7 @@ def test_bad_sources_are_refused(cuda: Emulator) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
-def test_without_a_device_cuda_is_refused() -> None:
+def test_cuda_is_refused_without_a_device() -> None:
     with pytest.raises(ValueError, match=r"device is 'cuda': (molspec was|torch .* is|no CUDA)"):
         predictor.load("product", device="cuda")
     assert predictor.load("product", device="auto").device == "cpu"
@@ -373,11 +373,11 @@ def test_without_a_device_cuda_is_refused() -> None:
         ({}, None),
     ],
 )
-def test_auto_is_cuda_where_nothing_speaks_against_it(
+def test_auto_chooses_cuda_if_it_is_usable(
     stands: dict[str, Any], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stand_in(where: str, name: str, value: object) -> None:
-        monkeypatch.setattr(f"{where}.{name}", lambda *_: stands.get(name, value))
+    def stand_in(module: str, name: str, value: object) -> None:
+        monkeypatch.setattr(f"{module}.{name}", lambda *_: stands.get(name, value))
 
     stand_in("molspec.ops", "has_cuda", True)
     stand_in("molspec.ops", "cuda_versions", (13000, 13000))
@@ -408,17 +408,17 @@ def test_unknown_devices_are_refused(device: str) -> None:
         predictor.load("product", device=device)
 
 
-def test_float16_is_for_cuda() -> None:
+def test_float16_is_refused_on_the_cpu() -> None:
     with pytest.raises(
         ValueError, match="dtype is 'float16': expected float32, bfloat16, int8 on cpu"
     ):
         predictor.load("product", dtype="float16")
 
 
-def test_a_copied_engine_makes_sessions_of_its_own() -> None:
+def test_copied_engine_has_no_idle_sessions() -> None:
     checkpoint = tiny.checkpoint()
     engine = CudaEngine(checkpoint.spec, checkpoint.weights, torch.float32, torch.device("cpu"))
-    session: Any = Lock()  # cannot be copied either
+    session: Any = Lock()  # like a session, cannot be pickled
     engine._give_back(session, [])
     copied = pickle.loads(pickle.dumps(engine))
     assert copied._idle == []

@@ -1,4 +1,4 @@
-"""SBS that stays on the device, run as host code, against the host's own: to the bit."""
+"""SBS rounds on the device, run as host code, equal those on the host to the bit."""
 
 from __future__ import annotations
 
@@ -50,44 +50,44 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_rounds_on_the_device_are_the_host_s(cuda: Emulator, case: Case) -> None:
+def test_device_rounds_equal_host_rounds(cuda: Emulator, case: Case) -> None:
     expected, host = run(HostSession(4), case.spec(), 4)
     assert any(error for _, _, error in expected.values()) == (case.max_length > 2)
     assert (host.accepted_tokens > 0) == (case.max_length > 1 and case.windows is not None)
     for batch_size, ahead in ((4, 1), (1, 2), (3, 2), (16, 5))[: 4 if case.beam_size < 20 else 1]:
         cuda.set(seed=batch_size)
         session = DeviceSession(cuda, batch_size, SpeculativeBeamRounds, ahead)
-        found, device = run(session, case.spec(), batch_size)
-        assert found == expected
+        outcomes, device = run(session, case.spec(), batch_size)
+        assert outcomes == expected
         assert device.nodes == host.nodes
         assert device.query_calls == host.query_calls
-        if batch_size == 4:  # the host looks after every round: the rounds are the host's
+        if batch_size == 4:  # the host reads every round: the rounds are equal
             assert device.decoder_calls == host.decoder_calls
 
 
 @pytest.mark.parametrize("case", [CASES[2], CASES[3], CASES[5]], ids=str)
-def test_behind_no_numbers_nothing_is_accepted(cuda: Emulator, case: Case) -> None:
+def test_no_token_is_accepted_after_nan(cuda: Emulator, case: Case) -> None:
     host, device = HostSession(4), DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
-    host.is_non_finite = device.is_non_finite = 0.1
+    host.nan_share = device.nan_share = 0.1
     expected, _ = run(host, case.spec(), 4)
-    found, _ = run(device, case.spec(), 4)
-    assert found == expected
-    lists = [hypotheses for hypotheses, _, error in found.values() if not error]
-    assert 0 < len(lists) < len(found) - 1
+    outcomes, _ = run(device, case.spec(), 4)
+    assert outcomes == expected
+    lists = [hypotheses for hypotheses, _, error in outcomes.values() if not error]
+    assert 0 < len(lists) < len(outcomes) - 1
     assert all(isfinite(log_prob) for hypotheses in lists for _, log_prob, _ in hypotheses)
 
 
-def test_the_cases_tell_searches_apart() -> None:
+def test_search_options_change_the_hypotheses() -> None:
     cases = [CASES[3], CASES[5], Case(5, 5, 24, None), Case(5, 5, 24, CASES[5].windows)]
-    found = [run(HostSession(4), case.spec(), 4)[0] for case in cases]
-    assert len({str([item[index][0] for index in range(10)]) for item in found}) == len(cases)
+    outcomes = [run(HostSession(4), case.spec(), 4)[0] for case in cases]
+    assert len({str([item[index][0] for index in range(10)]) for item in outcomes}) == len(cases)
 
 
-# Without its barriers plan_windows would follow pointers that are not there yet.
+# Without its barriers plan_windows would follow pointers that are not written yet.
 @pytest.mark.parametrize(
     ("name", "barriers"), [("plan_windows", ()), ("select_leaves", range(1, 10))]
 )
-def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
+def test_thread_order_changes_nothing_and_barriers_are_needed(
     cuda: Emulator, name: str, barriers: Sequence[int]
 ) -> None:
     calls = Calls(cuda, name)
@@ -95,11 +95,11 @@ def test_the_order_of_threads_changes_nothing_and_barriers_are_needed(
         session = DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
         session.library = calls
         run(session, case.spec(), 4)
-    assert not calls.go_wrong()
-    assert [barrier for barrier in barriers if not calls.go_wrong(barrier)] == []
+    assert not calls.results_change()
+    assert [barrier for barrier in barriers if not calls.results_change(barrier)] == []
 
 
-def test_a_tree_that_does_not_fit_is_none(cuda: Emulator) -> None:
+def test_tree_that_does_not_fit_is_not_planned(cuda: Emulator) -> None:
     for windows in ([1, -1, 0, 3, 5, -1, 5, 0], [1, -1, 1, 2, 5, -1, 5, 0], [1, 7, 0, 1, 5, -1]):
         answers, *trees = state(1, 1, 4, 16)
         trees[3] = torch.zeros(1, 3, dtype=torch.int32)
@@ -122,9 +122,9 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     plans = torch.zeros(2, 18, dtype=torch.int32)
     with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
         cuda.ops.plan_windows([answers, *trees[:3], plans], windows, 3, 1)
-    apart = torch.zeros(2, 256, dtype=torch.uint8), *(tensor for tensor in trees)
+    separate = torch.zeros(2, 256, dtype=torch.uint8), *(tensor for tensor in trees)
     ids, log_probs = torch.zeros(64, 4, dtype=torch.int32), torch.zeros(64, 4)
     with pytest.raises(RuntimeError, match="answers has room for hypotheses that finish apart"):
-        cuda.ops.select_leaves(apart, [ids, log_probs], best[2], 3, 0.9, 2)
+        cuda.ops.select_leaves(separate, [ids, log_probs], best[2], 3, 0.9, 2)
     with pytest.raises(RuntimeError, match=r"best_ids has shape \[64, 4\]: expected \[64, 3\]"):
         cuda.ops.select_leaves([answers, *trees], [ids, log_probs], best[2], 3, 0.9, 2)

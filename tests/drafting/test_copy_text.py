@@ -1,4 +1,4 @@
-"""Sources written from other atoms: the same molecules, as RDKit reads them."""
+"""Sources rewritten from other atoms: according to RDKit, they are the same molecules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKENS = (
 )
 VOCABULARY = Vocabulary(TOKENS, unk_id=3)
 MODEL = guess_model(VOCABULARY, None)
-OPEN = VOCABULARY.size
+RING_OPENING = VOCABULARY.size
 ATOMS = {i for i, token in enumerate(TOKENS) if token[0] == "[" or token.isalpha()}
 
 MOLECULES = (
@@ -32,34 +32,34 @@ MOLECULES = (
 )
 
 
-def writings(smiles: str) -> tuple[list[list[int]], list[list[int]]]:
-    """The symbols of every writing, the source's first, and the atoms' source positions."""
+def spellings(smiles: str) -> tuple[list[list[int]], list[list[int]]]:
+    """The symbols of each spelling, the source's own first, and the atoms' source positions."""
     symbols, atoms = MODEL.copy_text(VOCABULARY.encode(smiles))
-    made: tuple[list[list[int]], list[list[int]]] = [[]], [[]]
+    lists: tuple[list[list[int]], list[list[int]]] = [[]], [[]]
     for symbol, atom in zip(symbols, atoms, strict=True):
         if symbol in (VOCABULARY.eos_id, VOCABULARY.pad_id):
-            made[0].append([])
-            made[1].append([])
+            lists[0].append([])
+            lists[1].append([])
         else:
-            made[0][-1].append(symbol)
-            made[1][-1].append(atom)
-    return made[0][:-1], made[1][:-1]
+            lists[0][-1].append(symbol)
+            lists[1][-1].append(atom)
+    return lists[0][:-1], lists[1][:-1]
 
 
-def spelt(symbols: list[int]) -> str:
-    """Symbols as SMILES: rings take the lowest free number, as RDKit numbers them."""
+def to_smiles(symbols: list[int]) -> str:
+    """Writes symbols as SMILES; a ring gets the lowest free number, as in RDKit."""
     text, rings = "", list[int]()
     for symbol in symbols:
-        if symbol < OPEN:
+        if symbol < RING_OPENING:
             text += TOKENS[symbol]
-            if (number_text := TOKENS[symbol].lstrip("%")).isdigit():  # not the lowest free one
+            if (number_text := TOKENS[symbol].lstrip("%")).isdigit():  # a ring number of the source
                 rings.append(int(number_text))
             continue
-        if symbol == OPEN:
+        if symbol == RING_OPENING:
             number = next(number for number in range(1, 100) if number not in rings)
             rings.append(number)
         else:
-            number = rings.pop(len(rings) - (symbol - OPEN))
+            number = rings.pop(len(rings) - (symbol - RING_OPENING))
         text += str(number) if number < 10 else f"%{number}"
     return text
 
@@ -69,37 +69,37 @@ def canonical(smiles: str) -> str:
 
 
 @pytest.mark.parametrize("smiles", MOLECULES)
-def test_every_writing_is_a_molecule_of_the_source(smiles: str) -> None:
+def test_every_spelling_is_a_molecule_of_the_source(smiles: str) -> None:
     molecules = {canonical(molecule) for molecule in smiles.split(".")}
-    given, *rewritten = writings(smiles)[0]
-    assert canonical(spelt(given)) == canonical(smiles)
-    assert {canonical(spelt(symbols)) for symbols in rewritten} == molecules
+    original, *rewritten = spellings(smiles)[0]
+    assert canonical(to_smiles(original)) == canonical(smiles)
+    assert {canonical(to_smiles(symbols)) for symbols in rewritten} == molecules
     assert {symbols[0] for symbols in rewritten} == set(VOCABULARY.encode(smiles)) & ATOMS
 
 
 @pytest.mark.parametrize("smiles", MOLECULES)
-def test_atoms_point_into_the_source(smiles: str) -> None:
+def test_atoms_point_to_their_source_tokens(smiles: str) -> None:
     source_ids = VOCABULARY.encode(smiles)
-    for symbols, atoms in zip(*writings(smiles), strict=True):
+    for symbols, atoms in zip(*spellings(smiles), strict=True):
         for symbol, atom in zip(symbols, atoms, strict=True):
             if symbol in ATOMS:
                 assert source_ids[atom] == symbol
 
 
-def test_writings_differ() -> None:
-    texts = [tuple(symbols) for symbols in writings("c1ccccc1C(C)(C)C")[0][1:]]
+def test_spellings_differ() -> None:
+    texts = [tuple(symbols) for symbols in spellings("c1ccccc1C(C)(C)C")[0][1:]]
     assert len(set(texts)) == len(texts)
 
 
 @pytest.mark.parametrize("tokens", ["C (", "C )", "C 1", "= C", "C = )", "( C )", "1 C 1", "C . ?"])
-def test_what_is_no_smiles_stands_as_it_is(tokens: str) -> None:
+def test_invalid_smiles_is_not_rewritten(tokens: str) -> None:
     source_ids = [TOKENS.index(token) for token in tokens.split()]
     symbols, _ = MODEL.copy_text(source_ids)
     assert symbols[-1] == VOCABULARY.eos_id
     assert len(symbols) == len(source_ids) + 1
 
 
-def test_long_sources_are_bounded() -> None:
+def test_copy_text_length_is_bounded() -> None:
     for length in (0, 1, 200, 500, 1000, 3000):
         symbols, atoms = MODEL.copy_text(VOCABULARY.encode("C" * length) if length else [])
         assert len(symbols) == len(atoms) <= max(4096, length + 1)

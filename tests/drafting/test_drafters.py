@@ -1,4 +1,4 @@
-"""Drafters against plain statements of what they draft."""
+"""Drafters compared with simple reference versions."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def content(tree: DraftTree) -> tuple[list[int], list[int], list[float]]:
 
 
 def paths(proposed: DraftTree) -> list[tuple[int, ...]]:
-    """Token ids from the last generated token to every node."""
-    made: list[tuple[int, ...]] = []
+    """The token ids on the path from the last generated token to each node."""
+    found: list[tuple[int, ...]] = []
     for token_id, parent in zip(proposed.token_ids, proposed.parents, strict=True):
-        made.append((*(made[parent] if parent >= 0 else ()), token_id))
-    return made
+        found.append((*(found[parent] if parent >= 0 else ()), token_id))
+    return found
 
 
 def prefixes(drafts: list[list[int]]) -> set[tuple[int, ...]]:
@@ -55,27 +55,27 @@ def prefixes(drafts: list[list[int]]) -> set[tuple[int, ...]]:
 
 
 def even_windows(source_ids: list[int], length: int, count: int) -> list[list[int]]:
-    """Windows spread as the published code does; behind the source it puts the token c."""
-    whole = max(len(source_ids) - length + 1, count)
-    step = np.float32(whole - 1) / np.float32(max(count - 1, 1))
+    """Windows spread as in the published code, which pads the source with the token c."""
+    start_count = max(len(source_ids) - length + 1, count)
+    step = np.float32(start_count - 1) / np.float32(max(count - 1, 1))
     starts = [int(np.float32(k) * step) for k in range(count)]
     filled = [*source_ids, *[CARBON] * (length + count)]
     return [filled[start : start + length] for start in starts]
 
 
-def test_nothing_is_drafted() -> None:
+def test_no_draft_proposes_nothing() -> None:
     assert content(drafter(NoDraft(), TARGETS[0]).propose([])) == ([], [], [])
 
 
 @given(SOURCES, st.integers(1, 8), st.integers(1, 8))
-def test_first_windows_are_the_source_s_first(source: list[int], length: int, count: int) -> None:
+def test_first_windows_are_at_start_of_source(source: list[int], length: int, count: int) -> None:
     drafting = WindowDrafts(length, count, choice="first")
     drafts = [source[i : i + length] for i in range(min(count, len(source)))]
     assert set(paths(drafter(drafting, source).propose([]))) == prefixes(drafts)
 
 
 @given(SOURCES, st.integers(1, 8), st.integers(1, 8))
-def test_even_windows_are_the_published_code_s(source: list[int], length: int, count: int) -> None:
+def test_even_windows_match_published_code(source: list[int], length: int, count: int) -> None:
     drafts = even_windows(source, length, count)
     assert set(paths(drafter(WindowDrafts(length, count), source).propose([]))) == prefixes(drafts)
 
@@ -86,27 +86,25 @@ def test_smart_windows_follow_the_last_token(source: list[int], length: int, cou
     last = source[len(source) // 2] if source else VOCABULARY.encode("C")[0]
     for path in paths(drafts.propose([last])):
         text = (last, *path)
-        runs = (tuple(source[i : i + len(text)]) for i in range(len(source)))
-        assert text in runs
+        windows = (tuple(source[i : i + len(text)]) for i in range(len(source)))
+        assert text in windows
 
 
 @given(SOURCES, st.integers(1, 40))
-def test_a_tree_keeps_its_promises(source: list[int], budget: int) -> None:
+def test_tree_is_valid_and_within_budget(source: list[int], budget: int) -> None:
     token_ids, parents, log_probs = content(drafter(TreeDraft(budget), source).propose([]))
     assert len(token_ids) <= budget
     assert all(parent < index for index, parent in enumerate(parents))
     assert len(set(zip(parents, token_ids, strict=True))) == len(token_ids)
     assert not set(token_ids) & set(VOCABULARY.special_ids)
     for parent in set(parents):
-        behind = log_probs[parent] if parent >= 0 else 0.0
+        parent_log_prob = log_probs[parent] if parent >= 0 else 0.0
         children = [log_probs[i] for i, p in enumerate(parents) if p == parent]
-        assert np.exp(children).sum() <= np.exp(behind) * 1.001
+        assert np.exp(children).sum() <= np.exp(parent_log_prob) * 1.001
 
 
 @given(SOURCES, st.lists(TEXT_IDS, max_size=12))
-def test_a_tree_depends_on_source_and_sequence_alone(
-    source: list[int], generated: list[int]
-) -> None:
+def test_tree_depends_only_on_source_and_sequence(source: list[int], generated: list[int]) -> None:
     one = drafter(TreeDraft(12), source)
     other = drafter(TreeDraft(12), TARGETS[6])
     other.propose(TARGETS[6])
@@ -115,15 +113,13 @@ def test_a_tree_depends_on_source_and_sequence_alone(
         other.propose(generated[:end])
     expected = content(one.propose(generated))
     assert content(other.propose(generated)) == expected
-    other.propose([*generated, CARBON])  # and back
+    other.propose([*generated, CARBON])  # extend it, then go back
     assert content(other.propose(generated)) == expected
 
 
 @given(SOURCES, st.lists(TEXT_IDS, max_size=12))
-def test_behind_padding_a_tree_still_keeps_its_promises(
-    source: list[int], generated: list[int]
-) -> None:
-    """A model may write PAD: rewritings end in it, and none is copied beyond its end."""
+def test_tree_after_padding_has_no_pad_bos_or_eos(source: list[int], generated: list[int]) -> None:
+    """A model may write PAD, which ends a spelling: no draft copies from beyond the end."""
     drafts = drafter(TreeDraft(12), source)
     path: list[int] = []
     for _ in range(3):
@@ -132,7 +128,7 @@ def test_behind_padding_a_tree_still_keeps_its_promises(
         assert all(VOCABULARY.eos_id < token < VOCABULARY.size for token in tree.token_ids)
 
 
-def test_a_refused_source_leaves_the_one_before() -> None:
+def test_refused_source_leaves_previous_source() -> None:
     drafts = drafter(TreeDraft(12), TARGETS[6])
     before = content(drafts.propose([]))
     with pytest.raises(ValueError, match="9999"):
@@ -141,8 +137,8 @@ def test_a_refused_source_leaves_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("count", [200, 400])
-def test_what_the_source_has_not_matches_nothing_in_it(count: int) -> None:
-    """Of many symbols only the first get a code of their own: the others are like no token."""
+def test_token_absent_from_source_matches_nothing_in_it(count: int) -> None:
+    """Only the first of many symbols get their own codes; the others match no token."""
     guess = guess_model(Vocabulary(tuple(f"<{index}>" for index in range(700))), None)
     drafts = NativeDrafter(TreeDraft(4, min_probability=0).native(), guess)
     drafts.start([*range(9, 9 + count)])
@@ -150,26 +146,26 @@ def test_what_the_source_has_not_matches_nothing_in_it(count: int) -> None:
     assert max(drafts.propose([9, 10, 11, 690]).log_probs) > math.log(0.001)
 
 
-def test_a_model_must_be_there() -> None:
+def test_native_drafter_needs_guess_model() -> None:
     with pytest.raises(TypeError, match="incompatible"):
         NativeDrafter(NoDraftOptions(), None)  # type: ignore[arg-type]
 
 
-def test_drafts_from_outside_are_no_native_drafter() -> None:
+def test_native_drafter_refuses_external_options() -> None:
     with pytest.raises(
         ValueError, match=r"^options are ExternalOptions: expected a native drafter"
     ):
         NativeDrafter(ExternalOptions(), guess_model(VOCABULARY, None))  # type: ignore[arg-type]
 
 
-def test_a_tree_copies_on_where_the_sequence_left_the_source() -> None:
+def test_tree_continues_copying_from_source() -> None:
     source = VOCABULARY.encode("CC(=O)NCCOCCN(C)C=O")
     drafts = drafter(TreeDraft(4), source, ngram=None)
     assert tuple(source[8:10]) in paths(drafts.propose(source[:8]))
 
 
-def test_ring_digits_are_copied_by_their_role() -> None:
-    # In the source the ring is the second one that is open, in the target the first.
+def test_copied_ring_digits_are_renumbered() -> None:
+    # The ring is the second open one in the source, but the first in the target.
     source = VOCABULARY.encode("C1CC(Nc2ccccc2)C1")
     drafts = drafter(TreeDraft(16), source, ngram=None)
     assert tuple(VOCABULARY.encode("1ccc")) in paths(drafts.propose(VOCABULARY.encode("C(Nc")))
@@ -196,6 +192,6 @@ def test_wrong_options_are_refused(call: object, message: str) -> None:
         call()
 
 
-def test_ids_outside_of_the_vocabulary_are_refused() -> None:
+def test_ids_outside_vocabulary_are_refused() -> None:
     with pytest.raises(ValueError, match="13"):
         drafter(TreeDraft(), [13])

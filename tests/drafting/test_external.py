@@ -32,7 +32,7 @@ QUERIES = tiny.QUERIES[:10]
 
 
 class Recorded:
-    """Proposes what the model's own answers say, mostly; with junk in between."""
+    """Proposes the next tokens of the model's own answers, with random tokens among them."""
 
     def __init__(self, answers: dict[tuple[int, ...], Sequence[int]], seed: int = 1) -> None:
         self._answers = answers
@@ -74,7 +74,7 @@ def recorded(model: Model, seed: int = 1) -> Recorded:
     return Recorded(answers, seed)
 
 
-def texts(results: Sequence[Result]) -> list[list[tuple[str, float, bool]]]:
+def summaries(results: Sequence[Result]) -> list[list[tuple[str, float, bool]]]:
     return [[(p.smiles, p.log_prob, p.finished) for p in each.predictions] for each in results]
 
 
@@ -90,15 +90,15 @@ def drafters(model: Model) -> dict[str, Any]:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("name", ["own", "merged", "native", "nested"])
 @pytest.mark.parametrize("batch_size", [1, 16])
-def test_answers_are_those_of_none(dtype: str, name: str, batch_size: int) -> None:
+def test_external_drafts_do_not_change_answers(dtype: str, name: str, batch_size: int) -> None:
     model = drafting_model(dtype)
     for options in ({}, {"n_best": 10}, {"n_best": 3, "finished": "separate"}):
         shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
         expected = model.predict(QUERIES, drafter="none", **shared)
         drafter = drafters(model)[name]
         found = model.predict(QUERIES, drafter=drafter, **shared)
-        assert texts(found) == texts(expected)
-        # The tiny model writes at random: a beam of it can hardly be foretold.
+        assert summaries(found) == summaries(expected)
+        # The tiny model's weights are random: its beams are hard to predict.
         calls = found.statistics.query_calls, expected.statistics.query_calls
         assert calls[0] <= calls[1] if options else calls[0] < calls[1]
         if isinstance(drafter, Recorded):
@@ -106,25 +106,25 @@ def test_answers_are_those_of_none(dtype: str, name: str, batch_size: int) -> No
             assert max(drafter.batches) == min(batch_size, len(QUERIES))
 
 
-def test_a_drafter_that_knows_the_answer_saves_nearly_all_calls(model: Model) -> None:
+def test_drafter_with_right_answers_halves_decoder_calls(model: Model) -> None:
     plain = model.predict(QUERIES, drafter="none", max_length=MAX_LENGTH, batch_size=1)
     drafted = model.predict(QUERIES, drafter=recorded(model), max_length=MAX_LENGTH, batch_size=1)
     assert drafted.statistics.decoder_calls < plain.statistics.decoder_calls / 2
     assert drafted.statistics.accepted_tokens > 0
 
 
-def test_a_look_ahead_may_have_a_drafter(model: Model) -> None:
-    eager = LookAhead(30, min_confidence=0.05)
+def test_look_ahead_accepts_drafter(model: Model) -> None:
+    without_drafter = LookAhead(30, min_confidence=0.05)
     with_drafter = LookAhead(30, min_confidence=0.05, drafter=recorded(model))
     shared = {"n_best": 3, "max_length": MAX_LENGTH, "batch_size": 1}
-    expected = model.predict(QUERIES, drafter=eager, **shared)
+    expected = model.predict(QUERIES, drafter=without_drafter, **shared)
     found = model.predict(QUERIES, drafter=with_drafter, **shared)
-    assert texts(found) == texts(expected)
+    assert summaries(found) == summaries(expected)
     assert found.statistics.nodes != expected.statistics.nodes
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_sbs_takes_the_same_drafts_from_an_external_drafter(model: Model, beam_size: int) -> None:
+def test_sbs_treats_external_drafter_like_native_one(model: Model, beam_size: int) -> None:
     windows = WindowDrafts(4, 6)
 
     class External:
@@ -142,30 +142,30 @@ def test_sbs_takes_the_same_drafts_from_an_external_drafter(model: Model, beam_s
             del self._native[row]
 
     shared = {"n_best": beam_size, "beam": "sbs", "max_length": MAX_LENGTH}
-    inside = model.predict(QUERIES, drafter=windows, **shared)
+    native = model.predict(QUERIES, drafter=windows, **shared)
     external = model.predict(QUERIES, drafter=External(), **shared)
-    assert texts(external) == texts(inside)
-    assert external.statistics.nodes == inside.statistics.nodes
+    assert summaries(external) == summaries(native)
+    assert external.statistics.nodes == native.statistics.nodes
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("options", [{}, {"n_best": 10}], ids=str)
 @pytest.mark.parametrize("batch_size", [1, 16])
-def test_a_drafter_of_one_s_own_for_somebody_s_module(
+def test_external_drafter_does_not_change_answers_of_torch_module(
     model: Model, options: dict[str, Any], batch_size: int
 ) -> None:
-    theirs = PlainTransformer(tiny.VOCABULARY.size)
+    module = PlainTransformer(tiny.VOCABULARY.size)
     source_ids = [[BOS, *tiny.VOCABULARY.encode(query), EOS] for query in QUERIES[:3]]
     shared = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 8, **options}
     shared["batch_size"] = batch_size
-    plain = molspec.decode(theirs, source_ids, drafter="none", **shared)
+    plain = molspec.decode(module, source_ids, drafter="none", **shared)
     for drafter in (recorded(model), merged(recorded(model), "tree", node_budget=9)):
-        found = molspec.decode(theirs, source_ids, drafter=drafter, **shared)
+        found = molspec.decode(module, source_ids, drafter=drafter, **shared)
         assert torch.equal(found.sequences, plain.sequences)
         torch.testing.assert_close(found.log_probs, plain.log_probs, atol=1e-4, rtol=0)
 
 
-def test_what_is_no_drafter_is_refused(model: Model) -> None:
+def test_refuses_invalid_drafters(model: Model) -> None:
     with pytest.raises(ValueError, match=r"^drafter is the class Recorded: expected an object"):
         model.predict(["CCO"], drafter=Recorded)
     for wrong in (7, object()):
@@ -183,7 +183,7 @@ def test_what_is_no_drafter_is_refused(model: Model) -> None:
     assert not isinstance(TreeDraft(), Drafter)
 
 
-def test_merging_averages_and_keeps_the_likeliest() -> None:
+def test_merging_averages_probabilities_and_selects_likeliest() -> None:
     half, tenth = math.log(0.5), math.log(0.1)
     one = DraftTree([4, 5, 6], [-1, 0, -1], [half, 2 * half, tenth])
     other = DraftTree([4, 7, 5], [-1, -1, 0], [0.0, half, half])
@@ -195,7 +195,7 @@ def test_merging_averages_and_keeps_the_likeliest() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_merged_tree_is_a_tree(seed: int) -> None:
+def test_merged_tree_is_valid_and_within_budget(seed: int) -> None:
     draw = random.Random(seed)
 
     def tree() -> DraftTree:
@@ -204,8 +204,8 @@ def test_a_merged_tree_is_a_tree(seed: int) -> None:
             parent = draw.randrange(-1, index)
             tokens.append(draw.randrange(4, 8))
             parents.append(parent)
-            behind = log_probs[parent] if parent >= 0 else 0.0
-            log_probs.append(behind - draw.random())
+            parent_log_prob = log_probs[parent] if parent >= 0 else 0.0
+            log_probs.append(parent_log_prob - draw.random())
         return DraftTree(tokens, parents, log_probs)
 
     budget = draw.randrange(1, 10)

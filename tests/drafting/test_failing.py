@@ -1,4 +1,4 @@
-"""A drafter, or an encoder, that fails for one query: its error, its row, the others' answers."""
+"""A drafter or an encoder fails for one query: it gets the error, and the others are answered."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ QUERIES = tiny.QUERIES[:7]
 #: The query that fails.
 BAD = 3
 BAD_IDS = tiny.VOCABULARY.encode(QUERIES[BAD])
-CHOICES: tuple[dict[str, Any], ...] = ({"max_length": 12}, {"n_best": 3, "max_length": 9})
+OPTIONS: tuple[dict[str, Any], ...] = ({"max_length": 12}, {"n_best": 3, "max_length": 9})
 
 
 class Failing:
-    """Copies the source, and fails as it is told to for one query."""
+    """Copies the source, but fails for one query in `method` or with `trees`."""
 
     def __init__(self, method: str, trees: Callable[[int], Any] | None = None) -> None:
         self._method = method
@@ -86,27 +86,27 @@ def model() -> Model:
     return tiny.model()
 
 
-def answered(decoder: Decoder) -> dict[int, Result]:
+def run_to_end(decoder: Decoder) -> dict[int, Result]:
     found: dict[int, Result] = {}
     while decoder.live_count:
         found.update(decoder.step())
     return found
 
 
-@pytest.mark.parametrize("options", CHOICES, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_query_concerned_fails_alone(
+def test_failing_drafter_fails_only_its_query(
     model: Model, fault: str, batch_size: int, options: dict[str, Any]
 ) -> None:
     make, message = FAULTS[fault]
     drafter = make()
     expected = model.predict(QUERIES, drafter="none", **options)
     decoder = Decoder(model, batch_size)
-    asked = PredictOptions(**options, drafter=drafter)
-    for _ in range(2 * batch_size):  # every row is needed again
-        tickets = [decoder.submit(query, asked) for query in QUERIES]
-        found = answered(decoder)
+    request = PredictOptions(**options, drafter=drafter)
+    for _ in range(2 * batch_size):  # reuses every row
+        tickets = [decoder.submit(query, request) for query in QUERIES]
+        found = run_to_end(decoder)
         assert sorted(found) == tickets
         for index, ticket in enumerate(tickets):
             if index == BAD:
@@ -121,20 +121,20 @@ def test_the_query_concerned_fails_alone(
 
 
 @pytest.mark.parametrize("method", ["start", "propose", "release"])
-def test_a_part_of_a_merged_drafter_fails_for_its_query_alone(model: Model, method: str) -> None:
-    faulty, well = Failing(method), Failing("")
+def test_failing_part_of_merged_drafter_fails_only_its_query(model: Model, method: str) -> None:
+    failing, working = Failing(method), Failing("")
     expected = model.predict(QUERIES, drafter="none", max_length=12)
-    for parts in ((faulty, well), (well, faulty)):
+    for parts in ((failing, working), (working, failing)):
         drafter = merged(*parts, "tree", node_budget=8)
         found = model.predict(QUERIES, drafter=drafter, max_length=12)
         assert found[BAD].error is not None
         assert [r.predictions for i, r in enumerate(found) if i != BAD] == [
             r.predictions for i, r in enumerate(expected) if i != BAD
         ]
-        assert faulty.live == well.live == {}
+        assert failing.live == working.live == {}
 
 
-def test_a_drafter_that_fails_for_all_fails_them_alone(model: Model) -> None:
+def test_broken_drafter_fails_only_its_own_queries(model: Model) -> None:
     class Broken(Failing):
         def propose(self, paths: Sequence[Path]) -> Any:
             raise RuntimeError(f"{len(paths)}")
@@ -142,41 +142,43 @@ def test_a_drafter_that_fails_for_all_fails_them_alone(model: Model) -> None:
     decoder = Decoder(model, 4)
     broken = [decoder.submit(query, PredictOptions(drafter=Broken(""))) for query in QUERIES]
     others = [decoder.submit(query) for query in QUERIES]
-    found = answered(decoder)
+    found = run_to_end(decoder)
     for ticket in broken:
         assert found[ticket].error == "drafter Broken failed in propose: RuntimeError: 1"
     assert [found[ticket] for ticket in others] == list(model.predict(QUERIES))
 
 
-def test_a_drafter_that_fails_is_cancelled_with_its_query(model: Model) -> None:
+def test_query_whose_drafter_fails_on_release_is_cancelled(model: Model) -> None:
     decoder = Decoder(model, 1)
     drafter = Failing("release")
     ticket = decoder.submit(QUERIES[BAD], PredictOptions(drafter=drafter, max_length=50))
     decoder.step()
     decoder.cancel(ticket)
     other = decoder.submit(QUERIES[0])
-    assert answered(decoder) == {other: model.predict([QUERIES[0]])[0]}
+    assert run_to_end(decoder) == {other: model.predict([QUERIES[0]])[0]}
 
 
-def test_views_end_with_the_one_that_fails(model: Model) -> None:
+def test_failing_view_fails_its_query_and_frees_its_rows(model: Model) -> None:
     decoder = Decoder(model, 3)
     drafter = Failing("start")
     options = PredictOptions(n_best=2, augmentations=4, canonical_queries=True, drafter=drafter)
     tickets = [decoder.submit(query, options) for query in QUERIES]
-    assert sum(r.error is not None for r in answered(decoder).values()) == 1
+    results = run_to_end(decoder)
+    assert [ticket for ticket in tickets if results[ticket].error is not None] == [tickets[BAD]]
     assert drafter.live == {}
-    assert len(tickets) == len(QUERIES)
 
 
-def fail_to_encode(monkeypatch: pytest.MonkeyPatch, by: Callable[[Any], bool]) -> None:
-    """Let engines whose weights are such fail behind the source that fails."""
+def fail_to_encode(monkeypatch: pytest.MonkeyPatch, applies_to: Callable[[Any], bool]) -> None:
+    """Makes encoding of the bad query fail in engines whose weights `applies_to` selects."""
     encode = ops.encode
     begin, end = [BOS], [EOS]
     bad = [*begin, *BAD_IDS, *end]
 
     def failing(weights: Any, table: Any, source_ids: Any, *rest: Any) -> None:
         ids = source_ids.tolist()
-        if by(weights) and any(ids[at : at + len(bad)] == bad for at in range(len(ids))):
+        if applies_to(weights) and any(
+            ids[start : start + len(bad)] == bad for start in range(len(ids))
+        ):
             raise RuntimeError("it overheats")
         encode(weights, table, source_ids, *rest)
 
@@ -184,7 +186,7 @@ def fail_to_encode(monkeypatch: pytest.MonkeyPatch, by: Callable[[Any], bool]) -
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_a_source_that_the_engine_cannot_encode_fails_alone(
+def test_encoder_error_fails_only_its_query(
     monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
     model = tiny.model()
@@ -193,36 +195,36 @@ def test_a_source_that_the_engine_cannot_encode_fails_alone(
     decoder = Decoder(model, batch_size)
     for _ in range(2 * batch_size):
         tickets = [decoder.submit(query, PredictOptions(max_length=12)) for query in QUERIES]
-        found = answered(decoder)
+        found = run_to_end(decoder)
         assert found[tickets.pop(BAD)].error == "RuntimeError: it overheats"
         assert [found[t] for t in tickets] == [r for i, r in enumerate(expected) if i != BAD]
 
 
-def test_a_source_that_a_drafting_model_cannot_encode_fails_alone(
+def test_encoder_error_of_drafting_model_fails_only_its_query(
     model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: FilePath
 ) -> None:
     write(tiny.checkpoint(2), tmp_path / "small")
     expected = model.predict(QUERIES, drafter="none", max_length=12)
     assert isinstance(model.engine, NativeEngine)
-    own = model.engine.packed.weights
-    fail_to_encode(monkeypatch, lambda weights: weights is not own)
+    own_weights = model.engine.packed.weights
+    fail_to_encode(monkeypatch, lambda weights: weights is not own_weights)
     drafter = ModelDraft(tmp_path / "small", gamma=3)
     found = model.predict(QUERIES, drafter=drafter, max_length=12, batch_size=4)
     error = "drafter ModelDrafter failed in propose: RuntimeError: it overheats"
     assert [result.error for result in found] == [
         error if i == BAD else None for i in range(len(QUERIES))
     ]
-    for mine, other in zip(found, expected, strict=True):
-        assert mine.error or mine.predictions == other.predictions
+    for actual, reference in zip(found, expected, strict=True):
+        assert actual.error or actual.predictions == reference.predictions
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_decode_raises_what_a_drafter_raised() -> None:
-    theirs = PlainTransformer(tiny.VOCABULARY.size)
+def test_decode_raises_error_of_drafter() -> None:
+    module = PlainTransformer(tiny.VOCABULARY.size)
     source_ids = [[BOS, *tiny.VOCABULARY.encode(query), EOS] for query in QUERIES]
     with pytest.raises(RuntimeError, match=r"^drafter Failing failed in start: Look"):
         molspec.decode(
-            theirs,
+            module,
             source_ids,
             bos_id=BOS,
             eos_id=EOS,

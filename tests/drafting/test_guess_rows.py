@@ -1,4 +1,4 @@
-"""Rows that a device guesses from have the room that is made for them."""
+"""Rows for guesses on a device fit into the space that is reserved for them."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def guess(request: pytest.FixtureRequest) -> GuessModel:
     return drafting.guess_model(tiny.VOCABULARY, ngram)
 
 
-def branched(seed: int, atoms: int) -> str:
-    """A tree of carbons, written along its longest paths or not."""
+def branched_alkane(seed: int, atoms: int) -> str:
+    """A random tree of carbons, whose main chain need not be its longest path."""
     draw = random.Random(seed)
-    behind: list[list[int]] = [[] for _ in range(atoms)]
+    children: list[list[int]] = [[] for _ in range(atoms)]
     for atom in range(1, atoms):
-        behind[draw.randrange(max(0, atom - 4), atom)].append(atom)
+        children[draw.randrange(max(0, atom - 4), atom)].append(atom)
 
     def write(atom: int) -> str:
-        *branches, last = behind[atom] or [None]
+        *branches, last = children[atom] or [None]
         text = "C" + "".join(f"({write(branch)})" for branch in branches if branch is not None)
         return text if last is None else text + write(last)
 
     return write(0)
 
 
-def test_no_text_exceeds_its_limit(guess: GuessModel) -> None:
-    molecules = [*SMILES[:200], *(branched(seed, 20 * seed) for seed in range(1, 25))]
+def test_text_rows_fit_their_limit(guess: GuessModel) -> None:
+    molecules = [*SMILES[:200], *(branched_alkane(seed, 20 * seed) for seed in range(1, 25))]
     sizes = []
     for smiles in molecules:
         try:
@@ -50,7 +50,7 @@ def test_no_text_exceeds_its_limit(guess: GuessModel) -> None:
     assert len(sizes) > 25
 
 
-def test_a_model_without_ngrams_has_no_tables() -> None:
+def test_guess_model_without_ngrams_has_no_tables() -> None:
     guess = drafting.guess_model(tiny.VOCABULARY, None)
     assert guess.ngram_alphabet == 0
     with pytest.raises(ValueError, match="there is no n-gram model"):

@@ -1,4 +1,4 @@
-"""Draft heads: answers stay to the bit, whatever the heads say."""
+"""Draft heads: whatever they propose, the answers do not change, to the bit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DRAFTERS: dict[str, AnyDrafter] = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("options", [{}, {"n_best": 3}], ids=["greedy", "beam of 3"])
-def test_answers_are_those_of_no_drafts(
+def test_drafts_of_heads_do_not_change_answers(
     options: dict[str, Any], spec: HeadsSpec, dtype: str
 ) -> None:
     model = Model(tiny.with_heads(spec), dtype)
@@ -46,15 +46,15 @@ def test_answers_are_those_of_no_drafts(
             assert found.statistics.drafted_tokens > 0
 
 
-def test_beams_look_ahead_on_heads() -> None:
+def test_beams_look_ahead_with_heads() -> None:
     model = Model(tiny.with_heads())
     ahead = LookAhead(20, drafter=HeadsDraft(tree=True))
     plain = model.predict(tiny.QUERIES, 4, drafter="none", max_length=40)
     assert model.predict(tiny.QUERIES, 4, drafter=ahead, max_length=40) == plain
 
 
-class Shown:
-    """Drafts nothing, and looks at what the last token was chosen by."""
+class HiddenStateCheck:
+    """Drafts nothing, and checks that the hidden state predicts the last token."""
 
     wants_hidden_states = True
 
@@ -63,7 +63,7 @@ class Shown:
         self.seen = 0
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
-        """Nothing is kept."""
+        """Stores nothing."""
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         for path in paths:
@@ -75,18 +75,18 @@ class Shown:
         return [DraftTree()] * len(paths)
 
     def release(self, row: int) -> None:
-        """Nothing was kept."""
+        """Has nothing to free."""
 
 
-def test_a_hidden_state_is_what_chose_the_last_token() -> None:
-    shown = Shown(tiny.checkpoint())
+def test_hidden_state_predicts_last_token() -> None:
+    check = HiddenStateCheck(tiny.checkpoint())
     model = tiny.model()
     for batch_size in (1, 4):
-        model.predict(tiny.QUERIES, drafter=shown, batch_size=batch_size, max_length=30)
-    assert shown.seen > 100
+        model.predict(tiny.QUERIES, drafter=check, batch_size=batch_size, max_length=30)
+    assert check.seen > 100
 
 
-def test_a_model_without_heads_says_so() -> None:
+def test_model_without_heads_is_refused() -> None:
     for drafter in ("heads", "tree+heads", HeadsDraft(), merged("heads", "tree", node_budget=5)):
         with pytest.raises(ValueError, match=r"drafter is '.*heads': the model has no draft heads"):
             tiny.model().predict(["C"], drafter=drafter)
@@ -104,7 +104,7 @@ SPECIAL = {
 }
 
 
-def test_decode_takes_the_heads_of_a_model() -> None:
+def test_decode_uses_heads_of_model() -> None:
     model = Model(tiny.with_heads())
     plain, found = (
         molspec.decode(model, ids(tiny.QUERIES), max_length=30, drafter=drafter, **SPECIAL)
@@ -114,25 +114,28 @@ def test_decode_takes_the_heads_of_a_model() -> None:
     assert torch.equal(found.log_probs, plain.log_probs)
 
 
-def test_modules_of_others_have_no_heads() -> None:
+def test_callables_have_no_heads_or_hidden_states() -> None:
     def encode(source_ids: torch.Tensor) -> torch.Tensor:
         return torch.zeros(*source_ids.shape, 4)
 
     def decode(target_ids: torch.Tensor, *_: object) -> torch.Tensor:
         return torch.zeros(*target_ids.shape, len(tiny.TOKENS))
 
-    for drafter, message in (("heads", "no draft heads"), (Shown(tiny.checkpoint()), "own engine")):
+    for drafter, message in (
+        ("heads", "no draft heads"),
+        (HiddenStateCheck(tiny.checkpoint()), "own engine"),
+    ):
         with pytest.raises(ValueError, match=message):
             molspec.decode((encode, decode), ids(["CC"]), max_length=5, drafter=drafter, **SPECIAL)
 
 
 @pytest.mark.parametrize(("name", "value"), [("node_budget", 0), ("min_probability", 1.5)])
-def test_options_that_make_no_sense(name: str, value: float) -> None:
+def test_invalid_options_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} is {value}"):
         HeadsDraft(**{name: value})
 
 
-def test_heads_are_kept_with_the_model(tmp_path: Any) -> None:
+def test_heads_round_trip_with_model(tmp_path: Any) -> None:
     checkpoint = tiny.with_heads()
     checkpoints.write(checkpoint, tmp_path / "model")
     stored = checkpoints.read(tmp_path / "model")
@@ -164,10 +167,10 @@ def test_damaged_heads_are_refused(tmp_path: Any) -> None:
             checkpoints.read(tmp_path / "model")
 
 
-def test_heads_that_do_not_fit_are_refused() -> None:
+def test_heads_without_norm_weight_are_refused() -> None:
     heads = tiny.with_heads().heads
     assert heads is not None
-    fewer = dict(heads.weights)
-    del fewer["norm.weight"]
+    incomplete = dict(heads.weights)
+    del incomplete["norm.weight"]
     with pytest.raises(CheckpointError, match=r"draft heads: missing weights: norm\.weight"):
-        replace(tiny.checkpoint(), heads=HeadsWeights(heads.spec, fewer))
+        replace(tiny.checkpoint(), heads=HeadsWeights(heads.spec, incomplete))

@@ -1,4 +1,4 @@
-"""Models that draft for others: in greedy decoding and exact beams, and what they refuse."""
+"""Models that draft for other models: answers, calls and invalid options."""
 
 from __future__ import annotations
 
@@ -53,47 +53,47 @@ def drafters(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "options", [{}, {"n_best": 3}, {"n_best": 3, "finished": "separate"}], ids=str
 )
-def test_answers_stay_what_they_are(
+def test_drafting_model_does_not_change_answers(
     model: Model, folder: Path, name: str, batch_size: int, options: dict[str, Any]
 ) -> None:
-    asked = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
-    plain = model.predict(SHORT, drafter="none", **asked)
-    drafted = model.predict(SHORT, drafter=drafters(folder)[name], **asked)
+    shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
+    plain = model.predict(SHORT, drafter="none", **shared)
+    drafted = model.predict(SHORT, drafter=drafters(folder)[name], **shared)
     assert drafted == plain
     if name != "small" and not (name == "merged" and options):
         assert drafted.statistics.query_calls < 0.75 * plain.statistics.query_calls
 
 
-def test_a_drafter_that_is_the_model_is_always_right(model: Model, folder: Path) -> None:
+def test_drafts_of_identical_model_are_accepted(model: Model, folder: Path) -> None:
     drafter = ModelDraft(str(folder / "same"), gamma=4)
     results = model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH)
     plain = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
     calls = sum(-(-result.statistics.emitted_tokens // 5) for result in plain)
     assert results.statistics.query_calls == calls
-    wrong = results.statistics.drafted_tokens - results.statistics.accepted_tokens
-    assert wrong <= len(SHORT)  # at most what EOS or max_length cuts off
+    rejected = results.statistics.drafted_tokens - results.statistics.accepted_tokens
+    assert rejected <= len(SHORT)  # at most the tokens that EOS or max_length cuts off
 
 
-def test_it_keeps_what_it_has_evaluated(model: Model, folder: Path) -> None:
-    """One query, gamma 4: four steps of the drafter a round, whatever the path's length."""
+def test_drafter_does_not_evaluate_tokens_twice(model: Model, folder: Path) -> None:
+    """With one query, no step evaluates more than two nodes, whatever the path's length."""
     drafter = ModelDraft(str(folder / "same"), gamma=4).build(model.context)
-    rows = []
+    node_counts = []
     step = drafter._session.step
 
-    def counted(nodes: Any, *arguments: Any) -> Any:
-        rows.append(len(nodes))
+    def counting_step(nodes: Any, *arguments: Any) -> Any:
+        node_counts.append(len(nodes))
         return step(nodes, *arguments)
 
-    drafter._session.step = counted  # type: ignore[method-assign]
+    drafter._session.step = counting_step  # type: ignore[method-assign]
     (result,) = model.predict(SHORT[:1], drafter=drafter, max_length=MAX_LENGTH)
-    assert drafter.calls == len(rows)
-    # BOS once; then what the model added beside the last drafted token, which is not evaluated yet.
-    assert max(rows) <= 2
+    assert drafter.calls == len(node_counts)
+    # First BOS; later the model's added token, and the last drafted token if not yet evaluated.
+    assert max(node_counts) <= 2
     assert drafter._rows == {}
     assert result.statistics.decoder_calls < MAX_LENGTH
 
 
-def test_drafts_of_a_beam_look_ahead(model: Model, folder: Path) -> None:
+def test_look_ahead_with_drafting_model_saves_calls(model: Model, folder: Path) -> None:
     same = str(folder / "same")
     ahead = LookAhead(node_budget=30, min_confidence=0.1, drafter=ModelDraft(same, gamma=6))
     plain = model.predict(SHORT, n_best=4, drafter="none", max_length=MAX_LENGTH)
@@ -102,15 +102,15 @@ def test_drafts_of_a_beam_look_ahead(model: Model, folder: Path) -> None:
     assert drafted.statistics.query_calls < 0.6 * plain.statistics.query_calls
 
 
-def test_a_source_that_is_too_long_for_it_has_no_drafts(model: Model, folder: Path) -> None:
+def test_source_too_long_for_drafter_is_still_answered(model: Model, folder: Path) -> None:
     spec = ModelSpec(**{**vars(tiny.SPEC), "max_positions": 12})
     write(Checkpoint(spec, random_weights(spec, 3), tiny.VOCABULARY), folder / "short")
     drafter = ModelDraft(str(folder / "short"), gamma=4)
-    asked = {"max_length": MAX_LENGTH}
-    assert model.predict(SHORT, drafter=drafter, **asked) == model.predict(SHORT, **asked)
+    plain = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
+    assert model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH) == plain
 
 
-def test_another_vocabulary_is_refused_naming_both(model: Model, folder: Path) -> None:
+def test_error_names_drafter_with_another_vocabulary(model: Model, folder: Path) -> None:
     tokens = (*tiny.TOKENS[:6], "S", *tiny.TOKENS[7:])
     path = folder / "other"
     weights = tiny.checkpoint().weights
@@ -136,12 +136,12 @@ def test_another_vocabulary_is_refused_naming_both(model: Model, folder: Path) -
         ({"drafter": LookAhead(3)}, "drafter is LookAhead"),
     ],
 )
-def test_options_that_make_no_sense_are_named(options: Any, message: str) -> None:
+def test_invalid_options_are_refused(options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         ModelDraft("product", **options)
 
 
-def test_what_is_no_model_is_named(model: Model) -> None:
+def test_refuses_invalid_drafter_models(model: Model) -> None:
     with pytest.raises(CheckpointError, match="nowhere"):
         model.predict(SHORT, drafter=ModelDraft("nowhere"))
     with pytest.raises(ValueError, match=r"^model is a int: expected the name or the path"):

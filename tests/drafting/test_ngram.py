@@ -1,4 +1,4 @@
-"""The n-gram model of a guess: what it learns, and that only sound ones are read."""
+"""N-gram models of drafters: they learn from pairs, and damaged files are refused."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ PAIRS = list(zip(IDS, IDS[1:] + IDS[:1], strict=True))
 NGRAM = build_ngram(VOCABULARY, PAIRS, min_gain=0.0)
 
 
-def calls(ngram: bytes | None, source: str, target: str, node_budget: int = 16) -> int:
+def decoder_calls(ngram: bytes | None, source: str, target: str, node_budget: int = 16) -> int:
     guess = guess_model(VOCABULARY, ngram)
     pair = VOCABULARY.encode(source), VOCABULARY.encode(target)
     return simulate(TreeDraft(node_budget), guess, [pair], VOCABULARY.eos_id).decoder_calls
 
 
-def test_it_learns_what_targets_have_beside_their_source() -> None:
+def test_ngram_learns_tokens_that_sources_lack() -> None:
     pairs = [(VOCABULARY.encode("O"), VOCABULARY.encode("NC(=O)N(C)C"))] * 50
     ngram = build_ngram(VOCABULARY, pairs, min_gain=0.0)
-    assert calls(ngram, "O", "NC(=O)N(C)C") == 1
-    assert calls(None, "O", "NC(=O)N(C)C") > 1
+    assert decoder_calls(ngram, "O", "NC(=O)N(C)C") == 1
+    assert decoder_calls(None, "O", "NC(=O)N(C)C") > 1
 
 
-def test_it_learns_to_copy_what_it_never_saw() -> None:
+def test_ngram_learns_to_copy_unseen_sources() -> None:
     pairs = [(ids, ids) for ids in IDS] * 20
     ngram = build_ngram(VOCABULARY, pairs, min_gain=0.0)
-    assert calls(ngram, "CCNCCNCCN", "CCNCCNCCN") == 1
+    assert decoder_calls(ngram, "CCNCCNCCN", "CCNCCNCCN") == 1
 
 
 CHAINS = [
@@ -37,7 +37,7 @@ CHAINS = [
 
 
 def chain_pairs(turned: bool) -> list[tuple[list[int], list[int]]]:
-    """Chains, and the same from the same end or from the other one."""
+    """Pairs of chains: a target is its source, or, if `turned`, its source reversed."""
     targets = [chain[::-1] if turned else chain for chain in CHAINS]
     return [
         (VOCABULARY.encode(source), VOCABULARY.encode(target))
@@ -45,34 +45,34 @@ def chain_pairs(turned: bool) -> list[tuple[list[int], list[int]]]:
     ] * 4
 
 
-def test_rewriting_follows_a_molecule_from_another_atom() -> None:
+def test_rewriting_saves_calls_for_reversed_molecule() -> None:
     source = "CCCCN(C)CCOCCCNO"
     target = "ONCCCOCCN(C)CCCC"
     with_rewriting, without = (
         build_ngram(VOCABULARY, chain_pairs(turned=True), rewrites=rewrites)
         for rewrites in (True, False)
     )
-    assert calls(with_rewriting, source, target) < calls(without, source, target)
+    assert decoder_calls(with_rewriting, source, target) < decoder_calls(without, source, target)
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_trial_decides_whether_to_rewrite(turned: bool) -> None:
+def test_trial_decides_whether_to_rewrite(turned: bool) -> None:
     pairs = chain_pairs(turned)
     assert build_ngram(VOCABULARY, pairs) == build_ngram(VOCABULARY, pairs, rewrites=turned)
 
 
-def test_it_depends_on_the_pairs_not_their_order() -> None:
+def test_ngram_does_not_depend_on_order_of_pairs() -> None:
     again = build_ngram(VOCABULARY, PAIRS[::-1], min_gain=0.0, rewrites=False)
     assert again == build_ngram(VOCABULARY, PAIRS, min_gain=0.0, rewrites=False)
 
 
-def test_min_gain_is_the_knob_for_the_size() -> None:
+def test_larger_min_gain_makes_smaller_model() -> None:
     sizes = [len(build_ngram(VOCABULARY, PAIRS, min_gain=gain)) for gain in (0.0, 8.0, 1e9)]
     assert sizes[0] > sizes[1] > sizes[2]
 
 
 @pytest.mark.parametrize("position", [0, 9, 40, -1])
-def test_a_damaged_model_is_refused(position: int) -> None:
+def test_damaged_model_is_refused(position: int) -> None:
     damaged = bytearray(NGRAM)
     damaged[position] ^= 0xFF
     with pytest.raises(ValueError, match="n-gram model"):
@@ -80,13 +80,13 @@ def test_a_damaged_model_is_refused(position: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 7, 20, len(NGRAM) - 1])
-def test_a_model_cut_short_is_refused(length: int) -> None:
+def test_truncated_model_is_refused(length: int) -> None:
     with pytest.raises(ValueError, match="n-gram model"):
         guess_model(VOCABULARY, NGRAM[:length])
 
 
 def _sealed(body: bytes) -> bytes:
-    """A file with the right hash, whatever it says."""
+    """Appends the right hash to a file's body."""
     value = 0xCBF29CE484222325
     for byte in body:
         value = (value ^ byte) * 0x100000001B3 % 2**64
@@ -115,7 +115,7 @@ ROOT = b"\x00\x20\x01\x00\x10"  # no children, back-off 1, symbol 0 with probabi
         (HEAD + b"\x01\0\0\0" + ROOT, "alphabet has 5 symbols"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(body: bytes, message: str) -> None:
+def test_error_names_fault_in_file(body: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         guess_model(VOCABULARY, _sealed(body))
 

@@ -1,4 +1,4 @@
-"""Native n-gram models against a plain statement of interpolated absolute discounting."""
+"""Native n-gram models compared with simple interpolated absolute discounting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALPHABET = 6
 SYMBOLS = st.integers(0, ALPHABET - 1)
 OBSERVATIONS = st.lists(st.tuples(st.lists(SYMBOLS, max_size=4), SYMBOLS), min_size=1, max_size=60)
 ORDERS = st.integers(1, 4)
-#: A stored probability is at most 2^(1/16) too small, once for each of the contexts of order 4.
+#: Each context of order 4 makes a stored probability too small by a factor of at most 2^(1/16).
 ROUNDING = 2 ** (-5 / 16)
 
 Observation = tuple[Sequence[int], int]
@@ -31,16 +31,16 @@ def build(observations: Sequence[Observation], order: int, min_gain: float = 0.0
 def probability(
     observations: Sequence[Observation], order: int, context: Sequence[int], symbol: int
 ) -> float:
-    """Counts less the discount, and the discounted mass spread as the shorter context says."""
+    """Discounted counts, plus the discounted mass times the shorter context's probability."""
     lower = 1 / ALPHABET
     for length in range(min(order - 1, len(context)) + 1):
-        known = list(context[len(context) - length :])
+        suffix = list(context[len(context) - length :])
         counts = Counter(
             seen
             for past, seen in observations
-            if len(past) >= length and list(past[len(past) - length :]) == known
+            if len(past) >= length and list(past[len(past) - length :]) == suffix
         )
-        # One observation alone is chance: the model knows no such context.
+        # The model leaves out contexts that were observed only once.
         if length > 0 and counts.total() < 2:
             break
         discounted = max(counts[symbol] - 0.5, 0.0)
@@ -49,7 +49,7 @@ def probability(
 
 
 @given(OBSERVATIONS, ORDERS, st.lists(SYMBOLS, max_size=5))
-def test_probabilities_are_those_of_the_counts(
+def test_probabilities_match_counts(
     observations: list[Observation], order: int, context: list[int]
 ) -> None:
     found = dict(build(observations, order).lookup(context, 0.0))
@@ -60,7 +60,7 @@ def test_probabilities_are_those_of_the_counts(
 
 
 @given(OBSERVATIONS, st.floats(0.0, 1.0), st.lists(SYMBOLS, max_size=5))
-def test_what_a_floor_leaves_out_is_below_it(
+def test_omitted_probability_is_at_most_the_floor(
     observations: list[Observation], floor: float, context: list[int]
 ) -> None:
     model = build(observations, 4)
@@ -71,7 +71,7 @@ def test_what_a_floor_leaves_out_is_below_it(
 
 
 @given(OBSERVATIONS, st.floats(0.0, 50.0), st.lists(SYMBOLS, max_size=5))
-def test_pruned_models_still_are_distributions(
+def test_pruned_models_are_still_distributions(
     observations: list[Observation], min_gain: float, context: list[int]
 ) -> None:
     found = build(observations, 4, min_gain).lookup(context, 0.0)
@@ -80,7 +80,7 @@ def test_pruned_models_still_are_distributions(
 
 
 @pytest.mark.parametrize("alphabet_size", [256, 257, 65535])
-def test_large_alphabets(alphabet_size: int) -> None:
+def test_large_alphabets_are_supported(alphabet_size: int) -> None:
     builder = NgramBuilder(order=2, alphabet_size=alphabet_size)
     last = alphabet_size - 1
     for _ in range(9):

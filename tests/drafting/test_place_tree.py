@@ -1,4 +1,4 @@
-"""Trees over places that are guessed each by itself, against a plain statement of them."""
+"""Trees over independently guessed places, compared with a simple reference version."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SPECIAL = set(tiny.VOCABULARY.special_ids)
 Nodes = list[tuple[int, int, float]]
 
 
-def plain(places: npt.NDArray[np.float32], node_budget: int, min_log_prob: float) -> Nodes:
+def expected_nodes(places: npt.NDArray[np.float32], node_budget: int, min_log_prob: float) -> Nodes:
     """(token, parent, log_prob) of the likeliest paths, parents before children."""
     nodes: Nodes = []
-    waiting: list[tuple[float, int, int, int]] = []
+    queue: list[tuple[float, int, int, int]] = []
 
     def add(parent: int, place: int) -> None:
         if place == len(places):
@@ -30,14 +30,14 @@ def plain(places: npt.NDArray[np.float32], node_budget: int, min_log_prob: float
         likeliest = sorted(range(places.shape[1]), key=lambda token: -places[place][token])[:8]
         for token in likeliest:
             if token not in SPECIAL:
-                # The first found is the likelier: no two are equally likely here.
+                # The order of ties does not matter: no two paths are equally likely here.
                 heapq.heappush(
-                    waiting, (-(before + float(places[place][token])), parent, place, token)
+                    queue, (-(before + float(places[place][token])), parent, place, token)
                 )
 
     add(-1, 0)
-    while waiting and len(nodes) < node_budget:
-        cost, parent, place, token = heapq.heappop(waiting)
+    while queue and len(nodes) < node_budget:
+        cost, parent, place, token = heapq.heappop(queue)
         if -cost < min_log_prob:
             break
         nodes.append((token, parent, -cost))
@@ -45,7 +45,7 @@ def plain(places: npt.NDArray[np.float32], node_budget: int, min_log_prob: float
     return nodes
 
 
-def places(seed: int, count: int, sharpness: float) -> npt.NDArray[np.float32]:
+def random_places(seed: int, count: int, sharpness: float) -> npt.NDArray[np.float32]:
     logits = sharpness * np.random.default_rng(seed).normal(size=(count, len(tiny.TOKENS)))
     return (logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)).astype(np.float32)
 
@@ -53,28 +53,28 @@ def places(seed: int, count: int, sharpness: float) -> npt.NDArray[np.float32]:
 @pytest.mark.parametrize("sharpness", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("node_budget", [1, 6, 40])
 @pytest.mark.parametrize("min_probability", [0.0, 0.05])
-def test_it_is_the_plain_one(sharpness: float, node_budget: int, min_probability: float) -> None:
-    least = math.log(min_probability) if min_probability else -math.inf
-    rows = np.stack([places(seed, 6, sharpness) for seed in range(20)])
+def test_trees_match_reference(sharpness: float, node_budget: int, min_probability: float) -> None:
+    min_log_prob = math.log(min_probability) if min_probability else -math.inf
+    rows = np.stack([random_places(seed, 6, sharpness) for seed in range(20)])
     trees = _native.place_trees(
-        guess_model=GUESS, log_probs=rows, node_budget=node_budget, min_log_prob=least
+        guess_model=GUESS, log_probs=rows, node_budget=node_budget, min_log_prob=min_log_prob
     )
     found = 0
     for row, tree in zip(rows, trees, strict=True):
-        expected = plain(row, node_budget, least)
+        expected = expected_nodes(row, node_budget, min_log_prob)
         assert list(zip(tree.token_ids, tree.parents, strict=True)) == [n[:2] for n in expected]
         assert tree.log_probs == pytest.approx([log_prob for *_, log_prob in expected], abs=1e-4)
         found += len(tree)
-    assert found >= 20 * min(node_budget, 1) * (sharpness > 1)
+    assert found >= 20 or sharpness < 1  # else every likeliest token may be special
 
 
-def test_no_path_goes_through_a_special_token() -> None:
+def test_paths_contain_no_special_token() -> None:
     row = np.full((1, 3, len(tiny.TOKENS)), -9.0, np.float32)
     row[0, :, tiny.VOCABULARY.eos_id] = 0.0
     (tree,) = _native.place_trees(
         guess_model=GUESS, log_probs=row, node_budget=50, min_log_prob=-10.0
     )
-    assert len(tree) == 4  # of the eight likeliest tokens, lower ids first among equals
+    assert len(tree) == 4  # the other four of the eight likeliest tokens are special
     assert not SPECIAL & set(tree.token_ids)
 
 

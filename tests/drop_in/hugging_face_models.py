@@ -1,4 +1,4 @@
-"""Tiny random encoder-decoders of transformers that say something different at every step."""
+"""Tiny random Hugging Face encoder-decoders whose output differs at every step."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def bart(**options: Any) -> nn.Module:
 
 def marian(**options: Any) -> nn.Module:
     ids = {"pad_token_id": 19, "eos_token_id": 0, "decoder_start_token_id": 19}
-    more = {"activation_function": "swish", "scale_embedding": True}
-    config = MarianConfig(**{**_STACKS, **ids, **more, **options})
+    settings = {"activation_function": "swish", "scale_embedding": True}
+    config = MarianConfig(**{**_STACKS, **ids, **settings, **options})
     return _randomised(MarianMTModel(config), embedding=0.12)
 
 
@@ -71,7 +71,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 def _randomised(
     model: nn.Module, embedding: float = 1.5, attention: float = 0.6, seed: int = 5
 ) -> nn.Module:
-    """Weights large enough that every token matters to those behind it, in float64."""
+    """Sets weights so large that every token affects all later ones; converts to float64."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1 and parameter.requires_grad:  # Marian's positions are fixed

@@ -1,4 +1,4 @@
-"""The loops that people have: a query at a time, the whole prefix through the model each step."""
+"""Plain decoding loops: one query at a time, the whole prefix through the model at each step."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import torch
 from torch import Tensor
 
 NextTokens = Callable[[Sequence[int]], Tensor]
-Found = tuple[list[int], float]
+Hypothesis = tuple[list[int], float]
 
 
-def greedy(next_tokens: NextTokens, bos_id: int, eos_id: int, max_length: int) -> Found:
+def greedy(next_tokens: NextTokens, bos_id: int, eos_id: int, max_length: int) -> Hypothesis:
     """Greedy decoding; next_tokens(prefix) -> log-probabilities [vocab]."""
     return beam_search(next_tokens, bos_id, eos_id, max_length, 1)[0]
 
 
 def beam_search(
     next_tokens: NextTokens, bos_id: int, eos_id: int, max_length: int, beam_size: int
-) -> list[Found]:
-    """Standard beam search: scores are sums, finished hypotheses stay and compete."""
-    beam: list[Found] = [([], 0.0)]
+) -> list[Hypothesis]:
+    """Standard beam search: scores are sums, and finished hypotheses stay in the beam."""
+    beam: list[Hypothesis] = [([], 0.0)]
     for _ in range(max_length):
-        candidates: list[Found] = []
+        candidates: list[Hypothesis] = []
         for tokens, score in beam:
             if tokens[-1:] == [eos_id]:
                 candidates.append((tokens, score))
@@ -31,7 +31,7 @@ def beam_search(
             best = log_probs.topk(min(beam_size, len(log_probs)))
             for value, token_id in zip(best.values.tolist(), best.indices.tolist(), strict=True):
                 candidates.append(([*tokens, token_id], score + value))
-        beam = sorted(candidates, key=lambda found: -found[1])[:beam_size]
+        beam = sorted(candidates, key=lambda hypothesis: -hypothesis[1])[:beam_size]
         if all(tokens[-1:] == [eos_id] for tokens, _ in beam):
             break
     return beam
@@ -42,7 +42,7 @@ def module_steps(
     decode: Callable[[Tensor, Tensor, Tensor], Tensor],
     source: Sequence[int],
 ) -> NextTokens:
-    """The last position's log-probabilities, one source without any padding."""
+    """Next-token log-probabilities of a module, for one source without padding."""
     source_ids = torch.tensor([source])
     with torch.no_grad():
         memory = encode(source_ids)

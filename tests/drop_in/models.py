@@ -1,4 +1,4 @@
-"""Models as people have them: torch's own transformer behind the paper's interface."""
+"""Models as users have them: torch's transformer with the paper's interface."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 def randomise(model: nn.Module) -> None:
-    """Weights large enough that every token matters to those behind it."""
+    """Sets weights so large that every token affects all later ones."""
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             scale = 0.8 if "attn" in name else 2.0
@@ -26,15 +26,17 @@ def randomise(model: nn.Module) -> None:
             nn.init.normal_(parameter, std=std)
 
 
-def speak(bias: Tensor, pad_id: int = PAD, bos_id: int = BOS, eos_id: int = EOS) -> None:
-    """Never PAD or BOS, and EOS now and then."""
+def bias_special_tokens(
+    bias: Tensor, pad_id: int = PAD, bos_id: int = BOS, eos_id: int = EOS
+) -> None:
+    """Sets a bias that excludes PAD and BOS, and sometimes lets EOS win."""
     with torch.no_grad():
         bias[[pad_id, bos_id]] = -100.0
         bias[eos_id] = 2.0
 
 
 class PlainTransformer(nn.Module):
-    """What Andronov et al. train: embeddings, sinusoids, nn.Transformer, a classifier."""
+    """The model of Andronov et al.: embeddings, sinusoids, nn.Transformer, a classifier."""
 
     def __init__(
         self, vocab_size: int = 15, width: int = 16, seed: int = 0, **options: object
@@ -50,7 +52,7 @@ class PlainTransformer(nn.Module):
             )
         self.next_token_classifier = nn.Linear(width, vocab_size)
         randomise(self)
-        speak(self.next_token_classifier.bias)
+        bias_special_tokens(self.next_token_classifier.bias)
         self.register_buffer("positions", 3 * sinusoids(600, width), persistent=False)
 
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
@@ -64,22 +66,22 @@ class PlainTransformer(nn.Module):
         columns = torch.arange(tgt.shape[1], device=tgt.device)
         hidden = self.tgt_token_featurizer(tgt) + self.positions[(columns - offset).clamp(min=0)]
         hidden = self.transformer.decoder(
-            hidden, memory, tgt_mask=self._hidden(tgt, offset), memory_key_padding_mask=mask
+            hidden, memory, tgt_mask=self._attention_mask(tgt, offset), memory_key_padding_mask=mask
         )
         return self.next_token_classifier(hidden)
 
-    def _hidden(self, tgt: Tensor, offset: Tensor) -> Tensor:
-        """True where a column may not look [row * head, column, column]; all see themselves."""
+    def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
+        """True if a column may not attend to another [row * head, column, column]."""
         length = tgt.shape[1]
         columns = torch.arange(length, device=tgt.device)
         future = columns > columns[:, None]
         padding = (columns < offset) | (tgt == PAD)
-        itself = torch.eye(length, dtype=torch.bool, device=tgt.device)
-        return ((future | padding[:, None]) & ~itself).repeat_interleave(2, dim=0)
+        diagonal = torch.eye(length, dtype=torch.bool, device=tgt.device)
+        return ((future | padding[:, None]) & ~diagonal).repeat_interleave(2, dim=0)
 
 
 class OffsetTransformer(PlainTransformer):
-    """The same, made for padding on the left: it asks for the paper's offsets [row, 1]."""
+    """The same for padding on the left: it takes the paper's position offsets [row, 1]."""
 
     def decode_tgt(
         self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor, pos_enc_offset: Tensor
@@ -105,20 +107,20 @@ def callables(model: PlainTransformer) -> Callables:
 
 
 def copier(vocab_size: int, calls: list[tuple[int, ...]]) -> Callables:
-    """A model that copies its source but for every seventh token; `calls` collects shapes."""
+    """A model that copies its source except every seventh token; `calls` collects shapes."""
 
     def encode(source_ids: Tensor) -> Tensor:
         return nn.functional.one_hot(source_ids, vocab_size).float()
 
     def decode(target_ids: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
         calls.append(tuple(target_ids.shape))
-        following = torch.arange(1, target_ids.shape[1] + 1)
-        shown = memory[:, following.clamp(max=memory.shape[1] - 1)]
-        changed = (following % 7 == 6)[None, :, None]
-        logits = 10 * torch.where(changed, shown.roll(1, dims=2), shown)
+        next_positions = torch.arange(1, target_ids.shape[1] + 1)
+        copied = memory[:, next_positions.clamp(max=memory.shape[1] - 1)]
+        is_changed = (next_positions % 7 == 6)[None, :, None]
+        logits = 10 * torch.where(is_changed, copied.roll(1, dims=2), copied)
         logits[..., [PAD, BOS]] = -20.0
-        ended = following >= (~mask).sum(dim=1)[:, None]
-        logits[..., EOS] += 30.0 * ended
+        at_end = next_positions >= (~mask).sum(dim=1)[:, None]
+        logits[..., EOS] += 30.0 * at_end
         return logits
 
     return encode, decode

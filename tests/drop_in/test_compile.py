@@ -1,4 +1,4 @@
-"""`molspec.compile`: what it makes of a module answers as the module does, or says why not."""
+"""`molspec.compile`: its engine answers as the module does, or an error says why not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensor
 
 
 class ScaledTransformer(PlainTransformer):
-    """Scaled embeddings, learned positions, a tied output: nothing that layers tell."""
+    """Scaled embeddings, learned positions, a tied output: none can be read from the layers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -58,25 +58,25 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def check(module: nn.Module, **options: Any) -> NativeEngine:
-    """The engine gives the module's answers, greedy and beams, and the module is what it was."""
+    """Checks greedy and beam answers against the module's, and that the module is unchanged."""
     before = copy.deepcopy(module.state_dict())
     engine = compile(module, **options)
     for n_best in (1, 3):
-        own = decode(module, SOURCES, max_length=12, n_best=n_best, **IDS)
-        ours = decode(engine, SOURCES, max_length=12, n_best=n_best, **IDS)
-        assert torch.equal(ours.sequences, own.sequences)
-        torch.testing.assert_close(ours.log_probs, own.log_probs, atol=2e-4, rtol=1e-5)
+        expected = decode(module, SOURCES, max_length=12, n_best=n_best, **IDS)
+        found = decode(engine, SOURCES, max_length=12, n_best=n_best, **IDS)
+        assert torch.equal(found.sequences, expected.sequences)
+        torch.testing.assert_close(found.log_probs, expected.log_probs, atol=2e-4, rtol=1e-5)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     return engine
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_torchs_transformer(variant: str) -> None:
+def test_compile_reads_torch_transformers(variant: str) -> None:
     engine = check(PlainTransformer(seed=14, **VARIANTS[variant]), max_positions=64)
     assert engine.spec.max_positions == 64
 
 
-def test_what_layers_do_not_tell_is_measured() -> None:
+def test_compile_measures_settings_outside_the_layers() -> None:
     module = ScaledTransformer(seed=14)
     engine = check(module, max_positions=40)
     assert engine.spec.positions == "learned"
@@ -85,14 +85,14 @@ def test_what_layers_do_not_tell_is_measured() -> None:
         compile(module, max_positions=41)
 
 
-def test_one_embedding_is_kept_as_one() -> None:
+def test_shared_embeddings_stay_shared() -> None:
     module = PlainTransformer(seed=3)
     module.tgt_token_featurizer = module.src_token_featurizer
     assert check(module).spec.shared_embedding
 
 
-class NamingTransformer(PlainTransformer):
-    """Gives torch's layers their arguments by name."""
+class KeywordTransformer(PlainTransformer):
+    """Passes arguments to torch's layers by keyword."""
 
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
         hidden = self.src_token_featurizer(src)
@@ -109,12 +109,12 @@ class NamingTransformer(PlainTransformer):
         return self.next_token_classifier(hidden)
 
 
-def test_arguments_may_have_names() -> None:
-    check(NamingTransformer(seed=14), max_positions=40)
+def test_compile_reads_keyword_arguments_of_layers() -> None:
+    check(KeywordTransformer(seed=14), max_positions=40)
 
 
 @pytest.mark.parametrize("convention", ["post-norm", "embedding norm", "tied output"])
-def test_the_training_twin(convention: str) -> None:
+def test_compile_reads_the_training_twin(convention: str) -> None:
     spec = spec_of(convention)
     twin = Transformer(spec)
     twin.load_state_dict(random_weights(spec))
@@ -122,13 +122,13 @@ def test_the_training_twin(convention: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_size": 1}, {"n_best": 3}, {"n_best": 6}])
-def test_a_model_drafts_as_it_does_for_predict(options: dict[str, Any]) -> None:
+def test_decode_drafts_as_predict_does(options: dict[str, Any]) -> None:
     queries = ["CC(=O)NC1CCC1", "c1ccccc1OCC(=O)N"]
     model = tiny.model()
     ids = {"bos_id": 1, "eos_id": 2, "pad_id": 0}
     sources = [model.reader.source(query).encoder_ids for query in queries]
-    for given, tokens in ((model, None), (model.engine, model.vocabulary.tokens)):
-        decoded = decode(given, sources, max_length=30, tokens=tokens, **ids, **options)
+    for decoding_model, tokens in ((model, None), (model.engine, model.vocabulary.tokens)):
+        decoded = decode(decoding_model, sources, max_length=30, tokens=tokens, **ids, **options)
         expected = model.predict(queries, max_length=30, **options).statistics
         for name in ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens"):
             assert getattr(decoded.statistics, name) == getattr(expected, name)
@@ -141,13 +141,17 @@ def test_a_loaded_model_drafts_with_its_n_gram_model() -> None:
     ids = {"pad_id": vocabulary.pad_id, "bos_id": vocabulary.bos_id, "eos_id": vocabulary.eos_id}
     source = model.reader.source(query, canonical=True).encoder_ids
     decoded = decode(model, [source], max_length=100, **ids)
-    without = decode(model.engine, [source], max_length=100, tokens=vocabulary.tokens, **ids)
-    assert torch.equal(decoded.sequences, without.sequences)
-    own = model.predict([query], max_length=100).statistics
-    assert decoded.statistics.decoder_calls == own.decoder_calls < without.statistics.decoder_calls
+    without_ngram = decode(model.engine, [source], max_length=100, tokens=vocabulary.tokens, **ids)
+    assert torch.equal(decoded.sequences, without_ngram.sequences)
+    predicted = model.predict([query], max_length=100).statistics
+    assert (
+        decoded.statistics.decoder_calls
+        == predicted.decoder_calls
+        < without_ngram.statistics.decoder_calls
+    )
 
 
-def test_a_vocabulary_makes_a_model_of_smiles() -> None:
+def test_compile_with_a_vocabulary_gives_a_smiles_model() -> None:
     tokens = ("<pad>", "<bos>", "<eos>", "C", "c", "N", "n", "O", "o", "(", ")", "1", "2", "=", "#")
     module = PlainTransformer(seed=14)
     model = compile(module, Vocabulary(tokens))
@@ -157,22 +161,22 @@ def test_a_vocabulary_makes_a_model_of_smiles() -> None:
         decode(model.engine, SOURCES, max_length=9, **IDS).sequences,
     )
     source = [BOS, *model.vocabulary.encode("CC(=O)N"), EOS]
-    own = decode(module, [source], max_length=9, **IDS)
+    expected = decode(module, [source], max_length=9, **IDS)
     answer = model.predict(["CC(=O)N"], max_length=9)[0].predictions[0]
-    assert answer.smiles == model.vocabulary.decode(own.sequences[0, 0].tolist())
+    assert answer.smiles == model.vocabulary.decode(expected.sequences[0, 0].tolist())
 
 
-def test_who_compiles_says_how_sources_are_wrapped() -> None:
+def test_options_set_bos_and_eos_of_sources() -> None:
     vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
     module = PlainTransformer(seed=14)
     ids = vocabulary.encode("CCO")
     assert compile(module, vocabulary).reader.source("CCO").encoder_ids == [BOS, *ids, EOS]
-    bare = compile(module, vocabulary, source_bos=False, source_eos=False, target_bos=True)
-    assert bare.reader.source("CCO").encoder_ids == ids
-    assert bare.spec.target_bos
+    unwrapped = compile(module, vocabulary, source_bos=False, source_eos=False, target_bos=True)
+    assert unwrapped.reader.source("CCO").encoder_ids == ids
+    assert unwrapped.spec.target_bos
 
 
-def test_hugging_face_says_what_the_decoder_starts_with() -> None:
+def test_decoder_start_is_read_from_hugging_face_models() -> None:
     models = pytest.importorskip("tests.drop_in.hugging_face_models")
     module = models.bart(decoder_start_token_id=0).float()
     module.generation_config.min_length = 5
@@ -183,29 +187,29 @@ def test_hugging_face_says_what_the_decoder_starts_with() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bart", "marian", "t5", "t5 v1.1"])
-def test_hugging_face(kind: str) -> None:
+def test_compile_reads_hugging_face_models(kind: str) -> None:
     models = pytest.importorskip("tests.drop_in.hugging_face_models")
     module = models.MODELS[kind]().float()
     engine = compile(module)
     ids = models.ids_of(module)
     for n_best in (1, 4):
         sources = [[5, 6, 7, ids["eos_id"]], [9, ids["eos_id"]]]
-        own = decode(module, sources, max_length=12, n_best=n_best, **ids)
-        ours = decode(engine, sources, max_length=12, n_best=n_best, **ids)
-        assert torch.equal(ours.sequences, own.sequences)
-        torch.testing.assert_close(ours.log_probs, own.log_probs, atol=2e-4, rtol=1e-5)
+        expected = decode(module, sources, max_length=12, n_best=n_best, **ids)
+        found = decode(engine, sources, max_length=12, n_best=n_best, **ids)
+        assert torch.equal(found.sequences, expected.sequences)
+        torch.testing.assert_close(found.log_probs, expected.log_probs, atol=2e-4, rtol=1e-5)
     assert engine.spec.start_id == ids["bos_id"]
 
 
 class Gated(PlainTransformer):
-    """Does something of its own behind the decoder's layers."""
+    """Applies another function to the logits."""
 
     def _decode(self, *arguments: Tensor) -> Tensor:
         return super()._decode(*arguments).tanh()
 
 
 class Shifted(PlainTransformer):
-    """Does something of its own between the layers' output and its memory."""
+    """Adds a constant to the output of the encoder's layers."""
 
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
         return super().encode_src(src, src_pad_mask) + 0.01
@@ -217,19 +221,22 @@ class Squared(PlainTransformer):
         return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
 
 
-def mixed() -> nn.Module:
+def mixed_norms() -> nn.Module:
     module = PlainTransformer()
     module.transformer.decoder.layers[1].norm_first = True
     return module
 
 
-UNFIT: dict[str, tuple[Any, str]] = {
+UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "no transformer": (lambda: nn.Linear(2, 2), "model is a Linear: expected a module with encod"),
     "functions": (lambda: (len, len), "module is a tuple: expected a torch.nn.Module; molspec.de"),
     "another output": (Gated, "the logits are no linear layer of the module over the decoder's"),
     "something more": (Shifted, r"logits differ by .* from those of the layers found in it: it do"),
     "another input": (Squared, "input of nn.TransformerEncoder is not the sum of a row a token"),
-    "layers differ": (mixed, "norm_first differs between layers, False, True: expected one value"),
+    "layers differ": (
+        mixed_norms,
+        "norm_first differs between layers, False, True: expected one value",
+    ),
     "activation": (
         lambda: PlainTransformer(activation=nn.functional.tanh),
         "activation is <.*tanh.*>: expected relu, gelu or silu",
@@ -237,14 +244,14 @@ UNFIT: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", UNFIT)
-def test_what_the_engine_does_not_have_is_named(kind: str) -> None:
-    make, message = UNFIT[kind]
+@pytest.mark.parametrize("kind", UNSUPPORTED)
+def test_errors_name_unsupported_modules(kind: str) -> None:
+    make, message = UNSUPPORTED[kind]
     with pytest.raises(ValueError, match=message):
         compile(make())
 
 
-def test_what_is_longer_than_the_positions_is_named() -> None:
+def test_errors_name_lengths_beyond_the_positions() -> None:
     engine = compile(PlainTransformer(seed=14), max_positions=8)
     with pytest.raises(ValueError, match="max_length is 9: expected at most 8, the model's own"):
         decode(engine, [[BOS, 5, EOS]], max_length=9, **IDS)
@@ -253,7 +260,7 @@ def test_what_is_longer_than_the_positions_is_named() -> None:
 
 
 @pytest.mark.parametrize("drafter", ["tree", "none"])
-def test_ids_that_the_source_has_not_are_named(drafter: str) -> None:
+def test_errors_name_source_ids_out_of_range(drafter: str) -> None:
     engine = compile(PlainTransformer(seed=14), max_positions=8)
     for token_id in (15, 2**40):
         sources = [[BOS, 5, EOS], [BOS, token_id, EOS]]
@@ -263,24 +270,24 @@ def test_ids_that_the_source_has_not_are_named(drafter: str) -> None:
             decode(engine, sources, max_length=8, drafter=drafter, **IDS)
 
 
-def test_few_positions() -> None:
+def test_compile_accepts_few_positions() -> None:
     engine = compile(PlainTransformer(seed=14), max_positions=2)
     assert engine.spec.max_positions == 2
 
 
-def test_wrong_use_is_named() -> None:
-    for wrong in (0, "a", 2.0):
+def test_errors_name_wrong_arguments() -> None:
+    for value in (0, "a", 2.0):
         with pytest.raises(ValueError, match=r"^max_positions is .*: expected a whole number"):
-            compile(PlainTransformer(), max_positions=wrong)
+            compile(PlainTransformer(), max_positions=value)
     with pytest.raises(ValueError, match=r"^vocabulary is a list: expected a molspec\.Vocabulary$"):
         compile(PlainTransformer(), ["a"] * 15)
 
 
-def test_a_module_made_for_offsets() -> None:
+def test_compile_reads_modules_with_position_offsets() -> None:
     check(OffsetTransformer(seed=14))
 
 
-def test_dtypes() -> None:
+def test_compile_sets_the_dtype() -> None:
     module = PlainTransformer(seed=14)
     assert compile(module, dtype="bfloat16").dtype == torch.bfloat16
     device = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""What `molspec.decode` promises beside answers: the model is left alone, bad input is named."""
+"""`molspec.decode` leaves the user's model unchanged, and its errors name bad input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def same(left: Hypotheses, right: Hypotheses) -> bool:
     )
 
 
-def test_every_modules_mode_comes_back() -> None:
+def test_decode_restores_the_mode_of_every_module() -> None:
     model = PlainTransformer(seed=14).train()
     model.transformer.encoder.eval()
     modes = [module.training for module in model.modules()]
@@ -38,7 +38,7 @@ def test_every_modules_mode_comes_back() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_modes_come_back_from_errors() -> None:
+def test_decode_restores_modes_after_errors() -> None:
     class Broken(PlainTransformer):
         def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
             assert not self.training
@@ -52,7 +52,7 @@ def test_modes_come_back_from_errors() -> None:
     assert torch.is_grad_enabled()
 
 
-def test_bound_methods_are_put_into_evaluation_mode() -> None:
+def test_modules_of_bound_methods_decode_in_evaluation_mode() -> None:
     model = PlainTransformer(seed=14).train()
 
     def encode(source_ids: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def test_bound_methods_are_put_into_evaluation_mode() -> None:
     assert same(found, decode(callables(model), SOURCES, **IDS))
 
 
-def test_a_module_stays_in_evaluation_mode_until_the_last_thread_is_done() -> None:
+def test_module_stays_in_evaluation_mode_until_the_last_thread_ends() -> None:
     model = PlainTransformer(seed=14).train()
     model.transformer.encoder.eval()
     modes = [module.training for module in model.modules()]
@@ -90,7 +90,7 @@ def test_a_module_stays_in_evaluation_mode_until_the_last_thread_is_done() -> No
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_dtypes(dtype: torch.dtype) -> None:
+def test_decode_supports_modules_of_other_dtypes(dtype: torch.dtype) -> None:
     model = PlainTransformer(seed=14).to(dtype)
     found = decode(model, SOURCES, n_best=2, **IDS)
     assert found.log_probs.dtype == torch.float64
@@ -101,14 +101,14 @@ def test_dtypes(dtype: torch.dtype) -> None:
         )
 
 
-def test_tensors_and_lists_are_the_same() -> None:
+def test_tensors_and_lists_give_the_same_answers() -> None:
     model = PlainTransformer(seed=14)
     padded = torch.tensor([SOURCES[0], [*SOURCES[1], PAD, PAD]])
     for dtype in (torch.int64, torch.int32, torch.uint8):
         assert same(decode(model, padded.to(dtype), **IDS), decode(model, SOURCES, **IDS))
 
 
-def test_torchs_default_device_changes_nothing() -> None:
+def test_default_device_of_torch_does_not_change_answers() -> None:
     model = (
         lambda ids: nn.functional.one_hot(ids, 15).float(),
         lambda ids, memory, mask: nn.functional.one_hot((3 * ids + 2) % 15, 15).float(),
@@ -119,7 +119,7 @@ def test_torchs_default_device_changes_nothing() -> None:
     assert same(found, expected)
 
 
-def test_numbers_may_be_numpys() -> None:
+def test_decode_accepts_numpy_integers() -> None:
     model = PlainTransformer(seed=14)
     options = {"n_best": 2, "batch_size": 2, "node_budget": 3, **IDS}
     numbers = {name: np.int64(value) for name, value in options.items()}
@@ -129,13 +129,13 @@ def test_numbers_may_be_numpys() -> None:
 
 
 @pytest.mark.parametrize("drafter", [TreeDraft(node_budget=3), WindowDrafts(4, 2, smart=True)])
-def test_drafters_may_be_configured(drafter: TreeDraft | WindowDrafts) -> None:
+def test_decode_accepts_configured_drafters(drafter: TreeDraft | WindowDrafts) -> None:
     model = PlainTransformer(seed=14)
     assert same(decode(model, SOURCES, drafter=drafter, **IDS), decode(model, SOURCES, **IDS))
 
 
-def test_sources_of_another_vocabulary() -> None:
-    """The copier's source ids are its target's, 100 higher; without a map they cannot be copied."""
+def test_source_to_target_maps_another_vocabulary() -> None:
+    """The copier's source ids are its target ids plus 100; without a map they cannot be copied."""
     calls: list[tuple[int, ...]] = []
     encode, decode_rows = copier(20, calls)
     model = (lambda ids: encode(torch.where(ids >= 103, ids - 100, ids)), decode_rows)
@@ -152,7 +152,7 @@ def test_sources_of_another_vocabulary() -> None:
     assert mapped.statistics.decoder_calls < 0.7 * plain.statistics.decoder_calls
 
 
-def silent(*_: Tensor) -> Tensor:
+def nan_logits(*_: Tensor) -> Tensor:
     return torch.full((1, 1, 5), float("nan"))
 
 
@@ -215,11 +215,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a model": ({"model": nn.Linear(2, 2)}, "model is a Linear: expected a module with encode_src"),
     "one callable": ({"model": (len,)}, "model is a tuple: expected"),
     "memory": (
-        {"model": (lambda ids: None, silent)},
+        {"model": (lambda ids: None, nan_logits)},
         r"encode gave a NoneType for source_ids of sh",
     ),
     "memory shape": (
-        {"model": (lambda ids: torch.zeros(ids.shape[1], 1, 4), silent)},
+        {"model": (lambda ids: torch.zeros(ids.shape[1], 1, 4), nan_logits)},
         r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\): expected a",
     ),
     "one source": ({"source_ids": [1, 5, 2]}, r"source_ids\[0\] is 1: expected a list of whole"),
@@ -244,22 +244,17 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_input_is_named(kind: str) -> None:
+def test_errors_name_bad_input(kind: str) -> None:
     changes, message = BAD[kind]
     arguments = {"model": PlainTransformer(seed=14), "source_ids": SOURCES, **IDS, **changes}
     with pytest.raises(ValueError, match=message):
         decode(**arguments)
 
 
-def test_what_is_no_number_is_an_error() -> None:
+def test_nan_log_probs_are_refused() -> None:
     model = PlainTransformer(seed=14)
     model.next_token_classifier.bias.data[:] = float("nan")
     with pytest.raises(
         ValueError, match=r"^source_ids\[\d\]: the model's log-probabilities are not"
     ):
         decode(model, SOURCES, **IDS)
-
-
-def test_unknown_options_are_no_options() -> None:
-    with pytest.raises(TypeError, match="patience"):
-        decode(PlainTransformer(), SOURCES, patience=2.0, **IDS)

@@ -1,4 +1,4 @@
-"""`molspec.decode` on models of transformers against their own `generate`."""
+"""`molspec.decode` on Hugging Face models, compared with their `generate`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,19 @@ MAX_LENGTH = 16
 
 
 def sources(model: Any, count: int = 6, seed: int = 1) -> Tensor:
-    """Random ids of unequal length with EOS behind them, padded on the right."""
-    chance = random.Random(seed)
+    """Random sources of unequal lengths that end with EOS, padded on the right."""
+    rng = random.Random(seed)
     ids = ids_of(model)
     usable = sorted(set(range(VOCAB_SIZE)) - set(ids.values()))
     rows = [
-        torch.tensor(
-            [*(chance.choice(usable) for _ in range(chance.randint(1, 15))), ids["eos_id"]]
-        )
+        torch.tensor([*(rng.choice(usable) for _ in range(rng.randint(1, 15))), ids["eos_id"]])
         for _ in range(count)
     ]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=ids["pad_id"])
 
 
 def generate(model: Any, source_ids: Tensor, **options: Any) -> Any:
-    """What `generate` answers, scores as plain sums."""
+    """The answers and scores of `generate`."""
     mask = (source_ids != model.config.pad_token_id).long()
     return model.generate(
         source_ids,
@@ -48,20 +46,20 @@ def generate(model: Any, source_ids: Tensor, **options: Any) -> Any:
     )
 
 
-def end(sequence: list[int], eos_id: int) -> list[int]:
-    """A sequence up to its EOS."""
+def cut_after_eos(sequence: list[int], eos_id: int) -> list[int]:
+    """The sequence up to its EOS, inclusive."""
     return sequence[: sequence.index(eos_id) + 1] if eos_id in sequence else sequence
 
 
 @pytest.fixture(scope="module", params=list(MODELS))
 def greedy(request: pytest.FixtureRequest) -> tuple[Any, Tensor, list[list[int]], list[float]]:
-    """A model, sources, and what generate(num_beams=1) answers."""
+    """A model, sources, and the answers of generate(num_beams=1)."""
     model = MODELS[request.param]()
     source_ids = sources(model)
-    own = generate(model, source_ids, num_beams=1)
+    generated = generate(model, source_ids, num_beams=1)
     eos_id = model.config.eos_token_id
-    sequences = [end(row, eos_id) for row in own.sequences[:, 1:].tolist()]
-    scores = torch.stack(own.scores, dim=1).log_softmax(dim=-1)
+    sequences = [cut_after_eos(row, eos_id) for row in generated.sequences[:, 1:].tolist()]
+    scores = torch.stack(generated.scores, dim=1).log_softmax(dim=-1)
     sums = [
         sum(float(row[position, token]) for position, token in enumerate(sequence))
         for row, sequence in zip(scores, sequences, strict=True)
@@ -71,7 +69,7 @@ def greedy(request: pytest.FixtureRequest) -> tuple[Any, Tensor, list[list[int]]
 
 @pytest.mark.parametrize("drafter", ["none", "windows", "tree"])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_speculative_greedy_is_generates(
+def test_speculative_greedy_equals_generate(
     greedy: tuple[Any, Tensor, list[list[int]], list[float]], batch_size: int, drafter: str
 ) -> None:
     model, source_ids, sequences, sums = greedy
@@ -90,11 +88,11 @@ def test_speculative_greedy_is_generates(
     torch.testing.assert_close(
         found.log_probs[:, 0], torch.tensor(sums, dtype=torch.float64), atol=1e-4, rtol=0
     )
-    assert max(map(len, map(set, sequences))) > 2  # the model says different things
+    assert max(map(len, map(set, sequences))) > 2  # answers are varied
 
 
 def model_steps(model: Any, source: Sequence[int]) -> NextTokens:
-    """The last position's log-probabilities by the model's plain forward, no cache, no padding."""
+    """Next-token log-probabilities by the model's forward, without cache or padding."""
     source_ids = torch.tensor([source])
 
     def next_tokens(prefix: Sequence[int]) -> Tensor:
@@ -109,42 +107,44 @@ def model_steps(model: Any, source: Sequence[int]) -> NextTokens:
 
 @pytest.mark.parametrize("beam", ["standard", "exact"])
 @pytest.mark.parametrize("kind", list(MODELS))
-def test_beams_are_those_of_a_plain_loop(kind: str, beam: str) -> None:
+def test_beams_equal_a_plain_loop(kind: str, beam: str) -> None:
     model, ids = MODELS[kind](), ids_of(MODELS[kind]())
     source_ids = sources(model, 3)
     found = decode(model, source_ids, max_length=8, n_best=4, beam=beam, batch_size=2, **ids)
     for index, row in enumerate(source_ids.tolist()):
-        steps = model_steps(model, end(row, ids["eos_id"]))
-        own = beam_search(steps, ids["bos_id"], ids["eos_id"], 8, 4)
+        steps = model_steps(model, cut_after_eos(row, ids["eos_id"]))
+        plain_beam = beam_search(steps, ids["bos_id"], ids["eos_id"], 8, 4)
         assert [
             hypothesis[:length]
             for hypothesis, length in zip(
                 found.sequences[index].tolist(), found.lengths[index].tolist(), strict=True
             )
-        ] == [tokens for tokens, _ in own]
-        expected = torch.tensor([score for _, score in own], dtype=torch.float64)
+        ] == [tokens for tokens, _ in plain_beam]
+        expected = torch.tensor([score for _, score in plain_beam], dtype=torch.float64)
         torch.testing.assert_close(found.log_probs[index], expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 @pytest.mark.parametrize("kind", list(MODELS))
-def test_beams_are_generates(kind: str, length_penalty: float) -> None:
+def test_beams_equal_generate(kind: str, length_penalty: float) -> None:
     model = MODELS[kind]()
     eos_id = model.config.eos_token_id
 
-    def end_more(_: nn.Module, __: Any, output: Any) -> None:
+    def raise_eos_logit(_: nn.Module, __: Any, output: Any) -> None:
         output.logits[..., eos_id] += 4.0
 
-    model.register_forward_hook(end_more)
+    model.register_forward_hook(raise_eos_logit)
     compare_beams(model, sources(model, 4), length_penalty=length_penalty)
 
 
-def compare_beams(model: Any, source_ids: Tensor, length_penalty: float = 0.0, **more: Any) -> None:
-    """Both beams, whatever the batch, are generate(num_beams=5)'s: sequences, order, log-probs."""
+def compare_beams(
+    model: Any, source_ids: Tensor, length_penalty: float = 0.0, **decode_options: Any
+) -> None:
+    """Checks both beam searches, at several batch sizes, against generate(num_beams=5)."""
     eos_id, count = model.config.eos_token_id, 5
     options = {"num_beams": count, "num_return_sequences": count, "length_penalty": length_penalty}
-    own = generate(model, source_ids, **options)
-    sequences = [end(row, eos_id) for row in own.sequences[:, 1:].tolist()]
+    generated = generate(model, source_ids, **options)
+    sequences = [cut_after_eos(row, eos_id) for row in generated.sequences[:, 1:].tolist()]
     for beam, batch_size in (("standard", 3), ("exact", 1), ("exact", 3)):
         found = decode(
             model,
@@ -156,19 +156,19 @@ def compare_beams(model: Any, source_ids: Tensor, length_penalty: float = 0.0, *
             length_penalty=length_penalty,
             batch_size=batch_size,
             **ids_of(model),
-            **more,
+            **decode_options,
         )
         lengths = found.lengths.flatten().tolist()
         rows = found.sequences.flatten(0, 1).tolist()
         assert [row[:length] for row, length in zip(rows, lengths, strict=True)] == sequences
         scores = found.log_probs.flatten() / found.lengths.flatten() ** length_penalty
-        torch.testing.assert_close(scores.float(), own.sequences_scores, atol=1e-4, rtol=0)
-    assert bool(found.finished.any())  # early enough that others go on beside it
+        torch.testing.assert_close(scores.float(), generated.sequences_scores, atol=1e-4, rtol=0)
+    assert bool(found.finished.any())  # so early that other hypotheses continue
 
 
 @pytest.mark.parametrize("name", ["product", "retro"])
-def test_real_queries(name: str, tmp_path: Path) -> None:
-    """The bundled weights as a model of transformers, greedy with every drafter and in beams."""
+def test_real_queries_equal_generate(name: str, tmp_path: Path) -> None:
+    """The bundled weights in a Hugging Face model: greedy with every drafter, and beams."""
     from peering.marian import load  # needs transformers
 
     (tmp_path / "molspec").symlink_to(locate(name))
@@ -179,21 +179,21 @@ def test_real_queries(name: str, tmp_path: Path) -> None:
         for query in sorted(queries, key=len)[2:6]
     ]
     source_ids = nn.utils.rnn.pad_sequence(rows, True, vocabulary.pad_id)
-    own = generate(model, source_ids, num_beams=1).sequences[:, 1:].tolist()
-    more: dict[str, Any] = {**ids_of(model), "tokens": vocabulary.tokens}
+    generated = generate(model, source_ids, num_beams=1).sequences[:, 1:].tolist()
+    options: dict[str, Any] = {**ids_of(model), "tokens": vocabulary.tokens}
     for drafter in ("none", "windows", "tree", None):
-        found = decode(model, source_ids, max_length=MAX_LENGTH, drafter=drafter, **more)
+        found = decode(model, source_ids, max_length=MAX_LENGTH, drafter=drafter, **options)
         lengths = found.lengths[:, 0].tolist()
-        ours = [
+        answers = [
             row[:length]
             for row, length in zip(found.sequences[:, 0].tolist(), lengths, strict=True)
         ]
-        assert ours == [end(row, vocabulary.eos_id) for row in own]
+        assert answers == [cut_after_eos(row, vocabulary.eos_id) for row in generated]
     assert found.statistics.accepted_tokens > 0
     compare_beams(model, source_ids, tokens=vocabulary.tokens)
 
 
-def test_only_new_tokens_go_through_the_decoder() -> None:
+def test_the_decoder_evaluates_only_new_tokens() -> None:
     model = bart()
     lengths: list[int] = []
     handle = model.get_decoder().register_forward_pre_hook(
@@ -205,7 +205,7 @@ def test_only_new_tokens_go_through_the_decoder() -> None:
     assert set(lengths) == {1}
 
 
-def test_generation_settings_are_not_passed_over_in_silence() -> None:
+def test_decode_warns_of_ignored_generation_settings() -> None:
     model = bart()
     model.generation_config.no_repeat_ngram_size = 3
     model.generation_config.forced_bos_token_id = 0
@@ -213,7 +213,7 @@ def test_generation_settings_are_not_passed_over_in_silence() -> None:
         decode(model, sources(model, 1), max_length=2, **ids_of(model))
 
 
-UNFIT = {
+UNSUPPORTED = {
     "max_length": ({"max_length": 65}, "max_length is 65: expected at most 64, the model's own"),
     "source": (
         {"source_ids": [[5, 2], [5] * 65]},
@@ -223,9 +223,9 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("kind", UNFIT)
-def test_what_the_model_does_not_take_is_named(kind: str) -> None:
-    changes, message = UNFIT[kind]
+@pytest.mark.parametrize("kind", UNSUPPORTED)
+def test_errors_name_unsupported_input(kind: str) -> None:
+    changes, message = UNSUPPORTED[kind]
     arguments: dict[str, Any] = {"model": bart(), "source_ids": [[5, 2]], "max_length": 64}
     with pytest.raises(ValueError, match=message):
         decode(**{**arguments, **ids_of(bart()), **changes})

@@ -1,4 +1,4 @@
-"""`molspec.decode` on modules and callables against the loops that people have."""
+"""`molspec.decode` on modules and callables, compared with plain decoding loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from molspec import Hypotheses, decode
 from molspec._native import tokenize
 from molspec.drafting import TreeDraft
-from tests.drop_in.loops import Found, NextTokens, beam_search, greedy, module_steps
+from tests.drop_in.loops import Hypothesis, NextTokens, beam_search, greedy, module_steps
 from tests.drop_in.models import (
     BOS,
     EOS,
@@ -24,7 +24,7 @@ from tests.drop_in.models import (
     copier,
 )
 
-# What torch says about its own encoder when it meets padding.
+# A warning of torch's encoder about padding.
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
@@ -32,22 +32,22 @@ DRAFTERS = ("none", "windows", "tree")
 
 
 def sources(count: int, vocab_size: int = 15, seed: int = 0) -> list[list[int]]:
-    chance = random.Random(seed)
-    lengths = [chance.randint(1, 20) for _ in range(count)]
-    return [[BOS, *(chance.randrange(3, vocab_size) for _ in range(n)), EOS] for n in lengths]
+    rng = random.Random(seed)
+    lengths = [rng.randint(1, 20) for _ in range(count)]
+    return [[BOS, *(rng.randrange(3, vocab_size) for _ in range(n)), EOS] for n in lengths]
 
 
-def own_steps(model: PlainTransformer, source: list[int]) -> NextTokens:
-    """What the model's owner has: one source, no padding, no cache."""
+def plain_steps(model: PlainTransformer, source: list[int]) -> NextTokens:
+    """Plain steps of the model: one source, no padding, no cache."""
     encode, decode_rows = callables(model.eval())
-    nothing = torch.zeros(1, dtype=torch.int64)
-    return module_steps(encode, lambda *arguments: decode_rows(*arguments, nothing), source)
+    no_offset = torch.zeros(1, dtype=torch.int64)
+    return module_steps(encode, lambda *arguments: decode_rows(*arguments, no_offset), source)
 
 
-def check(found: Hypotheses, own: Sequence[Sequence[Found]], atol: float = 1e-4) -> None:
-    """Every hypothesis is the loop's, in its order, and the tensors agree with one another."""
-    assert found.sequences.shape[:2] == (len(own), len(own[0]))
-    for index, hypotheses in enumerate(own):
+def check(found: Hypotheses, expected: Sequence[Sequence[Hypothesis]], atol: float = 1e-4) -> None:
+    """Checks hypotheses and their order against the loop's, and that the tensors agree."""
+    assert found.sequences.shape[:2] == (len(expected), len(expected[0]))
+    for index, hypotheses in enumerate(expected):
         for rank, (tokens, log_prob) in enumerate(hypotheses):
             length = int(found.lengths[index, rank])
             padding = [PAD] * (found.sequences.shape[2] - length)
@@ -58,35 +58,37 @@ def check(found: Hypotheses, own: Sequence[Sequence[Found]], atol: float = 1e-4)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
-def own(request: pytest.FixtureRequest) -> tuple[PlainTransformer, list[list[Found]]]:
-    """A model and its own greedy answers to `sources(6)`."""
+def model_and_answers(
+    request: pytest.FixtureRequest,
+) -> tuple[PlainTransformer, list[list[Hypothesis]]]:
+    """A model and its answers to `sources(6)` by a plain greedy loop."""
     model = OffsetTransformer(norm_first=request.param, seed=14).double()
-    return model, [[greedy(own_steps(model, q), BOS, EOS, 18)] for q in sources(6)]
+    return model, [[greedy(plain_steps(model, q), BOS, EOS, 18)] for q in sources(6)]
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("kind", ["plain", "offsets", "callables"])
-def test_speculative_greedy_is_the_models_own(
-    own: tuple[OffsetTransformer, list[list[Found]]], kind: str, drafter: str
+def test_speculative_greedy_equals_a_plain_loop(
+    model_and_answers: tuple[OffsetTransformer, list[list[Hypothesis]]], kind: str, drafter: str
 ) -> None:
-    model, answers = own
+    model, answers = model_and_answers
     plain = PlainTransformer(norm_first=model.transformer.encoder.layers[0].norm_first).double()
     plain.load_state_dict(model.state_dict())
-    given = {"plain": plain, "offsets": model, "callables": [*callables(model.eval())]}[kind]
-    found = decode(given, sources(6), max_length=18, drafter=drafter, batch_size=4, **IDS)
+    form = {"plain": plain, "offsets": model, "callables": [*callables(model.eval())]}[kind]
+    found = decode(form, sources(6), max_length=18, drafter=drafter, batch_size=4, **IDS)
     check(found, answers)
 
 
 @pytest.mark.parametrize("beam", ["standard", "exact"])
 @pytest.mark.parametrize("kind", ["plain", "offsets"])
-def test_beams_are_those_of_a_plain_loop(kind: str, beam: str) -> None:
+def test_beams_equal_a_plain_loop(kind: str, beam: str) -> None:
     model = (PlainTransformer if kind == "plain" else OffsetTransformer)(seed=14).double()
     queries = sources(4)
     found = decode(model, queries, max_length=10, n_best=4, beam=beam, batch_size=3, **IDS)
-    check(found, [beam_search(own_steps(model, q), BOS, EOS, 10, 4) for q in queries], 1e-5)
+    check(found, [beam_search(plain_steps(model, q), BOS, EOS, 10, 4) for q in queries], 1e-5)
 
 
-def test_the_papers_beams() -> None:
+def test_sbs_without_drafts_is_standard_beam_search() -> None:
     """Without drafts, SBS is standard beam search; with drafts it is another search."""
     model = PlainTransformer(seed=14).double()
     options = {**IDS, "max_length": 10, "n_best": 3}
@@ -99,7 +101,7 @@ def test_the_papers_beams() -> None:
     assert torch.isfinite(drafted.log_probs).all()
 
 
-def test_fewer_answers_than_beams() -> None:
+def test_answers_can_be_fewer_than_beams() -> None:
     model = PlainTransformer(seed=14).double()
     wide = decode(model, sources(2), max_length=8, n_best=5, **IDS)
     best = decode(model, sources(2), max_length=8, n_best=2, beam_size=5, **IDS)
@@ -107,8 +109,8 @@ def test_fewer_answers_than_beams() -> None:
     assert torch.equal(best.lengths, wide.lengths[:, :2])
 
 
-def test_a_beam_that_finds_too_few_says_so() -> None:
-    """Wider than all there is to say: max_length 1 leaves as many answers as tokens."""
+def test_missing_answers_have_length_zero() -> None:
+    """The beam is wider than the number of answers: max_length 1 allows one per token."""
     found = decode(PlainTransformer(seed=14), sources(2), max_length=1, n_best=20, **IDS)
     assert found.sequences.shape == (2, 20, 1)
     assert found.lengths.tolist() == [[1] * 15 + [0] * 5] * 2
@@ -117,7 +119,7 @@ def test_a_beam_that_finds_too_few_says_so() -> None:
 
 
 def real_queries() -> tuple[list[str], list[list[int]]]:
-    """SMILES as ids of a vocabulary made from them."""
+    """A vocabulary made from SMILES, and the SMILES as its ids."""
     smiles = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()[:12]
     tokens = sorted({token for query in smiles for token in tokenize(query)})
     vocabulary = ["<PAD>", "<BOS>", "<EOS>", *tokens]
@@ -133,7 +135,7 @@ def test_drafts_save_calls_on_real_queries(
     vocabulary, queries = real_queries()
     calls: list[tuple[int, ...]] = []
     encode, decode_rows = copier(len(vocabulary), calls)
-    own = [[greedy(module_steps(encode, decode_rows, q), BOS, EOS, 200)] for q in queries]
+    expected = [[greedy(module_steps(encode, decode_rows, q), BOS, EOS, 200)] for q in queries]
     loop_calls = len(calls)
     calls.clear()
     found = decode(
@@ -145,7 +147,7 @@ def test_drafts_save_calls_on_real_queries(
         tokens=vocabulary,
         **IDS,
     )
-    check(found, own)
+    check(found, expected)
     assert found.statistics.queries == len(queries)
     assert found.statistics.emitted_tokens == int(found.lengths.sum())
     if drafter == "none":

@@ -1,4 +1,4 @@
-"""What is measured of a model before it decodes, and what is refused by it."""
+"""Checks of a model before it decodes, and the models and input that they refuse."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 
-class Positioned(PlainTransformer):
-    """Learned positions, 20 of them."""
+class LearnedPositions(PlainTransformer):
+    """Has 20 learned positions."""
 
     def __init__(self) -> None:
         super().__init__(seed=14)
@@ -33,8 +33,8 @@ class Positioned(PlainTransformer):
         return super().decode_tgt(tgt, memory, memory_pad_mask)
 
 
-class Seeing(PlainTransformer):
-    """Has forgotten the mask of what is to come."""
+class NotCausal(PlainTransformer):
+    """Lacks the mask of later tokens."""
 
     def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
         hidden = self.tgt_token_featurizer(tgt) + self.positions[: tgt.shape[1]]
@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"^source_ids holds 99: the model itself fails there, an nn.Embedding of 15 rows is",
     ),
     "max_length beyond learned positions": (
-        {"model": Positioned(), "max_length": 21},
+        {"model": LearnedPositions(), "max_length": 21},
         r"^max_length is 21: the model itself fails there, an nn.Embedding of 20 rows is indexed",
     ),
     "max_length beyond a buffer": (
@@ -65,11 +65,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"^max_length is 601: the model itself fails there, index 600 is out of bounds",
     ),
     "a source beyond positions": (
-        {"model": Positioned(), "source_ids": [*SOURCES, [5] * 21]},
+        {"model": LearnedPositions(), "source_ids": [*SOURCES, [5] * 21]},
         r"^source_ids\[2\] has 21 ids: the model itself fails there, an nn.Embedding of 20 rows",
     ),
     "a decoder that is not causal": (
-        {"model": Seeing(seed=14)},
+        {"model": NotCausal(seed=14)},
         r"^the model's decoder is not causal: the log-probability of a token changes by \S+ wi",
     ),
     "probabilities": (
@@ -84,37 +84,37 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_would_answer_wrongly_is_refused(kind: str) -> None:
+def test_decode_refuses_invalid_models_and_input(kind: str) -> None:
     changes, message = REFUSED[kind]
     with pytest.raises(ValueError, match=message):
         decode(**{"model": PlainTransformer(seed=14), "source_ids": SOURCES, **IDS, **changes})
 
 
-def test_an_id_of_callables_that_is_out_of_range() -> None:
+def test_errors_name_ids_out_of_range_for_callables() -> None:
     with pytest.raises(ValueError, match=r"^source_ids holds 99: the model itself fails there, in"):
         decode(callables(PlainTransformer(seed=14)), [[BOS, 99, EOS]], **IDS)
 
 
-def test_an_unknown_option_names_the_known_ones() -> None:
+def test_errors_for_unknown_options_suggest_known_ones() -> None:
     with pytest.raises(TypeError, match=r"^decode has no option 'patience': expected n_best"):
         decode(PlainTransformer(), SOURCES, patience=2.0, **IDS)
     with pytest.raises(TypeError, match=r"has no option 'beam_width': did you mean beam_size\?"):
         decode(PlainTransformer(), SOURCES, beam_width=2, **IDS)
 
 
-def test_what_reaches_as_far_as_it_is_asked_to_is_taken() -> None:
-    decode(Positioned(), [[5] * 20, *SOURCES], **{**IDS, "max_length": 20})
+def test_lengths_up_to_the_positions_are_accepted() -> None:
+    decode(LearnedPositions(), [[5] * 20, *SOURCES], **{**IDS, "max_length": 20})
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_rounding_is_not_taken_for_a_fault(dtype: torch.dtype) -> None:
+def test_rounding_does_not_fail_the_checks(dtype: torch.dtype) -> None:
     for kind in (PlainTransformer, OffsetTransformer, LogSoftmax):
         decode(kind(seed=14).to(dtype), SOURCES, **{**IDS, "max_length": 100})
     with pytest.raises(ValueError, match="is not causal"):
-        decode(Seeing(seed=14).to(dtype), SOURCES, **IDS)
+        decode(NotCausal(seed=14).to(dtype), SOURCES, **IDS)
 
 
-def test_a_model_is_measured_once() -> None:
+def test_a_model_is_checked_once() -> None:
     calls = []
 
     class Counting(PlainTransformer):
@@ -129,17 +129,20 @@ def test_a_model_is_measured_once() -> None:
     again = decode(model, SOURCES, **IDS)
     assert len(calls) == 2 * count - 1
     assert torch.equal(again.sequences, first.sequences)
-    assert not any(part._forward_pre_hooks for part in model.modules())
+    assert not any(submodule._forward_pre_hooks for submodule in model.modules())
     with pytest.raises(ValueError, match="max_length is 601"):
         decode(model, SOURCES, **{**IDS, "max_length": 601})
 
 
-def test_compile_reads_log_softmax_and_refuses_the_rest() -> None:
+def test_compile_accepts_log_softmax_and_refuses_invalid_models() -> None:
     module = LogSoftmax(seed=14)
     engine = compile(module, max_positions=40)
-    own, ours = (decode(each, SOURCES, n_best=3, **IDS) for each in (module, engine))
-    assert torch.equal(own.sequences, ours.sequences)
-    torch.testing.assert_close(own.log_probs, ours.log_probs, atol=2e-4, rtol=1e-5)
-    for wrong, message in ((Softmax(seed=14), "gives probabilities"), (Seeing(), "not causal")):
+    expected, found = (decode(each, SOURCES, n_best=3, **IDS) for each in (module, engine))
+    assert torch.equal(expected.sequences, found.sequences)
+    torch.testing.assert_close(expected.log_probs, found.log_probs, atol=2e-4, rtol=1e-5)
+    for wrong, message in (
+        (Softmax(seed=14), "gives probabilities"),
+        (NotCausal(), "not causal"),
+    ):
         with pytest.raises(ValueError, match=message):
             compile(wrong, max_positions=40)

@@ -1,4 +1,4 @@
-"""Samples of somebody's own models, and one of them drafting for another."""
+"""Samples of users' models, and users' models that draft for one another."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensor
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 14}
 SOURCES = [[4, 5, 6, 7, 8], [9, 4, 5], [7, 7, 8, 9, 10, 11, 12, 4]]
 OPTIONS: dict[str, Any] = {"samples": 4, "temperature": 0.8, "seed": 5}
-#: Models of PyTorch round alike only in batches of one shape: samples are compared in float64,
-#: where a tie is as good as impossible.
+#: PyTorch rounds alike only in batches of one shape. Samples are compared in float64, in which a
+#: tie is practically impossible.
 
 
 def module(seed: int) -> PlainTransformer:
@@ -37,7 +37,7 @@ def drafters(target: Any, other: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("drafter", ["tree", "itself", "other", "hierarchy"])
-def test_samples_of_modules(drafter: str, replacement: bool) -> None:
+def test_drafters_do_not_change_samples_of_modules(drafter: str, replacement: bool) -> None:
     target, other = module(14), module(3)
     options = {**OPTIONS, "replacement": replacement, **IDS}
     plain = decode(target, SOURCES, drafter="none", **options)
@@ -52,7 +52,7 @@ def test_samples_of_modules(drafter: str, replacement: bool) -> None:
 
 
 @pytest.mark.parametrize("n_best", [1, 3])
-def test_modules_draft_for_greedy_decoding_and_beams(n_best: int) -> None:
+def test_drafters_do_not_change_greedy_answers_and_beams(n_best: int) -> None:
     target, other = module(14), module(3)
     plain = decode(target, SOURCES, drafter="none", n_best=n_best, **IDS)
     for drafter in drafters(target, other).values():
@@ -61,21 +61,21 @@ def test_modules_draft_for_greedy_decoding_and_beams(n_best: int) -> None:
 
 
 @pytest.mark.parametrize("make", [t5, bart], ids=["T5", "BART"])
-def test_models_of_transformers(make: Any) -> None:
+def test_hugging_face_models_draft_without_changing_answers(make: Any) -> None:
     target, other = make().double(), make(d_model=16).double()
     ids = {**ids_of(target), "max_length": 12}
-    asked = sources(target, 4)
-    plain = decode(target, asked, drafter="none", **OPTIONS, **ids)
+    source_ids = sources(target, 4)
+    plain = decode(target, source_ids, drafter="none", **OPTIONS, **ids)
     for drafter in (ModelDraft(target, gamma=3), ModelDraft(other, gamma=2)):
-        drafted = decode(target, asked, drafter=drafter, **OPTIONS, **ids)
+        drafted = decode(target, source_ids, drafter=drafter, **OPTIONS, **ids)
         assert torch.equal(drafted.sequences, plain.sequences)
-    greedy = decode(target, asked, drafter="none", **ids)
-    drafted = decode(target, asked, drafter=ModelDraft(target, gamma=3), **ids)
+    greedy = decode(target, source_ids, drafter="none", **ids)
+    drafted = decode(target, source_ids, drafter=ModelDraft(target, gamma=3), **ids)
     assert torch.equal(drafted.sequences, greedy.sequences)
     assert drafted.statistics.query_calls < greedy.statistics.query_calls
 
 
-def test_a_drafter_of_another_vocabulary_is_named() -> None:
+def test_errors_name_drafters_of_another_vocabulary() -> None:
     target, other = module(14), PlainTransformer(vocab_size=17).double().eval()
     message = (
         "^the drafter, a PlainTransformer, has 17 target ids: expected 15, as the model that it "

@@ -1,4 +1,4 @@
-"""Tiny random models in every convention the engine knows."""
+"""Tiny random models in every convention that the engine supports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from molspec.model.spec import ModelSpec
 
-#: Odd sizes on purpose: heads that are no multiple of 16, rows that are no multiple of 64.
+#: Odd sizes on purpose: head sizes not multiples of 16, row sizes not multiples of 64.
 TINY = ModelSpec(
     13,
     13,
@@ -61,7 +61,7 @@ def random_weights(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
     weights = {}
     for name, shape in spec.weight_shapes().items():
         values = torch.randn(shape, generator=generator)
-        if "query" in name and not spec.scale_attention:  # so T5 begins too
+        if "query" in name and not spec.scale_attention:  # as in T5's initialisation
             values *= spec.head_dim**-0.5
         if len(shape) == 2:
             weights[name] = values * (1.5 / shape[1] ** 0.5)

@@ -39,7 +39,7 @@ def test_native_equals_reference(convention: str, shape: str) -> None:
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_bfloat16_equals_reference_with_rounded_inputs(convention: str) -> None:
-    # Both round the same inputs; a sum in another order may round the other way.
+    # Both round the same inputs; sums in another order may round differently.
     batch = batch_of(convention, "ragged", torch.bfloat16)
     torch.testing.assert_close(batch.run(ops), batch.run(reference), atol=0.06, rtol=0.02)
 
@@ -48,7 +48,7 @@ def test_bfloat16_equals_reference_with_rounded_inputs(convention: str) -> None:
 def test_int8_equals_reference_with_rounded_inputs(convention: str) -> None:
     batch = batch_of(convention, "ragged", torch.int8)
     found, expected = batch.run(ops), batch.run(reference)
-    # A value between two steps may go either way; all else is exact.
+    # A value between two steps may round either way; everything else is exact.
     torch.testing.assert_close(found, expected, atol=0.1, rtol=0)
     assert (found - expected).abs().median() < 2e-3
 
@@ -62,7 +62,7 @@ def test_int8_is_near_float32(convention: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("convention", CONVENTIONS)
-def test_nothing_hides_what_is_not_a_number(convention: str, dtype: torch.dtype) -> None:
+def test_nothing_hides_nan(convention: str, dtype: torch.dtype) -> None:
     spec = spec_of(convention)
     hidden = []
     for name in spec.weight_shapes():
@@ -86,17 +86,17 @@ def test_reference_equals_the_training_twin_in_float64(convention: str) -> None:
     offsets = batch.source_offsets.tolist()
     for row, (query, path) in enumerate(batch.paths):
         source = batch.source_ids[offsets[query] : offsets[query + 1]].long()[None]
-        nothing_padded = torch.zeros_like(source, dtype=torch.bool)
+        no_padding = torch.zeros_like(source, dtype=torch.bool)
         with torch.no_grad():
-            memory = model.encode(source, nothing_padded)
-            logits = model.decode(torch.tensor([path]), memory, nothing_padded)
+            memory = model.encode(source, no_padding)
+            logits = model.decode(torch.tensor([path]), memory, no_padding)
         expected = logits[0, -1].log_softmax(dim=-1)
         torch.testing.assert_close(log_probs[row], expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("convention", ["post-norm", "t5 v1.1"])
-def test_a_node_does_not_depend_on_the_others(convention: str, dtype: torch.dtype) -> None:
+def test_nodes_do_not_depend_on_other_nodes(convention: str, dtype: torch.dtype) -> None:
     batch = batch_of(convention, "more nodes than a chunk", dtype)
     together = batch.run(ops)
     for row in range(0, len(batch.paths), 7):
@@ -104,7 +104,7 @@ def test_a_node_does_not_depend_on_the_others(convention: str, dtype: torch.dtyp
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_steps_may_be_cut_anywhere(dtype: torch.dtype) -> None:
+def test_steps_can_be_split_anywhere(dtype: torch.dtype) -> None:
     batch = batch_of("pre-norm", "ragged", dtype)
     whole = batch.run(ops)
     memory_cache, kv_cache = batch.caches()
@@ -128,7 +128,7 @@ def test_steps_may_be_cut_anywhere(dtype: torch.dtype) -> None:
     assert torch.equal(log_probs, whole)
 
 
-def test_no_nodes_and_no_queries_are_fine() -> None:
+def test_a_step_without_nodes_gives_no_rows() -> None:
     batch = batch_of("post-norm", "one token, one node")
     batch.nodes = batch.nodes[:0]
     assert batch.run(ops).shape == (0, TINY.target_vocab_size)
@@ -199,7 +199,7 @@ def test_misaligned_integers_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("rows", "positions"), [(2**62, 1), (1, 2**62), (0, 1), (1, -1)])
-def test_a_workspace_of_no_size_is_refused(rows: int, positions: int) -> None:
+def test_workspace_sizes_out_of_range_are_refused(rows: int, positions: int) -> None:
     packed = batch_of("post-norm", "one token, one node").packed
     with pytest.raises(RuntimeError, match=r"(rows|positions) is -?\d+: expected 1 to 1048576"):
         ops.workspace_size(packed.weights, packed.table, rows, positions)
@@ -241,23 +241,23 @@ def test_operators_pass_opcheck() -> None:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), list(zip(DTYPES, (2e-5, 0.06, 0.2), strict=True)))
 @pytest.mark.parametrize("convention", ["post-norm", "pre-norm", "t5 v1.1"])
-def test_hidden_states_are_kept_by_slot(
+def test_hidden_states_are_stored_by_slot(
     convention: str, dtype: torch.dtype, tolerance: float
 ) -> None:
     batch = batch_of(convention, "ragged", dtype)
     slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
     others = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
-    kept = []
+    stored = []
     for library in (ops, reference):
         hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
         log_probs = batch.run(library, hidden_states=hidden_states)
         assert torch.equal(log_probs, batch.run(library))
         assert hidden_states[others].isnan().all()
-        kept.append(hidden_states[slots])
-    torch.testing.assert_close(*kept, rtol=0, atol=tolerance)
+        stored.append(hidden_states[slots])
+    torch.testing.assert_close(*stored, rtol=0, atol=tolerance)
 
 
-def test_hidden_states_without_room_are_refused() -> None:
+def test_hidden_states_with_too_few_rows_are_refused() -> None:
     batch = batch_of("post-norm", "one token, one node")
     with pytest.raises(RuntimeError, match=r"hidden_states has shape \[3, \d+\]: expected no rows"):
         batch.run(ops, hidden_states=torch.zeros(3, batch.packed.spec.d_model))

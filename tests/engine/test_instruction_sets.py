@@ -1,4 +1,4 @@
-"""Kernels of every instruction set that this processor has, each in a process of its own."""
+"""Kernels of every instruction set of this processor, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.engine.models import CONVENTIONS
 from tests.engine.test_engine_ops import batch_of
 
 SETS = ("portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16")
-#: Forks for each set: the kernels are chosen when the first is needed.
+#: Forks for each set, because the kernels are chosen when the first is needed.
 SCRIPT = """
 import os, sys, torch
 from tests.engine.test_instruction_sets import SETS, steps
@@ -37,7 +37,7 @@ Steps = dict[tuple[str, torch.dtype], torch.Tensor]
 
 
 def steps() -> Steps:
-    """Log-probs of a ragged batch by every convention and type."""
+    """Log-probs of a ragged batch for every convention and dtype."""
     return {
         (convention, dtype): batch_of(convention, "ragged", dtype).run(ops)
         for convention in CONVENTIONS
@@ -53,41 +53,49 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Steps]:
-    """What each set gives that the processor has."""
+def steps_by_set(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Steps]:
+    """Log-probs by each instruction set of the processor."""
     folder = tmp_path_factory.mktemp("sets")
     done = run("portable", SCRIPT, str(folder))
     assert done.returncode == 0, done.stderr
-    found = {name: folder / name for name in SETS if (folder / name).exists()}
-    for name in {*SETS} - {*found}:
+    paths = {name: folder / name for name in SETS if (folder / name).exists()}
+    for name in {*SETS} - {*paths}:
         assert f"MOLSPEC_INSTRUCTION_SET is '{name}'" in done.stdout
-    return {name: torch.load(path, weights_only=False) for name, path in found.items()}
+    return {name: torch.load(path, weights_only=False) for name, path in paths.items()}
 
 
-def test_every_set_equals_reference(found: dict[str, Steps]) -> None:
-    assert "portable" in found
+def test_every_set_equals_reference(steps_by_set: dict[str, Steps]) -> None:
+    assert "portable" in steps_by_set
     for convention in CONVENTIONS:
         for dtype, (atol, rtol) in TOLERANCES.items():
             batch = batch_of(convention, "ragged", dtype)
             expected = batch.run(reference)
-            for of in found.values():
-                torch.testing.assert_close(of[convention, dtype], expected, atol=atol, rtol=rtol)
+            for log_probs in steps_by_set.values():
+                torch.testing.assert_close(
+                    log_probs[convention, dtype], expected, atol=atol, rtol=rtol
+                )
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-def test_every_vector_set_gives_the_same_bits(dtype: torch.dtype, found: dict[str, Steps]) -> None:
-    vectors = [of for name, of in found.items() if name not in {"portable", *_unlike(dtype)}]
+def test_every_vector_set_gives_the_same_bits(
+    dtype: torch.dtype, steps_by_set: dict[str, Steps]
+) -> None:
+    vectors = [
+        log_probs
+        for name, log_probs in steps_by_set.items()
+        if name not in {"portable", *_sets_that_round_differently(dtype)}
+    ]
     for convention in CONVENTIONS:
-        for of in vectors:
-            assert torch.equal(of[convention, dtype], vectors[0][convention, dtype])
+        for log_probs in vectors:
+            assert torch.equal(log_probs[convention, dtype], vectors[0][convention, dtype])
 
 
-def _unlike(dtype: torch.dtype) -> set[str]:
-    """Name sets that may round otherwise: of bfloat16 instructions only Intel's were compared."""
+def _sets_that_round_differently(dtype: torch.dtype) -> set[str]:
+    """Names sets that may round differently: bfloat16 was compared on Intel processors only."""
     intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()
     return {"avx512_bf16"} if dtype == torch.bfloat16 and not intel else set()
 
 
-def test_an_empty_choice_is_none() -> None:
-    done = run("", "from molspec import ops; print(ops.instruction_set())")
-    assert done.stdout.strip() in SETS, done.stderr
+def test_an_empty_environment_variable_is_ignored() -> None:
+    process = run("", "from molspec import ops; print(ops.instruction_set())")
+    assert process.stdout.strip() in SETS, process.stderr

@@ -1,4 +1,4 @@
-"""Rounds with nobody between plan, step and advance are the rounds of the parts."""
+"""Native rounds equal rounds in which Python calls plan, step and advance."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
-class Silent:
+class EmptyDrafter:
     """A drafter that proposes nothing."""
 
     def start(self, query: int, source_ids: Sequence[int]) -> None:
-        """Begin a query."""
+        """Does nothing."""
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """No drafts."""
+        """Proposes no drafts."""
         return [DraftTree() for _ in paths]
 
     def release(self, query: int) -> None:
-        """Forget a query."""
+        """Does nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,8 @@ def model() -> Model:
     return tiny.model()
 
 
-def asked(model: Model, batch_size: int, choices: Sequence[dict[str, Any]]) -> list[Result]:
-    """Answers to queries that take turns in what is asked for."""
+def predict_with(model: Model, batch_size: int, choices: Sequence[dict[str, Any]]) -> list[Result]:
+    """Answers to the tests' queries, which take the options of `choices` in turn."""
     decoder = Decoder(model, batch_size)
     tickets = [
         decoder.submit(query, PredictOptions(**choices[i % len(choices)], max_length=40))
@@ -65,55 +65,55 @@ def asked(model: Model, batch_size: int, choices: Sequence[dict[str, Any]]) -> l
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("choice", [*CHOICES, "all of them"])
-def test_answers_and_counts_are_those_of_the_parts(
+def test_native_rounds_equal_rounds_from_python(
     choice: str, batch_size: int, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choices = [{"drafter": Silent()}, *CHOICES.values()] if choice not in CHOICES else None
+    choices = [{"drafter": EmptyDrafter()}, *CHOICES.values()] if choice not in CHOICES else None
     choices = choices or [CHOICES[choice]]
-    found = asked(model, batch_size, choices)
-    monkeypatch.setattr(NativeSession, "prepared_step", lambda _: None)  # as other sessions
-    expected = asked(model, batch_size, choices)
-    for mine, other in zip(found, expected, strict=True):
-        assert (mine.predictions, mine.error) == (other.predictions, other.error)
-        assert mine.statistics is not None
-        assert other.statistics is not None
-        assert mine.statistics.nodes == other.statistics.nodes
-        assert mine.statistics.decoder_calls == other.statistics.decoder_calls
+    found = predict_with(model, batch_size, choices)
+    monkeypatch.setattr(NativeSession, "prepared_step", lambda _: None)  # as for other sessions
+    expected = predict_with(model, batch_size, choices)
+    for native, stepped in zip(found, expected, strict=True):
+        assert (native.predictions, native.error) == (stepped.predictions, stepped.error)
+        assert native.statistics is not None
+        assert stepped.statistics is not None
+        assert native.statistics.nodes == stepped.statistics.nodes
+        assert native.statistics.decoder_calls == stepped.statistics.decoder_calls
 
 
 @pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Nodes of every step that Python calls."""
+def python_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The node count of every step that Python calls."""
     counts: list[int] = []
     step = NativeSession.step
 
-    def counted(self: NativeSession, nodes: Any, *arguments: Any) -> Any:
+    def counting_step(self: NativeSession, nodes: Any, *arguments: Any) -> Any:
         counts.append(len(nodes))
         return step(self, nodes, *arguments)
 
-    monkeypatch.setattr(NativeSession, "step", counted)
+    monkeypatch.setattr(NativeSession, "step", counting_step)
     return counts
 
 
-def test_python_steps_where_there_is_no_room_yet(called: list[int]) -> None:
-    model = tiny.model()  # with buffers of its own
+def test_python_steps_while_buffers_are_too_small(python_steps: list[int]) -> None:
+    model = tiny.model()  # with its own buffers
     query, options = tiny.QUERIES[6], {"n_best": 5, "beam": "standard", "max_length": 40}
     first = model.predict([query], **options)
     assert first.statistics.decoder_calls == 40
-    assert 1 <= len(called) <= 10
-    called.clear()
+    assert 1 <= len(python_steps) <= 10
+    python_steps.clear()
     again = model.predict([query], **options)
     assert again[0].predictions == first[0].predictions
-    assert called == []
+    assert python_steps == []
 
 
-def test_python_steps_where_somebody_else_drafts(called: list[int], model: Model) -> None:
-    results = model.predict(["CCO"], drafter=Silent(), max_length=9)
-    assert len(called) == results.statistics.decoder_calls
+def test_python_steps_with_an_external_drafter(python_steps: list[int], model: Model) -> None:
+    results = model.predict(["CCO"], drafter=EmptyDrafter(), max_length=9)
+    assert len(python_steps) == results.statistics.decoder_calls
 
 
-def begun(model: Model) -> tuple[NativeSession, Batch]:
-    """A session and a batch with a query under way, and room for its next step."""
+def session_after_one_step(model: Model) -> tuple[NativeSession, Batch]:
+    """A session and a batch after a query's first step, with space for the next one."""
     assert isinstance(model.engine, NativeEngine)
     session, batch = model.engine.session(1), Batch(1, model.context.guess)
     spec = BeamSpec(beam_size=3, n_best=3, max_length=9)
@@ -124,8 +124,8 @@ def begun(model: Model) -> tuple[NativeSession, Batch]:
     return session, batch
 
 
-def test_what_is_wrong_is_said_as_by_the_operator(model: Model) -> None:
-    session, batch = begun(model)
+def test_native_rounds_report_the_errors_of_the_operator(model: Model) -> None:
+    session, batch = session_after_one_step(model)
     session._memories[0, 1] = 1_000_000
     batch.plan()
     with pytest.raises(RuntimeError) as expected:
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_said_as_by_the_operator(model: Model) -> None:
     assert str(found.value) in str(expected.value)
 
 
-def prepared_by(session: NativeSession, prepared: torch.Tensor) -> None:
+def prepare_step_of(session: NativeSession, prepared: torch.Tensor) -> None:
     buffers = session._buffers
     nodes = torch.empty((0, 4), dtype=torch.int32)
     torch.ops.molspec.prepare_step(
@@ -153,10 +153,10 @@ def prepared_by(session: NativeSession, prepared: torch.Tensor) -> None:
     )
 
 
-def test_what_was_prepared_knows_its_room(model: Model) -> None:
-    session, batch = begun(model)
+def test_prepared_steps_check_the_rows_of_log_probs(model: Model) -> None:
+    session, batch = session_after_one_step(model)
     prepared = torch.empty(LIMITS["prepared_step_bytes"], dtype=torch.uint8)
-    prepared_by(session, prepared)
+    prepare_step_of(session, prepared)
     step = Step(
         function=ops._STEP_FUNCTION,
         prepared=prepared.numpy(),
@@ -168,26 +168,26 @@ def test_what_was_prepared_knows_its_room(model: Model) -> None:
         batch.run(step)
 
 
-def test_prepared_bytes_have_their_size(model: Model) -> None:
-    session, _ = begun(model)
+def test_prepare_step_checks_the_size_of_its_result(model: Model) -> None:
+    session, _ = session_after_one_step(model)
     with pytest.raises(RuntimeError, match="prepared has 7 bytes: expected 256"):
-        prepared_by(session, torch.empty(7, dtype=torch.uint8))
+        prepare_step_of(session, torch.empty(7, dtype=torch.uint8))
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_rounds_go_on_by_themselves_until_a_query_is_answered(choice: str, model: Model) -> None:
-    expected = asked(model, 3, [CHOICES[choice]])
+def test_native_rounds_continue_until_a_query_is_answered(choice: str, model: Model) -> None:
+    expected = predict_with(model, 3, [CHOICES[choice]])
     decoder = Decoder(model, 3)
     options = PredictOptions(**CHOICES[choice], max_length=40)
     tickets = [decoder.submit(query, options) for query in tiny.QUERIES]
     answers: dict[int, Result] = {}
-    turns = 0
+    calls = 0
     while decoder.live_count:
         answers.update(decoder.step(until_answered=True))
-        turns += 1
+        calls += 1
     assert [answers[ticket].predictions for ticket in tickets] == [r.predictions for r in expected]
-    assert turns <= 2 * len(tickets)  # a turn ends early where a buffer has to grow
-    assert decoder.statistics.decoder_calls > 2 * turns
+    assert calls <= 2 * len(tickets)  # a call ends early if a buffer has to grow
+    assert decoder.statistics.decoder_calls > 2 * calls
 
 
 def finish(decoder: Decoder) -> None:
@@ -195,17 +195,17 @@ def finish(decoder: Decoder) -> None:
         decoder.step(until_answered=True)
 
 
-def test_rounds_that_go_on_by_themselves_can_be_interrupted() -> None:
+def test_native_rounds_can_be_interrupted() -> None:
     model = tiny.model()
     decoder = Decoder(model, 1)
     options = PredictOptions(n_best=100, beam="standard", max_length=tiny.SPEC.max_positions)
     decoder.submit(tiny.QUERIES[6], options)
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    old_handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.002)
         with pytest.raises(KeyboardInterrupt):
             finish(decoder)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, old_handler)
     assert decoder.live_count == 1

@@ -1,4 +1,4 @@
-"""Staged trees as dense rows, against plain statements of what they are."""
+"""Staged trees as dense rows, compared with the paths and tokens of the tree."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from molspec.engine.torch.rows import Rows, TokenPaths, split
 
 
 class Tree:
-    """A token tree that grows step by step, as searches grow theirs; slots are reused."""
+    """A token tree that grows step by step, as in a search; slots are reused."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
         self.paths: dict[int, list[int]] = {}  # evaluated or staged node: slots from BOS to it
         self.tokens: dict[int, int] = {}
         self.queries: dict[int, int] = {}
         self.free = list(range(64))
-        chance.shuffle(self.free)
+        rng.shuffle(self.free)
 
     def grow(self, count: int) -> list[int]:
-        """Stage some new nodes behind any that there are."""
+        """Stages new nodes after random earlier ones."""
         staged = []
         for _ in range(count):
-            parent = self.chance.choice([*self.paths, None]) if self.paths else None
+            parent = self.rng.choice([*self.paths, None]) if self.paths else None
             slot = self.free.pop()
             self.paths[slot] = [*(self.paths[parent] if parent is not None else []), slot]
-            self.tokens[slot] = self.chance.randrange(99)
+            self.tokens[slot] = self.rng.randrange(99)
             self.queries[slot] = (
-                self.queries[parent] if parent is not None else self.chance.randrange(3)
+                self.queries[parent] if parent is not None else self.rng.randrange(3)
             )
             staged.append(slot)
         return staged
 
-    def forget(self) -> None:
-        """Remove a leaf, so that its slot comes back with another token."""
+    def remove_leaf(self) -> None:
+        """Removes a leaf, so that its slot is reused with another token."""
         inner = {slot for path in self.paths.values() for slot in path[:-1]}
         leaves = [slot for slot in self.paths if slot not in inner]
-        slot = self.chance.choice(leaves)
+        slot = self.rng.choice(leaves)
         del self.paths[slot]
         self.free.append(slot)
 
@@ -56,12 +56,12 @@ class Tree:
 
 
 def check(tree: Tree, staged: list[int], rows: Rows) -> None:
-    inner = {slot for other in staged for slot in tree.paths[other][:-1]}
+    inner = {slot for node in staged for slot in tree.paths[node][:-1]}
     leaves = [slot for slot in staged if slot not in inner]
     assert len(rows.lengths) == len(leaves)
-    everything = np.arange(len(leaves))
-    padded = rows.padded(everything, 0, -1).numpy()
-    flat = rows.flat(everything).numpy()
+    all_rows = np.arange(len(leaves))
+    padded = rows.padded(all_rows, 0, -1).numpy()
+    flat = rows.flat(all_rows).numpy()
     for row, leaf in enumerate(leaves):
         path = tree.paths[leaf]
         tokens = [tree.tokens[slot] for slot in path]
@@ -82,26 +82,26 @@ def test_rows_are_the_paths_of_the_leaves(seed: int, counts: list[int]) -> None:
     for count in counts:
         staged = tree.grow(count)
         check(tree, staged, paths.rows(*tree.arrays(staged), 4))
-        tree.forget()
+        tree.remove_leaf()
 
 
 @given(st.integers(0, 10**6))
-def test_rows_from_a_column_on(seed: int) -> None:
+def test_rows_can_start_at_a_later_column(seed: int) -> None:
     tree, paths = Tree(random.Random(seed)), TokenPaths()
     for _ in range(3):
         staged = tree.grow(5)
         rows = paths.rows(*tree.arrays(staged), 4)
-        some = np.flatnonzero(rows.evaluated == rows.evaluated.max())
+        chosen = np.flatnonzero(rows.evaluated == rows.evaluated.max())
         first = int(rows.evaluated.max())
-        whole = rows.padded(some, 0, -1).numpy()
-        assert (rows.padded(some, first, -1).numpy() == whole[:, first:]).all()
+        whole = rows.padded(chosen, 0, -1).numpy()
+        assert (rows.padded(chosen, first, -1).numpy() == whole[:, first:]).all()
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30)), min_size=1, max_size=40),
     st.integers(0, 300),
 )
-def test_calls_are_a_partition_that_pads_little(
+def test_split_partitions_the_rows_with_little_padding(
     rows: list[tuple[int, int]], call_cost: int
 ) -> None:
     first = np.array([begin for begin, _ in rows])
@@ -114,6 +114,6 @@ def test_calls_are_a_partition_that_pads_little(
 
 
 @pytest.mark.parametrize(("call_cost", "calls"), [(0, 3), (9, 2), (10**6, 1)])
-def test_a_call_is_worth_its_padding(call_cost: int, calls: int) -> None:
+def test_a_higher_call_cost_gives_fewer_calls(call_cost: int, calls: int) -> None:
     lengths = np.array([20, 19, 11, 20, 19, 11, 11])
     assert len(list(split(np.zeros_like(lengths), lengths, call_cost))) == calls

@@ -49,7 +49,9 @@ def operating_system_threads() -> int:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("convention", CONVENTIONS)
-def test_the_bits_are_those_of_one_thread(convention: str, shape: str, dtype: torch.dtype) -> None:
+def test_any_number_of_threads_gives_the_same_bits(
+    convention: str, shape: str, dtype: torch.dtype
+) -> None:
     batch = batch_of(convention, shape, dtype)
     expected = batch.run(ops)
     for count in (2, 3, 8):
@@ -57,37 +59,37 @@ def test_the_bits_are_those_of_one_thread(convention: str, shape: str, dtype: to
         assert torch.equal(batch.run(ops), expected)
 
 
-def test_workers_come_with_the_first_work_for_them() -> None:
+def test_workers_start_with_their_first_work() -> None:
     batch = batch_of("post-norm", "ragged", torch.float32)
     molspec.set_num_threads(8)
     batch.run(ops)
     before = operating_system_threads()
-    molspec.set_num_threads(20)  # more than any other test asks for
+    molspec.set_num_threads(20)  # more than in any other test
     assert operating_system_threads() == before
     batch.run(ops)
     assert operating_system_threads() == before + 12
 
 
-def test_callers_share_them() -> None:
+def test_callers_share_workers() -> None:
     batch = batch_of("post-norm", "ragged", torch.bfloat16)
     expected = batch.run(ops)
     molspec.set_num_threads(3)
     with ThreadPoolExecutor(4) as callers:
         found = list(callers.map(lambda _: batch.run(ops), range(40)))
-    assert all(torch.equal(one, expected) for one in found)
+    assert all(torch.equal(log_probs, expected) for log_probs in found)
 
 
-def test_a_forked_child_has_its_own() -> None:
+def test_a_forked_child_has_its_own_workers() -> None:
     batch = batch_of("post-norm", "ragged", torch.float32)
     molspec.set_num_threads(2)
     expected = batch.run(ops)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of forking beside threads, which is what is tested
+        warnings.simplefilter("ignore")  # a warning about forking, which is tested here
         child = os.fork()
     if child == 0:
         torch.set_num_threads(1)  # its OpenMP does not survive a fork
-        right = molspec.get_num_threads() == 2 and torch.equal(batch.run(ops), expected)
-        os._exit(0 if right else 1)
+        equal = molspec.get_num_threads() == 2 and torch.equal(batch.run(ops), expected)
+        os._exit(0 if equal else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert torch.equal(batch.run(ops), expected)
 
@@ -101,13 +103,13 @@ for result in tiny.model().predict(["CC(=O)Oc1ccccc1"] * 9):
 """
 
 
-def test_what_fails_on_a_thread_is_the_error_of_its_query() -> None:
-    """Kernels that are not there are missed where they are first asked for."""
+def test_errors_on_threads_become_errors_of_their_queries() -> None:
+    """Missing kernels are detected at their first use."""
     environment = {**os.environ, "MOLSPEC_INSTRUCTION_SET": "none such"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", FAILING], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.count("none such") == 9
+    assert process.stdout.count("none such") == 9
 
 
 STARVED = """
@@ -126,15 +128,15 @@ print(int(threads.split()[1]) < 64, signal.pthread_sigmask(signal.SIG_BLOCK, [])
 """
 
 
-def test_threads_that_the_system_has_not_are_done_without() -> None:
-    done = subprocess.run(
+def test_predict_works_if_threads_cannot_start() -> None:
+    process = subprocess.run(
         [sys.executable, "-c", STARVED], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["True", "set()"]
+    assert process.stdout.split() == ["True", "set()"]
 
 
 @pytest.mark.parametrize("count", [0, -1, 65, 10**30, 1.5, "2", True, None])
-def test_a_count_out_of_range_is_refused(count: Any) -> None:
+def test_thread_counts_out_of_range_are_refused(count: Any) -> None:
     with pytest.raises(ValueError, match=f"^threads is {count!r}: expected 1 to 64$"):
         molspec.set_num_threads(count)
     assert molspec.get_num_threads() == 1

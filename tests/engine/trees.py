@@ -30,7 +30,7 @@ class Batch:
     def caches(self, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         layers, size = self.packed.spec.decoder_layers, self.packed.block_size
         blocks = int(self.memories[:, 1:].max()) + 1
-        nan = float("nan")  # what nobody wrote must not be read
+        nan = float("nan")  # unwritten values must not be read
         return (
             torch.full((blocks, layers, size), nan, dtype=dtype),
             torch.full((self.slot_count // BLOCK_POSITIONS, layers, size), nan, dtype=dtype),
@@ -52,8 +52,8 @@ class Batch:
         """Log-probs [node, vocab] by the operators of `library` (ops or reference)."""
         memory_cache, kv_cache = self.caches(dtype)
         if workspace is None:
-            nothing = torch.empty(0, dtype=torch.uint8)
-            workspace = nothing if library is reference else self.workspace(library)
+            empty = torch.empty(0, dtype=torch.uint8)
+            workspace = empty if library is reference else self.workspace(library)
         model = (self.packed.weights, self.packed.table)
         library.encode(
             *model, self.source_ids, self.source_offsets, self.memories, memory_cache, workspace
@@ -74,7 +74,7 @@ class Batch:
         return log_probs
 
     def alone(self, row: int) -> Batch:
-        """The path of one node, one node a token, and its query: its log-probs come last."""
+        """A batch of one node's path and query; the last log-probs are those of the node."""
         query, path = self.paths[row]
         begin, end = self.source_offsets[query : query + 2].tolist()
         length = end - begin
@@ -93,31 +93,31 @@ class Batch:
 
 
 def random_batch(packed: PackedModel, lengths: list[int], node_count: int, seed: int) -> Batch:
-    """Queries of the given source lengths; nodes grow from random earlier ones (or anew)."""
-    chance = random.Random(seed)
+    """Queries of the given source lengths; a node's parent is a random recent node, or none."""
+    rng = random.Random(seed)
     spec = packed.spec
-    sources = [[chance.randrange(spec.source_vocab_size) for _ in range(n)] for n in lengths]
+    sources = [[rng.randrange(spec.source_vocab_size) for _ in range(n)] for n in lengths]
     blocks = [-(-n // BLOCK_POSITIONS) for n in lengths]
     order = list(range(sum(blocks)))
-    chance.shuffle(order)
+    rng.shuffle(order)
     memories = torch.zeros(len(lengths), 1 + max(blocks), dtype=torch.int32)
     for row, (length, count) in enumerate(zip(lengths, blocks, strict=True)):
         memories[row, 0] = length
         memories[row, 1 : 1 + count] = torch.tensor([order.pop() for _ in range(count)])
     slots = list(range((node_count + 31) // 16 * 16))
     slot_count = len(slots)
-    chance.shuffle(slots)
+    rng.shuffle(slots)
 
     nodes: list[list[int]] = []
     path_slots: list[int] = []
     paths: list[tuple[int, list[int]]] = []
     tree: list[tuple[int | None, list[int]]] = []
     for _ in range(node_count):
-        deep = [i for i, (_, path) in enumerate(tree) if len(path) < spec.max_positions]
-        parent = chance.choice(deep[-4:]) if deep and chance.random() < 0.9 else None
-        query = chance.randrange(len(lengths)) if parent is None else paths[parent][0]
+        extensible = [i for i, (_, path) in enumerate(tree) if len(path) < spec.max_positions]
+        parent = rng.choice(extensible[-4:]) if extensible and rng.random() < 0.9 else None
+        query = rng.randrange(len(lengths)) if parent is None else paths[parent][0]
         ids, path = ([], []) if parent is None else (paths[parent][1], tree[parent][1])
-        token_id = chance.randrange(spec.target_vocab_size)
+        token_id = rng.randrange(spec.target_vocab_size)
         tree.append((parent, [*path, slots.pop()]))
         paths.append((query, [*ids, token_id]))
         nodes.append([token_id, len(ids), len(path_slots), query])

@@ -11,16 +11,16 @@ from typing import Any
 from molspec.decoding import QueryStatistics
 from molspec.results import Prediction, Result
 
-#: Reads so many queries before it answers the first one, as a batch does.
+#: Number of queries that the model reads before its first answer, as for a batch.
 READ_AHEAD = 3
 
 
 @dataclass
 class FakeModel:
-    """Answers as `answers` has it; queries that are not there fail."""
+    """Answers from `answers`; other queries fail."""
 
     answers: Mapping[str, tuple[Prediction, ...]]
-    asked: list[str] = field(default_factory=list)
+    received: list[str] = field(default_factory=list)
 
     def predict_stream(
         self, queries: Iterable[str], options: Any, processes: Any = 1
@@ -30,7 +30,7 @@ class FakeModel:
 
     def _stream(self, queries: Iterator[str]) -> Iterator[Result]:
         while batch := list(islice(queries, READ_AHEAD)):
-            self.asked += batch
+            self.received += batch
             for query in batch:
                 yield self._answer(query)
 
@@ -43,7 +43,7 @@ class FakeModel:
 
 
 def predictions(*smiles: str) -> tuple[Prediction, ...]:
-    """Finished answers, but for those written "~...", which are cut short."""
+    """Finished answers, but unfinished ones for texts with the prefix "~"."""
     return tuple(
         Prediction(text.lstrip("~"), -0.1 - rank / 3, finished=not text.startswith("~"))
         for rank, text in enumerate(smiles)

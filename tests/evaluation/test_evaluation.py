@@ -26,15 +26,15 @@ def settings(folder: Path, **options: Any) -> Settings:
     table = PairTable(write_table(folder / "table.tsv", ROWS))
     offset = options.pop("offset", 0)
     device, weights = options.pop("device", "cpu"), options.pop("weights", "f00d")
-    asked = PredictOptions(n_best=2, **options)
-    return Settings(table, "fake", Identity(weights, device), asked, offset)
+    predict_options = PredictOptions(n_best=2, **options)
+    return Settings(table, "fake", Identity(weights, device), predict_options, offset)
 
 
 def run(evaluation: Evaluation) -> list[str]:
-    """Work off the rest; gives what the model was asked."""
+    """Evaluates the remaining queries and returns those that the model received."""
     model = FakeModel(ANSWERS)
     list(evaluation.run(model))  # type: ignore[arg-type]
-    return model.asked
+    return model.received
 
 
 def without_times(file: Path) -> list[dict[str, Any]]:
@@ -51,21 +51,21 @@ def summary(evaluation: Evaluation) -> dict[str, Any]:
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Path:
+def finished(tmp_path: Path) -> Path:
     file = tmp_path / "whole.jsonl"
     assert run(Evaluation(settings(tmp_path), file)) == [query for query, _ in ROWS]
     return file
 
 
-def test_a_line_a_query_behind_the_settings(whole: Path, tmp_path: Path) -> None:
-    header, *lines = whole.read_text().splitlines()
+def test_file_has_the_settings_and_one_line_per_query(finished: Path, tmp_path: Path) -> None:
+    header, *lines = finished.read_text().splitlines()
     assert json.loads(header) == settings(tmp_path).to_json()
     records = [Record.from_json(json.loads(line)) for line in lines]
     assert [(record.query, record.target) for record in records] == ROWS
     assert [record.found_at for record in records] == [0, 1, None, None, 1, 0]
 
 
-def test_the_settings_say_what_was_decoded_with(tmp_path: Path) -> None:
+def test_settings_record_model_beam_and_drafter(tmp_path: Path) -> None:
     values = settings(tmp_path, offset=1, node_budget=7).to_json()
     assert (values["model"], values["dtype"], values["offset"]) == ("fake", "float32", 1)
     assert (values["beam"], values["n_best"], values["beam_size"]) == ("exact", 2, 2)
@@ -76,10 +76,10 @@ def test_the_settings_say_what_was_decoded_with(tmp_path: Path) -> None:
     assert (greedy["beam"], greedy["drafter"]) == ("greedy", {"kind": "NoDraft"})
 
 
-def test_a_killed_run_goes_on_wherever_it_was_cut(whole: Path, tmp_path: Path) -> None:
-    expected = without_times(whole)
-    expected_summary = summary(Evaluation(settings(tmp_path), whole))
-    content = whole.read_bytes()
+def test_killed_run_resumes_from_any_byte(finished: Path, tmp_path: Path) -> None:
+    expected = without_times(finished)
+    expected_summary = summary(Evaluation(settings(tmp_path), finished))
+    content = finished.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
     cuts = {0, 1, *range(0, len(content), 29), *ends, *(end - 1 for end in ends)}
     for cut in sorted(cuts):
@@ -93,38 +93,38 @@ def test_a_killed_run_goes_on_wherever_it_was_cut(whole: Path, tmp_path: Path) -
         assert summary(evaluation) == expected_summary
 
 
-def test_an_iteration_that_is_left_can_be_gone_on_with(whole: Path, tmp_path: Path) -> None:
+def test_abandoned_iteration_can_be_resumed(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "left.jsonl"
     records = Evaluation(settings(tmp_path), file).run(FakeModel(ANSWERS))  # type: ignore[arg-type]
     next(records)
     records.close()  # type: ignore[attr-defined]
     assert run(Evaluation(settings(tmp_path), file))[0] == "CN"
-    assert without_times(file) == without_times(whole)
+    assert without_times(file) == without_times(finished)
 
 
-def test_without_a_file_the_summary_is_the_same(whole: Path, tmp_path: Path) -> None:
+def test_summary_without_a_file_is_the_same(finished: Path, tmp_path: Path) -> None:
     evaluation = Evaluation(settings(tmp_path))
     run(evaluation)
-    assert summary(evaluation) == summary(Evaluation(settings(tmp_path), whole))
+    assert summary(evaluation) == summary(Evaluation(settings(tmp_path), finished))
 
 
-def test_offset_and_limit(whole: Path, tmp_path: Path) -> None:
+def test_offset_and_limit_select_queries(tmp_path: Path) -> None:
     assert run(Evaluation(settings(tmp_path, offset=2), limit=2)) == ["X", "CCO"]
     assert run(Evaluation(settings(tmp_path, offset=5), limit=9)) == ["CCC"]
     assert run(Evaluation(settings(tmp_path, offset=6))) == []
 
 
-def test_limit_is_only_how_far_to_go(whole: Path, tmp_path: Path) -> None:
+def test_limit_may_change_between_runs(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "grows.jsonl"
     for limit in (2, 5, 6):
         evaluation = Evaluation(settings(tmp_path), file, limit)
         run(evaluation)
         assert evaluation.summary.queries == limit
-    assert without_times(file) == without_times(whole)
+    assert without_times(file) == without_times(finished)
     fewer = Evaluation(settings(tmp_path), file, limit=2)
     assert fewer.summary.queries == 2
     assert run(fewer) == []
-    assert without_times(file) == without_times(whole)
+    assert without_times(file) == without_times(finished)
 
 
 @pytest.mark.parametrize(
@@ -138,26 +138,28 @@ def test_limit_is_only_how_far_to_go(whole: Path, tmp_path: Path) -> None:
         ({"weights": "beef"}, "weights is 'beef', but .* holds an evaluation with 'f00d'"),
     ],
 )
-def test_other_settings(whole: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    before = whole.read_bytes()
+def test_other_settings_are_refused(
+    finished: Path, tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    before = finished.read_bytes()
     with pytest.raises(ValueError, match=message):
-        Evaluation(settings(tmp_path, **changed), whole)
-    assert whole.read_bytes() == before
+        Evaluation(settings(tmp_path, **changed), finished)
+    assert finished.read_bytes() == before
 
 
-def test_a_model_is_known_by_its_weights_not_its_name(whole: Path, tmp_path: Path) -> None:
-    assert run(Evaluation(replace(settings(tmp_path), model="./fake"), whole)) == []
+def test_model_is_identified_by_its_weights_not_its_name(finished: Path, tmp_path: Path) -> None:
+    assert run(Evaluation(replace(settings(tmp_path), model="./fake"), finished)) == []
 
 
-def test_another_table(whole: Path, tmp_path: Path) -> None:
-    given = settings(tmp_path)
+def test_other_table_is_refused(finished: Path, tmp_path: Path) -> None:
+    original = settings(tmp_path)
     write_table(tmp_path / "table.tsv", [*ROWS[:3], ("CCO", "CCC"), *ROWS[4:]])
     with pytest.raises(ValueError, match="another table: it has 'CCO' where"):
-        Evaluation(given, whole)
+        Evaluation(original, finished)
 
 
 @pytest.mark.parametrize("content", ["CCO\n", "[1]\n", '{"a": 1}\n', "CCO", "\n", "\x00\x00"])
-def test_a_file_that_is_something_else_stays(tmp_path: Path, content: str) -> None:
+def test_foreign_file_is_refused_and_left_unchanged(tmp_path: Path, content: str) -> None:
     file = tmp_path / "other"
     file.write_text(content)
     with pytest.raises(ValueError, match="holds something else"):
@@ -165,37 +167,37 @@ def test_a_file_that_is_something_else_stays(tmp_path: Path, content: str) -> No
     assert file.read_text() == content
 
 
-def test_a_damaged_line(whole: Path, tmp_path: Path) -> None:
-    lines = whole.read_bytes().splitlines(keepends=True)
+def test_damaged_line_is_refused_by_its_number(finished: Path, tmp_path: Path) -> None:
+    lines = finished.read_bytes().splitlines(keepends=True)
     for damaged in (b"\x00" * 10 + b"\n", b"{}\n", lines[2].replace(b"seconds", b"s")):
-        whole.write_bytes(b"".join([*lines[:2], damaged, *lines[3:]]))
+        finished.write_bytes(b"".join([*lines[:2], damaged, *lines[3:]]))
         with pytest.raises(ValueError, match="line 3: no record"):
-            Evaluation(settings(tmp_path), whole)
+            Evaluation(settings(tmp_path), finished)
 
 
 @pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (0, 0), (0, -1)])
-def test_a_range_that_makes_no_sense(tmp_path: Path, offset: int, limit: int) -> None:
-    given = settings(tmp_path, offset=offset)
+def test_invalid_offsets_and_limits_are_refused(tmp_path: Path, offset: int, limit: int) -> None:
+    invalid = settings(tmp_path, offset=offset)
     with pytest.raises(ValueError, match=r"(offset is -1|limit is -?[01]): expected at least"):
-        Evaluation(given, limit=limit)
+        Evaluation(invalid, limit=limit)
 
 
-def test_groups_are_counted_by_themselves_and_read_again(tmp_path: Path) -> None:
+def test_groups_are_counted_separately_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "classes.tsv"
     classes = ("10", "2", "2", "x", "10", "2")
     rows = (f"{a}\t{b}\t{name}\n" for (a, b), name in zip(ROWS, classes, strict=True))
     path.write_text("query\ttarget\tclass\n" + "".join(rows))
-    given = Settings(
+    group_settings = Settings(
         PairTable(path, group_column="class"), "fake", Identity("f00d"), PredictOptions(n_best=2)
     )
-    first = Evaluation(given, tmp_path / "out.jsonl")
+    first = Evaluation(group_settings, tmp_path / "out.jsonl")
     run(first)
-    for evaluation in (first, Evaluation(given, tmp_path / "out.jsonl")):
+    for evaluation in (first, Evaluation(group_settings, tmp_path / "out.jsonl")):
         counts = {name: part.queries for name, part in evaluation.groups.items()}
         assert counts == {"10": 2, "2": 3, "x": 1}
         found = {name: part.accuracy(2) for name, part in evaluation.groups.items()}
         assert found == {"10": 1.0, "2": 2 / 3, "x": None}
-    lines = report(given.to_json(), first.summary, first.groups).splitlines()
+    lines = report(group_settings.to_json(), first.summary, first.groups).splitlines()
     begin = lines.index("class   queries    top-1")
     assert [line.split()[0] for line in lines[begin + 1 : begin + 4]] == ["2", "10", "x"]
     assert lines[begin + 1].split() == ["2", "3", "33.3", "%"]

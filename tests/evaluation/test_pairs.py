@@ -16,7 +16,7 @@ OPEN: dict[str, Callable[..., Any]] = {"a.tsv": open, "a.tsv.gz": gzip.open, "a.
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_reads_rows_plain_and_compressed(tmp_path: Path, name: str) -> None:
+def test_plain_and_compressed_rows_are_read(tmp_path: Path, name: str) -> None:
     text = "\ufeffclass\tsrc\ttgt\r\n1\tCO\t C \n\n2\tC\n3\t\tN\textra\n"
     with OPEN[name](tmp_path / name, "wt", encoding="utf-8", newline="") as stream:
         stream.write(text)
@@ -36,7 +36,7 @@ def test_reads_rows_plain_and_compressed(tmp_path: Path, name: str) -> None:
         ("target query", None, ("query", "target")),
     ],
 )
-def test_default_columns(
+def test_default_columns_follow_header_and_task(
     tmp_path: Path, header: str, task: Task | None, chosen: tuple[str, str]
 ) -> None:
     path = tmp_path / "a.tsv"
@@ -45,7 +45,7 @@ def test_default_columns(
     assert (table.query_column, table.target_column) == chosen
 
 
-def test_a_table_of_commas_and_its_groups(tmp_path: Path) -> None:
+def test_table_with_commas_is_read_with_its_groups(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('src,"class",tgt\nCCO,"a, b",CO\n\nC,,N\n')
     pairs = [Pair("CCO", "CO", "a, b"), Pair("C", "N", "")]
@@ -57,7 +57,7 @@ def test_a_table_of_commas_and_its_groups(tmp_path: Path) -> None:
         list(PairTable(path))
 
 
-def test_named_columns(tmp_path: Path) -> None:
+def test_named_columns_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("product\treactants\nCCO\tCO\n")
     assert list(PairTable(path, "reactants", "product")) == [Pair("CO", "CCO")]
@@ -75,7 +75,7 @@ def test_named_columns(tmp_path: Path) -> None:
         ("\t".join(f"column {i}" for i in range(1000)), {}, r"column 1, .*\.\.\.: name another"),
     ],
 )
-def test_a_column_that_is_not_there(
+def test_missing_columns_are_reported(
     tmp_path: Path, header: str, named: dict[str, str], message: str
 ) -> None:
     path = tmp_path / "a.tsv"
@@ -85,12 +85,12 @@ def test_a_column_that_is_not_there(
     assert len(str(caught.value)) < 500
 
 
-def test_reads_no_further_than_asked(tmp_path: Path) -> None:
-    """Half of a compressed file is there: its first rows can be had, its last ones cannot."""
+def test_table_is_read_no_further_than_needed(tmp_path: Path) -> None:
+    """The first half of a compressed file yields its first rows; reading further fails."""
     rows = "".join(f"query {i * i}\ttarget {i * 7}\n" for i in range(40_000))
-    whole = gzip.compress(f"src\ttgt\n{rows}".encode())
+    compressed = gzip.compress(f"src\ttgt\n{rows}".encode())
     path = tmp_path / "a.tsv.gz"
-    path.write_bytes(whole[: len(whole) // 2])
+    path.write_bytes(compressed[: len(compressed) // 2])
     assert list(islice(PairTable(path), 2, 3)) == [Pair("query 4", "target 14")]
     with pytest.raises(OSError, match="damaged") as caught:
         list(PairTable(path))
@@ -98,7 +98,7 @@ def test_reads_no_further_than_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv.xz"])
-def test_what_is_not_compressed_at_all(tmp_path: Path, name: str) -> None:
+def test_plain_file_with_a_compressed_name_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("src\ttgt\n")
     with pytest.raises(OSError, match="damaged"):
         PairTable(tmp_path / name)

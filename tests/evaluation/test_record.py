@@ -17,22 +17,24 @@ def judge(target: str, *answers: str) -> Record:
 @pytest.mark.parametrize(
     ("target", "answers", "found_at"),
     [
-        ("CC(=O)O.OCC", ("CCO.OC(C)=O",), 0),  # written from elsewhere, in another order
-        ("[CH3:1][OH:2]", ("CN", "OC"), 1),  # maps do not count
-        ("C[C@H](N)O", ("C[C@@H](N)O", "[C@@H](C)(N)O"), 1),  # stereo does
-        ("CCO", ("CCO.CCO", "CC"), None),  # nor is part of the answer the answer
-        ("CCO", ("~CCO", "CCO"), 1),  # cut short
+        ("CC(=O)O.OCC", ("CCO.OC(C)=O",), 0),  # written from other atoms, in another order
+        ("[CH3:1][OH:2]", ("CN", "OC"), 1),  # atom maps are ignored
+        ("C[C@H](N)O", ("C[C@@H](N)O", "[C@@H](C)(N)O"), 1),  # stereochemistry is compared
+        ("CCO", ("CCO.CCO", "CC"), None),  # a part of an answer does not count
+        ("CCO", ("~CCO", "CCO"), 1),  # unfinished
         ("CCO", ("CCO", "OCC"), 0),
         ("CCO", (), None),
-        ("C1CC", ("C1CC",), None),  # nothing equals what is no molecule
+        ("C1CC", ("C1CC",), None),  # nothing equals an invalid target
         ("", ("",), None),
     ],
 )
-def test_found_at(target: str, answers: tuple[str, ...], found_at: int | None) -> None:
+def test_found_at_is_the_index_of_the_first_correct_answer(
+    target: str, answers: tuple[str, ...], found_at: int | None
+) -> None:
     assert judge(target, *answers).found_at == found_at
 
 
-def test_what_is_kept() -> None:
+def test_record_round_trips_through_json() -> None:
     statistics = QueryStatistics(1, 2, 3, 4, 5, 0.1 + 0.2)
     result = Result(
         "C", (Prediction("OC", -0.1 - 0.2), Prediction("O(", -3.0, False)), None, statistics
@@ -46,7 +48,7 @@ def test_what_is_kept() -> None:
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
-def test_a_failed_query_is_kept_too() -> None:
+def test_record_of_a_failed_query_round_trips_through_json() -> None:
     record = Record.of(Pair("X", "CO"), Result("X", error="it has an X"), 0.0)
     assert (record.error, record.predictions, record.found_at) == ("it has an X", (), None)
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record

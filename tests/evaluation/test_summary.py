@@ -35,15 +35,15 @@ def evaluation(tmp_path: object) -> Evaluation:
     return evaluation
 
 
-def test_counts(evaluation: Evaluation) -> None:
+def test_summary_counts_queries_and_accuracies(evaluation: Evaluation) -> None:
     summary = evaluation.summary
     assert (summary.queries, summary.failed, summary.excluded) == (5, 1, 1)
-    # Of four targets that are molecules one is found first and one third; a failed query is none.
+    # Of four valid targets, one is found at rank 1 and one at rank 3; a failed query finds none.
     assert [summary.accuracy(rank) for rank in (1, 2, 3)] == [0.25, 0.25, 0.5]
     assert summary.accuracies == {1: 0.25, 3: 0.5}
 
 
-def test_faults_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> None:
+def test_faulty_answers_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> None:
     first, second, third = evaluation.summary.to_json()["ranks"]
     assert first == {
         "rank": 1,
@@ -74,7 +74,7 @@ def test_faults_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> N
     }
 
 
-def test_costs_are_of_the_answered_queries(evaluation: Evaluation) -> None:
+def test_costs_are_means_of_answered_queries(evaluation: Evaluation) -> None:
     assert evaluation.summary.costs() == {
         "decoder_calls_per_query": (2 + 3 + 4 + 5) / 4,
         "nodes_per_query": 4 * (2 + 3 + 4 + 5) / 4,
@@ -87,13 +87,13 @@ def test_costs_are_of_the_answered_queries(evaluation: Evaluation) -> None:
     assert times["seconds_per_query"] == times["seconds"] / 5  # type: ignore[operator]
 
 
-def test_accuracy_reaches_as_far_as_n_best() -> None:
+def test_accuracies_are_given_for_ranks_up_to_n_best() -> None:
     assert list(Summary(1).accuracies) == [1]
     assert list(Summary(12).accuracies) == [1, 3, 5, 10]
     assert list(Summary(30).accuracies) == [1, 3, 5, 10, 25]
 
 
-def test_nothing_has_no_shares(evaluation: Evaluation) -> None:
+def test_empty_summary_has_no_shares(evaluation: Evaluation) -> None:
     summary = Summary(2)
     assert summary.accuracies == {1: None}
     assert set(summary.costs().values()) == {None}
@@ -105,14 +105,14 @@ def test_nothing_has_no_shares(evaluation: Evaluation) -> None:
     ("found", "queries", "low", "high"),
     [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (81, 263, 0.2553, 0.3662)],
 )
-def test_interval_of_wilson(found: int, queries: int, low: float, high: float) -> None:
-    """The third is that of Newcombe 1998, table I; the others are 1 / (1 + n / z^2)."""
+def test_interval_is_that_of_wilson(found: int, queries: int, low: float, high: float) -> None:
+    """The third case is in Newcombe 1998, table I; the others are 1 / (1 + n / z^2)."""
     summary = Summary(1)
     summary.queries, summary.ranks[0].found = queries, found
     assert summary.interval(1) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_report(evaluation: Evaluation) -> None:
+def test_report_shows_counts_accuracies_and_costs(evaluation: Evaluation) -> None:
     text = report(evaluation.settings.to_json(), evaluation.summary)
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100

@@ -1,4 +1,4 @@
-"""Evaluations of a real model: what is counted is what the model reports."""
+"""Evaluations of a real model: counts of single queries and of the whole table."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from molspec.provenance import Identity
 from tests import tiny
 from tests.evaluation.fake import write_table
 
-# Left to molspec, greedy drafts are fewer in a larger batch.
+# The default greedy drafter drafts fewer nodes in a larger batch, so the budget is given.
 BEAMS: list[dict[str, Any]] = [{"node_budget": 5}, {"n_best": 3}, {"n_best": 3, "beam": "sbs"}]
 
 
 @pytest.mark.parametrize("options", BEAMS)
-def test_a_query_is_counted_by_itself(options: dict[str, Any]) -> None:
-    """What queries take adds up, and is the same one by one as in a batch."""
+def test_counts_of_a_query_do_not_depend_on_the_batch(options: dict[str, Any]) -> None:
+    """Counts of queries add up, and are the same one by one and in a batch."""
     model = tiny.model()
-    alone = model.predict(tiny.QUERIES, max_length=20, batch_size=1, **options)
-    together = model.predict(tiny.QUERIES, max_length=20, batch_size=4, **options)
-    assert alone == together
+    single = model.predict(tiny.QUERIES, max_length=20, batch_size=1, **options)
+    batched = model.predict(tiny.QUERIES, max_length=20, batch_size=4, **options)
+    assert single == batched
     for name in (field.name for field in fields(QueryStatistics) if field.name != "seconds"):
-        counts = [getattr(result.statistics, name) for result in alone]
-        assert counts == [getattr(result.statistics, name) for result in together]
+        counts = [getattr(result.statistics, name) for result in single]
+        assert counts == [getattr(result.statistics, name) for result in batched]
         total = "query_calls" if name == "decoder_calls" else name
-        assert sum(counts) == getattr(alone.statistics, total)
-    assert all(result.statistics.seconds > 0 for result in alone)
+        assert sum(counts) == getattr(single.statistics, total)
+    assert all(result.statistics.seconds > 0 for result in single)
 
 
-def test_a_query_that_fails_took_nothing() -> None:
+def test_failed_query_has_no_counts() -> None:
     (result,) = tiny.model().predict(["not SMILES"])
     assert result.statistics == QueryStatistics()
 
 
-def test_the_batch_changes_nothing_but_times(tmp_path: Path) -> None:
+def test_batch_size_changes_only_times(tmp_path: Path) -> None:
     answers = tiny.model().predict(tiny.QUERIES, n_best=3, max_length=20)
     rows = [
         (result.query, result.predictions[index % 3].smiles) for index, result in enumerate(answers)

@@ -1,5 +1,5 @@
-"""Faults put in on purpose: a kill or a full disk at every write, memory that is not given.
+"""Injected faults: a kill or a full disk at every write, and refused memory.
 
-`python -m tests.faults JOB` makes a job's every fault; `test_faults.py` some of each in the suite.
-A command that is to be tried is one more `Job` of `jobs.py`.
+`python -m tests.faults JOB` injects every fault of a job; in the suite, `test_faults.py` injects
+some. To test another command, add a `Job` to `jobs.py`.
 """

@@ -1,9 +1,9 @@
-"""Make faults: `python -m tests.faults JOB[:EVERY] ...`, of all jobs if none is said.
+"""Inject faults: `python -m tests.faults JOB[:EVERY] ...`, into all jobs if none is given.
 
-For every change of a file that the job makes: kill it before that, kill it in the middle of that
-write, or let the disk be full from there on; then run the same command until it ends well, and
-compare. Processes are forked from one that has imported all that they need. EVERY: only every so
-many-th change.
+For every change of a file that the job makes: kill it before the change, kill it in the middle of
+the write, or let the disk be full from then on. Then run the same command until it succeeds, and
+compare the files. Processes are forked from one that has imported all modules. EVERY: take only
+every so many-th change.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tests.faults.shim import Fault
 _FAULTS = (Fault.KILL, Fault.TORN, Fault.FULL)
 
 
-def forked(work: Callable[[], object], said: Path) -> int:
-    """Status of a process that does `work`; what it says goes to a file."""
+def forked(work: Callable[[], object], output_path: Path) -> int:
+    """Exit status of a forked process that runs `work`; its output goes to a file."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of forking beside threads: there are none
+        warnings.simplefilter("ignore")  # about forking with threads: there are none
         child = os.fork()
     if child == 0:
         status = 99
         try:
-            stream = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            stream = os.open(output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(stream, 1)
             os.dup2(stream, 2)
             work()
@@ -53,54 +53,54 @@ def forked(work: Callable[[], object], said: Path) -> int:
 
 
 class Trial:
-    """A job with its inputs, and what it writes where nothing disturbs it."""
+    """A job with its inputs, and the files that it writes without faults."""
 
     def __init__(self, job: Job, folder: Path) -> None:
-        self._job, self._inputs, self._said = job, folder / "inputs", folder / "said"
+        self._job, self._inputs, self._log = job, folder / "inputs", folder / "said"
         self._output = folder / "output"
         self._inputs.mkdir()
-        job.ready(self._inputs)
-        self._anew()
-        counted = folder / "count"
+        job.write_inputs(self._inputs)
+        self._reset_output()
+        count_path = folder / "count"
 
         def count() -> None:
             try:
-                self._command(Fault.NONE, 0)
+                self._run(Fault.NONE, 0)
             finally:
-                counted.write_text(str(shim.count()))
+                count_path.write_text(str(shim.count()))
 
-        self._ends_well(count)
-        self.changes = int(counted.read_text())
+        self._check_success(count)
+        self.changes = int(count_path.read_text())
         self._expected = job.contents(self._output)
 
-    def _anew(self) -> None:
+    def _reset_output(self) -> None:
         shutil.rmtree(self._output, ignore_errors=True)
         self._output.mkdir()
 
-    def _command(self, fault: Fault, at: int) -> None:
+    def _run(self, fault: Fault, at: int) -> None:
         sys.argv = ["molspec", *self._job.arguments(self._inputs, self._output)]
         shim.arm(self._output, fault, at)
         cli.main()
 
-    def _ends_well(self, work: Callable[[], None]) -> None:
-        status = forked(work, self._said)
-        assert status in (0, 1), f"status {status}: {self._said.read_text()}"
+    def _check_success(self, work: Callable[[], None]) -> None:
+        status = forked(work, self._log)
+        assert status in (0, 1), f"status {status}: {self._log.read_text()}"
 
-    def disturb(self, fault: Fault, at: int) -> None:
-        """Fail at a change, then at the same one of the run that goes on, then let it end."""
-        self._anew()
+    def inject(self, fault: Fault, at: int) -> None:
+        """Injects the fault at a change, and again when the job resumes; then lets the job end."""
+        self._reset_output()
         for _ in range(2):
-            status = forked(lambda: self._command(fault, at), self._said)
+            status = forked(lambda: self._run(fault, at), self._log)
             if fault is Fault.FULL:
-                said = self._said.read_text()
-                assert status in (0, 1, 2), f"status {status}: {said}"
-                assert status != 2 or str(self._output) in said, f"names no file: {said}"
+                message = self._log.read_text()
+                assert status in (0, 1, 2), f"status {status}: {message}"
+                assert status != 2 or str(self._output) in message, f"names no file: {message}"
             else:
-                assert status in (0, 1, -signal.SIGKILL), self._said.read_text()
+                assert status in (0, 1, -signal.SIGKILL), self._log.read_text()
             if status in (0, 1):
                 break
         else:
-            self._ends_well(lambda: self._command(Fault.NONE, 0))
+            self._check_success(lambda: self._run(Fault.NONE, 0))
         found = self._job.contents(self._output)
         assert found.keys() == self._expected.keys(), found.keys() ^ self._expected.keys()
         for name, content in self._expected.items():
@@ -108,7 +108,7 @@ class Trial:
 
 
 def starve(every: int) -> int:
-    """Refuse memory to the operators at every place: an error, and the next answer is right."""
+    """Refuses memory to the operators at every request: an error, and a correct next answer."""
     folder, model = Path("/nowhere"), tiny.model()
 
     def answers() -> object:
@@ -134,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", nargs="*", metavar="JOB[:EVERY]", help=", ".join((*JOBS, "memory")))
     arguments = parser.parse_args()
-    if "MOLSPEC_FAULTS" not in os.environ:  # the shim must be there from the beginning
+    if "MOLSPEC_FAULTS" not in os.environ:  # the shim must be loaded from the beginning
         done = shim.run(sys.argv[1:])
         print(done.stdout, done.stderr, sep="", end="")
         sys.exit(done.returncode)
@@ -150,7 +150,7 @@ def main() -> None:
             for fault in _FAULTS:
                 for at in range(1, trial.changes + 1, int(every or 1)):
                     try:
-                        trial.disturb(fault, at)
+                        trial.inject(fault, at)
                     except AssertionError as error:
                         sys.exit(f"{name}, {fault.name} at {at}: {error}")
                     faults += 1

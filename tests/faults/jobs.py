@@ -1,4 +1,4 @@
-"""What is tried: a command that is to go on, and what it must have written in the end."""
+"""The jobs: commands that must resume after a fault, and the results that they must write."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Contents = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """arguments: of the command line, whose results go below the folder that is given.
+    """write_inputs: writes the files that the command reads, in a folder without faults.
 
-    ready: makes what the command reads, in a folder that no fault touches.
-    contents: what must be the same in the end, however often the job was killed.
+    arguments: of the command line, for folders of inputs and of results.
+    contents: results that must be the same in the end, however often the job was killed.
     """
 
-    ready: Callable[[Path], None]
+    write_inputs: Callable[[Path], None]
     arguments: Callable[[Path, Path], list[str]]
     contents: Callable[[Path], Contents]
 
@@ -39,7 +39,7 @@ def _reactions(count: int) -> list[str]:
 
 
 def _files(folder: Path) -> Contents:
-    """Every file and folder; a half of one that a kill left is none that should be there."""
+    """Every file and folder, so that a partial file from a kill is found."""
     paths = sorted(folder.rglob("*"))
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
@@ -47,7 +47,7 @@ def _files(folder: Path) -> Contents:
     }
 
 
-def _ready_to_evaluate(inputs: Path) -> None:
+def _evaluate_inputs(inputs: Path) -> None:
     checkpoints.write(tiny.checkpoint(), inputs / "model")
     rows = [f"{query}\t{target}" for query, target in zip(tiny.QUERIES, "CX" * 9, strict=False)]
     rows += ["not SMILES\tC", "CO\tCO", "CN\tN"]
@@ -62,7 +62,7 @@ def _evaluate(inputs: Path, output: Path) -> list[str]:
 
 
 def _records(output: Path) -> Contents:
-    """All but what it took."""
+    """The records without times."""
     (file,) = output.iterdir()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for line in lines[1:]:
@@ -70,7 +70,7 @@ def _records(output: Path) -> Contents:
     return {"lines": lines}
 
 
-def _ready_to_predict(inputs: Path) -> None:
+def _predict_inputs(inputs: Path) -> None:
     checkpoints.write(tiny.checkpoint(), inputs / "model")
     lines = [f"{query} number {i}" for i, query in enumerate([*tiny.QUERIES, "not SMILES"] * 3)]
     (inputs / "queries.smi").write_text("\n".join(lines) + "\n")
@@ -95,7 +95,7 @@ def _predict_parts(inputs: Path, output: Path) -> list[str]:
     return [*_predict(inputs, output), "--part-size", "5"]
 
 
-def _ready_to_plan(inputs: Path) -> None:
+def _plan_inputs(inputs: Path) -> None:
     checkpoints.write(replace(tiny.checkpoint(), task="retro"), inputs / "model")
     (inputs / "stock.smi").write_text("CCO ethanol\nCN\n")
     (inputs / "targets.smi").write_text("OCC a\nCCOC(C)=O b\nnot SMILES\nNC c\n")
@@ -110,7 +110,7 @@ def _plan(inputs: Path, output: Path) -> list[str]:
 
 
 def _plans(output: Path) -> Contents:
-    """All but the seconds, which the journal's digest is of too."""
+    """Plans and journal without times, and without the digest, which covers times."""
     plans, progress = output / "plans.jsonl", output / "plans.jsonl.journal"
     lines = [json.loads(line) for line in plans.read_text().splitlines()]
     for line in lines:
@@ -120,7 +120,7 @@ def _plans(output: Path) -> Contents:
     return {"lines": lines, "journal": [settings, counts], "files": sorted(_files(output))}
 
 
-def _ready_to_predict_parquet(inputs: Path) -> None:
+def _predict_parquet_inputs(inputs: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -137,7 +137,7 @@ def _predict_parquet(inputs: Path, output: Path) -> list[str]:
 
 
 def _rows(output: Path) -> Contents:
-    """Ray names its files anew each time."""
+    """The rows of all files, because Ray gives files new names each time."""
     from pyarrow import dataset
 
     (folder,) = output.iterdir()
@@ -145,7 +145,7 @@ def _rows(output: Path) -> Contents:
     return {"rows": dataset.dataset(folder).to_table().sort_by("id").to_pylist(), "": endings}
 
 
-def _ready_to_prepare(inputs: Path) -> None:
+def _prepare_inputs(inputs: Path) -> None:
     reactions = _reactions(14)
     for name, part in (("a", reactions[:9]), ("b", reactions[8:12]), ("c", reactions[11:])):
         (inputs / f"{name}.smi").write_text("\n".join(part))
@@ -159,14 +159,14 @@ def _prepare(inputs: Path, output: Path) -> list[str]:
     ]
 
 
-def _ready_to_train(inputs: Path) -> None:
+def _train_inputs(inputs: Path) -> None:
     from molspec.training import PrepareOptions, prepare
 
     (inputs / "a.smi").write_text("\n".join(_reactions(30)))
     options = PrepareOptions("retro", variants=1, validation_share=0.2)
     prepare([inputs / "a.smi"], inputs / "data", options)
-    few = {"steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}
-    config = {**CONFIG.to_json(), **few}
+    short = {"steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}
+    config = {**CONFIG.to_json(), **short}
     (inputs / "config.json").write_text(json.dumps(config))
 
 
@@ -176,7 +176,7 @@ def _train(inputs: Path, output: Path) -> list[str]:
 
 
 def _trained(output: Path) -> Contents:
-    """All but the minutes: of logs and card, and what state.pt says of the clock."""
+    """Every file without times, which are in the logs, the model card and state.pt."""
     files = _files(output)
     state = torch.load(output / "run" / "state.pt", weights_only=True)["trainer"]
     files["run/state.pt"] = [
@@ -194,14 +194,14 @@ def _trained(output: Path) -> Contents:
 
 
 JOBS = {
-    "evaluate": Job(_ready_to_evaluate, _evaluate, _records),
-    "predict": Job(_ready_to_predict, _predict, _files),
-    "predict in parts": Job(_ready_to_predict, _predict_parts, _files),
-    "score": Job(_ready_to_evaluate, _score, _files),
-    "prepare": Job(_ready_to_prepare, _prepare, _files),
-    "train": Job(_ready_to_train, _train, _trained),
+    "evaluate": Job(_evaluate_inputs, _evaluate, _records),
+    "predict": Job(_predict_inputs, _predict, _files),
+    "predict in parts": Job(_predict_inputs, _predict_parts, _files),
+    "score": Job(_evaluate_inputs, _score, _files),
+    "prepare": Job(_prepare_inputs, _prepare, _files),
+    "train": Job(_train_inputs, _train, _trained),
 }
 if find_spec("syntheseus"):
-    JOBS["plan"] = Job(_ready_to_plan, _plan, _plans)
+    JOBS["plan"] = Job(_plan_inputs, _plan, _plans)
 if find_spec("ray"):
-    JOBS["predict-parquet"] = Job(_ready_to_predict_parquet, _predict_parquet, _rows)
+    JOBS["predict-parquet"] = Job(_predict_parquet_inputs, _predict_parquet, _rows)

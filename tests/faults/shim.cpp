@@ -1,5 +1,5 @@
-// Loaded before everything else (LD_PRELOAD): counts what a process does to files below a folder,
-// and what the operators ask memory for, and fails at the one that it is told.
+// Loaded before everything else (LD_PRELOAD): counts a process's changes of files below a folder,
+// and the operators' requests for memory, and fails the one with a given number.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,12 +53,12 @@ bool below_root(int file) {
   abort();
 }
 
-// Before a change of a file or folder.
+// Called before a change of a file or folder.
 void change() {
   if (++count == fails_at && (fault == kKill || fault == kTorn)) die();
 }
 
-// Before a write: false where the disk is full. A torn one writes a half.
+// Called before a write: false if the disk is full. A torn write writes half of its bytes.
 template <typename Half>
 bool may_write(const Half& half) {
   const long number = ++count;
@@ -73,15 +73,15 @@ bool may_write(const Half& half) {
   return true;
 }
 
-bool of_operators(void* caller) {
+bool from_operators(void* caller) {
   Dl_info info;
   if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
-  // Not of _native: where pybind11 keeps its books, an exception ends the process.
+  // Not in _native: an exception in the bookkeeping of pybind11 ends the process.
   return strstr(info.dli_fname, "molspec_ops") != nullptr;
 }
 
 void* allocate(size_t size, void* caller) {
-  if (fault == kMemory && of_operators(caller) && ++count == fails_at) throw std::bad_alloc();
+  if (fault == kMemory && from_operators(caller) && ++count == fails_at) throw std::bad_alloc();
   void* memory = malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;

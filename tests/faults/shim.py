@@ -1,4 +1,4 @@
-"""The shim: building it, running Python with it, arming it."""
+"""Builds the shim, runs Python with it, and arms it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCE = Path(__file__).with_name("shim.cpp")
 
 
 class Fault(IntEnum):
-    """As shim.cpp numbers them."""
+    """The faults, with the numbers of shim.cpp."""
 
     NONE = 0
     KILL = 1
@@ -34,7 +34,7 @@ def build(folder: Path) -> Path:
 
 
 def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    """`python -m tests.faults ...` in a process that has the shim."""
+    """Runs `python -m tests.faults ...` in a process with the shim."""
     library = build(Path(mkdtemp()))
     environment = {**os.environ, "LD_PRELOAD": str(library), "MOLSPEC_FAULTS": str(library)}
     command = [sys.executable, "-m", "tests.faults", *arguments]
@@ -43,17 +43,17 @@ def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Of this process, which was started by `run`."""
+    """The shim in this process, which `run` started."""
     return ctypes.CDLL(os.environ["MOLSPEC_FAULTS"])
 
 
 def arm(folder: Path, fault: Fault, at: int) -> None:
-    """Fail at the `at`th change of files below `folder`; of a full disk, from there on."""
+    """Fails the `at`th change of files below `folder`; a full disk fails all later ones too."""
     library().molspec_faults_arm(str(folder).encode(), int(fault), ctypes.c_long(at))
 
 
 def count() -> int:
-    """Changes since it was armed."""
+    """Number of changes since the shim was armed."""
     read = library().molspec_faults_count
     read.restype = ctypes.c_long
     return int(read())

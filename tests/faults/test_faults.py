@@ -1,4 +1,4 @@
-"""Some faults of each kind; `nox -s faults` makes every one."""
+"""Injects some faults of each kind; `nox -s faults` injects every one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
     reason="the shim is for glibc and takes a compiler",
 )
 
-#: Only every so many-th change: primes, so that other ones of each step are taken. Jobs of one
-#: process, whose start takes longer than many a fault.
+#: Only every so many-th change: primes, so that different changes of each step are taken. A
+#: dictionary lists the jobs of one process, because its start takes longer than many faults.
 EVERY = [
     {"predict": 31, "predict in parts": 53, "evaluate": 7, "score": 17, "prepare": 23, "memory": 3},
     {"train": 293, "plan": 13, "predict-parquet": 5},
@@ -27,8 +27,8 @@ EVERY = [
 
 
 @pytest.mark.parametrize("every", EVERY, ids=" ".join)
-def test_what_was_stopped_goes_on_to_the_same_bytes(every: dict[str, int]) -> None:
-    there = {name: step for name, step in every.items() if name in (*JOBS, "memory")}
-    done = shim.run([f"{name}:{step}" for name, step in there.items()])
+def test_interrupted_jobs_resume_to_the_same_bytes(every: dict[str, int]) -> None:
+    available = {name: step for name, step in every.items() if name in (*JOBS, "memory")}
+    done = shim.run([f"{name}:{step}" for name, step in available.items()])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == list(there)
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == list(available)

@@ -14,7 +14,7 @@ CONTEXT = OutputContext("retro", "retro")
 ANSWERED = Answer(
     3, Query("CCO", "m 1"), Result("CCO", (Prediction("OC", -0.125), Prediction("C=O(", -7.25)))
 )
-CUT = Answer(4, Query("CCC"), Result("CCC", (Prediction("C=C", -0.125, finished=False),)))
+UNFINISHED = Answer(4, Query("CCC"), Result("CCC", (Prediction("C=C", -0.125, finished=False),)))
 FAILED = Answer(
     5, Query("C\tX\n", "m\t2"), Result("C\tX\n", error="not SMILES: '<U+0009>' at position 2")
 )
@@ -24,7 +24,7 @@ def render(form: str, answer: Answer, context: OutputContext = CONTEXT) -> str:
     return FORMATS[form].render(answer, context)
 
 
-def test_samples_have_their_count_or_inclusion_beside() -> None:
+def test_samples_are_written_with_count_or_inclusion() -> None:
     samples = (Prediction("OC", -0.125, count=3), Prediction("C", -2.0, inclusion=0.1 + 0.2))
     sampled = replace(ANSWERED, result=Result("CCO", samples))
     context = replace(CONTEXT, further_columns=("count", "inclusion"))
@@ -41,7 +41,7 @@ def test_samples_have_their_count_or_inclusion_beside() -> None:
     assert (first["count"], second["inclusion"]) == (3, 0.1 + 0.2)
 
 
-def test_jsonl_is_one_object_a_line() -> None:
+def test_jsonl_has_one_object_per_line() -> None:
     assert render("jsonl", ANSWERED) == (
         '{"id": "m 1", "query": "CCO", "predictions": ['
         '{"smiles": "OC", "canonical": "CO", "log_prob": -0.125, "finished": true}, '
@@ -54,14 +54,14 @@ def test_jsonl_is_one_object_a_line() -> None:
     assert json.loads(line)["error"] == FAILED.result.error
 
 
-def test_jsonl_keeps_every_digit() -> None:
+def test_jsonl_writes_every_digit() -> None:
     answer = replace(ANSWERED, result=Result("C", (Prediction("C", -0.1 - 0.2),)))
     assert json.loads(render("jsonl", answer))["predictions"][0]["log_prob"] == -0.1 - 0.2
 
 
-def test_tables_have_a_row_a_prediction() -> None:
+def test_tables_have_one_row_per_prediction() -> None:
     for form, delimiter in (("csv", ","), ("tsv", "\t")):
-        text = FORMATS[form].head(CONTEXT) + render(form, ANSWERED) + render(form, CUT)
+        text = FORMATS[form].head(CONTEXT) + render(form, ANSWERED) + render(form, UNFINISHED)
         header, *rows = csv.reader(StringIO(text), delimiter=delimiter)
         assert [dict(zip(header, row, strict=True)) for row in rows] == [
             {
@@ -84,24 +84,24 @@ def test_tables_have_a_row_a_prediction() -> None:
         ]
 
 
-def test_rows_stay_whole() -> None:
+def test_control_characters_do_not_break_rows() -> None:
     error = FAILED.result.error
     assert render("tsv", FAILED) == f"m 2\tC X\t\t\t\t\t\t\t\t{error}\n"
     assert render("csv", FAILED) == f"m 2,C X,,,,,,,,{error}\n"
     assert render("smi", FAILED) == f"\tm 2\t\terror: {error}\n"
 
 
-def test_text_is_for_people_and_canonical() -> None:
+def test_text_shows_canonical_smiles_and_percentages() -> None:
     assert render("text", ANSWERED) == (
         "CCO  m 1\n   1.   88.2 %  CO\n   2.    0.1 %  C=O( (not a molecule to RDKit)\n"
     )
     assert render("text", FAILED) == f"C X  m 2\n   error: {FAILED.result.error}\n"
-    assert render("text", CUT) == "CCC\n   1.   88.2 %  C=C (unfinished)\n"
-    noted = replace(CUT, note="decoded without [Na+], as CCC")
+    assert render("text", UNFINISHED) == "CCC\n   1.   88.2 %  C=C (unfinished)\n"
+    noted = replace(UNFINISHED, note="decoded without [Na+], as CCC")
     assert render("text", noted).splitlines()[1] == "   note: decoded without [Na+], as CCC"
 
 
-def test_as_the_model_wrote_it() -> None:
+def test_as_written_gives_the_smiles_of_the_model() -> None:
     written = replace(CONTEXT, as_written=True)
     assert "  OC\n" in render("text", ANSWERED, written)
     assert render("smi", ANSWERED, written).startswith("OC\tm 1\t1\t")
@@ -111,7 +111,7 @@ def test_smiles_and_reactions_carry_identifiers() -> None:
     assert render("smi", ANSWERED) == (
         "CO\tm 1\t1\t0.882497\n\tm 1\t2\terror: not a molecule to RDKit\n"
     )
-    assert render("smi", CUT) == "\t4\t1\terror: unfinished\n"
+    assert render("smi", UNFINISHED) == "\t4\t1\terror: unfinished\n"
     assert render("rsmi", ANSWERED).startswith("CO>>CCO\tm 1\t1\t")
     assert render("rsmi", ANSWERED, OutputContext("product", "product")).startswith("CCO>>CO\t")
     reagents = replace(ANSWERED, result=replace(ANSWERED.result, query="CCO>N"))
@@ -119,10 +119,10 @@ def test_smiles_and_reactions_carry_identifiers() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_every_form_gives_whole_lines(form: str) -> None:
+def test_every_format_writes_complete_lines(form: str) -> None:
     for answer in (
         ANSWERED,
-        CUT,
+        UNFINISHED,
         FAILED,
         Answer(1, Query("\r\n\n"), Result("\r\n", error="empty")),
     ):
@@ -133,7 +133,7 @@ def test_every_form_gives_whole_lines(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "tsv"])
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\uff1d", "\uff0b"])
-def test_no_cell_runs_in_a_spreadsheet(form: str, start: str) -> None:
+def test_no_cell_is_a_formula_of_a_spreadsheet(form: str, start: str) -> None:
     query = Query("CO", f"{start}HYPERLINK(1)", columns=(f"{start}1+1",))
     context = replace(CONTEXT, copied_columns=(f"{start}column",))
     result = Result("CO", (Prediction("=C", -0.5),))
@@ -144,16 +144,16 @@ def test_no_cell_runs_in_a_spreadsheet(form: str, start: str) -> None:
         text += render(form, Answer(1, query, Result(f"{start}X", error="-bad")), context)
         return list(csv.reader(StringIO(text), delimiter="," if form == "csv" else "\t"))
 
-    inert, raw = cells(context), cells(replace(context, raw_cells=True))
-    for row, as_it_is in zip(inert, raw, strict=True):
-        for cell, other in zip(row, as_it_is, strict=True):
-            assert cell.lstrip("'") == other
-            runs = other.startswith(tuple("=+-@\uff1d\uff0b")) and other != "-0.5"
-            assert cell.startswith("'") == runs
-    assert inert[1][5] == "-0.5"  # a number stays one
+    escaped, raw = cells(context), cells(replace(context, raw_cells=True))
+    for escaped_row, raw_row in zip(escaped, raw, strict=True):
+        for cell, raw_cell in zip(escaped_row, raw_row, strict=True):
+            assert cell.lstrip("'") == raw_cell
+            is_formula = raw_cell.startswith(tuple("=+-@\uff1d\uff0b")) and raw_cell != "-0.5"
+            assert cell.startswith("'") == is_formula
+    assert escaped[1][5] == "-0.5"  # numbers are not escaped
 
 
-def test_copied_columns_come_along() -> None:
+def test_copied_columns_are_written() -> None:
     context = replace(CONTEXT, copied_columns=("price, EUR", "cost"))
     answer = replace(ANSWERED, query=Query("CCO", "m 1", columns=("1,5", "2")))
     for form, delimiter in (("csv", ","), ("tsv", "\t")):

@@ -19,7 +19,7 @@ def page(*answers: Answer) -> str:
 
 
 class _Tags(HTMLParser):
-    """Whether every tag that must be closed is, in its order."""
+    """Checks that tags are closed in order, and collects the text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _Tags(HTMLParser):
         self.text += data
 
 
-def test_a_page_of_drawings() -> None:
+def test_page_shows_drawings_notes_and_errors() -> None:
     predictions = (Prediction("CC(=O)Cl.Nc1ccccc1", -0.125), Prediction("C(", -3.0))
     answers = (
         Answer(1, Query("CC(=O)Nc1ccccc1", "<b>m & 1</b>"), Result("CC(=O)Nc1ccccc1", predictions)),
@@ -61,7 +61,7 @@ def test_a_page_of_drawings() -> None:
         ElementTree.fromstring("<svg" + drawing[: drawing.index("</svg>") + 6])
 
 
-def test_the_same_answers_make_the_same_page() -> None:
+def test_page_is_deterministic_and_loads_nothing() -> None:
     answer = Answer(1, Query("c1ccccc1O"), Result("c1ccccc1O", (Prediction("CCO", -0.5),)))
     assert page(answer) == page(answer)
     assert "http" not in page(answer).replace("http://www.w3.org/", "").replace(
@@ -69,7 +69,7 @@ def test_the_same_answers_make_the_same_page() -> None:
     )
 
 
-def test_where_rdkit_cannot_draw_it_is_said_before_any_work(
+def test_missing_drawing_library_is_reported_before_any_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     PAGE.check()
@@ -80,6 +80,6 @@ def test_where_rdkit_cannot_draw_it_is_said_before_any_work(
         PAGE.check()
 
 
-def test_both_sides_of_reactants_and_reagents_are_drawn() -> None:
+def test_query_with_reagents_is_drawn() -> None:
     answer = Answer(1, Query("CO>CN"), Result("CO>CN", (Prediction("CCO", -0.5),)))
     assert page(answer).count("<svg") == 2

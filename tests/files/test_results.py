@@ -1,4 +1,4 @@
-"""Files of results: whole, killed anywhere, gone on with, refused."""
+"""Files of results: complete, killed at any write, resumed, and refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHER = {"model": "retro", "n_best": 2}
 
 
 class Killed(BaseException):
-    """As a kill: nothing that comes after it is done."""
+    """Stands for a kill: code that handles errors does not catch it."""
 
 
 def answers(queries: Iterable[Query], done: int = 0) -> Iterator[Answer]:
@@ -57,7 +57,7 @@ def open_file(
 
 
 def run(file: ResultFile, queries: list[Query] = QUERIES) -> list[int]:
-    """Work off the rest; gives the numbers of what was answered."""
+    """Writes the remaining answers and returns their numbers."""
     rest = file.rest(iter(queries))
     return [answer.number for answer in file.write(answers(rest, file.progress.done))]
 
@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "job"
 
 
-def test_a_file_beside_its_journal(folder: Path) -> None:
+def test_results_and_journal_are_written_side_by_side(folder: Path) -> None:
     file = open_file(folder)
     assert run(file) == [1, 2, 3, 4, 5]
     assert (file.progress.done, file.progress.failed, file.is_whole) == (5, 1, True)
@@ -84,33 +84,33 @@ def test_a_file_beside_its_journal(folder: Path) -> None:
     assert sorted(content(folder)) == ["out.csv", "out.csv.journal"]
 
 
-def test_parts_are_files_of_their_own(folder: Path) -> None:
+def test_parts_are_separate_complete_files(folder: Path) -> None:
     run(open_file(folder, part_size=2))
-    whole = content(folder)
-    assert list(whole) == ["out-00001.csv", "out-00002.csv", "out-00003.csv", "out.csv.journal"]
-    assert [text.count(b"\n") for text in whole.values()] == [3, 3, 2, 2]
-    assert all(whole[name].startswith(b"id,query,") for name in whole if "-" in name)
+    contents = content(folder)
+    assert list(contents) == ["out-00001.csv", "out-00002.csv", "out-00003.csv", "out.csv.journal"]
+    assert [text.count(b"\n") for text in contents.values()] == [3, 3, 2, 2]
+    assert all(contents[name].startswith(b"id,query,") for name in contents if "-" in name)
 
 
-def dying(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
-    """Let writing and renaming die at the call `last`, a write after half of its bytes."""
+def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+    """Kills the process at call `last` of writing and renaming, a write after half of its bytes."""
     calls = count()
     write, replace = journal.write_whole, Path.replace
 
-    def write_half(stream: RawIOBase, data: bytes, name: str) -> None:
+    def write_or_die(stream: RawIOBase, data: bytes, name: str) -> None:
         if next(calls) >= last:
             write(stream, data[: len(data) // 2], name)
             raise Killed
         write(stream, data, name)
 
-    def replace_not(self: Path, target: Path) -> Path:
+    def replace_or_die(self: Path, target: Path) -> Path:
         if next(calls) >= last:
             raise Killed
         return replace(self, target)
 
-    monkeypatch.setattr(journal, "write_whole", write_half)
-    monkeypatch.setattr(results, "write_whole", write_half)
-    monkeypatch.setattr(Path, "replace", replace_not)
+    monkeypatch.setattr(journal, "write_whole", write_or_die)
+    monkeypatch.setattr(results, "write_whole", write_or_die)
+    monkeypatch.setattr(Path, "replace", replace_or_die)
 
 
 @pytest.mark.parametrize("part_size", [None, 1, 2, 5])
@@ -120,12 +120,12 @@ def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
 ) -> None:
     (tmp_path / "whole").mkdir()
     run(open_file(tmp_path / "whole", form, part_size))
-    whole = content(tmp_path / "whole")
+    expected = content(tmp_path / "whole")
     for last in count():
         folder = tmp_path / str(last)
         folder.mkdir()
         with monkeypatch.context() as patch:
-            dying(patch, last)
+            kill_at(patch, last)
             try:
                 run(open_file(folder, form, part_size))
                 break
@@ -133,15 +133,15 @@ def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
                 pass
         for name, text in content(folder).items():
             if "journal" not in name and "unfinished" not in name:
-                assert text == whole[name]  # what is in its place is whole
-        begun = open_file(folder, form, part_size)
-        if begun.progress.done < len(QUERIES) or not begun.is_whole:
-            done = begun.progress.done
-            assert run(begun) == list(range(done + 1, len(QUERIES) + 1))
-        left = content(folder)
-        left.pop(f"out.{form}.journal.new", None)
-        left[f"out.{form}.journal"] = whole[f"out.{form}.journal"]
-        assert left == whole
+                assert text == expected[name]  # files under their final names are complete
+        resumed = open_file(folder, form, part_size)
+        if resumed.progress.done < len(QUERIES) or not resumed.is_whole:
+            done = resumed.progress.done
+            assert run(resumed) == list(range(done + 1, len(QUERIES) + 1))
+        final = content(folder)
+        final.pop(f"out.{form}.journal.new", None)
+        final[f"out.{form}.journal"] = expected[f"out.{form}.journal"]
+        assert final == expected
     assert last > 2 * len(QUERIES)
 
 
@@ -153,7 +153,7 @@ def test_a_job_killed_again_and_again_never_loses_a_result(
         file = open_file(folder)
         done.append(file.progress.done)
         with monkeypatch.context() as patch:
-            dying(patch, 4)
+            kill_at(patch, 4)
             try:
                 run(file)
                 break
@@ -163,7 +163,7 @@ def test_a_job_killed_again_and_again_never_loses_a_result(
     assert (folder / "out.csv").read_bytes().count(b"\n") == 1 + len(QUERIES)
 
 
-def test_nothing_is_asked_again_where_everything_is_done(folder: Path) -> None:
+def test_finished_job_answers_no_query_again(folder: Path) -> None:
     run(open_file(folder))
     before = content(folder)
     file = open_file(folder)
@@ -174,7 +174,7 @@ def test_nothing_is_asked_again_where_everything_is_done(folder: Path) -> None:
 
 @pytest.mark.parametrize("part_size", [None, 2, 3])
 @pytest.mark.parametrize("form", ["csv", "html"])
-def test_more_queries_are_gone_on_with(
+def test_finished_job_resumes_with_further_queries(
     tmp_path: Path, folder: Path, form: str, part_size: int | None
 ) -> None:
     for end in (1, 2, 4, 5):
@@ -193,7 +193,9 @@ def test_other_settings_are_refused(folder: Path) -> None:
         open_file(folder, settings={"model": "retro", "n_best": 2})
     with pytest.raises(ValueError, match="holds something else than such predictions"):
         open_file(folder, settings={"model": "retro"})
-    open_file(folder, settings={"model": "./retro", "n_best": 1})  # a name decides nothing
+    open_file(
+        folder, settings={"model": "./retro", "n_best": 1}
+    )  # another name of the same model is accepted
     assert content(folder) == before
 
 
@@ -206,7 +208,7 @@ def test_other_queries_are_refused(folder: Path, changed: int) -> None:
             run(open_file(folder), queries)
 
 
-def test_a_file_that_is_there_is_not_overwritten_unasked(folder: Path) -> None:
+def test_existing_file_is_overwritten_only_on_request(folder: Path) -> None:
     (folder / "out.csv").write_text("yesterday's\n")
     with pytest.raises(ValueError, match=r"out.csv is there already: --overwrite begins anew"):
         open_file(folder)
@@ -214,14 +216,14 @@ def test_a_file_that_is_there_is_not_overwritten_unasked(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"out-00001.csv is there already"):
         open_file(folder, part_size=2)
     file = open_file(folder, overwrite=True)
-    writing = file.write(answers(file.rest(iter(QUERIES))))
-    next(writing)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    next(written)
     assert (folder / "out.csv").read_text() == "yesterday's\n"
-    list(writing)
+    list(written)
     assert (folder / "out.csv").read_text().startswith("id,")
 
 
-def test_overwriting_leaves_no_part_of_what_was_there(folder: Path) -> None:
+def test_overwriting_removes_earlier_parts(folder: Path) -> None:
     run(open_file(folder, part_size=1))
     run(open_file(folder, part_size=2, overwrite=True))
     assert [name for name in content(folder) if "-" in name] == [
@@ -229,13 +231,13 @@ def test_overwriting_leaves_no_part_of_what_was_there(folder: Path) -> None:
     ]
 
 
-def test_results_that_are_gone_are_made_again(folder: Path) -> None:
+def test_deleted_results_are_written_again(folder: Path) -> None:
     run(open_file(folder))
     (folder / "out.csv").unlink()
     assert run(open_file(folder)) == [1, 2, 3, 4, 5]
 
 
-def test_a_file_that_was_changed_is_refused(folder: Path) -> None:
+def test_changed_file_is_refused(folder: Path) -> None:
     run(open_file(folder))
     with (folder / "out.csv").open("a") as stream:
         stream.write("more\n")
@@ -243,7 +245,7 @@ def test_a_file_that_was_changed_is_refused(folder: Path) -> None:
         open_file(folder)
 
 
-def test_a_place_where_no_file_can_be(folder: Path) -> None:
+def test_impossible_paths_and_part_sizes_are_refused(folder: Path) -> None:
     (folder / "out.csv").mkdir()
     with pytest.raises(IsADirectoryError):
         open_file(folder)
@@ -253,65 +255,69 @@ def test_a_place_where_no_file_can_be(folder: Path) -> None:
         open_file(folder, part_size=0)
 
 
-def test_a_full_disk_names_the_file() -> None:
+def test_error_of_a_full_disk_names_the_file() -> None:
     assert is_stream("/dev/full")
     stream = ResultStream("/dev/full", FORMATS["csv"], CONTEXT)
     with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
         list(stream.write(answers(QUERIES)))
 
 
-def test_a_job_writes_over_nothing_that_it_reads(folder: Path) -> None:
-    """Whatever the file is called: as the output, beside it, as a part, by a link."""
+def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
+    """The input has the name of the output, of a file beside it or of a part, or is a link."""
     names = ("out.csv", "out.csv.unfinished", "out.csv.journal", "out.csv.journal.new")
     for number, name in enumerate((*names, "out-00002.csv", "out-00007.csv.unfinished")):
-        place = folder / str(number)
-        place.mkdir()
-        source = place / name
+        job_folder = folder / str(number)
+        job_folder.mkdir()
+        source = job_folder / name
         source.write_text("CO a\n")
-        (place / "linked.smi").symlink_to(source)
-        (place / "also.smi").hardlink_to(source)
-        for read in (source, place / "linked.smi", place / "also.smi", place):
+        (job_folder / "linked.smi").symlink_to(source)
+        (job_folder / "also.smi").hardlink_to(source)
+        for input_path in (source, job_folder / "linked.smi", job_folder / "also.smi", job_folder):
             for overwrite in (False, True):
                 with pytest.raises(ValueError, match=f"{name}, which it reads as --input"):
                     ResultFile(
-                        *(place / "out.csv", FORMATS["csv"], CONTEXT, SETTINGS),
+                        *(job_folder / "out.csv", FORMATS["csv"], CONTEXT, SETTINGS),
                         part_size=2 if "-" in name else None,
                         overwrite=overwrite,
-                        reads={"--input": read, "--stock": None},
+                        reads={"--input": input_path, "--stock": None},
                     )
         assert source.read_text() == "CO a\n"
     with pytest.raises(ValueError, match="standard output, which it reads as --input"):
         check_apart({"--input": source}, [os.open(source, os.O_RDONLY)])
-    check_apart({"--input": "/dev/null"}, [Path("/dev/null")])  # no file: it may be both
+    check_apart(
+        {"--input": "/dev/null"}, [Path("/dev/null")]
+    )  # not a file: it may be input and output
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("name", ["out-00001.csv", "out-00002.csv", "out-00009.csv"])
-def test_parts_of_others_stay(folder: Path, name: str, overwrite: bool) -> None:
+def test_foreign_parts_are_refused_and_left_unchanged(
+    folder: Path, name: str, overwrite: bool
+) -> None:
     (folder / name).write_text("foreign\n")
     with pytest.raises(ValueError, match=f"{name} is there already"):
         open_file(folder, part_size=2, overwrite=overwrite)
     assert content(folder) == {name: b"foreign\n"}
 
 
-def test_a_part_that_comes_between_stays(folder: Path) -> None:
+def test_foreign_part_created_during_the_job_is_not_overwritten(folder: Path) -> None:
     file = open_file(folder, part_size=2)
-    writing = file.write(answers(file.rest(iter(QUERIES))))
-    next(writing)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    next(written)
     (folder / "out-00002.csv").write_text("foreign\n")
     with pytest.raises(FileExistsError, match=r"out-00002.csv is there since the job began"):
-        list(writing)
+        list(written)
     assert (folder / "out-00002.csv").read_text() == "foreign\n"
 
 
-def test_what_was_being_written_without_a_journal_is_of_others(folder: Path) -> None:
+def test_unfinished_file_without_a_journal_is_foreign(folder: Path) -> None:
     (folder / "out.csv.unfinished").write_text("foreign\n")
     with pytest.raises(ValueError, match=r"out.csv.unfinished is there already"):
         open_file(folder)
     assert content(folder) == {"out.csv.unfinished": b"foreign\n"}
 
 
-def test_a_job_that_overwrites_parts_and_is_killed_resumes(
+def test_killed_job_that_overwrites_parts_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "whole").mkdir()
@@ -322,21 +328,23 @@ def test_a_job_that_overwrites_parts_and_is_killed_resumes(
         run(open_file(folder, part_size=1))
         (folder / "out-00001.csv.unfinished").write_text("left")
         with monkeypatch.context() as patch:
-            dying(patch, last)
+            kill_at(patch, last)
             try:
                 run(open_file(folder, part_size=2, settings=OTHER, overwrite=True))
                 break
             except Killed:
                 pass
-        begun = json.loads((folder / "out.csv.journal").read_text().splitlines()[0]) == OTHER
-        run(open_file(folder, part_size=2, settings=OTHER, overwrite=not begun))
+        has_new_settings = (
+            json.loads((folder / "out.csv.journal").read_text().splitlines()[0]) == OTHER
+        )
+        run(open_file(folder, part_size=2, settings=OTHER, overwrite=not has_new_settings))
         parts = {name: text for name, text in content(folder).items() if "journal" not in name}
-        whole = content(tmp_path / "whole")
-        assert parts == {name: text for name, text in whole.items() if "journal" not in name}
+        expected = content(tmp_path / "whole")
+        assert parts == {name: text for name, text in expected.items() if "journal" not in name}
     assert last > 2 * len(QUERIES)
 
 
-def test_a_link_is_written_through_and_stays(folder: Path) -> None:
+def test_output_link_is_followed_and_stays_a_link(folder: Path) -> None:
     (folder / "data").mkdir()
     (folder / "out.csv").symlink_to(folder / "data" / "there.csv")
     run(open_file(folder), QUERIES[:2])
@@ -349,7 +357,7 @@ def test_a_link_is_written_through_and_stays(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["unfinished", "journal", "journal.new"])
-def test_no_link_beside_the_output_is_followed(folder: Path, ending: str) -> None:
+def test_links_beside_the_output_are_not_followed(folder: Path, ending: str) -> None:
     other = folder / "other.txt"
     other.write_text("")
     (folder / f"out.csv.{ending}").symlink_to(other)
@@ -357,18 +365,18 @@ def test_no_link_beside_the_output_is_followed(folder: Path, ending: str) -> Non
         with pytest.raises((OSError, ValueError), match=r"out.csv.\w+"):
             run(open_file(folder, overwrite=overwrite))
     assert other.read_text() == ""
-    left = {"data", "other.txt", f"out.csv.{ending}"} & {path.name for path in folder.iterdir()}
-    assert {path.name for path in folder.iterdir()} == left, "nothing is left of a refused job"
+    expected = {"other.txt", f"out.csv.{ending}"} & {path.name for path in folder.iterdir()}
+    assert {path.name for path in folder.iterdir()} == expected, "nothing is left of a refused job"
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_every_changed_bit_is_found(
+def test_flipped_bits_are_detected(
     folder: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
-    """Of what is written, and of the journal's last record."""
+    """Bits of the results and of the journal's last record are flipped."""
     with monkeypatch.context() as patch:
         if killed:
-            dying(patch, 7)
+            kill_at(patch, 7)
         with suppress(Killed):
             run(open_file(folder, "html"), QUERIES)
     written = folder / ("out.html.unfinished" if killed else "out.html")

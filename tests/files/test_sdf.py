@@ -32,9 +32,9 @@ def read(tmp_path: Path, text: str, name_column: str | None = None) -> list[Quer
         return list(source.queries(None, name_column))
 
 
-def test_records_are_queries_and_a_damaged_one_spoils_no_other(tmp_path: Path) -> None:
-    whole = record("CCO", "ethanol", CAS="64-17-5")
-    text = "$$$$\n".join((whole, DAMAGED, FIVE_BONDS, whole, "", record("C[C@H](N)O", "")))
+def test_records_become_queries_and_damaged_ones_fail_alone(tmp_path: Path) -> None:
+    valid = record("CCO", "ethanol", CAS="64-17-5")
+    text = "$$$$\n".join((valid, DAMAGED, FIVE_BONDS, valid, "", record("C[C@H](N)O", "")))
     reason = "Explicit valence for atom # 0 C, 5, is greater than permitted"
     unread = "not a molecule to RDKit: its atoms and bonds cannot be read"
     assert read(tmp_path, text) == [
@@ -50,7 +50,7 @@ def test_records_are_queries_and_a_damaged_one_spoils_no_other(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\n \n"])
-def test_a_file_without_records(tmp_path: Path, text: str) -> None:
+def test_file_without_records_has_no_queries(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text) == []
 
 

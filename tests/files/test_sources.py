@@ -20,7 +20,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_smiles_with_names(tmp_path: Path) -> None:
+def test_smiles_file_is_read_with_names(tmp_path: Path) -> None:
     text = "\ufeffSMILES Name\r\nCO methanol, 99 %\r\n  CN\tmethylamine\n\nCC\nX"
     assert read(write(tmp_path / "a.smi", text)) == [
         Query("CO", "methanol, 99 %"),
@@ -31,12 +31,12 @@ def test_smiles_with_names(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_no_utf_8_is_replaced(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.smi").write_bytes(b"X\xff caf\xe9\n")
     assert read(tmp_path / "a.smi") == [Query("X\ufffd", "caf\ufffd")]
 
 
-def test_tables_with_their_columns(tmp_path: Path) -> None:
+def test_tables_are_read_by_column(tmp_path: Path) -> None:
     for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
         rows = (("Name", "smiles", "note"), ("m 1", "CO", "x"), ("m2", "", "y"), ("", "CN"))
         path = write(tmp_path / name, "\n".join(map(separator.join, rows)))
@@ -48,7 +48,7 @@ def test_tables_with_their_columns(tmp_path: Path) -> None:
     assert read(path) == [Query("CO", '1,2-diol "x"')]
 
 
-def test_a_column_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_columns_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "structure,code\nC,1\n")
     with pytest.raises(ValueError, match=r"none of the columns smiles, .*, product is in its hea"):
         read(path)
@@ -60,7 +60,7 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
         read(path, None, "structure", "x")
 
 
-def test_the_form_is_what_the_name_says_or_what_is_asked_for(tmp_path: Path) -> None:
+def test_format_follows_the_argument_or_the_file_name(tmp_path: Path) -> None:
     table = "smiles,id\nCO,1\n"
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(table.encode()))
     (tmp_path / "a.CSV.xz").write_bytes(lzma.compress(table.encode()))
@@ -70,7 +70,7 @@ def test_the_form_is_what_the_name_says_or_what_is_asked_for(tmp_path: Path) -> 
     assert read(write(tmp_path / "b.dat", "CO x"))[0] == Query("CO", "x")
 
 
-def test_arguments_are_taken_as_they_are() -> None:
+def test_arguments_are_read_unchanged() -> None:
     assert read(None) == [Query("C"), Query("N m")]
 
 
@@ -88,14 +88,14 @@ def test_queries_are_counted(tmp_path: Path, name: str, text: str, count: int) -
         assert source.count() == count
 
 
-def test_what_cannot_be_read_twice_is_not_counted() -> None:
+def test_sources_that_can_be_read_only_once_are_not_counted() -> None:
     for name in ("/dev/null", None):
         with open_source(name) as source:
             assert source.count() is None
 
 
 @pytest.mark.parametrize("begin", ["", "sep=;\r\n", "\ufeff"])
-def test_what_excel_writes_with_semicolons_is_read(tmp_path: Path, begin: str) -> None:
+def test_tables_of_excel_with_semicolons_are_read(tmp_path: Path, begin: str) -> None:
     text = f'{begin}Compound Name;SMILES;Price, EUR\r\n"a; b";CO;1,5\r\nc;CN;2\r\n'
     path = write(tmp_path / "a.csv", text)
     assert read(path) == [Query("CO", "a; b"), Query("CN", "c")]
@@ -112,12 +112,12 @@ def test_what_excel_writes_with_semicolons_is_read(tmp_path: Path, begin: str) -
 @pytest.mark.parametrize(
     "name", ["Compound Name", "compound_name", "Molecule-Name", "ChEMBL ID", "CAS", "Compound"]
 )
-def test_names_of_identifiers(tmp_path: Path, name: str) -> None:
+def test_identifier_column_is_recognised_by_name(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "a.csv", f"Canonical SMILES,{name}\nCO,methanol\n")
     assert read(path) == [Query("CO", "methanol")]
 
 
-def test_a_line_without_end_is_refused_by_its_number(tmp_path: Path) -> None:
+def test_overlong_line_is_refused_by_its_number(tmp_path: Path) -> None:
     longest = "C" * (LONGEST_LINE - 1)
     for name, compress in (("a.smi.gz", gzip.compress), ("a.smi.xz", lzma.compress)):
         (tmp_path / name).write_bytes(compress(f"CO\n{longest}\n".encode()))
@@ -127,7 +127,7 @@ def test_a_line_without_end_is_refused_by_its_number(tmp_path: Path) -> None:
             read(tmp_path / name)
 
 
-def test_columns_are_copied_from_tables_alone(tmp_path: Path) -> None:
+def test_columns_are_copied_only_from_tables(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "smiles\tprice\tnote\nCO\t1\tx\nCN\n")
     with open_source(str(path)) as source:
         queries = list(source.queries(copied=("note", "Price")))

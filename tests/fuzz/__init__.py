@@ -1,11 +1,11 @@
 """Fuzz targets: functions of bytes that must never fail, whatever the bytes are.
 
-A target takes what it does from a `Draw` of the bytes, lets the errors pass that the documentation
-promises, and fails on every other: a crash, a wrong exception, a broken law. `python -m tests.fuzz`
-runs them, with atheris where it is installed; `corpus/TARGET` holds inputs that found a fault once,
-and seeds. `test_replay.py` runs those, and a few hundred made of them, in the suite.
+A target draws its actions from a `Draw` of the bytes. It ignores the errors that the documentation
+promises and fails on all other faults: a crash, a wrong exception, a broken law. `python -m
+tests.fuzz` runs the targets, with atheris if it is installed. `corpus/TARGET` holds seeds and
+inputs that once found a fault. `test_replay.py` runs them and a few hundred more in the test suite.
 
-A new target is a function of a `Draw` in a module here, named in `TARGETS`.
+A new target is a function of a `Draw` in a module of this folder, named in `TARGETS`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 
 from tests.fuzz.draw import Draw
 
-#: Name -> module. Imported when used: a target's process needs its own alone.
+#: Name -> module. Imported when used: a target's process needs only its own module.
 TARGETS = {
     "tokenizer": "text",
     "smiles": "text",
@@ -36,6 +36,6 @@ TARGETS = {
 
 
 def target(name: str) -> Callable[[bytes], None]:
-    """The target of a name, as a function of bytes."""
+    """The target with this name, as a function of bytes."""
     function = getattr(import_module(f"tests.fuzz.{TARGETS[name]}"), name)
     return lambda data: function(Draw(data))

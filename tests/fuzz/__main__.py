@@ -1,9 +1,9 @@
-"""Run fuzz targets: `python -m tests.fuzz [TARGET ...] [--seconds N] [--runs N] [--seed N]`.
+"""Runs fuzz targets: `python -m tests.fuzz [TARGET ...] [--seconds N] [--runs N] [--seed N]`.
 
-Each target runs for so long in a process of its own, led by what code its inputs reach where
-atheris is installed, otherwise by chance alone (and so with --chance). What is found lies in
-build/fuzz, where a later run goes on; an input that fails goes to build/fuzz/TARGET-failure and the
-run ends.
+Each target runs for --seconds in its own process. If atheris is installed, code coverage guides
+its inputs; otherwise, or with --chance, they are random. Inputs that reach new code are stored in
+build/fuzz, where a later run continues. A failing input is written to build/fuzz/TARGET-failure and
+ends the run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from tests.fuzz import TARGETS, target
 from tests.fuzz.chance import CORPUS, inputs
 
-_FOUND = Path("build/fuzz")
+_OUTPUT = Path("build/fuzz")
 
 
-def by_chance(name: str, arguments: argparse.Namespace) -> None:
-    """Inputs made of the corpus by chance."""
+def run_random_inputs(name: str, arguments: argparse.Namespace) -> None:
+    """Runs the corpus and random inputs."""
     run, began = target(name), time.monotonic()
     for count, data in enumerate(inputs(name, arguments.seed)):
         if count == arguments.runs or time.monotonic() - began > arguments.seconds:
@@ -31,18 +31,18 @@ def by_chance(name: str, arguments: argparse.Namespace) -> None:
         try:
             run(data)
         except BaseException:
-            (_FOUND / f"{name}-failure").write_bytes(data)
+            (_OUTPUT / f"{name}-failure").write_bytes(data)
             raise
 
 
-def by_coverage(name: str, arguments: argparse.Namespace) -> None:
-    """Let libFuzzer choose inputs that reach new code."""
+def run_guided_inputs(name: str, arguments: argparse.Namespace) -> None:
+    """Lets libFuzzer choose inputs that reach new code."""
     import atheris
 
     with atheris.instrument_imports(include=["molspec"]):
         run = target(name)
-    found = _FOUND / name
-    found.mkdir(exist_ok=True)
+    new_corpus = _OUTPUT / name
+    new_corpus.mkdir(exist_ok=True)
     options = {
         "max_total_time": int(arguments.seconds),
         "runs": arguments.runs,
@@ -50,10 +50,10 @@ def by_coverage(name: str, arguments: argparse.Namespace) -> None:
         "rss_limit_mb": 8192,
         "timeout": 300,
         "print_final_stats": 1,
-        "artifact_prefix": _FOUND / f"{name}-failure-",
+        "artifact_prefix": _OUTPUT / f"{name}-failure-",
     }
-    told = [f"-{option}={value}" for option, value in options.items()]
-    atheris.Setup([sys.argv[0], *told, str(found), str(CORPUS / name)], run)
+    flags = [f"-{option}={value}" for option, value in options.items()]
+    atheris.Setup([sys.argv[0], *flags, str(new_corpus), str(CORPUS / name)], run)
     atheris.Fuzz()
 
 
@@ -65,11 +65,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--chance", action="store_true", help="not led by coverage")
     arguments = parser.parse_args()
-    _FOUND.mkdir(parents=True, exist_ok=True)
+    _OUTPUT.mkdir(parents=True, exist_ok=True)
     names = arguments.targets or list(TARGETS)
     if len(names) == 1:
-        led = find_spec("atheris") is not None and not arguments.chance
-        (by_coverage if led else by_chance)(names[0], arguments)
+        guided = find_spec("atheris") is not None and not arguments.chance
+        (run_guided_inputs if guided else run_random_inputs)(names[0], arguments)
         return
     options = [argument for argument in sys.argv[1:] if argument not in arguments.targets]
     command = [sys.executable, "-m", "tests.fuzz", *options]

@@ -1,4 +1,4 @@
-"""Inputs of a target, always the same for a seed: its corpus, then what chance makes of it."""
+"""Inputs of a target, always the same for a seed: its corpus, then random inputs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CORPUS = Path(__file__).parent / "corpus"
 
 
 def inputs(name: str, seed: int = 0) -> Iterator[bytes]:
-    """Endless."""
-    known = [file.read_bytes() for file in sorted((CORPUS / name).glob("*"))]
-    yield from known
+    """Yields inputs without end."""
+    corpus = [file.read_bytes() for file in sorted((CORPUS / name).glob("*"))]
+    yield from corpus
     for number in count():
-        chance = Random(f"{name} {seed} {number}")
-        if known and chance.random() < 0.3:
-            yield Draw(chance.randbytes(64)).damaged(chance.choice(known))
+        rng = Random(f"{name} {seed} {number}")
+        if corpus and rng.random() < 0.3:
+            yield Draw(rng.randbytes(64)).damaged(rng.choice(corpus))
         else:
-            yield chance.randbytes(chance.randrange(200))
+            yield rng.randbytes(rng.randrange(200))

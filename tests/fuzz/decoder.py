@@ -1,4 +1,4 @@
-"""The decoder's requests, in any order."""
+"""Requests to the decoder, in any order."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _OPTIONS = (
 
 
 def requests(draw: Draw) -> None:
-    """Submitted, stepped and cancelled in any order: each is answered once, as it is alone."""
+    """Submits, steps and cancels in any order: each query is answered once, as if alone."""
     decoder = Decoder(_MODEL, 1 + draw.below(4))
-    asked: dict[int, tuple[str, PredictOptions]] = {}
+    submitted: dict[int, tuple[str, PredictOptions]] = {}
     answered: dict[int, Result] = {}
     for _ in range(draw.below(24)):
         kind = draw.below(4)
         if kind < 2:
             query = draw.choice(tiny.QUERIES) if draw.below(4) else draw.text(8)
             options = draw.choice(_OPTIONS)
-            asked[decoder.submit(query, options)] = query, options
+            submitted[decoder.submit(query, options)] = query, options
         elif kind == 2:
             answered.update(decoder.step())
-        elif waiting := [ticket for ticket in asked if ticket not in answered]:
-            ticket = draw.choice(waiting)
+        elif pending := [ticket for ticket in submitted if ticket not in answered]:
+            ticket = draw.choice(pending)
             decoder.cancel(ticket)
-            del asked[ticket]
+            del submitted[ticket]
     while decoder.live_count:
         answered.update(decoder.step())
-    assert answered.keys() == asked.keys()
-    for ticket, (query, options) in asked.items():
+    assert answered.keys() == submitted.keys()
+    for ticket, (query, options) in submitted.items():
         assert answered[ticket] == next(_MODEL.predict_stream([query], options))

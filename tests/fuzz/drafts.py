@@ -26,19 +26,19 @@ _GUESSES = [guess_model(VOCABULARY, ngram) for ngram in (None, *_NGRAMS)]
 
 
 def ngram(draw: Draw) -> None:
-    """A damaged n-gram model is refused, or drafts something."""
+    """A damaged n-gram model is refused, or drafts tokens."""
     content = draw.damaged(draw.choice(_NGRAMS))
     with suppress(ValueError):
         guess = guess_model(VOCABULARY, content)
-        _follow(draw, TreeDraft(), guess)
+        _propose_along_a_path(draw, TreeDraft(), guess)
         guess.tables_row()
         guess.text_row(_IDS[4])
 
 
 def drafts(draw: Draw) -> None:
-    """Every option, source and target: tokens of the vocabulary in a tree, or ValueError."""
+    """Any options and source give a tree of the vocabulary's tokens, or ValueError."""
     with suppress(ValueError):
-        _follow(draw, _drafting(draw), draw.choice(_GUESSES))
+        _propose_along_a_path(draw, _drafting(draw), draw.choice(_GUESSES))
 
 
 def _drafting(draw: Draw) -> Drafting:
@@ -53,7 +53,7 @@ def _drafting(draw: Draw) -> Drafting:
     return TreeDraft(draw.integer(), draw.integer(), draw.byte() / 255)
 
 
-def _follow(draw: Draw, drafting: Drafting, guess: object) -> None:
+def _propose_along_a_path(draw: Draw, drafting: Drafting, guess: object) -> None:
     def token() -> int:
         return draw.below(VOCABULARY.size) if draw.below(16) else draw.integer() % 2**31
 

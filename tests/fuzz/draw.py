@@ -1,4 +1,4 @@
-"""Values drawn from bytes: the same bytes give the same values, and no bytes give zeros."""
+"""Values drawn from bytes: the same bytes give the same values; missing bytes give zeros."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PIECES = (
     *("[Na+]", "c1ccccc1", "C(=O)O", "((((", "))))", " ", "\t", "\n", "?", "<pad>", "<eos>", "é"),
     *("\ufffd", "\ud800", "\U0001f9ea", "\0", "[\ufffd\ufffd\ufffd]", "[C:999999999999]", "Xx"),
 )
-_NASTY: tuple[Any, ...] = (
+_UNUSUAL_VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 3, 7, 8, 64, 65, 1024, 2**31 - 1, 2**31, 2**62, 10**30),
     *(0.0, -0.5, 1e-5, 1e308, float("nan"), float("inf"), "", "C", "relu", "\ud800", "0"),
     *([], {}, [[]], [None], ["C", "C"], {"0": 0}, [0, 1, 2]),
@@ -49,11 +49,11 @@ class Draw:
     def rest(self) -> bytes:
         return self.bytes(len(self._data))
 
-    def some(self, most: int, item: Callable[[], _Item]) -> list[_Item]:
-        return [item() for _ in range(self.below(most + 1))]
+    def some(self, max_count: int, item: Callable[[], _Item]) -> list[_Item]:
+        return [item() for _ in range(self.below(max_count + 1))]
 
     def integer(self) -> int:
-        """Mostly small; sometimes as large as 64 bits go."""
+        """A mostly small integer, sometimes of up to 64 bits."""
         kind = self.byte()
         if kind < 200:
             return kind % 16
@@ -61,50 +61,50 @@ class Draw:
             return -(kind % 5)
         return int.from_bytes(self.bytes(8), "little", signed=True)
 
-    def text(self, most: int = 40) -> str:
+    def text(self, max_count: int = 40) -> str:
         kind = self.below(4)
         if kind == 0:
-            return self.bytes(self.below(most + 1)).decode("latin-1")
+            return self.bytes(self.below(max_count + 1)).decode("latin-1")
         if kind == 1:
-            return self.bytes(self.below(most + 1)).decode("utf-8", "replace")
-        return "".join(self.some(most, lambda: self.choice(_PIECES)))
+            return self.bytes(self.below(max_count + 1)).decode("utf-8", "replace")
+        return "".join(self.some(max_count, lambda: self.choice(_PIECES)))
 
-    def nasty(self) -> Any:
-        return self.choice(_NASTY)
+    def unusual_value(self) -> Any:
+        return self.choice(_UNUSUAL_VALUES)
 
     def damaged(self, content: bytes) -> bytes:
-        """Bytes changed, cut out, doubled or put in, at some places."""
+        """The content with bytes changed, removed, repeated or inserted in some places."""
         damaged = bytearray(content)
         for _ in range(1 + self.below(4)):
-            at = int.from_bytes(self.bytes(3), "little") % (len(damaged) + 1)
+            position = int.from_bytes(self.bytes(3), "little") % (len(damaged) + 1)
             kind, count = self.below(5), 1 + self.below(8)
             if kind == 0:
-                damaged[at : at + 1] = bytes([self.byte()])
+                damaged[position : position + 1] = bytes([self.byte()])
             elif kind == 1:
-                del damaged[at : at + count]
+                del damaged[position : position + count]
             elif kind == 2:
-                damaged[at:at] = damaged[at : at + count]
+                damaged[position:position] = damaged[position : position + count]
             elif kind == 3:
-                damaged[at:at] = self.bytes(count)
+                damaged[position:position] = self.bytes(count)
             else:
-                del damaged[at:]
+                del damaged[position:]
         return bytes(damaged)
 
     def changed(self, value: Any) -> Any:
-        """A tree of containers with a value somewhere in it replaced, taken away or added."""
+        """A tree of containers with some value in it replaced, removed or added."""
         if isinstance(value, dict) and value and self.below(8):
             key = self.choice(list(value))
             if (kind := self.below(8)) == 0:
                 return {name: part for name, part in value.items() if name != key}
             if kind == 1:
-                return {**value, self.text(4): self.nasty()}
+                return {**value, self.text(4): self.unusual_value()}
             return {**value, key: self.changed(value[key])}
         if isinstance(value, list | tuple) and value and self.below(8):
             index = self.below(len(value))
             parts = list(value)
             parts[index : index + 1] = self.some(2, lambda: self.changed(value[index]))
             return type(value)(parts) if type(value) in (list, tuple) else parts
-        return self.nasty()
+        return self.unusual_value()
 
     def changed_json(self, content: bytes) -> bytes:
         return json.dumps(self.changed(json.loads(content))).encode()

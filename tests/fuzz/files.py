@@ -1,4 +1,4 @@
-"""Checkpoints of every format: files damaged byte by byte, and what is in them value by value."""
+"""Checkpoints of every format: files with damaged bytes, and objects with changed values."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", *tiny.TOKENS[4:])
 
 _VOCABULARY = "bart_vocab.json"
 
-#: Files of a folder: bytes, or what torch.save is to write.
+#: Files of a folder: bytes, or an object for torch.save to write.
 _Files = dict[str, Any]
 
 
 def checkpoints(draw: Draw) -> None:
-    """A model that runs, or CheckpointError that names the path."""
+    """Files give a model that runs, or a CheckpointError that names the path."""
     files = dict(draw.choice(_TEMPLATES))
     name = draw.choice(list(files))
     content = files[name]
@@ -59,11 +59,11 @@ def checkpoints(draw: Draw) -> None:
     assert isinstance(checkpoint, Checkpoint)
     try:
         model = Model(checkpoint)
-    except ValueError as error:  # of the n-gram model, or what the engine has not
+    except ValueError as error:  # from the n-gram model, or a feature that the engine lacks
         assert str(error)
         return
     drafters = {"heads": checkpoint.heads, "spec": checkpoint.spec_drafter}
-    for drafter in ("tree", *(name for name, own in drafters.items() if own is not None)):
+    for drafter in ("tree", *(name for name, stored in drafters.items() if stored is not None)):
         model.predict(["CO"], max_length=2, drafter=drafter)
 
 
@@ -83,16 +83,16 @@ def _saved(content: Any) -> bytes:
     return stream.getvalue()
 
 
-def _own(checkpoint: Checkpoint | None = None) -> _Files:
+def _molspec(checkpoint: Checkpoint | None = None) -> _Files:
     with TemporaryDirectory() as folder:
         write(checkpoint or tiny.checkpoint(), Path(folder) / "own")
-        own = Path(folder) / "own"
-        found = (file for file in own.rglob("*") if file.is_file())
-        return {str(file.relative_to(own)): file.read_bytes() for file in found}
+        root = Path(folder) / "own"
+        paths = (file for file in root.rglob("*") if file.is_file())
+        return {str(file.relative_to(root)): file.read_bytes() for file in paths}
 
 
-def _own_without_hash() -> _Files:
-    files = _own()
+def _molspec_without_hash() -> _Files:
+    files = _molspec()
     files["config.json"] = files["config.json"].replace(b'"sha256"', b'"sha"')
     return files
 
@@ -113,13 +113,13 @@ def _chemformer() -> _Files:
 
 def _opennmt(version: str) -> _Files:
     stream = io.BytesIO()
-    with pytest.MonkeyPatch.context() as monkeypatch:  # its classes are there while it is written
+    with pytest.MonkeyPatch.context() as monkeypatch:  # its classes exist only while it is written
         torch.save(store_opennmt(OpenNMT(version, shared=True), monkeypatch), stream)
     return {"model_step_1.pt": stream.getvalue()}
 
 
 def _opennmt_values() -> _Files:
-    """Of 3.5, with options as a mapping: every value can be changed."""
+    """Version 3.5 with options as a mapping, so that every value can be changed."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         stored = store_opennmt(OpenNMT("3.5", shared=True), monkeypatch)
     return {"model_step_1.pt": {**stored, "model": dict(stored["model"])}}
@@ -135,10 +135,10 @@ def _hugging_face(kind: str, vocabulary: str) -> _Files:
 
 
 _FORMATS: dict[str, Callable[[], _Files]] = {
-    "own": _own,
-    "own, no hash": _own_without_hash,
-    "draft heads": lambda: _own(tiny.with_heads()),
-    "Spec-Drafter": lambda: _own(tiny.with_spec()),
+    "own": _molspec,
+    "own, no hash": _molspec_without_hash,
+    "draft heads": lambda: _molspec(tiny.with_heads()),
+    "Spec-Drafter": lambda: _molspec(tiny.with_spec()),
     "Lightning": _lightning,
     "Chemformer": _chemformer,
     "OpenNMT 0.4.1": lambda: _opennmt("0.4.1"),

@@ -19,7 +19,7 @@ from tests.fuzz.draw import Draw
 
 _TYPES = (torch.int64, torch.int64, torch.int64, torch.int32, torch.float64, torch.float32)
 _DENSE = ("left_pad", "expand_drafts", "acceptance_length", "select_hypotheses")
-#: Dimensions that each takes, then whether an integer follows.
+#: Dimensions of each operator's tensors, then whether an integer follows.
 _DIMENSIONS = {
     "left_pad": ((1, 1), True),
     "expand_drafts": ((2, 1, 1, 3), False),
@@ -29,7 +29,7 @@ _DIMENSIONS = {
 
 
 def dense(draw: Draw) -> None:
-    """RuntimeError, or what the twin gives."""
+    """An operator raises RuntimeError, or its result equals the twin's."""
     name = draw.choice(_DENSE)
     dimensions, with_integer = _DIMENSIONS[name]
     sizes = [draw.below(4) for _ in range(3)]
@@ -38,7 +38,7 @@ def dense(draw: Draw) -> None:
         tensors[0] = tensors[0].double()
     arguments: list[Any] = [*tensors, *([draw.integer()] if with_integer else [])]
     if name == "select_hypotheses" and isinstance(arguments[-1], int):
-        arguments[-1] = min(arguments[-1], 50)  # it is a size of the result
+        arguments[-1] = min(arguments[-1], 50)  # it sets a size of the result
     try:
         found = getattr(ops, name)(*arguments)
     except RuntimeError as error:
@@ -58,13 +58,13 @@ def _tensor(draw: Draw, dimensions: int, sizes: list[int]) -> Tensor:
 
 
 def _batches() -> list[Batch]:
-    made = []
+    batches = []
     for convention in list(CONVENTIONS)[::3]:
         spec = spec_of(convention)
         for dtype in (torch.float32, torch.bfloat16, torch.int8):
             packed = pack(spec, random_weights(spec), dtype)
-            made.append(random_batch(packed, [5, 17], 12, seed=1))
-    return made
+            batches.append(random_batch(packed, [5, 17], 12, seed=1))
+    return batches
 
 
 _BATCHES = _batches()
@@ -72,7 +72,7 @@ _PARTS = ("source_ids", "source_offsets", "memories", "nodes", "path_slots", "ta
 
 
 def engine(draw: Draw) -> None:
-    """A damaged argument is refused, or changes values; no address outside is touched."""
+    """A damaged argument is refused, or changes values; memory outside stays untouched."""
     batch = draw.choice(_BATCHES)
     workspace = batch.workspace()
     for _ in range(1 + draw.below(2)):
@@ -110,8 +110,8 @@ def _changed(draw: Draw, tensor: Tensor) -> Tensor:
         changed = tensor.clone()
         if tensor.dtype in (torch.int32, torch.int64):
             least, most = torch.iinfo(tensor.dtype).min, torch.iinfo(tensor.dtype).max
-            at = draw.below(min(tensor.numel(), 65536))
-            changed.view(-1)[at] = max(least, min(most, draw.integer()))
+            index = draw.below(min(tensor.numel(), 65536))
+            changed.view(-1)[index] = max(least, min(most, draw.integer()))
         return changed
     if kind == 4:
         return tensor[draw.below(len(tensor) + 1) :] if tensor.dim() else tensor

@@ -1,4 +1,4 @@
-"""The way of a query: text in, answers or an error out."""
+"""Queries from text to answers or an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODELS = [
 
 
 def queries(draw: Draw) -> None:
-    """A bad query fails alone, and nobody's answer depends on who else is asked."""
+    """Only bad queries fail, and no answer depends on the other queries."""
     model = draw.choice(_MODELS)
     n_best = 1 + draw.below(3)
     drafters = (None, "none", "tree", *(["windows"] if n_best == 1 else []))
@@ -29,9 +29,9 @@ def queries(draw: Draw) -> None:
         if options["augmentations"] > 1:
             options["augment_below"] = draw.choice((None, 0.01, 0.5))
     texts = draw.some(3, lambda: draw.text(20))
-    together = model.predict(texts, batch_size=1 + draw.below(4), **options)
-    assert len(together) == len(texts)
-    for text, result in zip(texts, together, strict=True):
+    batched = model.predict(texts, batch_size=1 + draw.below(4), **options)
+    assert len(batched) == len(texts)
+    for text, result in zip(texts, batched, strict=True):
         assert (result.error is None) == bool(result.predictions)
-        (alone,) = model.predict([text], **options)
-        assert (alone.predictions, alone.error) == (result.predictions, result.error)
+        (single,) = model.predict([text], **options)
+        assert (single.predictions, single.error) == (result.predictions, result.error)

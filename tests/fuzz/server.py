@@ -29,12 +29,12 @@ _NAMES = ("n_predictions", "model", "n_augments", "n_best", "x")
 
 
 def bodies(draw: Draw) -> None:
-    """Whatever is sent is answered, or refused by a status that says whose fault it is."""
+    """Every body is answered, or refused with a client error and its reason."""
     path = draw.choice(list(_BODIES))
-    written = json.dumps(_BODIES[path]).encode()
-    body = draw.changed_json(written) if draw.below(4) else draw.damaged(written)
+    valid_body = json.dumps(_BODIES[path]).encode()
+    body = draw.changed_json(valid_body) if draw.below(4) else draw.damaged(valid_body)
     query = "&".join(f"{draw.choice(_NAMES)}={_value(draw)}" for _ in range(draw.below(3)))
-    status, answer = asyncio.run(_posted(f"{path}?{query}", body))
+    status, answer = asyncio.run(_post(f"{path}?{query}", body))
     assert status < 500
     if status >= 400:
         assert answer["detail"]
@@ -45,7 +45,7 @@ def _value(draw: Draw) -> str:
     return quote(value.encode("utf-8", "surrogatepass"))
 
 
-async def _posted(url: str, body: bytes) -> tuple[int, Any]:
+async def _post(url: str, body: bytes) -> tuple[int, Any]:
     transport = httpx.ASGITransport(_APP)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         headers = {"content-type": "application/json"}

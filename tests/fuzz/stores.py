@@ -1,4 +1,4 @@
-"""Files that jobs and planners keep: answer caches, begun outputs, stocks."""
+"""Files of jobs and planners: answer caches, partial outputs, stocks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MODEL = tiny.model()
 _QUERIES = ["CO", "CC", "CCN", "C1CC1"]
 
 
-def _plain() -> tuple[list[object], bytes]:
+def _undamaged_cache() -> tuple[list[object], bytes]:
     path = _PATH / "plain.cache"
     cache = AnswerCache(path=path)
     found = [result.predictions for result in cache.predict(_MODEL, _QUERIES)]
-    cache.close()  # folds the write-ahead log in
+    cache.close()  # merges the write-ahead log
     return [*found], path.read_bytes()
 
 
-_ANSWERS, _CACHE = _plain()
+_ANSWERS, _CACHE = _undamaged_cache()
 
 
-def _begun(count: int) -> dict[str, bytes]:
-    """Files of a job that is stopped after so many answers."""
+def _partial_files(count: int) -> dict[str, bytes]:
+    """Files of a job that is stopped after `count` answers."""
     with TemporaryDirectory() as folder:
         job = open_file(Path(folder))
         for answer in job.write(answers(job.rest(iter(QUERIES)))):
@@ -39,28 +39,28 @@ def _begun(count: int) -> dict[str, bytes]:
         return content(Path(folder))
 
 
-_BEGUN = [_begun(count) for count in range(1, len(QUERIES) + 1)]
-_WHOLE = _begun(len(QUERIES) + 1)["out.csv"]
+_PARTIAL = [_partial_files(count) for count in range(1, len(QUERIES) + 1)]
+_COMPLETE = _partial_files(len(QUERIES) + 1)["out.csv"]
 
 
 def outputs(draw: Draw) -> None:
-    """A job with a damaged file ends with the same bytes, or with an error that names a file."""
-    files = dict(draw.choice(_BEGUN))
+    """A job resumed from a damaged file writes the same bytes, or its error names a file."""
+    files = dict(draw.choice(_PARTIAL))
     name = draw.choice(list(files))
     files[name] = draw.damaged(files[name])
     with TemporaryDirectory() as folder:
-        for file, written in files.items():
-            (Path(folder) / file).write_bytes(written)
+        for file, file_bytes in files.items():
+            (Path(folder) / file).write_bytes(file_bytes)
         try:
             run(open_file(Path(folder)))
         except (ValueError, OSError) as error:
             assert folder in str(error)
         else:
-            assert (Path(folder) / "out.csv").read_bytes() == _WHOLE
+            assert (Path(folder) / "out.csv").read_bytes() == _COMPLETE
 
 
 def caches(draw: Draw) -> None:
-    """A damaged cache gives the model's answers, or an error that names it."""
+    """A damaged cache gives the model's answers, or an error that names the cache."""
     path = _PATH / "damaged.cache"
     for file in AnswerCache.files(path):
         file.unlink(missing_ok=True)
@@ -68,7 +68,7 @@ def caches(draw: Draw) -> None:
     cache = None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the damage
+            warnings.simplefilter("ignore")  # about the damage
             cache = AnswerCache(path=path)
             found = [result.predictions for result in cache.predict(_MODEL, _QUERIES)]
     except (ValueError, OSError) as error:
@@ -81,7 +81,7 @@ def caches(draw: Draw) -> None:
 
 
 def stocks(draw: Draw) -> None:
-    """A stock of any bytes: molecules, or an error that names the file."""
+    """A stock of any bytes gives molecules, or an error that names the file."""
     path = _PATH / f"stock{draw.choice(('.smi', '.csv', '.tsv', '.sdf', '.smi.gz', '.csv.xz'))}"
     if draw.below(2):
         lines = draw.some(6, lambda: draw.text(30))

@@ -1,4 +1,4 @@
-"""What was found once, and a few inputs made by chance; `nox -s fuzz` does more."""
+"""Runs the corpus and a few random inputs; `nox -s fuzz` runs more."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from tests.fuzz import TARGETS, target
 from tests.fuzz.chance import CORPUS, inputs
 
-#: Inputs by chance, of targets that take long for one.
+#: Numbers of random inputs for slow targets.
 _COUNTS = {"checkpoints": 60, "queries": 60, "requests": 40, "smiles": 200}
 
 
-@pytest.mark.filterwarnings("ignore")  # of odd files
+@pytest.mark.filterwarnings("ignore")  # about odd files
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_input_fails(name: str) -> None:
-    known = len(list((CORPUS / name).glob("*")))
+    corpus_size = len(list((CORPUS / name).glob("*")))
     run = target(name)
-    for data in islice(inputs(name), known + _COUNTS.get(name, 300)):
+    for data in islice(inputs(name), corpus_size + _COUNTS.get(name, 300)):
         run(data)

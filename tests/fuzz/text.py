@@ -29,7 +29,7 @@ _RECORDS: Kind[object] = Kind("a test", lambda value: value, lambda value: value
 
 
 def tokenizer(draw: Draw) -> None:
-    """Tokens put together are the text; a vocabulary writes back what it has read."""
+    """Joined tokens are the text; a vocabulary decodes what it has encoded."""
     text = draw.text(80)
     with suppress(TokenizationError):
         tokens = tokenize(text)
@@ -45,7 +45,7 @@ def tokenizer(draw: Draw) -> None:
 
 
 def smiles(draw: Draw) -> None:
-    """What passes has a canonical form that passes too; what does not says why."""
+    """A valid text has a valid canonical form; an invalid one gives an error with a reason."""
     text = draw.text(80)
     canonical = canonicalise(text)
     assert canonical is None or canonicalise(canonical) is not None
@@ -62,7 +62,7 @@ def smiles(draw: Draw) -> None:
 
 
 def json(draw: Draw) -> None:
-    """An object, or an error that names the file."""
+    """A damaged file gives an object, or an error that names the file."""
     nested = draw.below(4) * 40_000
     _FILE.write_bytes(b"[" * nested + draw.damaged(b'{"a": [1, {"b": null}], "c": "\\u00e9"}'))
     try:
@@ -72,22 +72,22 @@ def json(draw: Draw) -> None:
 
 
 def journal(draw: Draw) -> None:
-    """Of any file: refused and left alone, or whole lines kept and gone on behind."""
+    """A damaged journal is refused and unchanged, or its whole lines are read and it resumes."""
     _FILE.unlink(missing_ok=True)
-    begun = Journal(_FILE, _SETTINGS, _RECORDS)
-    with begun.appending() as append:
+    new = Journal(_FILE, _SETTINGS, _RECORDS)
+    with new.appending() as append:
         for value in range(3):
             append([value, "x"])
     content = draw.damaged(_FILE.read_bytes())
     _FILE.write_bytes(content)
     try:
-        kept = list(Journal(_FILE, _SETTINGS, _RECORDS).records())
+        records = list(Journal(_FILE, _SETTINGS, _RECORDS).records())
     except ValueError as error:
         assert str(_FILE) in str(error)
         assert _FILE.read_bytes() == content
         return
-    again = Journal(_FILE, _SETTINGS, _RECORDS)
-    with again.appending() as append:
+    resumed = Journal(_FILE, _SETTINGS, _RECORDS)
+    with resumed.appending() as append:
         append("last")
     values = list(Journal(_FILE, _SETTINGS, _RECORDS).records())
-    assert values == [*kept, "last"]
+    assert values == [*records, "last"]

@@ -1,4 +1,4 @@
-"""Dropout on a CPU: what `torch.nn.functional.dropout` promises, drawn in another way."""
+"""Dropout on a CPU acts as `torch.nn.functional.dropout`, with other random numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import torch
 
 from molspec.model.dropout import drop
 
-ANY_SHAPE = [(1_001, 333), (0,), (3, 0, 2), (), (1,), (5,)]
+SHAPES = [(1_001, 333), (0,), (3, 0, 2), (), (1,), (5,)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("probability", [0.01, 0.1, 0.5, 0.9])
-def test_drops_with_the_probability_and_keeps_the_mean(
+def test_dropout_matches_the_probability_and_preserves_the_mean(
     dtype: torch.dtype, probability: float
 ) -> None:
     torch.manual_seed(0)
@@ -21,12 +21,12 @@ def test_drops_with_the_probability_and_keeps_the_mean(
     share = (dropped == 0).double().mean().item()
     deviation = (probability * (1 - probability) / hidden.numel()) ** 0.5
     assert abs(share - probability) < 5 * deviation + 0.5 / 65_536
-    kept = dropped[dropped != 0]
-    assert (kept == kept[0]).all()
-    assert kept[0].item() == pytest.approx(1 / (1 - probability), rel=5e-3)
+    remaining = dropped[dropped != 0]
+    assert (remaining == remaining[0]).all()
+    assert remaining[0].item() == pytest.approx(1 / (1 - probability), rel=5e-3)
 
 
-def test_draws_elements_independently() -> None:
+def test_elements_are_dropped_independently() -> None:
     torch.manual_seed(0)
     dropped = (drop(torch.ones(1 << 20), 0.5) == 0).double() - 0.5
     for distance in (1, 2, 3, 4, 5, 8, 64):  # four neighbours come from one draw
@@ -34,14 +34,14 @@ def test_draws_elements_independently() -> None:
         assert abs(correlation) < 5 / (1 << 10)
 
 
-@pytest.mark.parametrize("shape", ANY_SHAPE)
-def test_any_shape(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_output_has_the_shape_and_dtype_of_the_input(shape: tuple[int, ...]) -> None:
     hidden = torch.randn(shape)
     assert drop(hidden, 0.3).shape == shape
     assert drop(hidden, 0.3).dtype == hidden.dtype
 
 
-def test_strided_input_drops_like_a_contiguous_one() -> None:
+def test_strided_input_drops_the_same_elements_as_contiguous_input() -> None:
     hidden = torch.randn(40, 30)
     torch.manual_seed(3)
     strided = drop(hidden.T, 0.3)
@@ -49,7 +49,7 @@ def test_strided_input_drops_like_a_contiguous_one() -> None:
     assert torch.equal(strided, drop(hidden.T.contiguous(), 0.3))
 
 
-def test_gradient_passes_through_what_is_kept() -> None:
+def test_gradient_passes_through_remaining_elements() -> None:
     hidden = torch.randn(100, 100, requires_grad=True)
     dropped = drop(hidden, 0.4)
     dropped.sum().backward()
@@ -58,7 +58,7 @@ def test_gradient_passes_through_what_is_kept() -> None:
     assert 0.5 < (hidden.grad != 0).double().mean().item() < 0.7
 
 
-def test_same_seed_same_draw() -> None:
+def test_same_seed_gives_the_same_draw() -> None:
     hidden = torch.randn(1_000)
     torch.manual_seed(7)
     first, second = drop(hidden, 0.5), drop(hidden, 0.5)
@@ -68,11 +68,11 @@ def test_same_seed_same_draw() -> None:
 
 
 @pytest.mark.parametrize(("probability", "training"), [(0.0, True), (0.5, False)])
-def test_nothing_is_drawn_where_nothing_is_dropped(probability: float, training: bool) -> None:
+def test_nothing_is_drawn_if_nothing_is_dropped(probability: float, training: bool) -> None:
     hidden, state = torch.randn(10), torch.get_rng_state()
     assert drop(hidden, probability, training) is hidden
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_almost_every_element_dropped_leaves_finite_numbers() -> None:
+def test_results_are_finite_if_almost_all_elements_are_dropped() -> None:
     assert drop(torch.randn(1_000), 1 - 1e-9).isfinite().all()

@@ -1,4 +1,4 @@
-"""What a ModelSpec refuses, and what follows from it."""
+"""The checks, weight shapes and JSON of a ModelSpec."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_what_describes_no_model_is_named(message: str) -> None:
+def test_error_names_an_invalid_field(message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         ModelSpec(**{"source_vocab_size": 9, "target_vocab_size": 9, **BAD[message]})
 
 
-def test_heads_need_not_fill_the_model() -> None:
+def test_attention_width_may_differ_from_d_model() -> None:
     spec = ModelSpec(9, 9, d_model=10, head_count=4, attention_width=12, biases=False, gated=True)
     assert spec.head_dim == 3
     shapes = spec.weight_shapes()
@@ -47,7 +47,7 @@ def test_heads_need_not_fill_the_model() -> None:
     assert [name for name in shapes if name.endswith("bias")] == ["output.bias"]
 
 
-def test_what_to_json_wrote_is_read() -> None:
+def test_spec_round_trips_through_json() -> None:
     spec = ModelSpec(9, 9, norm_kind="rms", positions="relative", relative_buckets=8)
     assert ModelSpec.from_json(spec.to_json()) == spec
     assert spec.weight_shapes()["encoder.relative_bias"] == (8, 8)

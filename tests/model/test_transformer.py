@@ -1,4 +1,4 @@
-"""The training twin against torch.nn.Transformer, and over every option of the spec."""
+"""Compares the training twin with torch.nn.Transformer and tests every option of the spec."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ SOURCE = torch.tensor([[1, 5, 6, 7, 8, 2], [1, 9, 4, 2, 0, 0]])
 TARGET = torch.tensor([[1, 6, 7, 7, 12], [1, 3, 9, 0, 0]])
 
 
-def peer(twin: Transformer, spec: ModelSpec) -> nn.Transformer:
+def torch_transformer(twin: Transformer, spec: ModelSpec) -> nn.Transformer:
     """torch.nn.Transformer with the twin's weights."""
     sizes = (spec.d_model, spec.head_count, spec.encoder_layers, spec.decoder_layers)
     options = {"norm_first": spec.norm == "pre", "layer_norm_eps": spec.norm_eps}
-    made = nn.Transformer(
+    transformer = nn.Transformer(
         *sizes, spec.feed_forward, 0.0, spec.activation, batch_first=True, dtype=torch.double,
         **options,
     )  # fmt: skip
     weights = twin.state_dict()
     state = {}
-    for name in made.state_dict():
+    for name in transformer.state_dict():
         if "in_proj" in name:
             stem, kind = name.rsplit(".in_proj_", 1)
             parts = [weights[f"{rename(stem)}.{part}.{kind}"] for part in ("query", "key", "value")]
             state[name] = torch.cat(parts)
         else:
             state[name] = weights[rename(name)]
-    made.load_state_dict(state)
-    return made
+    transformer.load_state_dict(state)
+    return transformer
 
 
 def rename(name: str) -> str:
@@ -57,18 +57,18 @@ def rename(name: str) -> str:
     return name
 
 
-def wave(position: int, column: int) -> float:
+def sinusoid(position: int, column: int) -> float:
     angle = position / 10000 ** (column // 2 * 2 / SPEC.d_model)
     return math.cos(angle) if column % 2 else math.sin(angle)
 
 
-def peer_logits(twin: Transformer, spec: ModelSpec) -> Tensor:
+def torch_logits(twin: Transformer, spec: ModelSpec) -> Tensor:
     weights = twin.state_dict()
     table = weights["source_embedding"]
     positions = torch.tensor(
-        [[wave(row, column) for column in range(16)] for row in range(8)], dtype=torch.double
+        [[sinusoid(row, column) for column in range(16)] for row in range(8)], dtype=torch.double
     )
-    hidden = peer(twin, spec)(
+    hidden = torch_transformer(twin, spec)(
         table[SOURCE] + positions[: SOURCE.shape[1]],
         table[TARGET] + positions[: TARGET.shape[1]],
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(
@@ -80,14 +80,14 @@ def peer_logits(twin: Transformer, spec: ModelSpec) -> Tensor:
     return hidden @ weights["output.weight"].T + weights["output.bias"]
 
 
-def doubled(spec: ModelSpec, seed: int = 0) -> Transformer:
+def double_precision_twin(spec: ModelSpec, seed: int = 0) -> Transformer:
     torch.set_default_dtype(torch.double)
     try:
         torch.manual_seed(seed)
         twin = Transformer(spec, dropout=0.0)
     finally:
         torch.set_default_dtype(torch.float32)
-    for parameter in twin.parameters():  # biases and norms too must matter
+    for parameter in twin.parameters():  # so that biases and norms matter too
         nn.init.normal_(parameter, std=0.3)
     return twin
 
@@ -96,12 +96,12 @@ def doubled(spec: ModelSpec, seed: int = 0) -> Transformer:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("gradients", [True, False])
-def test_equals_torch_transformer(norm: str, activation: str, gradients: bool) -> None:
+def test_logits_equal_those_of_torch(norm: str, activation: str, gradients: bool) -> None:
     spec = replace(SPEC, norm=norm, activation=activation, norm_eps=1e-3)
-    twin = doubled(spec)
+    twin = double_precision_twin(spec)
     with torch.set_grad_enabled(gradients):
         logits = twin(SOURCE, TARGET)
-    expected = peer_logits(twin, spec)
+    expected = torch_logits(twin, spec)
     torch.testing.assert_close(logits[0], expected[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(logits[1, :3], expected[1, :3], rtol=0, atol=1e-12)
 
@@ -139,14 +139,14 @@ OPTIONS += [{**T5, "gated": gated, "biases": not gated} for gated in (False, Tru
 @pytest.mark.parametrize(
     "options", OPTIONS, ids=lambda options: "-".join(map(str, options.values()))
 )
-def test_state_dict_is_the_spec_and_every_weight_learns(options: dict[str, object]) -> None:
+def test_weights_have_the_shapes_of_the_spec_and_get_gradients(options: dict[str, object]) -> None:
     spec = replace(SPEC, **options)
-    twin = doubled(spec)
+    twin = double_precision_twin(spec)
     shapes = {name: tuple(weight.shape) for name, weight in twin.state_dict().items()}
     assert shapes == spec.weight_shapes()
     twin(SOURCE, TARGET).logsumexp(-1).square().sum().backward()
     for name, parameter in twin.named_parameters():
-        if "key.bias" not in name:  # softmax does not see a shift of all keys
+        if "key.bias" not in name:  # softmax ignores a shift of all keys
             assert parameter.grad is not None, name
             assert parameter.grad.abs().sum() > 0, name
 
@@ -156,15 +156,15 @@ def test_state_dict_is_the_spec_and_every_weight_learns(options: dict[str, objec
     [*OPTIONS[::3], OPTIONS[-1]],
     ids=lambda options: "-".join(map(str, options.values())),
 )
-def test_batch_padding_and_future_change_nothing(options: dict[str, object]) -> None:
-    twin = doubled(replace(SPEC, **options)).eval()
-    together = twin(SOURCE, TARGET)
-    alone = twin(SOURCE[1:, :4], TARGET[1:, :2])
-    torch.testing.assert_close(together[1:, :2], alone, rtol=0, atol=1e-12)
+def test_batch_padding_and_later_tokens_do_not_change_logits(options: dict[str, object]) -> None:
+    twin = double_precision_twin(replace(SPEC, **options)).eval()
+    in_batch = twin(SOURCE, TARGET)
+    single = twin(SOURCE[1:, :4], TARGET[1:, :2])
+    torch.testing.assert_close(in_batch[1:, :2], single, rtol=0, atol=1e-12)
 
 
-def test_encode_then_decode_is_forward() -> None:
-    twin = doubled(SPEC).eval()
+def test_encode_then_decode_equals_forward() -> None:
+    twin = double_precision_twin(SPEC).eval()
     mask = SOURCE == 0
     torch.testing.assert_close(
         twin.decode(TARGET, twin.encode(SOURCE, mask), mask), twin(SOURCE, TARGET), rtol=0, atol=0

@@ -11,11 +11,11 @@ from molspec.text import check_smiles, tokenize
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 
 
-def test_names() -> None:
+def test_bundled_names_are_product_and_retro() -> None:
     assert bundled_names() == ("product", "retro")
 
 
-def test_a_name_wins_over_a_folder_of_that_name(
+def test_bundled_name_is_preferred_to_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "product").mkdir()
@@ -26,7 +26,7 @@ def test_a_name_wins_over_a_folder_of_that_name(
 
 
 @pytest.mark.parametrize("name", ["prodcut", "", "./retro", "config.json", "C" * 5000, "a\0b"])
-def test_an_unknown_model_is_named(
+def test_unknown_model_is_refused_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -37,7 +37,9 @@ def test_an_unknown_model_is_named(
         load(name)
 
 
-def test_a_path_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_is_not_read_as_a_bundled_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
         CheckpointError,
@@ -47,7 +49,7 @@ def test_a_path_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", bundled_names())
-def test_bundled_models_are_sound(name: str) -> None:
+def test_bundled_models_have_a_card_and_a_consistent_vocabulary(name: str) -> None:
     checkpoint: Checkpoint = read(locate(name))
     assert checkpoint.dtype == "float16"
     assert checkpoint.card is not None
@@ -58,7 +60,7 @@ def test_bundled_models_are_sound(name: str) -> None:
         assert vocabulary.encode(vocabulary.tokens[index]) == [index]
 
 
-def test_product_reads_real_smiles_up_to_rare_tokens() -> None:
+def test_product_model_reads_nearly_all_real_smiles() -> None:
     vocabulary = read(locate("product")).vocabulary
     known = set(vocabulary.tokens)
     readable = [smiles for smiles in SMILES if known.issuperset(tokenize(check_smiles(smiles)))]
@@ -68,7 +70,7 @@ def test_product_reads_real_smiles_up_to_rare_tokens() -> None:
 
 
 @pytest.mark.parametrize("beam_size", [5, 10])
-def test_exact_beams_save_passes_for_few_nodes(beam_size: int) -> None:
+def test_exact_beams_take_fewer_passes_with_few_more_nodes(beam_size: int) -> None:
     model = load("retro")
     known = set(model.vocabulary.tokens)
     queries = [s for s in SMILES if "." not in s and known.issuperset(tokenize(s))][:8]
@@ -79,7 +81,7 @@ def test_exact_beams_save_passes_for_few_nodes(beam_size: int) -> None:
     assert exact.statistics.nodes < 1.2 * standard.statistics.nodes
 
 
-def test_wide_beams_draft_on_the_cpu_where_asked_to() -> None:
+def test_wide_beams_draft_on_the_cpu_only_on_request() -> None:
     model = load("retro")
     drafted = {
         options: model.predict(["CC(=O)OCC"], n_best=11, **dict(options)).statistics.drafted_tokens

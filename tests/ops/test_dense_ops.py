@@ -1,4 +1,4 @@
-"""left_pad, expand_drafts and acceptance_length against their twins."""
+"""The dense operators against their twins."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_expand_drafts(
     assert_same(ops.expand_drafts(*arguments), reference.expand_drafts(*arguments))
 
 
-def test_expand_drafts_puts_each_draft_of_the_query_behind_each_hypothesis() -> None:
+def test_expand_drafts_appends_each_draft_to_each_hypothesis() -> None:
     rows, offsets, queries = ops.expand_drafts(
         long([[0, 1], [1, 2]]), long([1, 0]), long([1, 0]), long([[[3], [4]], [[5], [6]]])
     )
@@ -74,7 +74,7 @@ def test_acceptance_length(rows: int, draft_length: int, seed: int) -> None:
     assert_same(ops.acceptance_length(*arguments), reference.acceptance_length(*arguments))
 
 
-def test_acceptance_stops_at_the_first_difference_and_at_the_draft_s_end() -> None:
+def test_acceptance_stops_at_the_first_difference_or_the_draft_end() -> None:
     drafts = long([[1, 2, 3], [1, 2, 3], [9, 2, 3], [1, 2, 3]])
     predicted = long([[1, 2, 3], [1, 9, 3], [1, 2, 3], [1, 2, 3]])
     accepted = ops.acceptance_length(drafts, long([3, 3, 3, 2]), predicted)
@@ -83,7 +83,7 @@ def test_acceptance_stops_at_the_first_difference_and_at_the_draft_s_end() -> No
 
 @given(sizes, sizes, st.integers(1, 6), st.integers(0, 999))
 def test_select_hypotheses(queries: int, candidates: int, beam_size: int, seed: int) -> None:
-    # Few different values: ties are the rule here.
+    # Few different values give many ties.
     arguments = (
         -draw_ids(seed, queries, candidates).double() / 2,
         draw_ids(seed + 1, queries, candidates, high=2),
@@ -94,7 +94,7 @@ def test_select_hypotheses(queries: int, candidates: int, beam_size: int, seed: 
     assert_same(ops.select_hypotheses(*arguments), reference.select_hypotheses(*arguments))
 
 
-def test_select_hypotheses_ranks_by_score_then_parent_then_token_then_index() -> None:
+def test_select_hypotheses_ranks_by_score_parent_token_and_index() -> None:
     scores = torch.tensor([[-1.0, -2.0, -1.0, -1.0, -2.0, 0.0]], dtype=torch.float64)
     indices, counts = ops.select_hypotheses(
         scores, long([[1, 0, 0, 1, 0, 0]]), long([[5, 5, 9, 4, 5, 7]]), long([5]), 7

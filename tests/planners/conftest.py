@@ -1,11 +1,11 @@
-"""Targets with what their routes begin with, and the model that finds them."""
+"""Targets, a stock that contains the starting materials of routes, and a limit of searches."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-#: Of PaRoutes' set n1 (Genheden and Bjerrum 2022), with molecules of its stock.
+#: From PaRoutes' set n1 (Genheden and Bjerrum 2022), as are the molecules of the stock.
 TARGETS = (Path(__file__).parent / "targets.smi").read_text().split()
 STOCK = Path(__file__).parent / "stock.smi"
-#: Expansions, so that a search is the same on every machine.
+#: Limit in expansions, so that a search is the same on every machine.
 EXPANSIONS = 12

@@ -1,4 +1,4 @@
-"""molspec's strategies in AiZynthFinder itself, where it is installed: `nox -s aizynthfinder`."""
+"""molspec's strategies in AiZynthFinder itself, if it is installed: `nox -s aizynthfinder`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def finder(stock: Path, algorithm: str = "mcts", **kwargs: Any) -> AiZynthFinder:
-    """As the configuration that the module shows would make it."""
+    """A finder that is configured as the module's docstring shows."""
     configured = AiZynthFinder(
         configdict={
             "search": {
@@ -64,7 +64,7 @@ def finder(stock: Path, algorithm: str = "mcts", **kwargs: Any) -> AiZynthFinder
 
 
 def routes(configured: AiZynthFinder, target: str) -> list[list[tuple[str, float]]]:
-    """Reactions and log-probs of every route, in no order: AiZynthFinder's own changes."""
+    """Reactions and log-probs of every route, sorted, because AiZynthFinder's order changes."""
     configured.target_smiles = target
     configured.tree_search()
     configured.build_routes()
@@ -78,7 +78,7 @@ def routes(configured: AiZynthFinder, target: str) -> list[list[tuple[str, float
 @pytest.mark.parametrize(
     "algorithm", ["mcts", "aizynthfinder.search.retrostar.search_tree.SearchTree"]
 )
-def test_targets_are_solved_the_same_way_twice(stock: Path, algorithm: str) -> None:
+def test_repeated_searches_find_the_same_routes(stock: Path, algorithm: str) -> None:
     first, second = finder(stock, algorithm), finder(stock, algorithm)
     solved = 0
     for target in TARGETS:
@@ -90,35 +90,35 @@ def test_targets_are_solved_the_same_way_twice(stock: Path, algorithm: str) -> N
     assert first.expansion_policy["molspec"].expander.cache.hits > 0
 
 
-def test_siblings_are_asked_in_one_batch_and_change_no_answer(
+def test_siblings_share_a_batch_and_change_no_answer(
     stock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone, along = (finder(stock).expansion_policy["molspec"] for _ in range(2))
+    single, batched = (finder(stock).expansion_policy["molspec"] for _ in range(2))
     batches: list[int] = []
-    predict = along.expander.model.predict_stream
+    predict = batched.expander.model.predict_stream
 
     def counted(queries: list[str], options: Any) -> Any:
         batches.append(len(queries))
         return predict(queries, options)
 
-    monkeypatch.setattr(along.expander.model, "predict_stream", counted)
+    monkeypatch.setattr(batched.expander.model, "predict_stream", counted)
     molecules = [TreeMolecule(parent=None, smiles=text) for text in TARGETS]
-    reactions, priors = along.get_actions(molecules[:1], molecules[1:])
+    reactions, priors = batched.get_actions(molecules[:1], molecules[1:])
     assert {reaction.mol for reaction in reactions} == {molecules[0]}
     assert batches == [len(TARGETS)]
     assert sum(priors) == pytest.approx(1)
     assert priors == sorted(priors, reverse=True)
     assert [each.metadata["policy_probability_rank"] for each in reactions] == list(range(5))
-    along.reset_cache()
+    batched.reset_cache()
     for molecule in molecules:
-        own, own_priors = alone.get_actions([molecule])
-        same, same_priors = along.get_actions([molecule])
-        assert [each.reactants_str for each in own] == [each.reactants_str for each in same]
-        assert own_priors == same_priors
+        expected, expected_priors = single.get_actions([molecule])
+        found, found_priors = batched.get_actions([molecule])
+        assert [each.reactants_str for each in expected] == [each.reactants_str for each in found]
+        assert expected_priors == found_priors
     assert batches == [len(TARGETS)]
 
 
-def test_the_filter_asks_for_the_product(stock: Path) -> None:
+def test_filter_rejects_reactions_without_the_product(stock: Path) -> None:
     policy = finder(stock).filter_policy["molspec"]
     amide = TreeMolecule(parent=None, smiles="CC(=O)Nc1ccccc1")
     policy.apply(SmilesBasedRetroReaction(amide, reactants_str="CC(=O)Cl.Nc1ccccc1"))

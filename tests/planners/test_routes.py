@@ -1,4 +1,4 @@
-"""Routes and plans as they are written: no planning tool is needed."""
+"""The formats of routes and plans; the tests need no planning tool."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def written(form: str) -> str:
     return FORMATS[form].head(CONTEXT) + rendered + FORMATS[form].foot(CONTEXT)
 
 
-def test_a_route_is_read_from_the_bench_to_its_target() -> None:
+def test_steps_of_a_route_lead_to_its_target() -> None:
     assert [step.product for step in ROUTE.steps] == ["Nc1ccccc1", "CC(=O)Nc1ccccc1"]
     assert set(ROUTE.leaves) == {"CC(=O)Cl", "O=[N+]([O-])c1ccccc1"}
     assert ROUTE.log_prob == pytest.approx(math.log(0.2))
     assert ROUTE.steps[1].reaction == "CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1"
 
 
-def test_text() -> None:
+def test_text_shows_routes_and_errors() -> None:
     text = written("text")
     for expected in (
         "1 route of at least 1 % of the likeliest one's probability, the first after 0.50 s, "
@@ -63,7 +63,7 @@ def test_a_target_whose_workers_died_is_not_refused() -> None:
     assert not Plan(1, Query("CC"), error=DIED).is_refused
 
 
-def test_json() -> None:
+def test_jsonl_has_one_plan_per_line() -> None:
     values = [json.loads(line) for line in written("jsonl").splitlines()]
     assert [each["id"] for each in values] == ["<amide>", "2", "3", "4"]
     assert values[0]["routes"][0]["leaves"] == list(ROUTE.leaves)
@@ -71,7 +71,7 @@ def test_json() -> None:
     assert values[2]["routes"] == [{"log_prob": 0, "leaves": [], "steps": []}]
 
 
-def test_a_table_has_a_row_a_target() -> None:
+def test_table_has_one_row_per_target() -> None:
     header, amide, refused, in_stock, unsolved = csv.reader(StringIO(written("csv")))
     assert header == [
         "id",
@@ -91,7 +91,7 @@ def test_a_table_has_a_row_a_target() -> None:
     assert unsolved[2:] == ["false", "", "2.000", "", "", "", ""]
 
 
-def test_a_page_of_drawings() -> None:
+def test_page_shows_drawings_and_steps() -> None:
     page = written("html")
     tags = _Tags()
     tags.feed(page)

@@ -1,4 +1,4 @@
-"""molspec's models in Syntheseus itself, where it is installed: `nox -s syntheseus`."""
+"""molspec's models in Syntheseus itself, if it is installed: `nox -s syntheseus`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def backward(retro: Model, **options: Any) -> BackwardModel:
     return BackwardModel(expander=expander, default_num_results=5, use_cache=True)
 
 
-def test_reactions_are_the_models_usable_answers(retro: Model) -> None:
+def test_reactions_equal_the_usable_answers_of_the_model(retro: Model) -> None:
     model = backward(retro)
     molecules = [Molecule(text) for text in TARGETS]
     together = model(molecules)
@@ -62,7 +62,7 @@ def test_reactions_are_the_models_usable_answers(retro: Model) -> None:
     assert sum(each.numel() for each in model.get_parameters()) == retro.parameter_count
 
 
-def test_its_cache_outlives_reset(retro: Model) -> None:
+def test_reset_keeps_the_cache_of_answers(retro: Model) -> None:
     model = backward(retro)
     for _ in range(2):
         model([Molecule(TARGETS[0])])
@@ -70,7 +70,7 @@ def test_its_cache_outlives_reset(retro: Model) -> None:
     assert (model.expander.cache.misses, model.expander.cache.hits) == (1, 1)
 
 
-def test_products_are_predicted() -> None:
+def test_forward_model_predicts_products() -> None:
     model = ForwardModel(default_num_results=2)
     bag = Bag([Molecule("CC(=O)Cl"), Molecule("Nc1ccccc1")])
     (reactions,) = model([bag])
@@ -78,7 +78,7 @@ def test_products_are_predicted() -> None:
     assert reactions[0].reactants == bag
 
 
-def test_wrong_use_is_refused(retro: Model) -> None:
+def test_invalid_arguments_are_refused(retro: Model) -> None:
     with pytest.raises(ValueError, match="expected a model of task 'retro', it is of 'product'"):
         BackwardModel(model_dir="product")
     with pytest.raises(TypeError, match="options has no option 'beams'"):
@@ -87,33 +87,33 @@ def test_wrong_use_is_refused(retro: Model) -> None:
         Expander(retro, mass=2)
 
 
-def test_answers_are_cut_at_their_mass(retro: Model) -> None:
+def test_answers_beyond_the_mass_are_dropped(retro: Model) -> None:
     (whole,), (part,) = (Expander(retro, mass=m).predict(TARGETS[:1], 5) for m in (1.0, 0.6))
     count = len(part.predictions)
     assert part.predictions == whole.predictions[:count]
     assert sum(whole.probabilities[:count]) >= 0.6 > sum(whole.probabilities[: count - 1])
 
 
-class _Beside(Expander):
-    """Asks other molecules in every batch, as a planner of many targets at once would."""
+class _BatchedWithOthers(Expander):
+    """Adds other molecules to every batch, as a planner of many targets at once would."""
 
-    def ask(self, queries: Any, n_best: Any = None, along: Any = ()) -> Any:
+    def predict(self, queries: Any, n_best: Any = None, along: Any = ()) -> Any:
         return super().predict(queries, n_best, [*along, "CCOC(C)=O", "CC(=O)Nc1ccccc1"])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_search_finds_the_same_routes_alone_and_beside_others(
+def test_routes_do_not_depend_on_cache_or_batch(
     retro: Model, algorithm: str, tmp_path: Path
 ) -> None:
-    """Routes, their order and what was asked, to the bit: twice, from a file, in other batches."""
+    """Routes and numbers of expansions are equal: repeated, from a file, and in other batches."""
     limits = Limits(routes=2, seconds=math.inf, expansions=EXPANSIONS)
-    kept = AnswerCache(path=tmp_path / "answers.sqlite")
+    cache = AnswerCache(path=tmp_path / "answers.sqlite")
     expanders = [
         Expander(retro),
         Expander(retro),
-        Expander(retro, cache=kept),
-        Expander(retro, cache=kept),
-        _Beside(retro),
+        Expander(retro, cache=cache),
+        Expander(retro, cache=cache),
+        _BatchedWithOthers(retro),
         Expander(retro, {"batch_size": 2}),
     ]
     found = []
@@ -144,7 +144,7 @@ from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel
 
 class Recorded(Expander):
-    def ask(self, queries, *arguments):
+    def predict(self, queries, *arguments):
         print(queries)
         return super().predict(queries, *arguments)
 
@@ -156,8 +156,8 @@ for algorithm in ALGORITHMS:
 """
 
 
-def test_a_search_is_the_same_in_every_process() -> None:
-    """What is expanded, in its order, and the routes: sets of strings differ by their seed."""
+def test_search_does_not_depend_on_the_hash_seed() -> None:
+    """Queries and routes are equal for two hash seeds, which change the order of sets."""
     command = [sys.executable, "-c", _SEARCHES, str(STOCK), TARGETS[3]]
     processes = [
         Popen(command, stdout=PIPE, text=True, env={**os.environ, "PYTHONHASHSEED": seed})
@@ -168,8 +168,8 @@ def test_a_search_is_the_same_in_every_process() -> None:
     assert first == second
 
 
-def test_routes_are_probable_beside_the_likeliest(retro: Model) -> None:
-    """Others are not searched for: the search ends without them."""
+def test_improbable_routes_are_left_out(retro: Model) -> None:
+    """The search ends without looking for less probable routes."""
     plans = [
         Planner(
             backward(retro), read_stock(STOCK), Limits(5, math.inf, 48, min_share), "retro-star"
@@ -177,15 +177,15 @@ def test_routes_are_probable_beside_the_likeliest(retro: Model) -> None:
         for min_share in (0.0, 0.3)
     ]
     every, probable = (plan.routes for plan in plans)
-    least = every[0].log_prob + math.log(0.3)
-    assert probable == tuple(route for route in every if route.log_prob >= least)
+    threshold = every[0].log_prob + math.log(0.3)
+    assert probable == tuple(route for route in every if route.log_prob >= threshold)
     assert 0 < len(probable) < len(every)
-    assert plans[1].expansions < 48  # no other can come
+    assert plans[1].expansions < 48  # no other route can follow
     with pytest.raises(ValueError, match="min_share is 2: expected 0 to 1"):
         Limits(min_share=2)
 
 
-def test_its_search_command(tmp_path: Path) -> None:
+def test_search_command_solves_targets(tmp_path: Path) -> None:
     targets = tmp_path / "targets.smi"
     targets.write_text("\n".join(TARGETS[1::2]))
     main(
@@ -206,8 +206,8 @@ def test_its_search_command(tmp_path: Path) -> None:
     assert (stats["num_targets"], stats["num_solved_targets"]) == (2, 2)
 
 
-def test_its_evaluation_command(tmp_path: Path, retro: Model) -> None:
-    """Its top-k are those of the answers beside the targets."""
+def test_evaluation_command_reports_accuracies(tmp_path: Path, retro: Model) -> None:
+    """The top-k accuracies equal those of the model's answers."""
     pairs = {
         "CC(=O)Nc1ccccc1": "CC(=O)Cl.Nc1ccccc1",
         "CCOC(C)=O": "CC(=O)Cl.CCO",

@@ -1,8 +1,8 @@
-"""Plain-PyTorch twins of the native operators: what each computes, step by step.
+"""Plain PyTorch twins of the native operators compute the same results step by step.
 
-Every function has the name and the arguments of its operator in `ops`. They are the executable
-specification that the kernels are tested against, written to be read, not to be fast. The engine's
-twins compute in the dtype of the caches they are given, so float64 caches make a float64 model.
+Every function has the name and the arguments of its operator in `ops`. The twins are the executable
+specification that kernels are tested against, written to be read, not to be fast. The engine's
+twins compute in the dtype of the caches they get, so float64 caches give a float64 model.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def expand_drafts(
     """Put every draft of a query after every hypothesis of it; see `ops.expand_drafts`."""
     drafts = draft_ids.shape[1]
     sequences = token_ids.repeat_interleave(drafts, dim=0)
-    behind = draft_ids[query_indices].flatten(0, 1)
+    appended = draft_ids[query_indices].flatten(0, 1)
     return (
-        torch.cat([sequences, behind], dim=1),
+        torch.cat([sequences, appended], dim=1),
         position_offsets.repeat_interleave(drafts),
         query_indices.repeat_interleave(drafts),
     )
@@ -64,15 +64,15 @@ def select_hypotheses(
 def rank_tokens(
     nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
 ) -> None:
-    """Find the likeliest tokens behind every node; see csrc/cuda/beam_rows.h."""
+    """Find the likeliest tokens after every node; see csrc/cuda/beam_rows.h."""
     for (_, position, begin, memory), row in zip(nodes.tolist(), log_probs, strict=True):
         if memory < 0:
             continue
         slot = int(path_slots.flatten()[begin + position])
         best_ids[slot], best_log_probs[slot] = -1, -torch.inf
         values, ids = row.sort(descending=True, stable=True)
-        numbers = ~values.isnan()
-        ids = ids[numbers][: best_ids.shape[1]]
+        is_number = ~values.isnan()
+        ids = ids[is_number][: best_ids.shape[1]]
         if len(ids) and not row[0].isnan() and row[ids[0]].isfinite():
             best_ids[slot, : len(ids)], best_log_probs[slot, : len(ids)] = ids.int(), row[ids]
 
@@ -115,14 +115,14 @@ def decoder_step(
     log_probs: Tensor,
     hidden_states: Tensor | None = None,
 ) -> None:
-    """One node after the other through the decoder; see `ops.decoder_step`."""
+    """Evaluate the decoder node by node; see `ops.decoder_step`."""
     model = Unpacked.read(weights, table, kv_cache.dtype)
     for row, (token_id, position, begin, memory) in enumerate(nodes.tolist()):
         path = path_slots[begin : begin + position + 1].long()
         memory_slots = _memory_slots(memories[memory])
-        here = torch.tensor([position])
-        hidden = model.embed(model.decoder, torch.tensor([token_id]), here)
-        bias = model.relative_bias(model.decoder, here, torch.arange(position + 1))
+        query_position = torch.tensor([position])
+        hidden = model.embed(model.decoder, torch.tensor([token_id]), query_position)
+        bias = model.relative_bias(model.decoder, query_position, torch.arange(position + 1))
         for index, layer in enumerate(model.decoder.layers):
             attention = layer.self_attention
             keys, values = model.keys_values(model.input(hidden, attention.norm), attention)

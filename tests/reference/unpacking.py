@@ -1,4 +1,4 @@
-"""A packed model (`engine.packing`) as plain matrices, and the layers that are made of them."""
+"""Unpacks a packed model (`engine.packing`) to plain matrices, and computes its layers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Norm = tuple[Tensor, Tensor]
 
 @dataclass
 class Attention:
-    """Projections of one attention; `query` holds key and value too in self-attention."""
+    """Projections of one attention; in self-attention, `query` includes key and value."""
 
     query: Linear
     key_value: Linear | None
@@ -44,7 +44,7 @@ class Attention:
 
 @dataclass
 class Layer:
-    """One layer; the encoder's has no cross-attention."""
+    """One layer; layers of the encoder have no cross-attention."""
 
     self_attention: Attention
     cross_attention: Attention
@@ -56,7 +56,7 @@ class Layer:
 
 @dataclass
 class Stack:
-    """Encoder or decoder; it has a row a position, or biases [head, distance]."""
+    """Encoder or decoder; has one row for each position, or biases [head, distance]."""
 
     embedding: Tensor
     positions: Tensor | None = None
@@ -68,7 +68,7 @@ class Stack:
 
 @dataclass
 class Unpacked:
-    """Sizes and weights; csrc/ops/model.cpp has their order."""
+    """Sizes and weights; csrc/ops/model.cpp defines their order."""
 
     dtype: torch.dtype
     matrix_dtype: torch.dtype
@@ -149,15 +149,15 @@ class Unpacked:
         return F.layer_norm(hidden, (self.d_model,), *norm, eps=self.norm_eps)
 
     def input(self, hidden: Tensor, norm: Norm) -> Tensor:
-        """What a sublayer sees: pre-norm models normalise first."""
+        """The input of a sublayer: pre-norm models normalise it."""
         return self.norm(hidden, norm) if self.pre_norm else hidden
 
     def end(self, hidden: Tensor, norm: Norm) -> Tensor:
-        """What a sublayer leaves: post-norm models normalise last."""
+        """The output of a sublayer: post-norm models normalise it."""
         return hidden if self.pre_norm else self.norm(hidden, norm)
 
     def final(self, hidden: Tensor, stack: Stack) -> Tensor:
-        """The norm behind the last layer, where there is one."""
+        """Apply the norm after the last layer, if there is one."""
         return hidden if stack.norm is None else self.norm(hidden, stack.norm)
 
     def linear(self, hidden: Tensor, linear: Linear) -> Tensor:
@@ -176,7 +176,7 @@ class Unpacked:
         return projected[:, : self.width], projected[:, self.width :]
 
     def relative_bias(self, stack: Stack, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """Biases [head, query, key] of positions, where the model has such."""
+        """Biases [head, query, key] of positions, or None if the model has no biases."""
         if stack.relative_bias is None:
             return None
         return stack.relative_bias[:, keys - queries[:, None] + self.max_positions - 1]
@@ -213,7 +213,7 @@ class Unpacked:
 
 
 class _Reader:
-    """Walks the table's offsets."""
+    """Reads the weights at the offsets of the table, in order."""
 
     def __init__(self, weights: Tensor, offsets: Iterator[int], model: Unpacked) -> None:
         self._weights = weights
@@ -235,7 +235,7 @@ class _Reader:
         bias = self._take(columns)
         if dtype == torch.int8:
             weight = weight * self._take(columns)[:, None]
-            next(self._offsets)  # 128 times the columns' sums: of use to processors only
+            next(self._offsets)  # 128 times the sums of columns: only CPU kernels use them
         return weight[:out_size, :in_size], bias[:out_size]
 
     def _norm(self) -> Norm:
@@ -279,6 +279,6 @@ class _Reader:
 
 
 def _real(bits: int) -> float:
-    """The double that the table's integer carries."""
+    """The double with the bits of an integer of the table."""
     value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return value

@@ -1,6 +1,6 @@
-"""The searches as their papers state them: prefixes, lists and sorting, no trees and no caches.
+"""The searches as their papers define them: prefixes, lists and sorting, no trees and no caches.
 
-`next_log_probs(prefix)` gives the log-probs behind a list of token ids that begins with BOS.
+`next_log_probs(prefix)` gives the log-probs after a list of token ids that begins with BOS.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Hypothesis:
 
 
 def model_of(engine: NativeEngine, source_ids: Sequence[int]) -> NextLogProbs:
-    """One query of an engine, every prefix evaluated node by node and remembered."""
+    """Log-probs of an engine for one query. Prefixes are evaluated node by node, and cached."""
     bos, eos = VOCABULARY.bos_id, VOCABULARY.eos_id
     session = engine.session(1)
     session.encode([0], [[bos, *source_ids, eos]])
-    known: dict[tuple[int, ...], list[float]] = {}
+    cached: dict[tuple[int, ...], list[float]] = {}
 
     def next_log_probs(prefix: Sequence[int]) -> list[float]:
         key = tuple(prefix)
-        if key not in known:
+        if key not in cached:
             length = len(key)
             slots = np.arange(length, dtype=np.int32)
             nodes = np.array([[t, p, 0, 0] for p, t in enumerate(key)], dtype=np.int32)
-            known[key] = session.step(nodes, slots, -(-length // 16))[length - 1].tolist()
-        return known[key]
+            cached[key] = session.step(nodes, slots, -(-length // 16))[length - 1].tolist()
+        return cached[key]
 
     return next_log_probs
 
@@ -85,10 +85,10 @@ def beam_search(
     return beam
 
 
-def beam_search_apart(
+def beam_search_separate(
     next_log_probs: NextLogProbs, beam_size: int, max_length: int, length_penalty: float = 0.0
 ) -> list[Hypothesis]:
-    """The same with a list beside the beam for what ends among the best beam_size extensions."""
+    """Beam search with a second list: hypotheses that end among the best beam_size extensions."""
 
     def score(hypothesis: Hypothesis) -> float:
         return hypothesis.log_prob / (len(hypothesis.token_ids) + hypothesis.finished) ** penalty
@@ -102,21 +102,21 @@ def beam_search_apart(
             for token_id, log_prob in enumerate(row):
                 longer = hypothesis.extend(token_id, log_prob)
                 candidates.append((-score(longer), rank, token_id, longer))
-        longer_ones = [entry[3] for entry in sorted(candidates, key=lambda c: c[:3])]
-        ended += [h for h in longer_ones[:beam_size] if not h.is_open(max_length)]
+        extensions = [entry[3] for entry in sorted(candidates, key=lambda c: c[:3])]
+        ended += [h for h in extensions[:beam_size] if not h.is_open(max_length)]
         ended = sorted(ended, key=lambda h: -score(h))[:beam_size]
-        beam = [h for h in longer_ones if h.is_open(max_length)][:beam_size]
+        beam = [h for h in extensions if h.is_open(max_length)][:beam_size]
         if beam and len(ended) == beam_size and score(beam[0]) <= score(ended[-1]):
             break
     return ended
 
 
-def accepted(row: list[float], token_id: int, beam_size: int, nucleus: float) -> bool:
-    """Andronov et al.: among the likeliest beam_size, and little mass above it."""
+def is_accepted(row: list[float], token_id: int, beam_size: int, nucleus: float) -> bool:
+    """Rule of Andronov et al.: among the beam_size likeliest tokens, with little mass above it."""
     ranked = sorted(range(len(row)), key=lambda token: (-row[token], token))
     rank = ranked.index(token_id)
-    above = math.fsum(math.exp(row[token]) for token in ranked[:rank])
-    return rank < beam_size and (rank == 0 or above < nucleus)
+    mass_above = math.fsum(math.exp(row[token]) for token in ranked[:rank])
+    return rank < beam_size and (rank == 0 or mass_above < nucleus)
 
 
 def speculative_beam_search(
@@ -126,7 +126,7 @@ def speculative_beam_search(
     max_length: int,
     nucleus: float = 0.9975,
 ) -> list[Hypothesis]:
-    """SBS of Andronov et al.; drafts(last token) are the drafts behind a hypothesis."""
+    """SBS of Andronov et al.; drafts(last token) are the drafts after a hypothesis."""
     beam = [Hypothesis()]
     while any(hypothesis.is_open(max_length) for hypothesis in beam):
         leaves = []
@@ -137,21 +137,21 @@ def speculative_beam_search(
             last = hypothesis.token_ids[-1] if hypothesis.token_ids else VOCABULARY.bos_id
             best: list[int] = []
             for draft in drafts(last):
-                kept = _accepted_prefix(
+                accepted_ids = _accepted_prefix(
                     next_log_probs, hypothesis, draft, beam_size, max_length, nucleus
                 )
-                best = kept if len(kept) > len(best) else best
+                best = accepted_ids if len(accepted_ids) > len(best) else best
             for position in range(len(best) + 1):
-                here = hypothesis
+                parent = hypothesis
                 for token_id in best[:position]:
-                    row = next_log_probs([VOCABULARY.bos_id, *here.token_ids])
-                    here = here.extend(token_id, row[token_id])
-                row = next_log_probs([VOCABULARY.bos_id, *here.token_ids])
+                    row = next_log_probs([VOCABULARY.bos_id, *parent.token_ids])
+                    parent = parent.extend(token_id, row[token_id])
+                row = next_log_probs([VOCABULARY.bos_id, *parent.token_ids])
                 likeliest = sorted(range(len(row)), key=lambda token: (-row[token], token))
                 for token_id in likeliest[:beam_size]:
                     if position < len(best) and token_id == best[position]:
                         continue
-                    leaf = here.extend(token_id, row[token_id])
+                    leaf = parent.extend(token_id, row[token_id])
                     leaves.append((-leaf.log_prob, rank, token_id, position, leaf))
         beam = [entry[4] for entry in sorted(leaves, key=lambda leaf: leaf[:4])[:beam_size]]
     return beam
@@ -166,10 +166,12 @@ def _accepted_prefix(
     nucleus: float,
 ) -> list[int]:
     prefix = [VOCABULARY.bos_id, *hypothesis.token_ids]
-    kept: list[int] = []
+    accepted_ids: list[int] = []
     for token_id in draft:
-        full = len(prefix) - 1 + len(kept) + 1 >= max_length
-        if full or not accepted(next_log_probs(prefix + kept), token_id, beam_size, nucleus):
+        is_full = len(prefix) - 1 + len(accepted_ids) + 1 >= max_length
+        if is_full or not is_accepted(
+            next_log_probs(prefix + accepted_ids), token_id, beam_size, nucleus
+        ):
             break
-        kept.append(token_id)
-    return kept
+        accepted_ids.append(token_id)
+    return accepted_ids

@@ -29,12 +29,12 @@ TOKENS = [223, 320, 451, 18, 127, 145, 977, 142]
         ),
     ],
 )
-def test_the_generator_gives_its_authors_bits(counter: list[int], key: int, bits: str) -> None:
-    """The known answers of Random123 (Salmon et al., SC 2011)."""
+def test_generator_gives_the_published_bits(counter: list[int], key: int, bits: str) -> None:
+    """The known-answer tests of Random123 (Salmon et al., SC 2011)."""
     assert " ".join(f"{word:08x}" for word in _native.philox(counter, key)) == bits
 
 
-def test_logarithms_and_exponentials_are_as_good_as_the_librarys() -> None:
+def test_fixed_log_and_exp_are_as_accurate_as_math() -> None:
     draw = random.Random(1)
     values = [draw.random() for _ in range(10_000)] + [10.0**-power for power in range(300)]
     values += [1 - 2.0**-power for power in range(1, 54)] + [1.0, 2.0, 1e300]
@@ -44,8 +44,8 @@ def test_logarithms_and_exponentials_are_as_good_as_the_librarys() -> None:
         assert _native.fixed_exp(value) == pytest.approx(math.exp(value), rel=1e-15, abs=1e-300)
 
 
-def test_noise_is_the_same_bits_on_every_machine() -> None:
-    """Made of additions, multiplications and divisions that are rounded once: written down here."""
+def test_noise_has_the_same_bits_on_every_machine() -> None:
+    """Uses only additions, multiplications and divisions, each rounded once: the bits are known."""
     assert [_native.fixed_log(x).hex() for x in (0.1, 0.7, 3.0)] == LOGS
     assert [_native.fixed_exp(x).hex() for x in (-0.1, -0.7, -30.0)] == EXPS
     sampling = _native.Sampling(seed=2**63 + 5)
@@ -55,23 +55,25 @@ def test_noise_is_the_same_bits_on_every_machine() -> None:
 
 
 @pytest.mark.parametrize("varied", ["seed", "query_key", "sample", "position"])
-def test_draws_are_independent_in_all_that_they_depend_on(varied: str) -> None:
-    """Pairs of neighbouring draws of eight tokens: each of the 64 is as likely as the others."""
+def test_neighbouring_draws_are_independent(varied: str) -> None:
+    """All 64 pairs of tokens are equally likely in neighbouring draws from eight tokens."""
     row = np.full(8, -np.log(8), np.float32)
 
-    def token(number: int) -> int:
-        at = {"seed": 1, "query_key": 2, "sample": 3, "position": 4, varied: number}
-        sampling = _native.Sampling(seed=at["seed"])
-        sampler = _native.Sampler(sampling=sampling, query_key=at["query_key"], sample=at["sample"])
-        return sampler.token(row, at["position"])
+    def draw_token(number: int) -> int:
+        keys = {"seed": 1, "query_key": 2, "sample": 3, "position": 4, varied: number}
+        sampling = _native.Sampling(seed=keys["seed"])
+        sampler = _native.Sampler(
+            sampling=sampling, query_key=keys["query_key"], sample=keys["sample"]
+        )
+        return sampler.token(row, keys["position"])
 
-    tokens = [token(number) for number in range(20_000)]
+    tokens = [draw_token(number) for number in range(20_000)]
     pairs = list(zip(tokens[::2], tokens[1::2], strict=True))
     uniform = {(a, b): 1 / 64 for a in range(8) for b in range(8)}
     assert chance.chi_square(pairs, uniform) < 3
 
 
-def test_what_is_no_number_is_never_drawn() -> None:
+def test_tokens_without_finite_log_probs_are_never_drawn() -> None:
     row = np.array([np.nan, -np.inf, -0.5, np.nan, -1.0], np.float32)
     for options in ({}, {"top_k": 2}, {"top_p": 0.9}):
         sampling = _native.Sampling(**options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Rejection sampling: distributed as the model says, whoever drafts."""
+"""Rejection sampling: samples follow the model's distribution with every drafter."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.search.test_sampling import (
     QUERY,
     SHORT,
     drafters,
-    drawn,
+    draw_samples,
     model,
-    true,
+    probabilities_of,
 )
 
 __all__ = ["drafters", "model"]  # fixtures
@@ -33,41 +33,45 @@ REJECTION: dict[str, Any] = {"verification": "rejection"}
 @pytest.mark.parametrize(
     "filters", [{}, {"top_k": 3}, {"top_p": 0.95}, {"top_k": 6, "top_p": 0.98}], ids=str
 )
-def test_samples_are_distributed_as_the_model_says(
+def test_samples_follow_the_model_distribution(
     model: Model, drafters: dict[str, Any], temperature: float, filters: dict[str, Any]
 ) -> None:
     options = {"temperature": temperature, **filters}
-    samples = drawn(model, drafter=drafters["small model"], **REJECTION, **options)
-    assert chance.chi_square(samples, true(model, **options)) < LIMIT
-    other = true(model, **{**options, "temperature": 1.25 * temperature})
-    assert chance.chi_square(samples, other) > LIMIT  # the test can fail
+    samples = draw_samples(model, drafter=drafters["small model"], **REJECTION, **options)
+    assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
+    other = probabilities_of(model, **{**options, "temperature": 1.25 * temperature})
+    assert chance.chi_square(samples, other) > LIMIT  # another temperature is detected
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_of_every_drafter(model: Model, drafters: dict[str, Any], name: str) -> None:
+def test_samples_of_every_drafter_follow_the_model_distribution(
+    model: Model, drafters: dict[str, Any], name: str
+) -> None:
     options: dict[str, Any] = {"temperature": 1.2, "top_k": 5}
-    samples = drawn(model, drafter=drafters[name], **REJECTION, **options)
-    assert chance.chi_square(samples, true(model, **options)) < LIMIT
+    samples = draw_samples(model, drafter=drafters[name], **REJECTION, **options)
+    assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
 
 
 @pytest.mark.parametrize("name", ["tree", "small model", "hierarchy"])
-def test_a_sample_is_one_of_its_drafter(model: Model, drafters: dict[str, Any], name: str) -> None:
+def test_samples_depend_on_the_drafter_but_not_on_the_batch(
+    model: Model, drafters: dict[str, Any], name: str
+) -> None:
     options: dict[str, Any] = {"samples": 5, "max_length": 30, "seed": 3, **REJECTION}
     options["drafter"] = drafters[name]
-    alone = model.predict(SHORT, batch_size=1, **options)
-    assert model.predict(SHORT, batch_size=16, **options) == alone
-    assert 0 < alone.statistics.accepted_tokens < alone.statistics.drafted_tokens
-    assert model.predict(SHORT, **{**options, "drafter": "none"}) != alone
+    expected = model.predict(SHORT, batch_size=1, **options)
+    assert model.predict(SHORT, batch_size=16, **options) == expected
+    assert 0 < expected.statistics.accepted_tokens < expected.statistics.drafted_tokens
+    assert model.predict(SHORT, **{**options, "drafter": "none"}) != expected
 
 
-def test_a_drafter_with_the_models_own_distribution_is_never_refused(
+def test_drafts_from_the_distribution_of_the_model_are_accepted(
     model: Model, drafters: dict[str, Any]
 ) -> None:
     same = ModelDraft(drafters["adaptive"].model, gamma=1)
     options: dict[str, Any] = {"samples": 50, "max_length": 9, "top_k": 4, **REJECTION}
     results = model.predict([QUERY], drafter=same, **options)
     tokens = [tiny.VOCABULARY.encode(p.smiles) for p in results[0].predictions]
-    # What is refused is an end, which is never drafted.
+    # Only ends are rejected, because EOS is never drafted.
     ends = sum(prediction.finished for prediction in results[0].predictions)
     statistics = results.statistics
     assert statistics.accepted_tokens >= statistics.drafted_tokens - ends
@@ -82,7 +86,7 @@ def chain(rows: np.ndarray[Any, Any], parents: tuple[int, ...] = (-1, 0)) -> _na
     return _native.DraftTree([C] * 2, parents, [-1.0, -2.0], rows)
 
 
-def certain(token_id: int = C) -> np.ndarray[Any, Any]:
+def one_hot(token_id: int = C) -> np.ndarray[Any, Any]:
     rows = np.zeros((2, VOCAB))
     rows[:, token_id] = 1
     return rows
@@ -91,14 +95,14 @@ def certain(token_id: int = C) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        (chain(certain()[:1]), rf"drawn_from: expected \[2, {VOCAB}\]"),
-        (chain(certain(), (-1, -1)), r"parents\[1\] is -1: expected 0, a chain"),
-        (chain(certain() / 2), r"drawn_from\[0\] is 0.5: expected a sum of 1"),
-        (chain(-certain()), r"drawn_from\[0\] is -1: expected a probability"),
-        (chain(certain(tiny.VOCABULARY.eos_id)), r"drawn_from\[0\] is 1: .* 0 of BOS, EOS"),
+        (chain(one_hot()[:1]), rf"drawn_from: expected \[2, {VOCAB}\]"),
+        (chain(one_hot(), (-1, -1)), r"parents\[1\] is -1: expected 0, a chain"),
+        (chain(one_hot() / 2), r"drawn_from\[0\] is 0.5: expected a sum of 1"),
+        (chain(-one_hot()), r"drawn_from\[0\] is -1: expected a probability"),
+        (chain(one_hot(tiny.VOCABULARY.eos_id)), r"drawn_from\[0\] is 1: .* 0 of BOS, EOS"),
     ],
 )
-def test_what_a_drafter_says_is_checked(
+def test_proposed_distributions_are_checked(
     model: Model, tree: _native.DraftTree, message: str
 ) -> None:
     class Own:
@@ -111,7 +115,7 @@ def test_what_a_drafter_says_is_checked(
     assert re.search(f"drafter Own failed in propose: .* a proposed tree's {message}", str(result))
 
 
-def test_what_makes_no_sense_is_named(model: Model) -> None:
+def test_invalid_options_are_refused(model: Model) -> None:
     for options in ({}, {"n_best": 3}, {"samples": 3, "replacement": False}):
         with pytest.raises(ValueError, match=r"^verification is 'rejection'"):
             model.predict([QUERY], **options, **REJECTION)

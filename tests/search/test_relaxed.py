@@ -1,4 +1,4 @@
-"""Relaxed verification: what is kept is what the rule allows, and answers say so."""
+"""Relaxed verification accepts only tokens that the rule allows, and answers count them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> ModelDraft:
     return ModelDraft(str(folder), gamma=4)
 
 
-def rows(model: Model, query: str, answer: str, finished: bool) -> list[tuple[int, list[float]]]:
-    """An answer's tokens and the model's log-probs that each was chosen of."""
+def token_rows(
+    model: Model, query: str, answer: str, finished: bool
+) -> list[tuple[int, list[float]]]:
+    """The tokens of an answer, each with the model's log-probs at its position."""
     tokens = tiny.VOCABULARY.encode(answer) + [EOS] * finished
     next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(query))
     bos = tiny.VOCABULARY.bos_id
@@ -51,7 +53,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> SpecDraft:
 
 @pytest.mark.parametrize("limits", PUBLISHED, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 16])
-def test_every_token_is_allowed(
+def test_rule_allows_every_token_of_an_answer(
     model: Model, small: ModelDraft, spec: SpecDraft, limits: dict[str, Any], batch_size: int
 ) -> None:
     beta, tau = limits.get("beta", 3), limits.get("tau", 1.0)
@@ -60,69 +62,69 @@ def test_every_token_is_allowed(
         results = model.predict(SHORT, drafter=drafter, batch_size=batch_size, **RELAXED, **limits)
         for result in results:
             (answer,) = result.predictions
-            others = 0
+            other_count = 0
             total = 0.0
-            for token, row in rows(model, result.query, answer.smiles, answer.finished):
+            for token, row in token_rows(model, result.query, answer.smiles, answer.finished):
                 best = sorted(row, reverse=True)
                 total += row[token]
                 if row[token] == best[0]:
                     continue
-                others += 1
+                other_count += 1
                 assert row[token] >= best[beta - 1]
                 assert best[0] - row[token] <= tau
-            assert answer.tolerated == others
+            assert answer.tolerated == other_count
             assert answer.log_prob == pytest.approx(total, abs=1e-4)
-            tolerated += others
-    assert tolerated > 0  # the rule was asked
+            tolerated += other_count
+    assert tolerated > 0  # the rule was applied
 
 
-def test_without_room_it_is_strict(model: Model, small: ModelDraft) -> None:
+def test_zero_tolerance_equals_strict_verification(model: Model, small: ModelDraft) -> None:
     strict = model.predict(SHORT, max_length=30)
     for limits in ({"beta": 1}, {"tau": 0.0}):
         results = model.predict(SHORT, drafter=small, **RELAXED, **limits)
-        for result, own in zip(results, strict, strict=True):
-            (answer,), (expected,) = result.predictions, own.predictions
+        for result, strict_result in zip(results, strict, strict=True):
+            (answer,), (expected,) = result.predictions, strict_result.predictions
             assert (answer.smiles, answer.log_prob) == (expected.smiles, expected.log_prob)
             assert answer.tolerated == 0
             assert expected.tolerated is None
 
 
 class Scripted:
-    """Drafts the second likeliest token, and says how probable it is."""
+    """Drafts the second likeliest token, with a given log-prob."""
 
-    def __init__(self, model: Model, own: float) -> None:
-        self._model, self._own = model, own
-        self._rows: dict[int, Any] = {}
+    def __init__(self, model: Model, log_prob: float) -> None:
+        self._model, self._log_prob = model, log_prob
+        self._next_log_probs: dict[int, Any] = {}
 
     def start(self, row: int, source_ids: Any) -> None:
-        self._rows[row] = plain.model_of(self._model.engine, list(source_ids))
+        self._next_log_probs[row] = plain.model_of(self._model.engine, list(source_ids))
 
     def release(self, row: int) -> None:
-        del self._rows[row]
+        del self._next_log_probs[row]
 
     def propose(self, paths: Any) -> list[DraftTree]:
         trees = []
         for path in paths:
-            row = list(self._rows[path.row]([tiny.VOCABULARY.bos_id, *path.token_ids]))
+            row = list(self._next_log_probs[path.row]([tiny.VOCABULARY.bos_id, *path.token_ids]))
             ranked = sorted(range(len(row)), key=lambda token: -row[token])
             usable = [token for token in ranked[1:] if token >= 4]
-            trees.append(DraftTree(usable[:1], [-1], [self._own]))
+            trees.append(DraftTree(usable[:1], [-1], [self._log_prob]))
         return trees
 
 
-def test_the_judge_decides(model: Model) -> None:
-    # Its drafts are never the model's own; it says that they are certain, or that they are not.
-    for own, judge, kept in (
+def test_judge_decides_which_drafts_are_accepted(model: Model) -> None:
+    # The drafts are never the model's best token. The drafter rates them certain or improbable.
+    for log_prob, judge, accepted in (
         *((math.log(1e-9), "model", True), (math.log(1e-9), "drafter", False)),
         (0.0, "drafter", True),
     ):
         results = model.predict(
-            ["CC(=O)O"], drafter=Scripted(model, own), judge=judge, beta=9, tau=15.0, **RELAXED
+            ["CC(=O)O"], drafter=Scripted(model, log_prob), judge=judge, beta=9, tau=15.0, **RELAXED
         )
-        assert ((results[0].predictions[0].tolerated or 0) > 0) == kept
+        assert ((results[0].predictions[0].tolerated or 0) > 0) == accepted
 
 
-def test_what_makes_no_sense_is_named(model: Model) -> None:
+def test_invalid_options_are_refused(model: Model) -> None:
     for options, message in (
         ({"n_best": 2}, "verification is 'relaxed': expected it with greedy decoding"),
         ({"samples": 2}, "verification is 'relaxed': expected it with greedy decoding"),
@@ -142,7 +144,7 @@ def test_what_makes_no_sense_is_named(model: Model) -> None:
             model.predict(["CC"], **{name: value})
 
 
-def test_a_models_hypotheses_say_it_too(model: Model, small: ModelDraft) -> None:
+def test_decode_returns_the_tolerated_count(model: Model, small: ModelDraft) -> None:
     ids = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC(=O)O"), EOS]
     special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
     found = molspec.decode(model, [ids], **special, drafter=small, beta=5, tau=3.0, **RELAXED)

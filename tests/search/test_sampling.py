@@ -1,4 +1,4 @@
-"""Samples: distributed as the model says, and one list whatever is drafted and decoded beside."""
+"""Samples follow the model's distribution, and do not depend on drafters or batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.test_decoder import drafting_model
 QUERY = "CC(=O)O"
 SHORT = tiny.QUERIES[:-1]
 SEEDS, SAMPLES, MAX_LENGTH = 4, 1000, 3
-#: Standard deviations that a statistic of these very seeds stays below.
+#: Upper limit of a statistic with these seeds, in standard deviations.
 LIMIT = 3.0
 
 
@@ -35,7 +35,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """By name: what molspec has, a model that agrees now and then, and three models in a row."""
+    """Drafters by name: those of molspec, a model that often differs, a chain of three models."""
     folder = tmp_path_factory.mktemp("drafters")
     for name, seed in (("small", 2), ("same", 1)):
         write(tiny.checkpoint(seed), folder / name)
@@ -59,25 +59,27 @@ NAMES = (
 )
 
 
-def drawn(model: Model, **options: Any) -> list[chance.Sequence_]:
-    """The samples of some seeds, as token ids."""
+def draw_samples(model: Model, **options: Any) -> list[chance.Sequence_]:
+    """Samples of all seeds, as token ids."""
     source_ids = tiny.VOCABULARY.encode(QUERY)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
     scheduler = Scheduler(model.engine.session(SEEDS), model.context.guess, SEEDS)
     for seed in range(SEEDS):
-        asked = PredictOptions(samples=SAMPLES, seed=seed, **options)
-        strategy = search_spec(asked, model.context, MAX_LENGTH, "cpu")
+        predict_options = PredictOptions(samples=SAMPLES, seed=seed, **options)
+        strategy = search_spec(predict_options, model.context, MAX_LENGTH, "cpu")
         scheduler.add(SourceRequest(source, strategy))
-    found = [decoded for _, decoded in sorted(scheduler.finish())]
-    assert len(found) == SEEDS
+    results = [decoded for _, decoded in sorted(scheduler.finish())]
+    assert len(results) == SEEDS
     return [
         (*sample.token_ids, *([plain.EOS] if sample.finished else []))
-        for decoded in found
+        for decoded in results
         for sample in decoded.hypotheses
     ]
 
 
-def true(model: Model, temperature: float, **filters: Any) -> dict[chance.Sequence_, float]:
+def probabilities_of(
+    model: Model, temperature: float, **filters: Any
+) -> dict[chance.Sequence_, float]:
     next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(QUERY))
     return chance.sequences(next_log_probs, MAX_LENGTH, temperature, **filters)
 
@@ -86,22 +88,22 @@ def true(model: Model, temperature: float, **filters: Any) -> dict[chance.Sequen
 @pytest.mark.parametrize(
     "filters", [{}, {"top_k": 3}, {"top_p": 0.95}, {"top_k": 6, "top_p": 0.98}], ids=str
 )
-def test_samples_are_distributed_as_the_model_says(
+def test_samples_follow_the_model_distribution(
     model: Model, temperature: float, filters: dict[str, Any]
 ) -> None:
-    samples = drawn(model, temperature=temperature, **filters)
-    assert chance.chi_square(samples, true(model, temperature, **filters)) < LIMIT
-    other = true(model, 1.25 * temperature, **filters)
-    assert chance.chi_square(samples, other) > LIMIT  # the test can fail
+    samples = draw_samples(model, temperature=temperature, **filters)
+    assert chance.chi_square(samples, probabilities_of(model, temperature, **filters)) < LIMIT
+    other = probabilities_of(model, 1.25 * temperature, **filters)
+    assert chance.chi_square(samples, other) > LIMIT  # another temperature is detected
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_samples_of_every_drafter_are_distributed_as_the_model_says(
+def test_samples_of_every_drafter_follow_the_model_distribution(
     model: Model, drafters: dict[str, Any], name: str
 ) -> None:
     options: dict[str, Any] = {"temperature": 0.8, "top_k": 5}
-    samples = drawn(model, drafter=drafters[name], **options)
-    assert chance.chi_square(samples, true(model, **options)) < LIMIT
+    samples = draw_samples(model, drafter=drafters[name], **options)
+    assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ OPTIONS: dict[str, Any] = {"samples": 5, "temperature": 0.9, "seed": 7, "max_len
 
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("name", NAMES)
-def test_samples_are_one_list_whatever_is_drafted(
+def test_drafters_and_batch_sizes_change_no_samples(
     model: Model, drafters: dict[str, Any], reference: Results, name: str, batch_size: int
 ) -> None:
     results = model.predict(SHORT, drafter=drafters[name], batch_size=batch_size, **OPTIONS)
@@ -124,18 +126,18 @@ def test_samples_are_one_list_whatever_is_drafted(
         assert results.statistics.query_calls < reference.statistics.query_calls
 
 
-def test_a_drafter_that_is_the_model_itself_draws_what_it_draws(
+def test_most_drafts_of_the_same_model_are_accepted(
     model: Model, drafters: dict[str, Any], reference: Results
 ) -> None:
     same = ModelDraft(drafters["adaptive"].model, gamma=4)
     results = model.predict(SHORT, drafter=same, **OPTIONS)
     assert results == reference
     statistics = results.statistics
-    # All but what was drafted behind an end that max_length or EOS made.
+    # All but the drafts after an end by max_length or EOS are accepted.
     assert statistics.accepted_per_emitted > 0.7
 
 
-def test_samples_do_not_depend_on_order_and_threads(model: Model, reference: Results) -> None:
+def test_samples_do_not_depend_on_order_or_threads(model: Model, reference: Results) -> None:
     order = list(range(len(SHORT)))
     random.Random(3).shuffle(order)
     molspec.set_num_threads(2)
@@ -153,7 +155,7 @@ def test_more_samples_begin_with_the_same_ones(model: Model, reference: Results)
     assert sum(a != b for a, b in zip(others, reference, strict=True)) > len(SHORT) // 2
 
 
-def test_samples_bear_the_models_own_log_probs(model: Model, reference: Results) -> None:
+def test_samples_have_the_log_probs_of_the_model(model: Model, reference: Results) -> None:
     pairs = [
         (result.query, sample)
         for result in reference
@@ -165,31 +167,31 @@ def test_samples_bear_the_models_own_log_probs(model: Model, reference: Results)
     assert [each.predictions[0].log_prob for each in own] == [s.log_prob for _, s in pairs]
 
 
-def test_top_k_of_one_is_greedy_decoding(model: Model) -> None:
+def test_top_k_of_one_equals_greedy_decoding(model: Model) -> None:
     greedy = model.predict(SHORT, max_length=30)
     samples = model.predict(SHORT, samples=2, top_k=1, max_length=30)
     for best, result in zip(greedy, samples, strict=True):
         assert result.predictions == best.predictions * 2
 
 
-def test_equal_samples_become_one_with_their_count(model: Model) -> None:
+def test_equal_samples_are_merged_and_counted(model: Model) -> None:
     options: dict[str, Any] = {**OPTIONS, "samples": 40, "max_length": 4, "temperature": 0.4}
     one_by_one = model.predict(SHORT, **options)
     merged_ones = model.predict(SHORT, merge_duplicates=True, **options)
     for result, merged_result in zip(one_by_one, merged_ones, strict=True):
 
-        def kind(sample: Prediction) -> object:
+        def key(sample: Prediction) -> object:
             return sample.canonical or (sample.smiles, sample.finished)
 
-        kinds = [kind(sample) for sample in result.predictions]
+        keys = [key(sample) for sample in result.predictions]
         counts = [each.count for each in merged_result.predictions]
         assert sum(counts) == 40
         assert counts == sorted(counts, reverse=True)
         for each in merged_result.predictions:
-            assert each.count == kinds.count(kind(each))
-            spellings = {s.smiles: s.log_prob for s in result.predictions if kind(s) == kind(each)}
-            together = math.log(math.fsum(map(math.exp, spellings.values())))
-            assert each.log_prob == pytest.approx(together, abs=1e-12)
+            assert each.count == keys.count(key(each))
+            spellings = {s.smiles: s.log_prob for s in result.predictions if key(s) == key(each)}
+            merged_log_prob = math.log(math.fsum(map(math.exp, spellings.values())))
+            assert each.log_prob == pytest.approx(merged_log_prob, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -226,12 +228,12 @@ def test_equal_samples_become_one_with_their_count(model: Model) -> None:
         ({"samples": None, "top_p": 0.5}, "top_p is 0.5: expected samples with it"),
     ],
 )
-def test_what_makes_no_sense_is_named(model: Model, options: Any, message: str) -> None:
+def test_invalid_options_are_refused(model: Model, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         model.predict([QUERY], **{"samples": 3, **options})
 
 
-def test_native_options_are_checked_too() -> None:
+def test_invalid_native_options_are_refused() -> None:
     for options, message in (
         ({"temperature": 0.0}, "temperature is 0: expected a number above 0"),
         ({"top_k": 0}, "top_k is 0: expected at least 1"),

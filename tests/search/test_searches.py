@@ -1,4 +1,4 @@
-"""The native searches against their plain statements, to the bit, and the laws of the engine."""
+"""The native searches equal the plain ones to the bit, in every batch and with every drafter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def answers(result: Result) -> list[tuple[str, float, bool]]:
     return [(p.smiles, p.log_prob, p.finished) for p in result.predictions]
 
 
-def stated(hypotheses: list[plain.Hypothesis]) -> list[tuple[str, float, bool]]:
+def plain_answers(hypotheses: list[plain.Hypothesis]) -> list[tuple[str, float, bool]]:
     decode = tiny.VOCABULARY.decode
     return [(decode(h.token_ids), h.log_prob, h.finished) for h in hypotheses]
 
@@ -46,14 +46,14 @@ def next_log_probs(model: Model, query: str) -> plain.NextLogProbs:
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS, ids=str)
-def test_greedy_is_the_argmax_whatever_is_drafted(model: Model, drafter: object) -> None:
+def test_greedy_equals_the_argmax_with_every_drafter(model: Model, drafter: object) -> None:
     results = model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH)
     for query, result in zip(SHORT, results, strict=True):
         expected = plain.greedy(next_log_probs(model, query), MAX_LENGTH)
-        assert answers(result) == stated([expected])
+        assert answers(result) == plain_answers([expected])
 
 
-def test_the_tiny_model_writes_more_than_one_thing(model: Model) -> None:
+def test_tiny_model_writes_different_answers(model: Model) -> None:
     results = model.predict(SHORT, drafter=TreeDraft(), max_length=MAX_LENGTH)
     assert len({result.predictions[0].smiles for result in results}) > 3
     assert results.statistics.accepted_tokens > 0
@@ -61,7 +61,7 @@ def test_the_tiny_model_writes_more_than_one_thing(model: Model) -> None:
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
-def test_standard_and_exact_beams_are_beam_search(
+def test_standard_and_exact_beams_equal_plain_beam_search(
     model: Model, beam_size: int, length_penalty: float
 ) -> None:
     options = {"max_length": 14, "length_penalty": length_penalty}
@@ -73,12 +73,12 @@ def test_standard_and_exact_beams_are_beam_search(
             expected = plain.beam_search(
                 next_log_probs(model, query), beam_size, 14, length_penalty
             )
-            assert answers(result) == stated(expected)
+            assert answers(result) == plain_answers(expected)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
-def test_beams_with_finished_hypotheses_apart(
+def test_beams_with_separate_finished_hypotheses_equal_plain_search(
     model: Model, beam_size: int, length_penalty: float
 ) -> None:
     options = {"max_length": 14, "length_penalty": length_penalty, "finished": "separate"}
@@ -86,13 +86,13 @@ def test_beams_with_finished_hypotheses_apart(
     for choice in ({"beam": "standard"}, {"beam": "exact"}, {"beam": "exact", "drafter": eager}):
         results = model.predict(SHORT, beam_size, **choice, **options)
         for query, result in zip(SHORT, results, strict=True):
-            expected = plain.beam_search_apart(
+            expected = plain.beam_search_separate(
                 next_log_probs(model, query), beam_size, 14, length_penalty
             )
-            assert answers(result) == stated(expected)
+            assert answers(result) == plain_answers(expected)
 
 
-def test_finished_hypotheses_apart_leave_room_for_likelier_ones(model: Model) -> None:
+def test_separate_finished_hypotheses_give_likelier_answers(model: Model) -> None:
     def total(finished: str) -> float:
         results = model.predict(SHORT, 5, max_length=MAX_LENGTH, finished=finished)
         return sum(prediction.log_prob for result in results for prediction in result.predictions)
@@ -103,8 +103,8 @@ def test_finished_hypotheses_apart_leave_room_for_likelier_ones(model: Model) ->
 def test_exact_beams_take_fewer_passes(model: Model) -> None:
     options = {"max_length": MAX_LENGTH, "batch_size": 1}
     standard = model.predict(SHORT, 5, beam="standard", **options)
-    ahead = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
-    exact = model.predict(SHORT, 5, drafter=ahead, **options)
+    look_ahead = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
+    exact = model.predict(SHORT, 5, drafter=look_ahead, **options)
     assert [answers(r) for r in exact] == [answers(r) for r in standard]
     assert exact.statistics.decoder_calls < standard.statistics.decoder_calls
     assert exact.statistics.accepted_tokens > 0
@@ -120,7 +120,7 @@ def test_exact_beams_take_fewer_passes(model: Model) -> None:
     ],
     ids=str,
 )
-def test_sbs_is_what_the_paper_states(model: Model, windows: WindowDrafts, beam_size: int) -> None:
+def test_sbs_equals_plain_sbs(model: Model, windows: WindowDrafts, beam_size: int) -> None:
     results = model.predict(SHORT, beam_size, beam="sbs", drafter=windows, max_length=14)
     for query, result in zip(SHORT, results, strict=True):
         source_ids = tiny.VOCABULARY.encode(query)
@@ -131,11 +131,11 @@ def test_sbs_is_what_the_paper_states(model: Model, windows: WindowDrafts, beam_
         expected = plain.speculative_beam_search(
             next_log_probs(model, query), drafts, beam_size, 14
         )
-        assert answers(result) == stated(expected)
+        assert answers(result) == plain_answers(expected)
 
 
 def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int) -> list[list[int]]:
-    """Every node of the drafts' tree as a draft of its own, in order."""
+    """The path to every node of the tree of drafts, in order, as a draft of its own."""
     drafter = NativeDrafter(windows.native(), model.context.guess)
     drafter.start(source_ids)
     tree = drafter.propose([] if last == tiny.VOCABULARY.bos_id else [last])
@@ -145,14 +145,14 @@ def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int)
     return drafts
 
 
-def test_sbs_without_drafts_is_standard_beam_search(model: Model) -> None:
+def test_sbs_without_drafts_equals_standard_beam_search(model: Model) -> None:
     sbs = model.predict(SHORT, 5, beam="sbs", drafter="none", max_length=MAX_LENGTH)
     standard = model.predict(SHORT, 5, beam="standard", max_length=MAX_LENGTH)
     assert [answers(r) for r in sbs] == [answers(r) for r in standard]
 
 
-def test_what_is_too_long_is_refused_before_rdkit_reads_it(model: Model) -> None:
-    """Nested as deep as this, RDKit would take a quarter of an hour."""
+def test_too_long_query_is_refused_before_rdkit_reads_it(model: Model) -> None:
+    """RDKit would take a quarter of an hour to read branches nested this deep."""
     query = "C(" * 50_000 + "C" + ")C" * 50_000
     assert model.predict([query])[0].error.startswith("200001 tokens: expected at most 254, the m")
 
@@ -169,8 +169,8 @@ STRATEGIES = (
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_an_answer_does_not_depend_on_the_batch(model: Model, strategy: dict[str, object]) -> None:
-    queries = list(SHORT) * 2  # duplicates beside each other, too
-    alone = {
+    queries = list(SHORT) * 2  # duplicates too, also adjacent ones
+    expected = {
         query: answers(model.predict([query], max_length=MAX_LENGTH, **strategy)[0])
         for query in SHORT
     }
@@ -178,26 +178,24 @@ def test_an_answer_does_not_depend_on_the_batch(model: Model, strategy: dict[str
         random.Random(batch_size).shuffle(queries)
         results = model.predict(queries, max_length=MAX_LENGTH, batch_size=batch_size, **strategy)
         assert [result.query for result in results] == queries
-        assert [answers(result) for result in results] == [alone[query] for query in queries]
+        assert [answers(result) for result in results] == [expected[query] for query in queries]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3])
-def test_a_query_that_is_done_leaves_at_once_and_the_next_takes_its_place(
-    model: Model, batch_size: int
-) -> None:
+def test_next_query_takes_the_row_of_a_finished_one_at_once(model: Model, batch_size: int) -> None:
     options = {"drafter": "none", "max_length": MAX_LENGTH}
-    alone = [model.predict([query], **options)[0].statistics.decoder_calls for query in SHORT]
-    assert len(set(alone)) > 2
-    waiting, rows, steps = alone[::-1], [], 0
-    while waiting or rows:
-        rows += [waiting.pop() for _ in range(min(batch_size - len(rows), len(waiting)))]
-        rows = [left - 1 for left in rows if left > 1]
+    call_counts = [model.predict([query], **options)[0].statistics.decoder_calls for query in SHORT]
+    assert len(set(call_counts)) > 2
+    waiting, running, steps = call_counts[::-1], [], 0
+    while waiting or running:
+        running += [waiting.pop() for _ in range(min(batch_size - len(running), len(waiting)))]
+        running = [left - 1 for left in running if left > 1]
         steps += 1
-    together = model.predict(SHORT, batch_size=batch_size, **options)
-    assert together.statistics.decoder_calls == steps
+    batched = model.predict(SHORT, batch_size=batch_size, **options)
+    assert batched.statistics.decoder_calls == steps
 
 
-def test_memory_is_that_of_the_rows_however_many_queries_there_are(model: Model) -> None:
+def test_memory_does_not_grow_with_the_number_of_queries(model: Model) -> None:
     session = model.engine.session(2)
     sources = [model.reader.source(query).encoder_ids for query in tiny.QUERIES]
     session.encode([0], [max(sources, key=len)])
@@ -241,7 +239,7 @@ def test_unfinished_hypotheses_are_reported(
     ],
     ids=str,
 )
-def test_n_best_is_the_head_of_the_beam(
+def test_n_best_returns_the_first_hypotheses_of_the_beam(
     model: Model, n_best: int, options: dict[str, object]
 ) -> None:
     whole = model.predict(SHORT, 6, max_length=MAX_LENGTH, **options)
@@ -250,8 +248,8 @@ def test_n_best_is_the_head_of_the_beam(
     assert head.statistics.nodes == whole.statistics.nodes
 
 
-def few_values(seed: int) -> plain.NextLogProbs:
-    """A model whose log-probs are of few values: most hypotheses score what others do."""
+def model_with_ties(seed: int) -> plain.NextLogProbs:
+    """A model whose log-probs have few different values, so most hypotheses tie with others."""
     steepness = (0.5, 1.0, 2.0)[seed % 3]
 
     def next_log_probs(prefix: Sequence[int]) -> list[float]:
@@ -265,18 +263,18 @@ def few_values(seed: int) -> plain.NextLogProbs:
 
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("sizes", [(1, 1), (4, 1), (4, 3), (6, 6), (30, 4), (30, 30)])
-def test_beams_among_equals(sizes: tuple[int, int], separate: bool) -> None:
-    beam_size, n_best = sizes  # of 30: more than there are tokens
-    stated = plain.beam_search_apart if separate else plain.beam_search
+def test_beams_with_ties_equal_plain_beam_search(sizes: tuple[int, int], separate: bool) -> None:
+    beam_size, n_best = sizes  # 30 is more than the number of tokens
+    plain_search = plain.beam_search_separate if separate else plain.beam_search
     for seed in range(20):
-        model = few_values(seed)
+        model = model_with_ties(seed)
         spec = BeamSpec(beam_size=beam_size, n_best=n_best, max_length=5, finished_apart=separate)
-        found = [(tuple(h.token_ids), h.log_prob, h.finished) for h in decoded(spec, model)]
-        expected = stated(model, beam_size, 5)[:n_best]
-        assert found == [(h.token_ids, h.log_prob, h.finished) for h in expected]
+        hypotheses = [(tuple(h.token_ids), h.log_prob, h.finished) for h in decode(spec, model)]
+        expected = plain_search(model, beam_size, 5)[:n_best]
+        assert hypotheses == [(h.token_ids, h.log_prob, h.finished) for h in expected]
 
 
-def decoded(spec: BeamSpec, next_log_probs: plain.NextLogProbs) -> list[Hypothesis]:
+def decode(spec: BeamSpec, next_log_probs: plain.NextLogProbs) -> list[Hypothesis]:
     batch = Batch(1, guess_model(tiny.VOCABULARY, None))
     batch.start(0, spec, [4, 5])
     tokens: dict[int, int] = {}
@@ -291,7 +289,7 @@ def decoded(spec: BeamSpec, next_log_probs: plain.NextLogProbs) -> list[Hypothes
             return done[0].hypotheses
 
 
-def test_statistics_count_what_happened(model: Model) -> None:
+def test_statistics_count_calls_nodes_and_tokens(model: Model) -> None:
     plain_run = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH, batch_size=1)
     counts = plain_run.statistics
     assert counts.queries == len(SHORT)
@@ -303,6 +301,6 @@ def test_statistics_count_what_happened(model: Model) -> None:
     assert drafted.decoder_calls == counts.decoder_calls - drafted.accepted_tokens
     assert drafted.nodes == drafted.decoder_calls + drafted.drafted_tokens
     assert 0 < drafted.accepted_per_emitted < 1
-    together = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH, batch_size=4).statistics
-    assert together.query_calls == counts.query_calls
-    assert together.decoder_calls < counts.decoder_calls
+    batched = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH, batch_size=4).statistics
+    assert batched.query_calls == counts.query_calls
+    assert batched.decoder_calls < counts.decoder_calls

@@ -16,7 +16,7 @@ LIMITS = Limits(
 
 @pytest.fixture(scope="session")
 def served() -> Service:
-    """Two tiny models, `retro` and `other`, behind `client`."""
+    """The two tiny models, `retro` and `other`, that `client` queries."""
     return service(LIMITS)
 
 

@@ -21,7 +21,7 @@ class Broken(Settings):
     is_wrong: bool = True
 
     def app(self) -> FastAPI:
-        """Fail."""
+        """Raises an error or ends the process."""
         if self.is_wrong:
             raise ValueError("the model is damaged")
         os._exit(7)
@@ -31,7 +31,7 @@ if __name__ == "__main__":
     processes._PAUSE = 0.0
     settings = Broken([("any", "any")], is_wrong=sys.argv[1] == "wrong")
     try:
-        with one_line_errors(), processes.listen("127.0.0.1", 0) as taken:
-            processes.run_many(settings, taken, 2, print)
+        with one_line_errors(), processes.listen("127.0.0.1", 0) as listener:
+            processes.run_many(settings, listener, 2, print)
     except typer.Exit as error:
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""A server in this process, on a port of its own, for tests that need real connections."""
+"""A server in this process, on its own port, for tests that need real connections."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from molspec.server.service import Service
 from molspec.server.worker import Worker
 from tests import tiny
 
-#: Tiny models write on and on: what they are asked for is short.
+#: Tiny models rarely end an answer themselves, so this limits its length.
 SHORT = {"max_length": 12}
 
 
 def service(limits: Limits | None = None, batch_size: int = 8) -> Service:
-    """Two tiny models: one for retrosynthesis, one that says nothing of its task."""
+    """Two tiny models: one for retrosynthesis, one without a task."""
     limits = limits or Limits()
     models = {"retro": tiny.model(1), "other": tiny.model(2)}
     models["retro"].task = "retro"
@@ -45,14 +45,14 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def running(app: FastAPI) -> Iterator[str]:
-    """The application at a URL, stopped as SIGTERM would stop it."""
-    with listen("127.0.0.1", 0) as taken:
+    """Serves the application, gives its URL, and stops it as SIGTERM would."""
+    with listen("127.0.0.1", 0) as listener:
         server = _Server(uvicorn.Config(app, http=Protocol, log_level="warning"))
-        thread = Thread(target=server.run, args=([taken],))
+        thread = Thread(target=server.run, args=([listener],))
         thread.start()
         try:
             assert server.listens.wait(30)
-            yield url_of(taken)
+            yield url_of(listener)
         finally:
             server.should_exit = True
             thread.join(30)
@@ -61,8 +61,8 @@ def running(app: FastAPI) -> Iterator[str]:
 
 @contextmanager
 def serving(
-    given: Service | None = None, keys: tuple[str, ...] = (), hosts: tuple[str, ...] = ()
+    custom_service: Service | None = None, keys: tuple[str, ...] = (), hosts: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """The whole server at a URL."""
-    with running(make_app(given or service(), keys, hosts)) as url:
+    """Starts the whole server and gives its URL."""
+    with running(make_app(custom_service or service(), keys, hosts)) as url:
         yield url

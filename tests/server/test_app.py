@@ -25,7 +25,7 @@ def test_health(client: httpx.Client) -> None:
     assert (ready.status_code, ready.json()) == (200, {"models": {"retro": True, "other": True}})
 
 
-def test_a_server_whose_engine_is_gone_is_not_ready(
+def test_a_server_with_a_stopped_worker_is_not_ready(
     client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served.workers["other"], "_stopping", True)
@@ -35,7 +35,7 @@ def test_a_server_whose_engine_is_gone_is_not_ready(
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
 
 
-def counts(client: httpx.Client) -> dict[str, float]:
+def metric_values(client: httpx.Client) -> dict[str, float]:
     lines = client.get("/metrics").text.splitlines()
     return {
         name: float(value)
@@ -43,38 +43,38 @@ def counts(client: httpx.Client) -> dict[str, float]:
     }
 
 
-def test_every_query_is_counted_with_what_became_of_it(client: httpx.Client) -> None:
-    before = counts(client)
+def test_every_query_is_counted_by_its_outcome(client: httpx.Client) -> None:
+    before = metric_values(client)
     body = {"model": "retro", "queries": ["CCO", "C("], "max_length": 5}
     assert client.post("/v1/predict", json=body).status_code == 200
-    after = counts(client)
+    after = metric_values(client)
 
-    def grown(name: str) -> float:
+    def increase(name: str) -> float:
         return after[name] - before.get(name, 0.0)
 
     queries = 'molspec_queries_total{{model="retro",outcome="{}"}}'
     for outcome, count in {"accepted": 2, "answered": 1, "refused": 1, "withdrawn": 0}.items():
-        assert grown(queries.format(outcome)) == count
-    assert grown('molspec_request_seconds_count{path="/v1/predict",status="200"}') == 1
+        assert increase(queries.format(outcome)) == count
+    assert increase('molspec_request_seconds_count{path="/v1/predict",status="200"}') == 1
     assert client.get("/no/such").status_code == 404
-    assert not any("/no/such" in name for name in counts(client))
+    assert not any("/no/such" in name for name in metric_values(client))
 
 
 @pytest.mark.parametrize("host", ["elsewhere.example", "localhost.example:80", "[::2]:80", ""])
-def test_a_host_that_is_not_named_is_refused(host: str, guarded: str) -> None:
+def test_an_unlisted_host_is_refused(host: str, guarded: str) -> None:
     refused = httpx.get(f"{guarded}/healthz", headers={"Host": host})
     assert refused.status_code == 400
     assert "expected one of localhost, [::1]; --allowed-host" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "[::1]:8000", "[::1]"])
-def test_a_host_that_is_named_is_let_in(host: str, guarded: str) -> None:
+def test_a_listed_host_is_allowed(host: str, guarded: str) -> None:
     assert httpx.get(f"{guarded}/healthz", headers={"Host": host}).status_code == 200
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
-    """A server that has names."""
+    """A server that checks host names."""
     with serving(Service({}, Limits()), hosts=("Localhost", "[::1]")) as url:
         yield url
 
@@ -90,13 +90,15 @@ def guarded() -> Iterator[str]:
         ),
     ],
 )
-def test_a_request_that_does_not_come_to_its_end_is_closed(
+def test_an_incomplete_request_is_closed(
     url: str, monkeypatch: pytest.MonkeyPatch, sent: bytes, answer: bytes
 ) -> None:
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.2)
     monkeypatch.setattr(guards, "REQUEST_SECONDS", 0.2)
-    found = urlsplit(url)
-    with socket.create_connection((found.hostname or "", found.port or 0), timeout=60) as client:
+    address = urlsplit(url)
+    with socket.create_connection(
+        (address.hostname or "", address.port or 0), timeout=60
+    ) as client:
         client.sendall(sent)
         received = b""
         while part := client.recv(4096):
@@ -105,7 +107,7 @@ def test_a_request_that_does_not_come_to_its_end_is_closed(
     assert bool(received) == bool(answer)
 
 
-def test_a_key_is_needed_where_there_are_keys(served: Service) -> None:
+def test_requests_need_a_key_if_keys_are_set() -> None:
     service = Service({}, Limits())
     with serving(service, KEYS) as url, httpx.Client(base_url=url) as client:
         for path in ("/healthz", "/readyz", "/", "/page/page.js"):
@@ -130,24 +132,25 @@ def test_a_key_is_needed_where_there_are_keys(served: Service) -> None:
                 assert "a key is needed" in refused.json()["detail"]
 
 
-def test_the_page_and_its_parts_come_from_this_server_alone(client: httpx.Client) -> None:
+def test_the_page_loads_nothing_from_other_servers(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
     assert "default-src 'self'" in page.headers["content-security-policy"]
     for part in _PAGE.iterdir():
-        got = client.get(f"/page/{part.name}")
-        assert got.status_code == 200
-        assert got.content == part.read_bytes()
+        response = client.get(f"/page/{part.name}")
+        assert response.status_code == 200
+        assert response.content == part.read_bytes()
     for part in ("index.html", "page.js", "page.css"):
         assert "://" not in (_PAGE / part).read_text().replace("http://www.w3.org/2000/svg", "")
-    assert client.get("/page/../app.py").status_code == 404
+    outside = client.base_url.copy_with(raw_path=b"/page/../app.py")  # httpx would resolve the ".."
+    assert client.get(outside).status_code == 404
 
 
-def test_the_api_is_described(client: httpx.Client) -> None:
-    described = client.get("/openapi.json").json()
-    body = described["components"]["schemas"]["PredictBody"]["properties"]
+def test_openapi_describes_the_api(client: httpx.Client) -> None:
+    schema = client.get("/openapi.json").json()
+    body = schema["components"]["schemas"]["PredictBody"]["properties"]
     assert {"queries", "n_best", "beam", "drafter", "augmentations", "stream"} <= set(body)
-    assert {"422", "429", "413"} <= set(described["paths"]["/v1/predict"]["post"]["responses"])
+    assert {"422", "429", "413"} <= set(schema["paths"]["/v1/predict"]["post"]["responses"])
     for path in (
         "/v1/score",
         "/v1/models",
@@ -157,13 +160,13 @@ def test_the_api_is_described(client: httpx.Client) -> None:
         "/chemformer-api/log_likelihood",
         "/chemformer-api/compound_log_likelihood",
     ):
-        assert path in described["paths"]
+        assert path in schema["paths"]
 
 
 @pytest.mark.parametrize(
     ("limit", "told"),
     [({"queries": 0}, "queries is 0"), ({"seconds": -1}, "seconds is -1"), ({"waiting": 9}, "9")],
 )
-def test_limits_that_make_no_sense(limit: dict[str, int], told: str) -> None:
+def test_invalid_limits_are_refused(limit: dict[str, int], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Limits(**limit)

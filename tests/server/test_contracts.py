@@ -31,13 +31,13 @@ _HEAD = (
 
 
 class ASKCOSResult(BaseModel):
-    """As ASKCOS' own wrapper reads it."""
+    """A result as ASKCOS' own wrapper reads it."""
 
     products: list[str]
     scores: list[float]
 
 
-def sent(url: str, path: str, body: str) -> Any:
+def send(url: str, path: str, body: str) -> Any:
     host = url.removeprefix("http://")
     name, _, port = host.partition(":")
     with socket.create_connection((name, int(port)), timeout=60) as connection:
@@ -48,8 +48,8 @@ def sent(url: str, path: str, body: str) -> Any:
             received += connection.recv(65536)
         head_received, _, rest = received.partition(b"\r\n\r\n")
         assert head_received.startswith(b"HTTP/1.1 200 OK"), received
-        _, _, length_on = head_received.lower().partition(b"content-length:")
-        length = int(length_on.split()[0])
+        _, _, length_text = head_received.lower().partition(b"content-length:")
+        length = int(length_text.split()[0])
         while len(rest) < length:
             rest += connection.recv(65536)
     return json.loads(rest)
@@ -58,22 +58,22 @@ def sent(url: str, path: str, body: str) -> Any:
 def expected(served: Service, name: str, query: str, n_best: int) -> tuple[list[str], list[float]]:
     (result,) = served.workers[name].model.predict([query], n_best=n_best)
     answers = [prediction for prediction in result.predictions if prediction.finished]
-    return [each.smiles for each in answers], [each.log_prob for each in answers]
+    return [answer.smiles for answer in answers], [answer.log_prob for answer in answers]
 
 
-def test_chemformer_as_aizynthfinder_asks_it(url: str, served: Service) -> None:
-    items = sent(url, "/chemformer-api/predict?n_beams=4", '["CCO", "C(", "CC(=O)O"]')
+def test_chemformer_answers_a_request_of_aizynthfinder(url: str, served: Service) -> None:
+    items = send(url, "/chemformer-api/predict?n_beams=4", '["CCO", "C(", "CC(=O)O"]')
     assert [item["input"] for item in items] == ["CCO", "C(", "CC(=O)O"]
     for item in (items[0], items[2]):
         assert (item["output"], item["lhs"]) == expected(served, "retro", item["input"], 4)
-    # What the strategy makes of it: softmax of sums of log-probs.
+    # The strategy computes a softmax of these sums of log-probs.
     weights = [math.exp(value) for value in items[0]["lhs"]]
     assert all(0 < weight < 1 for weight in weights)
     assert (items[1]["output"], items[1]["lhs"]) == ([], [])
     assert items[1]["error"].startswith("not a molecule to RDKit")
 
 
-def test_chemformer_of_newer_clients(client: httpx.Client, served: Service) -> None:
+def test_chemformer_answers_newer_clients(client: httpx.Client, served: Service) -> None:
     response = client.post("/chemformer-api/predict?n_predictions=3&model=other", json=["CCO"])
     (item,) = response.json()
     assert (item["output"], item["lhs"]) == expected(served, "other", "CCO", 3)
@@ -81,7 +81,7 @@ def test_chemformer_of_newer_clients(client: httpx.Client, served: Service) -> N
     assert (default[0]["output"], default[0]["lhs"]) == expected(served, "retro", "CCO", 10)
 
 
-def test_chemformer_likelihoods(client: httpx.Client, served: Service) -> None:
+def test_chemformer_computes_likelihoods(client: httpx.Client, served: Service) -> None:
     body = {"reactants": ["CCN", "CC("], "products": ["CCO", "CCO"]}
     model = served.workers["retro"].model
     items = client.post("/chemformer-api/log_likelihood", json=body).json()
@@ -96,14 +96,12 @@ def test_chemformer_likelihoods(client: httpx.Client, served: Service) -> None:
     spellings = [*dict.fromkeys(["CCN", str(canonicalise("CCN")), *other_spellings("CCN", 3)])][:3]
     scored = model.log_probs(["CCO"] * 3, spellings)
     assert len(set(spellings)) == 3
-    assert best["log_likelihood"] == max(each.predictions[0].log_prob for each in scored)
+    assert best["log_likelihood"] == max(entry.predictions[0].log_prob for entry in scored)
     assert bad["log_likelihood"] is None
     assert "[U]" in bad["error"]
 
 
-def test_a_forward_model_is_scored_the_other_way_round(
-    client: httpx.Client, served: Service
-) -> None:
+def test_a_forward_model_scores_the_products(client: httpx.Client, served: Service) -> None:
     model = served.workers["other"].model
     model.task = "product"
     try:
@@ -115,8 +113,8 @@ def test_a_forward_model_is_scored_the_other_way_round(
     assert item["log_likelihood"] == result.predictions[0].log_prob
 
 
-def test_askcos_as_its_wrapper_asks(url: str, served: Service) -> None:
-    items = sent(url, "/predictions/other", '{"model_name": "other", "smiles": ["CCO", "C("]}')
+def test_askcos_wrapper_requests_are_answered(url: str, served: Service) -> None:
+    items = send(url, "/predictions/other", '{"model_name": "other", "smiles": ["CCO", "C("]}')
     results = [ASKCOSResult(**item) for item in items]
     assert (results[0].products, results[0].scores) == expected(served, "other", "CCO", 10)
     assert results[1].products == []
@@ -146,7 +144,7 @@ def test_askcos_as_its_wrapper_asks(url: str, served: Service) -> None:
             422,
             "n_augments is 99: expected 1 to 4",
         ),
-        (  # 21 of them are too many queries, and 4 x 19 spellings fit
+        (  # 21 queries are too many; 4 x 19 spellings would fit
             "/chemformer-api/compound_log_likelihood?n_augments=4",
             {"reactants": ["C"] * 21, "products": ["C"] * 21},
             422,
@@ -154,7 +152,7 @@ def test_askcos_as_its_wrapper_asks(url: str, served: Service) -> None:
         ),
     ],
 )
-def test_wrong_use_is_refused(
+def test_invalid_requests_are_refused(
     client: httpx.Client, path: str, body: Any, status: int, told: str
 ) -> None:
     headers = {"Content-Type": "application/json"}
@@ -164,43 +162,45 @@ def test_wrong_use_is_refused(
 
 
 def test_spellings_leave_room_for_other_requests() -> None:
-    """200 spellings count as no more than one request may have queries."""
+    """200 spellings count as at most the number of queries that a request may have."""
     limits = Limits(queries=20, augmentations=20, waiting=21)
     targets = ["CCCCCCO", "CCCCCCN"] * 10
     query = {"model": "retro", "queries": ["C"], **SHORT}
     with serving(service(limits)) as url, ThreadPoolExecutor(1) as pool:
         path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=10"
         body = {"reactants": targets, "products": targets}
-        long = pool.submit(httpx.post, path, json=body, timeout=60)
+        slow_request = pool.submit(httpx.post, path, json=body, timeout=60)
         statuses = []
-        while not long.done():
-            short = httpx.post(f"{url}/v1/predict", json=query)
-            statuses.append(short.status_code)
-        answers = long.result().json()
+        while not slow_request.done():
+            response = httpx.post(f"{url}/v1/predict", json=query)
+            statuses.append(response.status_code)
+        answers = slow_request.result().json()
     assert set(statuses) == {200}
     assert len(answers) == 20
     assert all(answer["log_likelihood"] < 0 for answer in answers)
 
 
-def test_spelling_keeps_nobody_waiting_and_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go = Event(), Event()
+def test_spelling_does_not_block_others_and_obeys_the_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_begun, may_continue = Event(), Event()
     counts: list[int] = []
 
-    def waiting(target: str, count: int) -> list[str]:
+    def spell_slowly(target: str, count: int) -> list[str]:
         counts.append(count)
-        begun.set()
-        assert go.wait(60)
+        has_begun.set()
+        assert may_continue.wait(60)
         return [target]
 
-    monkeypatch.setattr(chemformer, "_spellings", waiting)
+    monkeypatch.setattr(chemformer, "_spellings", spell_slowly)
     body = {"reactants": ["C", "N"], "products": ["C", "N"]}
     with ThreadPoolExecutor(1) as pool, serving(service(Limits(seconds=0.2))) as url:
         path = f"{url}/chemformer-api/compound_log_likelihood?n_augments=2"
-        long = pool.submit(httpx.post, path, json=body, timeout=60)
-        assert begun.wait(60)
+        slow_request = pool.submit(httpx.post, path, json=body, timeout=60)
+        assert has_begun.wait(60)
         assert httpx.get(f"{url}/healthz", timeout=10).status_code == 200
         time.sleep(0.3)
-        go.set()
-        answers = long.result().json()
-    assert counts == [2, 1]  # what comes after the end is not spelt
+        may_continue.set()
+        answers = slow_request.result().json()
+    assert counts == [2, 1]  # no other spellings after the time limit
     assert [answer["error"] for answer in answers] == ["not answered within 0.2 s"] * 2

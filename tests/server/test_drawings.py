@@ -14,19 +14,19 @@ from molspec.server.limits import Limits
 from molspec.server.service import Service
 
 
-def test_molecules_of_a_reaction(client: httpx.Client) -> None:
+def test_molecules_of_a_reaction_are_drawn(client: httpx.Client) -> None:
     body = {"smiles": "CC(=O)Cl.[NH2:1]c1ccccc1", "product": "CC(=O)Nc1ccccc1"}
     drawn = client.post("/v1/draw", json=body).json()
-    assert [each["smiles"] for each in drawn["molecules"]] == ["CC(=O)Cl", "Nc1ccccc1"]
+    assert [drawing["smiles"] for drawing in drawn["molecules"]] == ["CC(=O)Cl", "Nc1ccccc1"]
     assert drawn["product"]["smiles"] == "CC(=O)Nc1ccccc1"
-    for each in (*drawn["molecules"], drawn["product"]):
-        root = ElementTree.fromstring(each["svg"])
+    for drawing in (*drawn["molecules"], drawn["product"]):
+        root = ElementTree.fromstring(drawing["svg"])
         assert root.tag.endswith("}svg")
-        assert "#000000" not in each["svg"]
-        assert "currentColor" in each["svg"]
+        assert "#000000" not in drawing["svg"]
+        assert "currentColor" in drawing["svg"]
 
 
-def test_a_molecule_alone_has_nothing_in_colour(client: httpx.Client) -> None:
+def test_a_molecule_without_a_product_is_not_coloured(client: httpx.Client) -> None:
     drawn = client.post("/v1/draw", json={"smiles": "CCO"}).json()
     assert drawn["product"] is None
     with_product = client.post("/v1/draw", json={"smiles": "CCO", "product": "CCCl"}).json()
@@ -45,7 +45,7 @@ def test_a_molecule_alone_has_nothing_in_colour(client: httpx.Client) -> None:
         ({"smiles": "C", "product": "<svg>"}, "product"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(
+def test_an_undrawable_molecule_is_refused(
     client: httpx.Client, body: dict[str, Any], field: str
 ) -> None:
     response = client.post("/v1/draw", json=body)
@@ -56,15 +56,15 @@ def test_what_cannot_be_drawn_is_refused(
 def test_drawings_are_made_one_at_a_time(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many at once would leave the event loop no turn at Python's lock."""
-    at_once, most = 0, 0
+    """Many at once would keep the event loop from Python's lock."""
+    running_count, largest_count = 0, 0
 
     def slow(smiles: str, product: str | None) -> drawings.Drawings:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
+        nonlocal running_count, largest_count
+        running_count += 1
+        largest_count = max(largest_count, running_count)
         time.sleep(0.02)
-        at_once -= 1
+        running_count -= 1
         return drawings.Drawings(molecules=[], product=None)
 
     monkeypatch.setattr(drawings, "drawn", slow)
@@ -73,18 +73,18 @@ def test_drawings_are_made_one_at_a_time(
             threads.map(lambda _: client.post("/v1/draw", json={"smiles": "C"}), "x" * 8)
         )
     assert [answer.status_code for answer in answers] == [200] * 8
-    assert most == 1
+    assert largest_count == 1
 
 
-def test_the_event_loop_has_its_turn_between_two_pieces() -> None:
-    """Pieces that queued in the thread would follow one another without it."""
+def test_the_event_loop_runs_between_two_pieces() -> None:
+    """If pieces queued in the thread, the event loop could not run between them."""
     service = Service({}, Limits())
 
-    def queued(_: int) -> int:
+    def queue_size(_: int) -> int:
         time.sleep(0.001)
         return service.texts._work_queue.qsize()
 
-    async def made() -> list[list[int]]:
-        return await asyncio.gather(*(service.in_pieces(queued, [0, 1]) for _ in range(9)))
+    async def run_pieces() -> list[list[int]]:
+        return await asyncio.gather(*(service.in_pieces(queue_size, [0, 1]) for _ in range(9)))
 
-    assert asyncio.run(made()) == [[0, 0]] * 9
+    assert asyncio.run(run_pieces()) == [[0, 0]] * 9

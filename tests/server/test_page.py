@@ -1,4 +1,4 @@
-"""The page in a real browser: draw, ask, ask on twice, export; in the dark and narrow too."""
+"""The page in a real browser, also dark or narrow: draw, predict, extend a route, export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not _BROWSER, reason="no Chromium is installed")
 
 _FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
 _AMIDE = "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Nc1ccccc1"
-#: Milliseconds: machines that run tests are busy.
+#: A time limit in milliseconds; it is long because test machines are busy.
 _PATIENCE = 120_000
 _LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 900}},
@@ -54,20 +54,20 @@ def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any
     context = browser.new_context(accept_downloads=True, **_LOOKS[request.param])
     page = context.new_page()
     page.set_default_timeout(_PATIENCE)
-    faults: list[str] = []
+    errors: list[str] = []
     hosts: set[str] = set()
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda told: told.type == "error" and faults.append(told.text))
-    page.on("request", lambda asked: hosts.add(asked.url.split("/")[2]))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: message.type == "error" and errors.append(message.text))
+    page.on("request", lambda outgoing: hosts.add(outgoing.url.split("/")[2]))
     page.goto(url)
     page.wait_for_selector("#editor canvas")
     yield page
     context.close()
-    assert faults == []
+    assert errors == []
     assert hosts == {url.removeprefix("http://")}
 
 
-def test_of_a_salt_the_page_says_what_is_decoded(page: Any) -> None:
+def test_the_page_says_which_part_of_a_salt_is_decoded(page: Any) -> None:
     page.fill("#smiles", "CC(=O)Nc1ccc(O)cc1.Cl")
     page.click("button.main")
     note = page.get_by_text("decoded as CC(=O)Nc1ccc(O)cc1, without Cl")
@@ -88,22 +88,22 @@ def test_a_route_grows_by_clicks_and_is_exported(page: Any, tmp_path: Path) -> N
     page.wait_for_selector(".children .children .molecule svg")
     page.wait_for_load_state("networkidle")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    made = {}
-    for form in ("json", "rsmi", "svg"):
+    exported = {}
+    for kind in ("json", "rsmi", "svg"):
         with page.expect_download() as download:
-            page.click(f"[data-export={form}]")
-        made[form] = tmp_path / f"route.{form}"
-        download.value.save_as(made[form])
-    reactions = made["rsmi"].read_text().splitlines()
+            page.click(f"[data-export={kind}]")
+        exported[kind] = tmp_path / f"route.{kind}"
+        download.value.save_as(exported[kind])
+    reactions = exported["rsmi"].read_text().splitlines()
     assert len(reactions) == 3
     assert reactions[0].endswith(f">>{_AMIDE}")
-    route = json.loads(made["json"].read_text())
+    route = json.loads(exported["json"].read_text())
     (chosen,) = [answer for answer in route["answers"] if answer["chosen"]]
     assert f"{chosen['canonical']}>>{_AMIDE}" == reactions[0]
-    assert made["svg"].read_text().count("<g>") >= 4
+    assert exported["svg"].read_text().count("<g>") >= 4
 
 
-def test_what_is_drawn_is_asked_by_keyboard(page: Any) -> None:
+def test_a_drawn_molecule_is_submitted_by_keyboard(page: Any) -> None:
     box = page.locator("#editor").bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # a bond
     page.wait_for_timeout(300)
@@ -114,7 +114,7 @@ def test_what_is_drawn_is_asked_by_keyboard(page: Any) -> None:
     page.wait_for_selector(".step")
 
 
-def test_errors_are_said_where_they_belong(page: Any) -> None:
+def test_errors_appear_at_their_fields(page: Any) -> None:
     page.click("button.main")
     assert page.inner_text("#smiles-error") == "Draw a molecule, or paste its SMILES."
     page.fill("#smiles", "CC(")

@@ -1,4 +1,4 @@
-"""The command as a process: it says where it listens, ends well, and comes back after a kill."""
+"""The command as a process: it prints its URL, stops cleanly, and restarts after a kill."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and the URL that it says."""
+    """Starts the server; gives the process and the URL that it prints."""
     with subprocess.Popen(
         [sys.executable, "-m", "molspec", "serve", *arguments], stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
-            found = re.fullmatch(r"molspec: serving tiny at (http://127\.0\.0\.1:\d+)\n", said)
-            assert found, said + process.stderr.read()
-            yield process, found[1]
+            line = process.stderr.readline()
+            match = re.fullmatch(r"molspec: serving tiny at (http://127\.0\.0\.1:\d+)\n", line)
+            assert match, line + process.stderr.read()
+            yield process, match[1]
         finally:
             process.kill()
 
 
-def test_sigterm_under_load_answers_all_that_is_accepted(checkpoint: Path) -> None:
+def test_sigterm_under_load_answers_accepted_requests(checkpoint: Path) -> None:
     busy = Event()
     lost: list[str] = []
 
-    def ask(url: str, number: int) -> int:
-        """Ask until the server takes no more connections; a request that is begun is answered."""
+    def send_requests(url: str, number: int) -> int:
+        """Sends requests until the server refuses them; each that it reads must be answered."""
         answered = 0
         while True:
             with httpx.Client(base_url=url, timeout=_WAIT) as client:
@@ -75,10 +75,10 @@ def test_sigterm_under_load_answers_all_that_is_accepted(checkpoint: Path) -> No
 
     with command("--model", f"tiny={checkpoint}", "--port", "0") as (process, url):
         with ThreadPoolExecutor(8) as threads:
-            asked = [threads.submit(ask, url, number) for number in range(8)]
+            futures = [threads.submit(send_requests, url, number) for number in range(8)]
             assert busy.wait(_WAIT)
             process.terminate()
-            answered = [each.result(_WAIT) for each in asked]
+            answered = [future.result(_WAIT) for future in futures]
         assert process.wait(_WAIT) == -signal.SIGTERM
     assert sum(answered) > 0
     assert lost == []
@@ -89,11 +89,11 @@ def _was_never_read(error: httpx.HTTPError) -> bool:
     return isinstance(error, httpx.ReadError)
 
 
-def test_processes_share_a_port_and_end_with_the_one_that_was_killed(checkpoint: Path) -> None:
+def test_processes_share_a_port_and_end_when_the_parent_is_killed(checkpoint: Path) -> None:
     flags = ("--model", f"tiny={checkpoint}", "--processes", "2")
     with command(*flags, "--port", "0") as (process, url):
         assert process.stderr is not None
-        assert process.stderr.readline() == f"molspec: serving tiny at {url}\n"  # the second one
+        assert process.stderr.readline() == f"molspec: serving tiny at {url}\n"  # other process
         for _ in range(4):
             assert _answers(url)
         assert (
@@ -103,12 +103,12 @@ def test_processes_share_a_port_and_end_with_the_one_that_was_killed(checkpoint:
         process.kill()
         process.wait()
         deadline = time.monotonic() + _WAIT
-        while _answers(url):  # what it started leaves with it
+        while _answers(url):  # its child processes end too
             assert time.monotonic() < deadline
             time.sleep(0.05)
     port = url.rpartition(":")[2]
-    with command("--model", f"tiny={checkpoint}", "--port", port) as (process, again):
-        assert again == url
+    with command("--model", f"tiny={checkpoint}", "--port", port) as (process, new_url):
+        assert new_url == url
         assert httpx.get(f"{url}/readyz").status_code == 200
         assert _answers(url)
 
@@ -136,7 +136,7 @@ def _answers(url: str) -> bool:
         ("--dtype float8", "dtype"),
     ],
 )
-def test_wrong_use_is_told_in_a_line(
+def test_wrong_arguments_give_a_one_line_error(
     run: Run, capfd: pytest.CaptureFixture[str], arguments: str, told: str
 ) -> None:
     assert run("serve", "--port", "0", *arguments.split()) == 2
@@ -146,21 +146,21 @@ def test_wrong_use_is_told_in_a_line(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_a_local_server_has_names_of_its_own(
+def test_a_local_server_allows_its_own_host_names(
     run: Run, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     started: list[Settings] = []
     monkeypatch.setattr(processes, "listen", lambda *_: nullcontext())
     monkeypatch.setattr(processes, "run", lambda settings, *_: started.append(settings))
-    for given in ((), ("--allowed-host", "a.example")):
-        assert run("serve", "--host", host, *given) == 0
-    assert [each.hosts[3:] for each in started] == [(), ("a.example",)]
-    assert all("[::1]" in each.hosts[:3] for each in started)
+    for flags in ((), ("--allowed-host", "a.example")):
+        assert run("serve", "--host", host, *flags) == 0
+    assert [used.hosts[3:] for used in started] == [(), ("a.example",)]
+    assert all("[::1]" in used.hosts[:3] for used in started)
 
 
-def test_a_port_that_is_taken_is_told(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
+def test_a_port_in_use_is_reported(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
         assert run("serve", "--port", str(port)) == 2
     assert capfd.readouterr().err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
 
@@ -181,7 +181,7 @@ def test_processes_that_cannot_start_end_the_server(what: str, said: str) -> Non
     assert done.stderr.count("\n") == 1
 
 
-def test_a_missing_extra_is_told(
+def test_a_missing_extra_is_reported(
     run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("molspec.server")]:
@@ -191,13 +191,13 @@ def test_a_missing_extra_is_told(
     assert "install the extra, pip install 'molspec[server]'" in capfd.readouterr().err
 
 
-def test_the_process_is_the_one_that_serves(checkpoint: Path) -> None:
-    """One process needs no other beside it."""
+def test_one_process_serves_without_children(checkpoint: Path) -> None:
+    """A server of one process starts no other process."""
     with command("--model", f"tiny={checkpoint}", "--port", "0") as (process, url):
         assert _answers(url)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         if children.exists():
             assert children.read_text() == ""
         os.kill(process.pid, signal.SIGINT)
-        # 0 where who started the tests ignores SIGINT, as a shell does for what it leaves behind.
+        # 0 if the parent of the tests ignores SIGINT, as a shell does for background jobs.
         assert process.wait(_WAIT) in (-signal.SIGINT, 130, 0)

@@ -21,13 +21,13 @@ QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
 
 
 def lines(served: Service, name: str, queries: list[str], **options: Any) -> list[dict[str, Any]]:
-    """What `molspec predict -f jsonl` writes."""
+    """The results that `molspec predict -f jsonl` writes."""
     model = served.workers[name].model
     stream = StringIO()
     raw = options.pop("raw", False)
-    given = PredictOptions(**options)
-    given = given if raw else given.distinct(served.limits.beam_size)
-    for answer in predict(model, map(Query, queries), given):
+    predict_options = PredictOptions(**options)
+    predict_options = predict_options if raw else predict_options.distinct(served.limits.beam_size)
+    for answer in predict(model, map(Query, queries), predict_options):
         stream.write(FORMATS["jsonl"].render(answer, OutputContext(name, model.task)))
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
@@ -52,7 +52,7 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
         {"samples": 2, "verification": "rejection", "drafter": "tree"},
     ],
 )
-def test_results_are_the_command_lines_own(
+def test_results_equal_those_of_the_command_line(
     client: httpx.Client, served: Service, options: dict[str, Any]
 ) -> None:
     options = {**SHORT, **options}
@@ -62,16 +62,14 @@ def test_results_are_the_command_lines_own(
     assert response.json()["results"] == lines(served, "retro", QUERIES, **options)
 
 
-def test_lines_come_as_they_are_done_and_say_of_which_query(
-    client: httpx.Client, served: Service
-) -> None:
+def test_streamed_lines_name_their_queries(client: httpx.Client, served: Service) -> None:
     body = {"model": "other", "queries": QUERIES, "stream": True, **SHORT}
     with client.stream("POST", "/v1/predict", json=body) as response:
         assert response.headers["content-type"].startswith("application/x-ndjson")
-        found = [json.loads(line) for line in response.iter_lines()]
+        results = [json.loads(line) for line in response.iter_lines()]
     expected = lines(served, "other", QUERIES, **SHORT)
-    assert sorted(found, key=lambda result: int(result["id"])) == expected
-    assert found[0]["error"] is not None  # refused before the first step
+    assert sorted(results, key=lambda result: int(result["id"])) == expected
+    assert results[0]["error"] is not None  # refused before the first step
 
 
 def test_the_main_component_of_a_salt_is_decoded(client: httpx.Client, served: Service) -> None:
@@ -79,10 +77,10 @@ def test_the_main_component_of_a_salt_is_decoded(client: httpx.Client, served: S
     (result,) = client.post("/v1/predict", json=body).json()["results"]
     assert (result["note"], result["error"]) == ("decoded as CCO, without [Na+]", None)
     assert result["predictions"] == lines(served, "retro", ["CCO"], **SHORT)[0]["predictions"]
-    for others in ({"keep_salts": True}, {"model": "other"}):  # other says no task
-        (kept,) = client.post("/v1/predict", json={**body, **others}).json()["results"]
-        assert kept["note"] is None
-        assert "[Na+]" in kept["error"]
+    for changes in ({"keep_salts": True}, {"model": "other"}):  # other has no task
+        (refused,) = client.post("/v1/predict", json={**body, **changes}).json()["results"]
+        assert refused["note"] is None
+        assert "[Na+]" in refused["error"]
 
 
 def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
@@ -144,7 +142,7 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"nbest": 3}, "nbest", "not permitted"),
     ],
 )
-def test_wrong_use_names_the_field(
+def test_an_invalid_request_names_the_field(
     client: httpx.Client, wrong: dict[str, Any], field: str, message: str
 ) -> None:
     body = json.dumps({"model": "retro", "queries": ["CCO"], **wrong})
@@ -158,14 +156,14 @@ def test_wrong_use_names_the_field(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"C"', b"[" * 5000, b"\xff\xfe"])
-def test_what_is_no_json_of_a_body_is_refused(client: httpx.Client, content: bytes) -> None:
+def test_a_malformed_body_is_refused(client: httpx.Client, content: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     response = client.post("/v1/predict", content=content, headers=headers)
     assert response.status_code in (400, 422)
     assert response.json()["detail"]
 
 
-def test_targets_must_be_as_many_as_queries(client: httpx.Client) -> None:
+def test_score_needs_one_target_per_query(client: httpx.Client) -> None:
     body = {"model": "retro", "queries": ["C"], "targets": []}
     response = client.post("/v1/score", json=body)
     assert response.status_code == 422
@@ -173,21 +171,23 @@ def test_targets_must_be_as_many_as_queries(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_large_body_is_refused_unread(client: httpx.Client, chunked: bool) -> None:
+def test_a_large_body_is_refused(client: httpx.Client, chunked: bool) -> None:
     content = b" " * 30_000
     response = client.post("/v1/predict", content=iter([content]) if chunked else content)
     assert response.status_code == 413
     assert response.json()["detail"] == "the body is too large: expected at most 20000 bytes"
 
 
-def test_too_much_is_sent_away_and_comes_again(client: httpx.Client, served: Service) -> None:
+def test_a_full_queue_refuses_a_request_with_retry_after(
+    client: httpx.Client, served: Service
+) -> None:
     worker = served.workers["retro"]
     body = {"model": "retro", "queries": ["C" * 40] * 20, "n_best": 10, "stream": True}
     with (
-        httpx.Client(base_url=client.base_url) as one,
-        one.stream("POST", "/v1/predict", json=body),
+        httpx.Client(base_url=client.base_url) as busy_client,
+        busy_client.stream("POST", "/v1/predict", json=body),
     ):
-        worker._most_waiting = 0  # as if all that is let in were waiting
+        worker._most_waiting = 0  # as if the queue were full
         try:
             refused = client.post("/v1/predict", json={"model": "retro", "queries": ["C"]})
         finally:
@@ -197,10 +197,10 @@ def test_too_much_is_sent_away_and_comes_again(client: httpx.Client, served: Ser
     assert "too many queries are waiting" in refused.json()["detail"]
 
 
-def test_a_client_that_goes_away_frees_its_rows(
+def test_a_disconnected_client_frees_its_rows(
     client: httpx.Client, url: str, served: Service
 ) -> None:
-    worker, before = served.workers["retro"], withdrawn(client)
+    worker, before = served.workers["retro"], withdrawn_count(client)
     body = {"model": "retro", "queries": ["C" * 60] * 20, "n_best": 10, "max_length": 200}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{url}/v1/predict", json=body, timeout=httpx.Timeout(60, read=0.05))
@@ -210,11 +210,11 @@ def test_a_client_that_goes_away_frees_its_rows(
             assert next(response.iter_lines())
         leaving.close()
         wait_until_idle(worker)
-    assert withdrawn(client) > before
+    assert withdrawn_count(client) > before
 
 
-def withdrawn(client: httpx.Client) -> float:
-    """Queries of `retro` that were let go of."""
+def withdrawn_count(client: httpx.Client) -> float:
+    """The number of queries of `retro` that were withdrawn."""
     text = client.get("/metrics").text
     name = 'molspec_queries_total{model="retro",outcome="withdrawn"}'
     return float(text.partition(name)[2].split()[0])
@@ -227,7 +227,7 @@ def wait_until_idle(worker: Worker) -> None:
         time.sleep(0.01)
 
 
-def test_time_that_is_up_is_an_error_of_each_query(client: httpx.Client) -> None:
+def test_unanswered_queries_report_the_time_limit(client: httpx.Client) -> None:
     body = {
         "model": "retro",
         "queries": ["C" * 60] * 20,
@@ -239,33 +239,33 @@ def test_time_that_is_up_is_an_error_of_each_query(client: httpx.Client) -> None
     assert results[-1]["error"] == "not answered within 0.05 s"
 
 
-def test_what_rdkit_does_keeps_nobody_waiting(
+def test_rdkit_work_does_not_block_the_event_loop(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Salts are taken off, and results are written, beside the event loop; their time counts."""
-    begun, go = Event(), Event()
+    """Threads remove salts and write results; their time counts towards the time limit."""
+    has_begun, may_continue = Event(), Event()
 
-    def waiting(query: Query, main: bool) -> PreparedQuery:
-        begun.set()
-        assert go.wait(60)
+    def prepare_slowly(query: Query, main: bool) -> PreparedQuery:
+        has_begun.set()
+        assert may_continue.wait(60)
         return prepare_query(query, main)
 
-    monkeypatch.setattr(v1, "prepare_query", waiting)
+    monkeypatch.setattr(v1, "prepare_query", prepare_slowly)
     body = {"model": "retro", "queries": ["C.Cl"], "seconds": 0.2}
     with ThreadPoolExecutor(1) as pool:
-        long = pool.submit(client.post, "/v1/predict", json=body)
-        assert begun.wait(60)
+        slow_request = pool.submit(client.post, "/v1/predict", json=body)
+        assert has_begun.wait(60)
         assert client.get("/healthz", timeout=10).status_code == 200
         time.sleep(0.3)
-        go.set()
-        (result,) = long.result().json()["results"]
+        may_continue.set()
+        (result,) = slow_request.result().json()["results"]
     assert result["error"] == "not answered within 0.2 s"
 
 
-def test_models_are_those_named_at_the_start(client: httpx.Client) -> None:
-    told = client.get("/v1/models").json()
-    assert [(model["name"], model["task"]) for model in told["models"]] == [
+def test_the_models_of_the_server_are_listed(client: httpx.Client) -> None:
+    listing = client.get("/v1/models").json()
+    assert [(model["name"], model["task"]) for model in listing["models"]] == [
         ("retro", "retro"),
         ("other", None),
     ]
-    assert told["limits"]["n_best"] == 10
+    assert listing["limits"]["n_best"] == 10

@@ -26,117 +26,117 @@ QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    made = Worker("tiny", tiny.model(), batch_size=4, most_waiting=100)
-    yield made
-    made.stop()
+    tiny_worker = Worker("tiny", tiny.model(), batch_size=4, most_waiting=100)
+    yield tiny_worker
+    tiny_worker.stop()
 
 
-async def answered(pending: PendingRequest, seconds: float = 60) -> list[Result]:
-    found = {index: result async for index, result in pending.answers(seconds)}
-    return [found[index] for index in range(pending.count)]
+async def collect_results(pending: PendingRequest, seconds: float = 60) -> list[Result]:
+    results = {index: result async for index, result in pending.answers(seconds)}
+    return [results[index] for index in range(pending.count)]
 
 
-def test_requests_of_many_are_answered_as_predict_answers(worker: Worker) -> None:
+def test_concurrent_requests_get_the_results_of_predict(worker: Worker) -> None:
     draw = random.Random(1)
-    asked = [
+    requests = [
         (draw.sample(QUERIES, draw.randrange(1, 6)), options) for options in MIXED for _ in range(5)
     ]
 
-    async def ask(queries: list[str], options: PredictOptions) -> list[Result]:
+    async def send(queries: list[str], options: PredictOptions) -> list[Result]:
         pending = PendingRequest(queries, options)
         worker.submit(pending)
-        return await answered(pending)
+        return await collect_results(pending)
 
-    async def ask_all() -> list[list[Result]]:
-        return await asyncio.gather(*(ask(*each) for each in asked))
+    async def send_all() -> list[list[Result]]:
+        return await asyncio.gather(*(send(*request) for request in requests))
 
-    for (queries, options), results in zip(asked, asyncio.run(ask_all()), strict=True):
+    for (queries, options), results in zip(requests, asyncio.run(send_all()), strict=True):
         assert results == list(worker.model.predict_stream(queries, options))
     assert worker.unanswered_count == 0
 
 
 def test_targets_are_scored(worker: Worker) -> None:
-    async def ask() -> list[Result]:
+    async def send() -> list[Result]:
         pending = PendingRequest(["CCO", "C("], SHORT, ["CC", "C"])
         worker.submit(pending)
-        return await answered(pending)
+        return await collect_results(pending)
 
-    assert asyncio.run(ask()) == worker.model.log_probs(["CCO", "C("], ["CC", "C"])
+    assert asyncio.run(send()) == worker.model.log_probs(["CCO", "C("], ["CC", "C"])
 
 
-def test_what_is_withdrawn_leaves_and_the_others_stay(worker: Worker) -> None:
-    async def ask() -> list[Result]:
-        gone, stays = PendingRequest(["C" * 20] * 90, BEAM), PendingRequest(["CCO"], SHORT)
-        worker.submit(gone)
-        worker.submit(stays)
-        await anext(gone.answers(60))
-        worker.withdraw(gone)
+def test_a_withdrawn_request_does_not_affect_others(worker: Worker) -> None:
+    async def send() -> list[Result]:
+        withdrawn, other = PendingRequest(["C" * 20] * 90, BEAM), PendingRequest(["CCO"], SHORT)
+        worker.submit(withdrawn)
+        worker.submit(other)
+        await anext(withdrawn.answers(60))
+        worker.withdraw(withdrawn)
         with pytest.raises(WithdrawnError):
-            await answered(gone)
-        return await answered(stays)
+            await collect_results(withdrawn)
+        return await collect_results(other)
 
-    assert asyncio.run(ask()) == worker.model.predict(["CCO"], max_length=12)
+    assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
     assert worker.unanswered_count == 0
 
 
-def test_more_than_may_wait_is_sent_away(worker: Worker) -> None:
-    async def ask() -> None:
+def test_a_full_queue_refuses_a_request(worker: Worker) -> None:
+    async def send() -> None:
         first, second = PendingRequest(["CCO"] * 90, BEAM), PendingRequest(["CCO"] * 90, BEAM)
         worker.submit(first)
         with pytest.raises(BusyError) as refused:
             worker.submit(second)
         assert 1 <= refused.value.retry_after <= 60
-        await answered(first)
+        await collect_results(first)
         worker.submit(second)
-        await answered(second)
+        await collect_results(second)
 
-    asyncio.run(ask())
+    asyncio.run(send())
 
 
-def test_what_is_not_answered_in_time_is_an_error_of_its_query(worker: Worker) -> None:
-    async def ask() -> list[Result]:
+def test_unanswered_queries_report_the_time_limit(worker: Worker) -> None:
+    async def send() -> list[Result]:
         pending = PendingRequest(["C" * 40] * 50, PredictOptions(n_best=20, max_length=200))
         worker.submit(pending)
-        results = await answered(pending, 0.05)
+        results = await collect_results(pending, 0.05)
         worker.withdraw(pending)
         return results
 
-    results = asyncio.run(ask())
+    results = asyncio.run(send())
     assert len(results) == 50
     assert results[-1].error == "not answered within 0.05 s"
 
 
-def test_a_worker_that_stops_answers_what_it_accepted() -> None:
+def test_a_stopping_worker_answers_accepted_requests() -> None:
     worker = Worker("tiny", tiny.model(), batch_size=4)
 
-    async def ask() -> list[Result]:
+    async def send() -> list[Result]:
         pending = PendingRequest(QUERIES, BEAM)
         worker.submit(pending)
         await asyncio.to_thread(worker.stop)
         with pytest.raises(StoppedError):
             worker.submit(PendingRequest(["C"], SHORT))
-        return await answered(pending)
+        return await collect_results(pending)
 
-    assert asyncio.run(ask()) == list(worker.model.predict_stream(QUERIES, BEAM))
+    assert asyncio.run(send()) == list(worker.model.predict_stream(QUERIES, BEAM))
     assert not worker.is_alive
 
 
-def test_options_that_a_decoder_refuses_are_the_requests_error(worker: Worker) -> None:
-    async def ask() -> None:
+def test_options_that_the_decoder_refuses_fail_the_request(worker: Worker) -> None:
+    async def send() -> None:
         pending = PendingRequest(["C", "CC"], PredictOptions(max_length=100_000))
         worker.submit(pending)
         with pytest.raises(ValueError, match="max_length is 100000"):
-            await answered(pending)
-        after = PendingRequest(["CCO"], SHORT)
-        worker.submit(after)
-        assert (await answered(after))[0].error is None
+            await collect_results(pending)
+        next_request = PendingRequest(["CCO"], SHORT)
+        worker.submit(next_request)
+        assert (await collect_results(next_request))[0].error is None
 
-    asyncio.run(ask())
+    asyncio.run(send())
     assert worker.unanswered_count == 0
 
 
 def test_a_lost_device_ends_the_process() -> None:
-    """After an illegal access every call of the process fails, so only a new one can answer."""
+    """After an illegal access every call of the process fails; only a new process can answer."""
     code = """
 import asyncio, sys, torch
 from molspec.decoder import Decoder
@@ -173,7 +173,7 @@ finally:
     assert (other.returncode, "EngineError" in other.stderr) == (1, True)
 
 
-def test_an_engine_that_fails_begins_anew(
+def test_a_failed_engine_is_restarted(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(self: Decoder) -> None:
@@ -182,14 +182,14 @@ def test_an_engine_that_fails_begins_anew(
 
     monkeypatch.setattr(Decoder, "step", fail)
 
-    async def ask() -> list[Result]:
+    async def send() -> list[Result]:
         pending = PendingRequest(["CCO"] * 10, SHORT)
         worker.submit(pending)
         with pytest.raises(EngineError):
-            await answered(pending)
-        again = PendingRequest(["CCO"], SHORT)
-        worker.submit(again)
-        return await answered(again)
+            await collect_results(pending)
+        next_request = PendingRequest(["CCO"], SHORT)
+        worker.submit(next_request)
+        return await collect_results(next_request)
 
-    assert asyncio.run(ask()) == worker.model.predict(["CCO"], max_length=12)
+    assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
     assert "the memory is full" in caplog.text

@@ -1,4 +1,4 @@
-"""Spellings of a target that read along with a query."""
+"""Spellings of a target that are aligned with a query."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from molspec.text import aligned_spellings, canonicalise
 from tests import tiny
 
 
-def test_of_one_molecule_all_are_given() -> None:
+def test_all_spellings_of_one_molecule_are_returned() -> None:
     assert aligned_spellings("C", "OCC") == ["CCO", "C(C)O", "OCC"]
     assert aligned_spellings("CCO", "junk") == []
 
 
-def test_molecules_stand_in_the_order_of_the_query() -> None:
+def test_molecules_follow_the_order_of_the_query() -> None:
     query = "CC(=O)Nc1ccccc1"
     spellings = aligned_spellings(query, "Nc1ccccc1.CC(=O)Cl")
     assert spellings[0] == "CC(=O)Cl.Nc1ccccc1"
@@ -33,25 +33,25 @@ def test_molecules_stand_in_the_order_of_the_query() -> None:
         "CC(C)(C)[C@@H](CS(C)(=O)=O)Nc1nc(-c2c[nH]c3ncc(F)cc23)ncc1F",
     ],
 )
-def test_the_models_own_spelling_is_found(query: str) -> None:
-    """What a model writes, made canonical, gets the log-prob of what it wrote, to the bit."""
+def test_aligned_log_prob_equals_that_of_the_prediction(query: str) -> None:
+    """The canonical form of a prediction gets the prediction's log-prob, to the bit."""
     retro = load("retro")
     (result,) = retro.predict([query])
-    (written,) = result.predictions
-    asked = [query], [str(written.canonical)]
-    (found,) = retro.log_probs(*asked, aligned=True)
-    assert found.predictions == (written,)
-    (canonical,) = retro.log_probs(*asked)
-    assert canonical.predictions[0].log_prob <= written.log_prob
+    (prediction,) = result.predictions
+    pair = [query], [str(prediction.canonical)]
+    (found,) = retro.log_probs(*pair, aligned=True)
+    assert found.predictions == (prediction,)
+    (canonical,) = retro.log_probs(*pair)
+    assert canonical.predictions[0].log_prob <= prediction.log_prob
 
 
-def test_it_is_the_likeliest_of_the_spellings() -> None:
+def test_aligned_log_prob_is_that_of_the_likeliest_spelling() -> None:
     model = tiny.model()
     query, target = "CC(=O)Oc1ccc2c(c1)CCN2", "Oc1ccc2c(c1)CCN2"
     spellings = [target, *aligned_spellings(query, target)]
-    each = model.log_probs([query] * len(spellings), spellings)
-    readable = [result.predictions for result in each if not result.error]
-    best = max(readable, key=lambda found: found[0].log_prob)
+    results = model.log_probs([query] * len(spellings), spellings)
+    scored = [result.predictions for result in results if not result.error]
+    best = max(scored, key=lambda predictions: predictions[0].log_prob)
     for batch_size in (1, 4, 32):
         (found,) = model.log_probs([query], [target], aligned=True, batch_size=batch_size)
         assert found.predictions == best

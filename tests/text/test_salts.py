@@ -19,11 +19,11 @@ from molspec.text.salts import main_component
         ("", "", ()),
     ],
 )
-def test_counter_ions_go(smiles: str, parent: str, removed: tuple[str, ...]) -> None:
+def test_counter_ions_are_removed(smiles: str, parent: str, removed: tuple[str, ...]) -> None:
     assert main_component(smiles) == (parent, removed)
 
 
-def test_something_stays() -> None:
+def test_one_component_remains() -> None:
     parent, removed = main_component("[Na+].[Cl-]")
     assert parent in ("[Na+]", "Cl", "[Cl-]")
     assert len(removed) == 1

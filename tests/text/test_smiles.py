@@ -22,7 +22,7 @@ SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 CAPTURES = hasattr(rdBase, "CaptureErrorLog")
 
 
-def test_real_smiles_pass_as_they_are() -> None:
+def test_real_smiles_are_returned_unchanged() -> None:
     for smiles in SMILES:
         assert check_smiles(smiles) is smiles
     assert check_smiles("C(O)C") == "C(O)C"
@@ -39,7 +39,7 @@ def test_real_smiles_pass_as_they_are() -> None:
         ("FC(C)(C)(C)C", "Explicit valence for atom # 1 C, 5, is greater than permitted"),
     ],
 )
-def test_says_why_rdkit_refuses(smiles: str, reason: str) -> None:
+def test_error_gives_the_reason_of_rdkit(smiles: str, reason: str) -> None:
     with pytest.raises(InvalidSmilesError) as caught:
         check_smiles(smiles)
     assert str(caught.value) == "not a molecule to RDKit: " + (
@@ -47,7 +47,7 @@ def test_says_why_rdkit_refuses(smiles: str, reason: str) -> None:
     )
 
 
-def test_an_rdkit_that_keeps_its_log_still_gives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_smiles_are_refused_without_a_captured_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(rdBase, "CaptureErrorLog", raising=False)
     with pytest.raises(InvalidSmilesError, match=r"^not a molecule to RDKit: it gives no reason$"):
         check_smiles("CC(C")
@@ -66,7 +66,7 @@ def test_an_rdkit_that_keeps_its_log_still_gives_an_error(monkeypatch: pytest.Mo
         ("CC\ud800", "no text: holds half a surrogate pair"),
     ],
 )
-def test_refuses_what_is_no_text(query: Any, message: str) -> None:
+def test_invalid_queries_are_refused(query: Any, message: str) -> None:
     with pytest.raises(InvalidSmilesError, match=f"^{message}$"):
         check_smiles(query)
 
@@ -103,25 +103,25 @@ def test_canonicalise(smiles: str, expected: str | None) -> None:
         ("OCC>", "CCO>"),
     ],
 )
-def test_queries_may_have_blanks_around_them_and_reagents_apart(query: str, expected: str) -> None:
+def test_queries_may_have_outer_blanks_and_separate_reagents(query: str, expected: str) -> None:
     assert check_smiles(query) == query.strip()
     assert canonical_query(query) == expected
 
 
 @pytest.mark.skipif(not CAPTURES, reason="this RDKit keeps its log")
-def test_a_reason_that_rdkit_cuts_within_a_character_is_given() -> None:
-    for length in range(1, 60):  # wherever it is cut
+def test_reason_is_given_if_rdkit_cuts_it_within_a_character() -> None:
+    for length in range(1, 60):  # for every place of the cut
         with pytest.raises(InvalidSmilesError, match=r"^not a molecule to RDKit: syntax error"):
             check_smiles("C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10)
 
 
 @pytest.mark.parametrize("query", ["[Na+][O-]CC", "CN(C)(C)[Fe]"])
-def test_an_arrow_that_rdkit_writes_is_no_side_of_a_reaction(query: str) -> None:
+def test_molecules_written_with_a_dative_bond_are_refused(query: str) -> None:
     with pytest.raises(InvalidSmilesError, match=r"^RDKit writes it with a dative bond, .*(->|<-)"):
         canonical_query(query)
 
 
-def test_canonical_smiles_stay(capfd: pytest.CaptureFixture[str]) -> None:
+def test_canonical_smiles_are_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
     for smiles in SMILES:
         canonical = canonicalise(smiles)
         on_metal = any(metal in smiles for metal in ("[Li", "[Sn", "[Zr"))
@@ -148,57 +148,57 @@ def test_canonical_smiles_stay(capfd: pytest.CaptureFixture[str]) -> None:
         "CC.C(",
     ],
 )
-def test_molecules_are_made_canonical_one_by_one(smiles: str) -> None:
-    """And together where a ring or a branch goes on behind the dot, or nothing does."""
+def test_mixtures_are_written_as_by_rdkit(smiles: str) -> None:
+    """Parts are parsed singly, or together if a ring or branch crosses a dot or a part is empty."""
     molecule = Chem.MolFromSmiles(smiles)
-    written = None if molecule is None else Chem.MolToSmiles(molecule)
-    assert canonicalise(smiles) == written
+    expected = None if molecule is None else Chem.MolToSmiles(molecule)
+    assert canonicalise(smiles) == expected
 
 
-def test_rdkit_speaks_again_afterwards() -> None:
+def test_log_of_rdkit_is_restored_after_an_error() -> None:
     before = rdBase.LogStatus()
     assert canonicalise("CC(C") is None
     assert rdBase.LogStatus() == before
 
 
-def test_threads_get_their_own_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_parse_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     parse = Chem.MolFromSmiles
-    inside: list[str] = []
+    being_parsed: list[str] = []
 
     def slow(smiles: str) -> Any:
-        inside.append(smiles)
+        being_parsed.append(smiles)
         time.sleep(0.005)
-        assert inside == [smiles]
-        inside.remove(smiles)
+        assert being_parsed == [smiles]
+        being_parsed.remove(smiles)
         return parse(smiles)
 
     monkeypatch.setattr(Chem, "MolFromSmiles", slow)
     before = rdBase.LogStatus()
     with ThreadPoolExecutor(4) as threads:
-        found = threads.map(canonicalise, ["S" + "C" * length for length in range(40, 56)])
-    assert list(found) == ["C" * length + "S" for length in range(40, 56)]
+        results = threads.map(canonicalise, ["S" + "C" * length for length in range(40, 56)])
+    assert list(results) == ["C" * length + "S" for length in range(40, 56)]
     assert rdBase.LogStatus() == before
 
 
-def test_a_child_forked_meanwhile_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_forked_during_parsing_can_parse(monkeypatch: pytest.MonkeyPatch) -> None:
     parse = Chem.MolFromSmiles
-    begun = Event()
+    started = Event()
 
     def slow(smiles: str) -> Any:
-        begun.set()
+        started.set()
         time.sleep(0.1)
         return parse(smiles)
 
     monkeypatch.setattr(Chem, "MolFromSmiles", slow)
     before = rdBase.LogStatus()
     with ThreadPoolExecutor(1) as threads, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of forking beside threads, which is what is tested
-        answer = threads.submit(canonicalise, "SCCF")  # that none has asked before
-        begun.wait()
+        warnings.simplefilter("ignore")  # about forking with threads, which is tested
+        answer = threads.submit(canonicalise, "SCCF")  # not cached yet
+        started.wait()
         child = os.fork()
         if child == 0:
             signal.alarm(20)
-            right = rdBase.LogStatus() == before and canonicalise("SCCF") == "FCCS"
-            os._exit(0 if right else 1)
+            correct = rdBase.LogStatus() == before and canonicalise("SCCF") == "FCCS"
+            os._exit(0 if correct else 1)
         assert answer.result() == "FCCS"
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

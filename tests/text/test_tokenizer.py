@@ -18,7 +18,7 @@ PIECES += ["(", ")", "=", "\\", "/", "?", "c", "H", " ", "é", "[é]", "\U0001f6
 
 
 def first_gap(text: str) -> int | None:
-    """Index of the first character that the regular expression leaves out."""
+    """Index of the first character that the regular expression does not match."""
     end = 0
     for match in PATTERN.finditer(text):
         if match.start() > end:
@@ -28,7 +28,7 @@ def first_gap(text: str) -> int | None:
 
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join) | st.text())
-def test_agrees_with_the_regular_expression(text: str) -> None:
+def test_tokens_agree_with_the_regular_expression(text: str) -> None:
     gap = first_gap(text)
     if gap is None:
         assert tokenize(text) == PATTERN.findall(text)
@@ -37,7 +37,7 @@ def test_agrees_with_the_regular_expression(text: str) -> None:
             tokenize(text)
 
 
-def test_splits_real_smiles_without_a_rest() -> None:
+def test_tokens_of_real_smiles_join_to_the_smiles() -> None:
     assert len(SMILES) == 200
     for smiles in SMILES:
         assert tokenize(smiles) == PATTERN.findall(smiles)
@@ -58,7 +58,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("smiles", "message"), list(ERRORS.items()))
-def test_names_the_character_and_its_position(smiles: str, message: str) -> None:
+def test_error_names_the_character_and_its_position(smiles: str, message: str) -> None:
     with pytest.raises(TokenizationError) as caught:
         tokenize(smiles)
     assert str(caught.value) == message
@@ -68,5 +68,5 @@ def test_the_error_is_a_value_error() -> None:
     assert issubclass(TokenizationError, ValueError)
 
 
-def test_nothing_has_no_tokens() -> None:
+def test_empty_text_has_no_tokens() -> None:
     assert tokenize("") == []

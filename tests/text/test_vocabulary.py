@@ -21,7 +21,7 @@ def vocabulary() -> Vocabulary:
     return Vocabulary((*SPECIAL, *tokens), unk_id=3)
 
 
-def test_real_smiles_come_back(vocabulary: Vocabulary) -> None:
+def test_real_smiles_round_trip(vocabulary: Vocabulary) -> None:
     for smiles in SMILES:
         ids = vocabulary.encode(smiles)
         assert len(ids) == len(tokenize(smiles))
@@ -30,12 +30,12 @@ def test_real_smiles_come_back(vocabulary: Vocabulary) -> None:
 
 
 @given(st.lists(st.integers(4, 9)))
-def test_ids_come_back(ids: list[int]) -> None:
+def test_ids_round_trip(ids: list[int]) -> None:
     vocabulary = Vocabulary((*SPECIAL, "C", "c", "[C]", "1", "%10", "Cl"), unk_id=3)
     assert vocabulary.encode(vocabulary.decode(ids)) == ids
 
 
-def test_decode_leaves_out_pad_bos_and_eos_only() -> None:
+def test_decode_omits_only_pad_bos_and_eos() -> None:
     vocabulary = Vocabulary((*SPECIAL, "C", "O"), unk_id=3)
     assert vocabulary.decode([1, 4, 0, 3, 2, 5, 2]) == "C?O"
 
@@ -62,18 +62,18 @@ def unknown(*names: str) -> str:
         ("C[Xe]J", "not SMILES: 'J' at position 6"),
     ],
 )
-def test_unknown_tokens_are_named(smiles: str, message: str) -> None:
+def test_error_names_unknown_tokens(smiles: str, message: str) -> None:
     vocabulary = Vocabulary((*SPECIAL, "C", "O"), unk_id=3)
     with pytest.raises(TokenizationError) as caught:
         vocabulary.encode(smiles)
     assert str(caught.value) == message
 
 
-def test_a_question_mark_is_known_where_it_is_not_special() -> None:
+def test_question_mark_is_a_token_if_it_is_not_special() -> None:
     assert Vocabulary((*SPECIAL, "C")).encode("?C") == [3, 4]
 
 
-def test_half_a_surrogate_pair_is_no_token() -> None:
+def test_half_a_surrogate_pair_is_refused_as_token() -> None:
     with pytest.raises(ValueError, match=r"^token 3 is 'C\\ud800': expected text$"):
         Vocabulary((*SPECIAL[:3], "C\ud800"))
 
@@ -84,7 +84,7 @@ def test_json_and_pickle_round_trip(vocabulary: Vocabulary) -> None:
     assert copy.deepcopy(vocabulary).encode("CCO") == vocabulary.encode("CCO")
 
 
-def test_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -> None:
+def test_vocabulary_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -> None:
     with pytest.raises(FrozenInstanceError):
         vocabulary.pad_id = 5  # type: ignore[misc]
     assert vocabulary != Vocabulary(vocabulary.tokens)
@@ -106,12 +106,12 @@ def test_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -> None:
         ({"pad_id": None}, "pad_id is None: expected an integer"),
     ],
 )
-def test_refuses_what_is_no_vocabulary(values: dict[str, Any], message: str) -> None:
+def test_invalid_vocabularies_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         Vocabulary(**{"tokens": ("a", "b", "c", "d"), **values})
 
 
-def test_from_json_names_what_is_wrong() -> None:
+def test_from_json_names_wrong_fields() -> None:
     values = Vocabulary(("a", "b", "c")).to_json()
     with pytest.raises(ValueError, match="vocabulary fields are bos_id, eos_id, pad_id, tokens:"):
         Vocabulary.from_json({key: value for key, value in values.items() if key != "unk_id"})

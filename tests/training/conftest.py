@@ -1,4 +1,4 @@
-"""What trainings share."""
+"""Fixtures that the tests of training share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from molspec.training.sample import FILE
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Sums on a CPU depend on the number of threads."""
+    """Runs torch on one thread, because sums on a CPU depend on the number of threads."""
     count = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -24,7 +24,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About eight batches of pairs."""
+    """A prepared folder with about eight batches of pairs."""
     folder = tmp_path_factory.mktemp("data")
     rows = (row.reaction for _, row in zip(range(90), read_rows(FILE), strict=False))
     (folder / "reactions.smi").write_text("\n".join(rows))

@@ -1,4 +1,4 @@
-"""The mean of models."""
+"""Averages of models."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from molspec.training.averaging import average
 from tests import tiny
 
 
-def test_the_mean_of_equals_is_each_of_them() -> None:
-    one = tiny.checkpoint().to("bfloat16")
-    mean = average([one] * 3, [0.2, 0.3, 0.5])
-    for name, weight in one.weights.items():
+def test_mean_of_equal_models_is_that_model() -> None:
+    model = tiny.checkpoint().to("bfloat16")
+    mean = average([model] * 3, [0.2, 0.3, 0.5])
+    for name, weight in model.weights.items():
         assert torch.equal(mean.weights[name], weight.float())
-    assert (mean.dtype, mean.spec, mean.card) == ("float32", one.spec, None)
+    assert (mean.dtype, mean.spec, mean.card) == ("float32", model.spec, None)
 
 
-def test_shares_are_equal_where_not_given() -> None:
+def test_shares_are_equal_by_default() -> None:
     first, second = tiny.checkpoint(1), tiny.checkpoint(2)
     mean = average([first, second])
     for name, weight in mean.weights.items():
@@ -28,14 +28,14 @@ def test_shares_are_equal_where_not_given() -> None:
 
 
 def test_wrong_models_and_shares_are_refused() -> None:
-    one = tiny.checkpoint()
-    reordered = Vocabulary((*one.vocabulary.tokens[:3], *one.vocabulary.tokens[:2:-1]))
-    other = replace(one, vocabulary=reordered)
+    model = tiny.checkpoint()
+    reordered = Vocabulary((*model.vocabulary.tokens[:3], *model.vocabulary.tokens[:2:-1]))
+    other = replace(model, vocabulary=reordered)
     for models, shares, message in (
         ([], None, "models is empty"),
-        ([one, one], [1.0], "shares has 1 items: expected 2, one a model"),
-        ([one, one], [1.0, 0.0], r"shares has 0\.0: expected positive numbers"),
-        ([one, other], None, "model 2 has another vocabulary than the first"),
+        ([model, model], [1.0], "shares has 1 items: expected 2, one a model"),
+        ([model, model], [1.0, 0.0], r"shares has 0\.0: expected positive numbers"),
+        ([model, other], None, "model 2 has another vocabulary than the first"),
     ):
         with pytest.raises(ValueError, match=message):
             average(models, shares)

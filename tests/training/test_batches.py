@@ -24,7 +24,7 @@ def make(pairs: list[tuple[list[int], list[int]]], budget: int = 60, **spec: boo
 
 
 def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    found = []
+    pairs = []
     for index in range(len(epoch)):
         source_ids, target_ids = batches.take(epoch, index)
         assert source_ids.dtype == target_ids.dtype == torch.int64
@@ -32,8 +32,8 @@ def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[in
         assert int((source_ids != 0).sum() + (target_ids != 0).sum()) == epoch.token_counts[index]
         for source, target in zip(source_ids.tolist(), target_ids.tolist(), strict=True):
             assert 0 not in source[: source.index(2)]
-            found.append((tuple(id_ for id_ in source if id_), tuple(id_ for id_ in target if id_)))
-    return found
+            pairs.append((tuple(id_ for id_ in source if id_), tuple(id_ for id_ in target if id_)))
+    return pairs
 
 
 @given(tables, st.integers(0, 3))
@@ -44,9 +44,15 @@ def test_an_epoch_has_every_pair_once(pairs: list[tuple[list[int], list[int]]], 
 
 
 @pytest.mark.parametrize(
-    "spec", [{"source_bos": False}, {"source_eos": False}, {"target_bos": True}]
+    "spec",
+    [
+        {"source_bos": False},
+        {"source_eos": False},
+        {"source_bos": False, "source_eos": False},
+        {"target_bos": True},
+    ],
 )
-def test_pairs_are_wrapped_as_the_model_wants_them(spec: dict[str, bool]) -> None:
+def test_pairs_get_the_bos_and_eos_of_the_spec(spec: dict[str, bool]) -> None:
     batches = make([([3, 4], [5])], **spec)
     pair = batches.take(batches.epoch(0, 0), 0)
     begin = [1] * spec.get("source_bos", True)
@@ -55,7 +61,7 @@ def test_pairs_are_wrapped_as_the_model_wants_them(spec: dict[str, bool]) -> Non
     assert [ids[0].tolist() for ids in pair] == [[*begin, 3, 4, *end], target]
 
 
-def test_order_is_decided_by_seed_and_number() -> None:
+def test_seed_and_epoch_number_decide_the_order() -> None:
     pairs = [([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)]
     orders = {
         (seed, number): make(pairs).epoch(seed, number).order.tolist()
@@ -74,7 +80,7 @@ def test_a_batch_is_as_wide_as_its_longest_pair() -> None:
             assert (ids_[:, -1] != 0).any()
 
 
-def test_like_lengths_stand_together() -> None:
+def test_pairs_of_similar_lengths_share_a_batch() -> None:
     pairs = [([3] * (index % 12 + 1), [4] * (index % 12 + 1)) for index in range(600)]
     batches = make(pairs)
     epoch = batches.epoch(0, 0)
@@ -85,14 +91,7 @@ def test_like_lengths_stand_together() -> None:
     assert padded < 1.1 * sum(epoch.token_counts)
 
 
-def test_source_is_wrapped_as_the_model_wants_it() -> None:
-    batches = make([([3, 4], [5])], source_bos=False, source_eos=False)
-    source_ids, target_ids = batches.take(batches.epoch(0, 0), 0)
-    assert source_ids.tolist() == [[3, 4]]
-    assert target_ids.tolist() == [[1, 5, 2]]
-
-
-def test_pairs_that_do_not_fit() -> None:
+def test_pairs_that_exceed_the_limits_are_refused() -> None:
     with pytest.raises(ValueError, match="batch_tokens is 9: expected at least 10"):
         make([([3] * 3, [4] * 3)], budget=9)
     with pytest.raises(ValueError, match="max_positions is 16: expected at least 22"):
@@ -106,7 +105,7 @@ def test_spread_takes_pairs_evenly() -> None:
     assert len(table.spread(100)) == 9
 
 
-def test_lengths_for_a_gpu_are_multiples_of_what_its_matrix_units_take() -> None:
+def test_lengths_for_a_gpu_are_multiples_of_eight() -> None:
     batches = make([([3] * (index % 9 + 1), [4] * (index % 7 + 1)) for index in range(90)])
     batches._multiple = 8
     epoch = batches.epoch(0, 0)

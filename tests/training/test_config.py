@@ -41,12 +41,12 @@ from molspec.training.trainer import learning_rate_factor
         ),
     ],
 )
-def test_wrong_values_are_named(values: dict[str, Any], message: str) -> None:
+def test_error_names_a_wrong_value(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrainConfig.from_json(values)
 
 
-def test_whole_numbers_are_numbers_too() -> None:
+def test_whole_numbers_are_accepted_as_numbers() -> None:
     assert TrainConfig(minutes=3, dropout=0, save_minutes=1).minutes == 3
 
 
@@ -57,7 +57,7 @@ def test_json_round_trip() -> None:
     assert config.spec(9).target_vocab_size == 9
 
 
-def test_learning_rate_rises_then_falls_to_nothing() -> None:
+def test_learning_rate_rises_then_falls_to_zero() -> None:
     factors = [learning_rate_factor(step / 100, 0.25) for step in range(101)]
     assert factors[0] == factors[100] == 0.0
     assert factors[25] == max(factors) == 1.0

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 TRUNK = replace(CONFIG, schedule="constant", warm_up=0.25)
 
-#: Trains or cools down, and kills itself at a step.
+#: Trains or cools down, and kills itself at a given step.
 KILLED = """
 import json, os, signal, sys
 from molspec.training import TrainConfig, cool_down, train, trainer
@@ -50,23 +50,23 @@ def trunk(data: Path, one_thread: None, tmp_path_factory: pytest.TempPathFactory
     return output
 
 
-def killed(data: Path, output: Path, run: Path | None, step: int) -> bool:
+def is_killed(data: Path, output: Path, run: Path | None, step: int) -> bool:
     config = json.dumps(replace(TRUNK, save_minutes=0.0).to_json())
     arguments = [data, output, config, run or "", str(step)]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", KILLED, *arguments],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=False,
     )
-    assert done.returncode in (0, -signal.SIGKILL)
-    return done.returncode != 0
+    assert completed.returncode in (0, -signal.SIGKILL)
+    return completed.returncode != 0
 
 
-def test_the_learning_rate_stays(trunk: Path) -> None:
+def test_learning_rate_stays_constant(trunk: Path) -> None:
     assert column(trunk, "log.csv", "learning_rate")[-1] == TRUNK.learning_rate
 
 
-def test_a_cooldown_learns_and_leaves_its_training_alone(
+def test_cooldown_learns_and_leaves_its_training_unchanged(
     data: Path, trunk: Path, tmp_path: Path
 ) -> None:
     before = {path: path.read_bytes() for path in trunk.rglob("*") if path.is_file()}
@@ -81,37 +81,37 @@ def test_a_cooldown_learns_and_leaves_its_training_alone(
     assert "12 steps" in card
 
 
-def test_it_begins_with_the_next_batches_of_its_training(
-    data: Path, trunk: Path, tmp_path: Path
-) -> None:
-    cool_down(trunk, data, tmp_path / "cooled", steps=1)
-    stored, before = (
-        torch.load(path / "state.pt", weights_only=True)["trainer"]
-        for path in (tmp_path / "cooled", trunk)
+def test_cooldown_begins_with_the_next_batch_of_its_training(data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", replace(TRUNK, steps=20))
+    cool_down(tmp_path / "run", data, tmp_path / "cooled", steps=1)
+    before, after = (
+        torch.load(tmp_path / name / "state.pt", weights_only=True)["trainer"]
+        for name in ("run", "cooled")
     )
-    assert stored["batch_index"] + 100 * stored["epoch_number"] != 1
-    assert stored["batch_index"] in (before["batch_index"] + 1, 1)
-    assert stored["step_count"] == 1
+    assert before["batch_index"] == 4  # in the middle of an epoch
+    assert after["batch_index"] == 5
+    assert after["epoch_number"] == before["epoch_number"]
+    assert after["step_count"] == 1
 
 
-def test_killed_at_random_both_come_to_the_same_weights(
+def test_killed_training_and_cooldown_reach_the_same_weights(
     data: Path, trunk: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(3)
+    generator = random.Random(3)
     output = tmp_path / "run"
-    kills = sum(killed(data, output, None, chance.randint(2, 9)) for _ in range(3))
+    kills = sum(is_killed(data, output, None, generator.randint(2, 9)) for _ in range(3))
     assert kills >= 2
     train(data, output, replace(TRUNK, save_minutes=0.0))
     assert_equal(weights(output), weights(trunk))
 
     cool_down(trunk, data, tmp_path / "unbroken", steps=10)
-    assert killed(data, tmp_path / "cooled", output, 5)
-    train(data, output, replace(TRUNK, steps=30, save_minutes=0.0))  # it goes on meanwhile
+    assert is_killed(data, tmp_path / "cooled", output, 5)
+    train(data, output, replace(TRUNK, steps=30, save_minutes=0.0))  # the training continues
     cool_down(output, data, tmp_path / "cooled")
     assert_equal(weights(tmp_path / "cooled"), weights(tmp_path / "unbroken"))
 
 
-def test_a_training_whose_rate_falls_is_cooled_from_where_it_is(data: Path, tmp_path: Path) -> None:
+def test_cooldown_begins_with_the_current_learning_rate(data: Path, tmp_path: Path) -> None:
     falling = replace(CONFIG, steps=20, warm_up=0.0)
     train(data, tmp_path / "run", replace(falling, steps=10))
     train(data, tmp_path / "run", falling)
@@ -124,7 +124,7 @@ def test_a_training_whose_rate_falls_is_cooled_from_where_it_is(data: Path, tmp_
     assert TrainConfig.from_json(config).schedule == "cooldown"
 
 
-def test_what_is_no_training_is_named(data: Path, trunk: Path, tmp_path: Path) -> None:
+def test_invalid_cooldowns_are_refused(data: Path, trunk: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected the folder of a training that has a model"):
         cool_down(tmp_path, data, tmp_path / "cooled")
     with pytest.raises(ValueError, match="share is 0: expected more than 0, at most 1"):

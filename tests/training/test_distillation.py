@@ -1,4 +1,4 @@
-"""Distilled data: a model's answers as targets; what is stopped goes on."""
+"""Distilled data: a model's answers as targets; an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from tests.training.test_heads import answers
 Captured = pytest.CaptureFixture[str]
 
 
-def test_answers_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = answers()
-    described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
-    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**described, "validation": {}})
+    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": {}})
     total = len(table) + 2
-    asked: list[str] = []
+    queries: list[str] = []
 
     @dataclass
     class Reverse:
-        """Answers with the source's reverse, or not at all."""
+        """Predicts the reversed source, or nothing."""
 
         identity: Identity
         vocabulary: Vocabulary
@@ -48,61 +48,61 @@ def test_answers_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.Mo
         def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
             assert options == PredictOptions(canonical_queries=False)
             for text in texts:
-                asked.append(text)
+                queries.append(text)
                 yield Result(text, () if text == "N" else (Prediction(text[::-1], 0.0),))
 
-    def all_of(
+    def all_texts(
         texts: Iterator[str | None], unit: str, count: int, done: int
     ) -> Iterator[str | None]:
-        assert (unit, count, done) == ("answers", total, len(asked))
+        assert (unit, count, done) == ("answers", total, len(queries))
         return texts
 
-    def four(texts: Iterator[str | None], *_: object) -> Iterator[str | None]:
+    def first_four(texts: Iterator[str | None], *_: object) -> Iterator[str | None]:
         return islice(texts, 4)
 
-    def ask(counted: Callable[..., Any], **other: Any) -> Prepared:
+    def run(counted: Callable[..., Any], **fields: Any) -> Prepared:
         monkeypatch.setattr("molspec.training.distillation.counted", counted)
-        model: Any = Reverse(**{"identity": Identity("1"), "vocabulary": tiny.VOCABULARY, **other})
+        model: Any = Reverse(**{"identity": Identity("1"), "vocabulary": tiny.VOCABULARY, **fields})
         return distil(data, model, "reverse", tmp_path, 10**6)
 
     with pytest.raises(ValueError, match="zip"):
-        ask(four)
+        run(first_four)
     assert not (tmp_path / "prepared.json").exists()
-    found = ask(all_of)
-    assert len(asked) == total  # none twice
-    assert len(found.train) == len(table) - 1
-    assert found.train.pairs()[0][1] == table.pairs()[0][0][::-1]
+    distilled = run(all_texts)
+    assert len(queries) == total  # no query is repeated
+    assert len(distilled.train) == len(table) - 1
+    assert distilled.train.pairs()[0][1] == table.pairs()[0][0][::-1]
     read = prepared.read(tmp_path)
-    assert read.fingerprint == found.fingerprint
+    assert read.fingerprint == distilled.fingerprint
     assert read.description["teacher"] == "reverse, 1"
     with pytest.raises(ValueError, match="teacher is '2', but"):
-        ask(all_of, identity=Identity("2"))
-    other = replace(tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens, "Xx"))
+        run(all_texts, identity=Identity("2"))
+    extended = replace(tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens, "Xx"))
     with pytest.raises(ValueError, match="reverse has another vocabulary than the data"):
-        ask(all_of, vocabulary=other)
+        run(all_texts, vocabulary=extended)
 
 
-def test_an_answer_that_makes_a_validation_pair_is_not_trained_on(tmp_path: Path) -> None:
-    """The same source may be there with another product, which the model does not expect."""
-    described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> None:
+    """The source may also be trained on with another target, which the model does not predict."""
+    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
     encode = tiny.VOCABULARY.encode
     table = PairTable.pack([(encode("CCO"), encode("CC")), (encode("CO"), encode("CC"))])
-    judged = PairTable.pack([(encode("CCO"), encode("OCC"))])
-    data = Prepared(tiny.VOCABULARY, table, judged, {**described, "validation": {}})
+    validation = PairTable.pack([(encode("CCO"), encode("OCC"))])
+    data = Prepared(tiny.VOCABULARY, table, validation, {**description, "validation": {}})
     for name, answer in (("recorded", "OCC"), ("other", "CN")):
         model: Any = Constant(Identity(name), tiny.VOCABULARY, answer)
         folder = tmp_path / name
-        made = distil(data, model, name, folder, 10)
+        distilled = distil(data, model, name, folder, 10)
         others = [(encode("CO"), encode(answer))]
         both = [(encode("CCO"), encode(answer)), *others]
-        assert made.train.pairs() == (others if name == "recorded" else both)
-        assert made.validation.pairs() == [(encode("CCO"), encode(answer))]
-        assert made.description["train"]["pairs"] == len(made.train)
+        assert distilled.train.pairs() == (others if name == "recorded" else both)
+        assert distilled.validation.pairs() == [(encode("CCO"), encode(answer))]
+        assert distilled.description["train"]["pairs"] == len(distilled.train)
 
 
 @dataclass
 class Constant:
-    """Has one answer."""
+    """Predicts the same answer for every source."""
 
     identity: Identity
     vocabulary: Vocabulary
@@ -112,7 +112,7 @@ class Constant:
         return (Result(text, (Prediction(self.answer, 0.0),)) for text in texts)
 
 
-def test_the_command_writes_what_train_reads(
+def test_train_reads_the_output_of_the_command(
     data: Path, tmp_path: Path, run: Callable[..., int]
 ) -> None:
     vocabulary = prepared.read(data).vocabulary
@@ -122,37 +122,37 @@ def test_the_command_writes_what_train_reads(
     out = tmp_path / "distilled"
     arguments = ["distil", str(tmp_path / "teacher"), "--data", str(data), "--output", str(out)]
     assert run(*arguments, "--pairs", "6") == 0
-    made = prepared.read(out)
-    assert 0 < len(made.train) <= 6
-    assert run(*arguments, "--pairs", "5") == 2  # holds others
+    distilled = prepared.read(out)
+    assert 0 < len(distilled.train) <= 6
+    assert run(*arguments, "--pairs", "5") == 2  # the folder has 6 pairs
     assert run("distil", "product", *arguments[2:4], "--output", str(tmp_path / "none")) == 2
     assert run("train", "--data", str(out), "--output", str(tmp_path / "run"), "--steps", "1") == 0
 
 
 @pytest.mark.parametrize("command", ["distil", "train-heads", "train-drafter"])
-def test_nothing_is_written_over_what_is_read(
+def test_inputs_are_not_overwritten(
     data: Path, tmp_path: Path, run: Callable[..., int], capsys: Captured, command: str
 ) -> None:
-    """Not data, nor a model where its successor would be, under another name of the file either."""
-    model, mine = tmp_path / "model", tmp_path / "data"
-    shutil.copytree(data, mine)
+    """Neither data nor model is overwritten, even if the output is a hard link to its file."""
+    model, own_data = tmp_path / "model", tmp_path / "data"
+    shutil.copytree(data, own_data)
     checkpoints.write(tiny.checkpoint(), model)
-    there = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     linked = tmp_path / "linked"
     linked.mkdir()
-    os.link(mine / "prepared.json", linked / "prepared.json")
+    os.link(own_data / "prepared.json", linked / "prepared.json")
     cases = (
-        [("--data", mine, mine), ("--data", mine, linked)]
+        [("--data", own_data, own_data), ("--data", own_data, linked)]
         if command == "distil"
-        else [("--data", mine, tmp_path), ("MODEL", data, tmp_path)]
+        else [("--data", own_data, tmp_path), ("MODEL", data, tmp_path)]
     )
-    for name, given, output in cases:
-        assert run(command, str(model), "--data", str(given), "--output", str(output)) == 2
+    for name, data_path, output in cases:
+        assert run(command, str(model), "--data", str(data_path), "--output", str(output)) == 2
         assert f", which it reads as {name} " in capsys.readouterr().err
-    assert there == {path: path.read_bytes() for path in there}
+    assert before == {path: path.read_bytes() for path in before}
 
 
-def test_answers_of_several_views_are_spelt_for_the_source(
+def test_merged_answers_are_written_in_their_likeliest_spelling(
     tmp_path: Path, run: Callable[..., int]
 ) -> None:
     model = molspec.load("retro")
@@ -160,31 +160,31 @@ def test_answers_of_several_views_are_spelt_for_the_source(
     products = [found for row in rows if (found := canonicalise(row)) is not None]
     one, five = (model.predict(products, augmentations=count) for count in (1, 5))
     differ = {
-        product: own.predictions[0].canonical != voted.predictions[0].canonical
-        for product, own, voted in zip(products, one, five, strict=True)
+        product: single.predictions[0].canonical != merged.predictions[0].canonical
+        for product, single, merged in zip(products, one, five, strict=True)
     }
     texts = sorted(differ, key=lambda product: not differ[product])[:3] + products[:3]
     table = PairTable.pack([(model.vocabulary.encode(text), [3]) for text in texts])
-    described = {"task": "retro", "files": [], "validation_files": [], "train": {}}
-    data = Prepared(model.vocabulary, table, table.spread(1), {**described, "validation": {}})
+    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+    data = Prepared(model.vocabulary, table, table.spread(1), {**description, "validation": {}})
     (tmp_path / "data").mkdir()
     prepared.write(data, tmp_path / "data")
     out = tmp_path / "out"
-    given = ["--data", str(tmp_path / "data"), "--output", str(out)]
-    assert run("distil", "retro", *given, "--augmentations", "5") == 0
-    made = prepared.read(out)
-    assert made.description["teacher"].endswith(" in 5 spellings")
-    answers = [model.vocabulary.decode(ids) for _, ids in made.train.pairs()]
-    voted = [result.predictions[0].canonical for result in model.predict(texts, augmentations=5)]
-    assert [canonicalise(answer) for answer in answers] == voted
-    own = model.predict(texts, canonical_queries=False)
+    arguments = ["--data", str(tmp_path / "data"), "--output", str(out)]
+    assert run("distil", "retro", *arguments, "--augmentations", "5") == 0
+    distilled = prepared.read(out)
+    assert distilled.description["teacher"].endswith(" in 5 spellings")
+    answers = [model.vocabulary.decode(ids) for _, ids in distilled.train.pairs()]
+    merged = [result.predictions[0].canonical for result in model.predict(texts, augmentations=5)]
+    assert [canonicalise(answer) for answer in answers] == merged
+    single = model.predict(texts, canonical_queries=False)
     changed = [
         (text, answer, molecule)
-        for text, answer, molecule, one in zip(texts, answers, voted, own, strict=True)
-        if molecule is not None and one.predictions[0].canonical != molecule
+        for text, answer, molecule, result in zip(texts, answers, merged, single, strict=True)
+        if molecule is not None and result.predictions[0].canonical != molecule
     ]
     assert 0 < len(changed) < len(texts)
     for text, answer, molecule in changed:
         likely, canonical = model.log_probs([text] * 2, [answer, molecule], canonical_queries=False)
         assert likely.predictions[0].log_prob > canonical.predictions[0].log_prob
-    assert run("distil", "retro", *given) == 2  # answers of one view are others
+    assert run("distil", "retro", *arguments) == 2  # the folder has answers of 5 spellings

@@ -1,4 +1,4 @@
-"""Training draft heads: what is stopped ends with the same weights."""
+"""Training draft heads: an interrupted training ends with the same weights."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import PairTable
 from tests import tiny
 from tests.engine.models import random_weights
-from tests.training.tiny import assert_equal, stopped_thrice
+from tests.training.tiny import assert_equal, interrupted_thrice
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
 
 
 def answers() -> PairTable:
-    """Sources of the tiny model with its answers."""
+    """Queries of the tiny model with its answers."""
     encode = tiny.VOCABULARY.encode
     results = tiny.model().predict(tiny.QUERIES, max_length=30)
     return PairTable.pack(
@@ -33,32 +33,32 @@ def answers() -> PairTable:
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_heads_learn_and_go_on_to_the_same_weights(tmp_path: Path, joint: bool) -> None:
+def test_heads_learn_and_resume_to_the_same_weights(tmp_path: Path, joint: bool) -> None:
     config = replace(CONFIG, joint=joint)
-    whole = HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
-    assert list(whole.run()) == list(range(1, 41))
-    assert float(whole.accuracy[0]) > 0.5
-    last = stopped_thrice(
+    unbroken = HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
+    assert list(unbroken.run()) == list(range(1, 41))
+    assert float(unbroken.accuracy[0]) > 0.5
+    resumed = interrupted_thrice(
         lambda: HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
     )
-    assert_equal(last.heads.state_dict(), whole.heads.state_dict())
-    assert_equal(last.model.state_dict(), whole.model.state_dict())
+    assert_equal(resumed.heads.state_dict(), unbroken.heads.state_dict())
+    assert_equal(resumed.model.state_dict(), unbroken.model.state_dict())
 
 
-def test_a_batch_is_guessed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts would each count as a step in the accuracy of the last steps."""
-    steps = HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "whole.pt")
-    small = HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "small.pt")
+    whole = HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "whole.pt")
+    limited = HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "small.pt")
     for _ in range(3):
-        steps.step(0.5)
+        whole.step(0.5)
     monkeypatch.setattr("molspec.training.trainer._CPU_TOKENS", 1)
     for _ in range(3):
-        small.step(0.5)
-    assert steps.accuracy.tolist() == small.accuracy.tolist()
-    assert_equal(small.heads.state_dict(), steps.heads.state_dict())
+        limited.step(0.5)
+    assert whole.accuracy.tolist() == limited.accuracy.tolist()
+    assert_equal(limited.heads.state_dict(), whole.heads.state_dict())
 
 
-def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
+def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
     before = replace(tiny.with_spec().to("float16"), heads=tiny.with_heads().heads)
     queries = tiny.QUERIES[:-1]
     copies = PairTable.pack((ids, ids) for ids in map(tiny.VOCABULARY.encode, queries))
@@ -73,7 +73,7 @@ def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
     assert nats(grown) < 0.9 * nats(before)
     assert grown.fingerprint(False) != before.fingerprint(False)
     assert grown.dtype == "float16"
-    assert grown.spec_drafter is None  # it was of the model as it was
+    assert grown.spec_drafter is None  # it was trained for the original model
     assert before.fingerprint(False)[:8] in (grown.card or "")
     checkpoints.write(grown, tmp_path / "model")
     plain, drafted = (
@@ -84,7 +84,7 @@ def test_a_model_trained_along_is_another_one(tmp_path: Path) -> None:
     assert drafted.statistics.accepted_tokens > 0
 
 
-def test_another_training_is_refused(tmp_path: Path) -> None:
+def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
     list(HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt").run())
     for checkpoint, config, name in (
         (tiny.checkpoint(), replace(CONFIG, seed=1), "config"),
@@ -94,7 +94,7 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
             HeadsTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
 
 
-def test_the_command(
+def test_command_trains_heads(
     data: Path, tmp_path: Path, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     vocabulary = prepared.read(data).vocabulary
@@ -107,11 +107,11 @@ def test_the_command(
     ]
     assert run(*arguments) == 0
     written = (tmp_path / "run" / "model" / "heads.safetensors").read_bytes()
-    assert run(*arguments) == 0  # all done: the same again
+    assert run(*arguments) == 0  # a finished training is unchanged
     assert (tmp_path / "run" / "model" / "heads.safetensors").read_bytes() == written
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="heads", max_length=9)
     assert results.statistics.drafted_tokens > 0
     assert run(*arguments[:-1], str(tmp_path / "joint"), "--joint") == 0
     assert "it is another model" in capsys.readouterr().out
     assert run(*arguments[:-1], str(tmp_path / "other"), "--kind", "other") == 2
-    assert run("train-heads", "product", *arguments[2:]) == 2  # of another vocabulary
+    assert run("train-heads", "product", *arguments[2:]) == 2  # has another vocabulary

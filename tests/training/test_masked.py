@@ -1,4 +1,4 @@
-"""Training Spec-Drafters: what is stopped ends with the same weights, no MASK sees its answer."""
+"""Training Spec-Drafters: interrupted runs end with the same weights; no MASK sees its token."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from molspec.training.masked_layout import Lay, causal, published
 from tests import tiny
 from tests.engine.models import random_weights
 from tests.training.test_heads import answers
-from tests.training.tiny import assert_equal, stopped_thrice
+from tests.training.tiny import assert_equal, interrupted_thrice
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1}
 CONFIG = SpecDrafterConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, **SIZES)
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_it_learns_and_goes_on_to_the_same_weights(tmp_path: Path, published: bool) -> None:
+def test_drafter_learns_and_resumes_to_the_same_weights(tmp_path: Path, published: bool) -> None:
     config = replace(CONFIG, published=published)
-    whole = SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
-    steps = whole.run()
+    unbroken = SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
+    steps = unbroken.run()
     assert next(steps) == 1
-    begun = float(whole.accuracy[0])
+    first_accuracy = float(unbroken.accuracy[0])
     assert list(steps) == list(range(2, 41))
-    assert float(whole.accuracy[0]) > begun + 0.1  # a mean over the last steps
-    last = stopped_thrice(
+    assert float(unbroken.accuracy[0]) > first_accuracy + 0.1  # a mean over the last steps
+    resumed = interrupted_thrice(
         lambda: SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
     )
-    assert_equal(last.model.state_dict(), whole.model.state_dict())
+    assert_equal(resumed.model.state_dict(), unbroken.model.state_dict())
 
 
-def test_it_begins_with_the_model(tmp_path: Path) -> None:
-    begun = SpecDrafterTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+def test_training_begins_with_the_weights_of_the_model(tmp_path: Path) -> None:
+    trainer = SpecDrafterTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
     weights = tiny.checkpoint().weights
     assert_equal(
-        begun.model.state_dict(), {name: weights[name] for name in begun.model.state_dict()}
+        trainer.model.state_dict(), {name: weights[name] for name in trainer.model.state_dict()}
     )
 
 
@@ -60,53 +60,53 @@ PREFIXES = torch.tensor([[2, 5], [1, 3]])
 
 
 @pytest.mark.parametrize("lay", [causal, published])
-def test_what_is_guessed_and_what_is_seen(lay: Lay) -> None:
-    """Of every prefix, k tokens behind it; none changes what is guessed of it."""
+def test_tokens_after_a_prefix_are_guessed_unseen(lay: Lay) -> None:
+    """The k tokens after a prefix are guessed; changing them does not change the guesses."""
     model, k = twin(), 4
     layout = lay(TARGETS, PREFIXES, k, 0)
-    wanted: dict[int, set[tuple[int, ...]]] = {0: set(), 1: set()}
+    guessed: dict[int, set[tuple[int, ...]]] = {0: set(), 1: set()}
     for row, pair in enumerate(layout.pairs.tolist()):
         masks = layout.masks[row].nonzero().flatten().tolist()
-        for start in (place for place in masks if layout.ahead[row, place] == 1):
-            chain = [place for place in masks if place >= start][: k - 1]
-            chain = [p for n, p in enumerate(chain) if layout.ahead[row, p] == n + 1]
-            wanted[pair].add(tuple(layout.wanted[row, chain].tolist()))
-    assert (6, 7, 8) in wanted[0]
-    assert (2, 0) in {chain[:2] for chain in wanted[1]}  # EOS, and nothing behind it
+        for start in (mask for mask in masks if layout.ahead[row, mask] == 1):
+            chain = [mask for mask in masks if mask >= start][: k - 1]
+            chain = [mask for n, mask in enumerate(chain) if layout.ahead[row, mask] == n + 1]
+            guessed[pair].add(tuple(layout.wanted[row, chain].tolist()))
+    assert (6, 7, 8) in guessed[0]
+    assert (2, 0) in {chain[:2] for chain in guessed[1]}  # EOS, and nothing after it
     memory = model.encode(TARGETS, TARGETS == 0)
     with torch.inference_mode():
         before = guesses(model, layout, memory, TARGETS == 0)
         other = TARGETS.clone()
-        other[0, 5:7] = 9  # behind all prefixes of the first
+        other[0, 5:7] = 9  # after all prefixes of the first target
         after = guesses(model, lay(other, PREFIXES, k, 0), memory, TARGETS == 0)
-    there = layout.masks & (layout.pairs == 0)[:, None]
-    assert torch.equal(before[there], after[there])
+    first_masks = layout.masks & (layout.pairs == 0)[:, None]
+    assert torch.equal(before[first_masks], after[first_masks])
 
 
-def test_masks_are_seen_from_before_them_only_as_published() -> None:
+def test_only_the_published_layout_sees_later_masks() -> None:
     model, prefixes = twin(), torch.ones(2, 1, dtype=torch.long)
     memory = model.encode(TARGETS, TARGETS == 0)
 
-    def behind_bos(lay: Lay, k: int) -> torch.Tensor:
+    def after_bos(lay: Lay, k: int) -> torch.Tensor:
         return guesses(model, lay(TARGETS, prefixes, k, 0), memory, TARGETS == 0)[:, 0]
 
-    own = behind_bos(causal, 1)
-    torch.testing.assert_close(behind_bos(published, 1), own)
-    torch.testing.assert_close(behind_bos(causal, 3), own)
-    assert not torch.allclose(behind_bos(published, 3), own)
+    without_masks = after_bos(causal, 1)
+    torch.testing.assert_close(after_bos(published, 1), without_masks)
+    torch.testing.assert_close(after_bos(causal, 3), without_masks)
+    assert not torch.allclose(after_bos(published, 3), without_masks)
 
 
 @pytest.mark.parametrize("lay", [causal, published])
-def test_what_is_revealed_is_not_counted_where_it_is_seen(lay: Lay) -> None:
+def test_revealed_tokens_are_not_counted_if_visible(lay: Lay) -> None:
     layout = lay(TARGETS, PREFIXES, 4, 0)
-    shown = layout.revealed(layout.masks & (layout.truth != 0), 0)
-    assert torch.equal(shown.ids[layout.masks], layout.truth[layout.masks])
-    counted = int((shown.wanted != 0).sum())
+    revealed = layout.revealed(layout.masks & (layout.truth != 0), 0)
+    assert torch.equal(revealed.ids[layout.masks], layout.truth[layout.masks])
+    counted = int((revealed.wanted != 0).sum())
     assert (counted == int((layout.wanted != 0).sum())) == (lay is causal)
 
 
-def test_iterations_count_what_is_confirmed() -> None:
-    """A model that is its own drafter, with k of 1: one token and the next one an iteration."""
+def test_iterations_count_confirmed_tokens() -> None:
+    """A model that drafts one token for itself confirms two tokens an iteration."""
     tokens, iterations = accepted(twin(), causal, tiny.checkpoint(), answers(), 1)
     pairs = answers().pairs()
     assert tokens == sum(len(target) + 1 for _, target in pairs)
@@ -115,12 +115,12 @@ def test_iterations_count_what_is_confirmed() -> None:
     assert iterations <= sum(-(-(len(target) + 1) // 2) for _, target in pairs) + len(pairs)
 
 
-def test_another_training_is_refused(tmp_path: Path) -> None:
-    few = replace(CONFIG, steps=1)
-    list(SpecDrafterTrainer(tiny.checkpoint(), answers(), few, tmp_path / "state.pt").run())
+def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
+    short = replace(CONFIG, steps=1)
+    list(SpecDrafterTrainer(tiny.checkpoint(), answers(), short, tmp_path / "state.pt").run())
     for checkpoint, config, name in (
-        (tiny.checkpoint(), replace(few, k=3), "config"),
-        (tiny.checkpoint(seed=2), few, "model"),
+        (tiny.checkpoint(), replace(short, k=3), "config"),
+        (tiny.checkpoint(seed=2), short, "model"),
     ):
         with pytest.raises(ValueError, match=f"holds a training of a drafter with the {name}"):
             SpecDrafterTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
@@ -129,12 +129,12 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("k", 0), ("k", 65), ("prefixes", 0), ("glancing", 1.5), ("steps", 0)]
 )
-def test_values_that_make_no_sense_are_named(name: str, value: float) -> None:
+def test_error_names_an_invalid_value(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} is {value}"):
         replace(CONFIG, **{name: value})  # type: ignore[arg-type]
 
 
-def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:
+def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:
     vocabulary = prepared.read(data).vocabulary
     spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
     checkpoint = Checkpoint(spec, random_weights(spec, 1), vocabulary, task="retro")
@@ -148,15 +148,15 @@ def test_the_command(data: Path, tmp_path: Path, run: Callable[..., int]) -> Non
     assert run(*arguments(data, "run")) == 0
     weights = tmp_path / "run" / "model" / "spec" / "model.safetensors"
     written = weights.read_bytes()
-    assert run(*arguments(data, "run")) == 0  # all done: the same again
+    assert run(*arguments(data, "run")) == 0  # a finished training is unchanged
     assert weights.read_bytes() == written
-    # What it has distilled is taken as it is.
+    # Data that are distilled already are used unchanged.
     assert run(*arguments(tmp_path / "run" / "data", "again")) == 0
     assert (tmp_path / "again" / "model" / "spec" / "model.safetensors").read_bytes() == written
     assert not (tmp_path / "again" / "data" / "answers.jsonl").exists()
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="spec", max_length=9)
     assert results.statistics.drafted_tokens > 0
     assert run(*arguments(data, "other", "--glancing", "2")) == 2
-    # No engine runs the published form.
+    # No engine runs the published layout.
     assert run(*arguments(tmp_path / "run" / "data", "published", "--published")) == 0
     assert not (tmp_path / "published" / "model").exists()

@@ -1,4 +1,4 @@
-"""Muon's steps are those of PyTorch's own, but for rounding."""
+"""Muon's steps are those of PyTorch's Muon, except for rounding."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SHAPES = [(1, 1), (1, 8), (8, 1), (16, 16), (48, 16), (16, 48)]
 
 
 def _parameters(seed: int) -> list[nn.Parameter]:
-    chance = torch.Generator().manual_seed(seed)
-    return [nn.Parameter(torch.randn(shape, generator=chance)) for shape in SHAPES]
+    generator = torch.Generator().manual_seed(seed)
+    return [nn.Parameter(torch.randn(shape, generator=generator)) for shape in SHAPES]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_steps_are_those_of_pytorch(dtype: torch.dtype) -> None:
-    begun, ours, theirs = (_parameters(1) for _ in range(3))
+def test_steps_equal_those_of_pytorch(dtype: torch.dtype) -> None:
+    initial, ours, theirs = (_parameters(1) for _ in range(3))
     pairs = [
         (ours, Muon(ours, 0.01, 0.1, dtype)),
         (theirs, torch.optim.Muon(theirs, 0.01, 0.1, adjust_lr_fn="match_rms_adamw")),
@@ -28,33 +28,33 @@ def test_steps_are_those_of_pytorch(dtype: torch.dtype) -> None:
             for parameter, gradient in zip(parameters, _parameters(2 + step), strict=True):
                 parameter.grad = gradient.detach().clone()
             optimizer.step()
-    for first, ours_now, theirs_now in zip(begun, ours, theirs, strict=True):
+    for first, ours_now, theirs_now in zip(initial, ours, theirs, strict=True):
         change, expected = ours_now - first, theirs_now - first
         assert (change - expected).norm() < 0.02 * expected.norm()
-    # what one began, the other goes on with
+    # our optimiser loads the state of PyTorch's
     pairs[0][1].load_state_dict(pairs[1][1].state_dict())
     buffers = zip(ours, theirs, strict=True)
     for mine, their in buffers:
-        found, wanted = pairs[0][1].state[mine], pairs[1][1].state[their]
-        assert torch.equal(found["momentum_buffer"], wanted["momentum_buffer"])
+        loaded, saved = pairs[0][1].state[mine], pairs[1][1].state[their]
+        assert torch.equal(loaded["momentum_buffer"], saved["momentum_buffer"])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_singular_values_become_alike(shape: tuple[int, int]) -> None:
-    chance = torch.Generator().manual_seed(3)
-    # no matrix with a vanishing singular value
-    made = nn.init.orthogonal_(torch.empty(shape), generator=chance)
-    rows = torch.rand(shape[0], 1, generator=chance) * 0.5 + 0.75
-    values = torch.linalg.svdvals(orthogonal(made * rows * 1000))
+def test_singular_values_become_similar(shape: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    # no singular value is near zero
+    matrix = nn.init.orthogonal_(torch.empty(shape), generator=generator)
+    rows = torch.rand(shape[0], 1, generator=generator) * 0.5 + 0.75
+    values = torch.linalg.svdvals(orthogonal(matrix * rows * 1000))
     assert values.min() > 0.6
     assert values.max() < 1.3
 
 
-def test_without_a_gradient_nothing_changes() -> None:
-    still, moved = _parameters(4)[3:5]
-    before = still.detach().clone()
-    moved.grad = torch.zeros_like(moved)
-    kept = moved.detach().clone()
-    Muon([still, moved], lr=0.1, weight_decay=0.0, dtype=torch.float32).step()
-    assert torch.equal(still, before)
-    assert torch.equal(moved, kept)
+def test_parameters_without_gradient_do_not_change() -> None:
+    no_gradient, zero_gradient = _parameters(4)[3:5]
+    first_before = no_gradient.detach().clone()
+    zero_gradient.grad = torch.zeros_like(zero_gradient)
+    second_before = zero_gradient.detach().clone()
+    Muon([no_gradient, zero_gradient], lr=0.1, weight_decay=0.0, dtype=torch.float32).step()
+    assert torch.equal(no_gradient, first_before)
+    assert torch.equal(zero_gradient, second_before)

@@ -1,4 +1,4 @@
-"""From files of reactions to a folder of pairs."""
+"""Prepares files of reactions as a folder of pairs."""
 
 from __future__ import annotations
 
@@ -112,10 +112,12 @@ def test_folder_holds_the_pairs(prepared: Prepared) -> None:
     assert len(canonical) == counts["reactions"]
 
 
-def test_all_who_may_read_the_folder_may_read_its_files(tmp_path: Path, file: Path) -> None:
+def test_files_of_the_folder_have_usual_permissions(tmp_path: Path, file: Path) -> None:
     prepare([file], tmp_path / "data", PrepareOptions("retro", variants=1))
+    plain = tmp_path / "plain"
+    plain.touch()
     modes = {path.stat().st_mode for path in (tmp_path / "data").iterdir()}
-    assert len(modes) == 1
+    assert modes == {plain.stat().st_mode}
 
 
 def test_no_product_is_in_both_splits(prepared: Prepared) -> None:
@@ -128,7 +130,7 @@ def test_no_product_is_in_both_splits(prepared: Prepared) -> None:
     assert validation["pairs"] == validation["reactions"] == len(validated) > 3
 
 
-def test_outcome_does_not_depend_on_workers(file: Path, prepared: Prepared, tmp_path: Path) -> None:
+def test_workers_do_not_change_the_result(file: Path, prepared: Prepared, tmp_path: Path) -> None:
     again = prepare([file], tmp_path / "out", replace(RETRO, workers=2))
     assert again.vocabulary == prepared.vocabulary
     assert again.description == prepared.description
@@ -154,10 +156,10 @@ def test_a_row_that_kills_its_workers_is_rejected(
     assert counts["train"]["reactions"] + counts["validation"]["reactions"] == 59
 
 
-def test_a_product_that_is_not_known_is_not_left_in(
+def test_excluded_row_that_kills_workers_is_an_error(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers die of an excluded row: without its product, that might be trained on."""
+    """If workers die of an excluded row, its product is unknown and might be trained on."""
     make = preparation.make_pairs
 
     def killing(row: Row, **options: Any) -> Made:
@@ -178,35 +180,35 @@ def test_a_product_that_is_not_known_is_not_left_in(
 
 
 def test_workers_end_when_the_preparation_is_killed() -> None:
-    # They hold the pipes of their parent: these are read to their end only when the last is gone.
+    # Workers hold their parent's pipes, which `run` reads until the last worker has ended.
     command = [sys.executable, "-c", KILLED]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    completed = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert completed.returncode == -signal.SIGKILL, completed.stderr
 
 
-def test_validation_and_excluded_files_rule_products_out(file: Path, tmp_path: Path) -> None:
+def test_products_of_validation_and_excluded_files_are_rejected(file: Path, tmp_path: Path) -> None:
     rows = [row.reaction for row in read_rows(file)]
     (tmp_path / "validation.smi").write_text("\n".join(rows[5:11]))
     (tmp_path / "test.smi").write_text("\n".join(rows[8:15]))
-    made = prepare(
+    result = prepare(
         [file],
         tmp_path / "out",
         RETRO,
         validation=[tmp_path / "validation.smi"],
         exclude=[tmp_path / "test.smi"],
     )
-    assert made.description["files"] == [file.name]
-    assert made.description["validation_files"] == ["validation.smi"]
-    assert made.description["excluded_files"] == ["test.smi"]
-    assert made.description["excluded_products"] == 7
-    assert made.description["validation"]["reactions"] == 3
-    assert made.description["train"]["reactions"] == 60 - 10
-    assert made.description["rejected"]["product of an excluded file"] == 3 + 7
-    assert made.description["rejected"]["product of a validation reaction"] == 3
+    assert result.description["files"] == [file.name]
+    assert result.description["validation_files"] == ["validation.smi"]
+    assert result.description["excluded_files"] == ["test.smi"]
+    assert result.description["excluded_products"] == 7
+    assert result.description["validation"]["reactions"] == 3
+    assert result.description["train"]["reactions"] == 60 - 10
+    assert result.description["rejected"]["product of an excluded file"] == 3 + 7
+    assert result.description["rejected"]["product of a validation reaction"] == 3
 
 
 @pytest.mark.parametrize("header", ["src\ttgt", "tgt\tsrc"])
-def test_a_test_set_is_excluded_whichever_end_is_the_product(
+def test_excluded_test_set_may_have_products_in_either_column(
     file: Path, tmp_path: Path, header: str
 ) -> None:
     rows = [row.reaction.split(">") for row in read_rows(file)][5:12]
@@ -217,20 +219,20 @@ def test_a_test_set_is_excluded_whichever_end_is_the_product(
     assert made.description["rejected"]["product of an excluded file"] == 7
 
 
-def test_vocabulary_of_a_model_and_rare_tokens(file: Path, tmp_path: Path) -> None:
-    every = prepare([file], tmp_path / "all", RETRO)
+def test_reactions_with_rare_or_unknown_tokens_are_rejected(file: Path, tmp_path: Path) -> None:
+    full = prepare([file], tmp_path / "all", RETRO)
     rare = prepare([file], tmp_path / "rare", replace(RETRO, min_token_count=12))
-    assert set(rare.vocabulary.tokens) < set(every.vocabulary.tokens)
-    left_out = rare.description["rejected"]["token not in the vocabulary"]
-    assert rare.description["train"]["reactions"] < every.description["train"]["reactions"]
-    given = prepare([file], tmp_path / "given", RETRO, vocabulary=rare.vocabulary)
-    assert given.vocabulary == rare.vocabulary
-    assert given.description["rejected"]["token not in the vocabulary"] == left_out
-    listed = (tmp_path / "given" / "rejected.tsv").read_text()
-    assert listed.count("\ttoken not in the vocabulary: '") == left_out
+    assert set(rare.vocabulary.tokens) < set(full.vocabulary.tokens)
+    rejected_count = rare.description["rejected"]["token not in the vocabulary"]
+    assert rare.description["train"]["reactions"] < full.description["train"]["reactions"]
+    with_vocabulary = prepare([file], tmp_path / "given", RETRO, vocabulary=rare.vocabulary)
+    assert with_vocabulary.vocabulary == rare.vocabulary
+    assert with_vocabulary.description["rejected"]["token not in the vocabulary"] == rejected_count
+    rejected = (tmp_path / "given" / "rejected.tsv").read_text()
+    assert rejected.count("\ttoken not in the vocabulary: '") == rejected_count
 
 
-def test_forward_task_keeps_reagents(file: Path, tmp_path: Path) -> None:
+def test_forward_task_has_reagents_in_the_source(file: Path, tmp_path: Path) -> None:
     path = tmp_path / "lines.smi"
     path.write_text("[CH3:1][OH:2].CC(=O)Cl>CCN(CC)CC>[CH3:1][O:2]C(C)=O\nCCO>>CC=O\nCCCO>>CCC=O\n")
     validation = tmp_path / "validation.smi"
@@ -243,28 +245,28 @@ def test_forward_task_keeps_reagents(file: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_a_judge_rules_out_the_improbable(file: Path, prepared: Prepared, tmp_path: Path) -> None:
-    asked: list[tuple[str, str]] = []
+def test_judge_rejects_improbable_reactions(file: Path, prepared: Prepared, tmp_path: Path) -> None:
+    judged: list[tuple[str, str]] = []
 
     def judge(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
         for source, target in pairs:
-            asked.append((source, target))
-            yield {0: -2.01, 1: None}.get(len(asked) % 4, -2.0)
+            judged.append((source, target))
+            yield {0: -2.01, 1: None}.get(len(judged) % 4, -2.0)
 
     options, vocabulary = replace(RETRO, max_nats=2.0), prepared.vocabulary
     wise = Judge("wise", judge)
     made = prepare([file], tmp_path / "out", options, vocabulary=vocabulary, judge=wise)
     before, after = (each.description for each in (prepared, made))
-    assert len(asked) == before["train"]["reactions"] > 40
-    assert asked[0] == texts(prepared.train, prepared.vocabulary)[0]
-    unreadable, improbable = (len(asked) + 3) // 4, len(asked) // 4
+    assert len(judged) == before["train"]["reactions"] > 40
+    assert judged[0] == texts(prepared.train, prepared.vocabulary)[0]
+    unreadable, improbable = (len(judged) + 3) // 4, len(judged) // 4
     assert after["rejected"]["unreadable to the judge"] == unreadable
     assert after["rejected"]["more than 2 nats to the judge"] == improbable
-    assert after["train"]["reactions"] == len(asked) - unreadable - improbable
+    assert after["train"]["reactions"] == len(judged) - unreadable - improbable
     assert after["validation"] == before["validation"]
     assert after["judge"]["name"] == "wise"
     assert (after["judge"]["reactions"], after["judge"]["kept"]) == (
-        len(asked),
+        len(judged),
         after["train"]["reactions"],
     )
     assert after["judge"]["nats"] == {"10 %": 2.0, "25 %": 2.0, "50 %": 2.01}
@@ -274,19 +276,19 @@ def test_a_judge_rules_out_the_improbable(file: Path, prepared: Prepared, tmp_pa
         prepare([file], tmp_path / "other", options)
 
 
-def test_errors(file: Path, tmp_path: Path) -> None:
+def test_wrong_arguments_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it exists already"):
         prepare([file], file.parent, RETRO)
     with pytest.raises(ValueError, match="files is empty"):
         prepare([], tmp_path / "out", RETRO)
-    empty = tmp_path / "bad.smi"
-    empty.write_text("CC>>CC\nCO>>CO\n")
+    bad = tmp_path / "bad.smi"
+    bad.write_text("CC>>CC\nCO>>CO\n")
     with pytest.raises(ValueError, match="no train pair is left: rejected 2 x no new product"):
-        prepare([empty], tmp_path / "out", RETRO)
-    empty.write_text("CCO>>CC=O\n")
+        prepare([bad], tmp_path / "out", RETRO)
+    bad.write_text("CCO>>CC=O\n")
     with pytest.raises(ValueError, match=r"of 1 reactions none fell into validation_share 0\.2"):
-        prepare([empty], tmp_path / "out", RETRO)
-    with pytest.raises(FileNotFoundError):  # before any file is worked off
+        prepare([bad], tmp_path / "out", RETRO)
+    with pytest.raises(FileNotFoundError):  # before any file is processed
         prepare([file], tmp_path / "out", RETRO, exclude=[tmp_path / "missing.tsv"])
     assert not (tmp_path / "out").exists()
     for wrong, message in (
@@ -299,7 +301,7 @@ def test_errors(file: Path, tmp_path: Path) -> None:
             replace(RETRO, **wrong)
 
 
-def test_reading_what_is_no_prepared_folder(file: Path, tmp_path: Path) -> None:
+def test_damaged_folders_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"prepared\.json is missing"):
         read(tmp_path)
     folder = tmp_path / "out"
@@ -311,8 +313,8 @@ def test_reading_what_is_no_prepared_folder(file: Path, tmp_path: Path) -> None:
     (folder / "prepared.json").write_text("{")
     with pytest.raises(ValueError, match=r"prepared\.json is no JSON"):
         read(folder)
-    without = {name: value for name, value in description.items() if name != "task"}
-    (folder / "prepared.json").write_text(json.dumps(without))
+    incomplete = {name: value for name, value in description.items() if name != "task"}
+    (folder / "prepared.json").write_text(json.dumps(incomplete))
     with pytest.raises(ValueError, match=r"prepared\.json does not say task"):
         read(folder)
     (folder / "prepared.json").write_text(json.dumps(description))

@@ -17,7 +17,7 @@ RETRO = PrepareOptions("retro", variants=2)
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files and folders `first` and `second`, one vocabulary, one validation file."""
+    """Files and folders `first` and `second` with one vocabulary and one validation file."""
     folder = tmp_path_factory.mktemp("parts")
     rows = [row.reaction for _, row in zip(range(80), read_rows(FILE), strict=False)]
     for name, part in (
@@ -28,19 +28,19 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("everything", rows[10:]),
     ):
         (folder / f"{name}.smi").write_text("\n".join(part))
-    everything = made(folder, "everything")
+    everything = prepare_part(folder, "everything")
     for name in ("first", "second"):
-        made(folder, name, vocabulary=everything.vocabulary)
+        prepare_part(folder, name, vocabulary=everything.vocabulary)
     return folder
 
 
-def made(folder: Path, name: str, **options: object) -> Prepared:
+def prepare_part(folder: Path, name: str, **options: object) -> Prepared:
     options = {"validation": [folder / "validation.smi"], **options}
     file = folder / f"{name}.smi"
     return prepare([file], folder / name, RETRO, **options)  # type: ignore[arg-type]
 
 
-def test_training_pairs_are_joined_and_validation_is_that_of_the_first(parts: Path) -> None:
+def test_training_pairs_are_joined_and_the_first_validation_is_used(parts: Path) -> None:
     first, second = read(parts / "first"), read(parts / "second")
     together = read_together([parts / "first", parts / "second"])
     assert together.train.pairs() == first.train.pairs() + second.train.pairs()
@@ -55,14 +55,14 @@ def test_training_pairs_are_joined_and_validation_is_that_of_the_first(parts: Pa
     assert together.fingerprint != first.fingerprint
 
 
-def test_folders_that_do_not_go_together_are_refused(parts: Path) -> None:
+def test_incompatible_folders_are_refused(parts: Path) -> None:
     vocabulary = read(parts / "first").vocabulary
-    share = {"validation": (), "vocabulary": vocabulary}
-    made(parts, "careless", **share)
+    shared = {"validation": (), "vocabulary": vocabulary}
+    prepare_part(parts, "careless", **shared)
     with pytest.raises(ValueError, match=r"careless: \d of its training pairs are validation"):
         read_together([parts / "first", parts / "careless"])
     (parts / "own.smi").write_text((parts / "second.smi").read_text())
-    made(parts, "own")
+    prepare_part(parts, "own")
     with pytest.raises(ValueError, match=r"own: its vocabulary is not that of .*first"):
         read_together([parts / "first", parts / "own"])
     forward = PrepareOptions("product")

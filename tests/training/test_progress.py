@@ -1,4 +1,4 @@
-"""A preparation that was stopped goes on, and writes the same bytes."""
+"""An interrupted preparation resumes and writes the same bytes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 
 
 def run(files: dict[str, list[Path]], output: Path, **options: Any) -> None:
-    given = dict(files)
-    prepare(given.pop("files"), output, replace(OPTIONS, **options), judge=JUDGE, **given)
+    inputs = dict(files)
+    prepare(inputs.pop("files"), output, replace(OPTIONS, **options), judge=JUDGE, **inputs)
 
 
 def _log_probs(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
@@ -45,7 +45,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def whole(files: dict[str, list[Path]], tmp_path: Path) -> dict[str, bytes]:
+def unbroken(files: dict[str, list[Path]], tmp_path: Path) -> dict[str, bytes]:
     run(files, tmp_path / "whole")
     return contents(tmp_path / "whole")
 
@@ -54,13 +54,13 @@ class Stop(BaseException):
     pass
 
 
-def test_it_goes_on_wherever_it_was_stopped(
+def test_preparation_resumes_after_every_interruption(
     files: dict[str, list[Path]],
-    whole: dict[str, bytes],
+    unbroken: dict[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert len(whole) == 5
+    assert len(unbroken) == 5
     make, count = module.make_pairs, 0
 
     def stopping(row: Any, **options: Any) -> Any:
@@ -77,35 +77,35 @@ def test_it_goes_on_wherever_it_was_stopped(
             run(files, output)
         except Stop:
             stops += 1
-            for journal in (output / "unfinished").glob("*.jsonl"):  # within a line
+            for journal in (output / "unfinished").glob("*.jsonl"):  # ends within a line
                 journal.write_bytes(journal.read_bytes() + b'[["files.smi", 1')
     assert stops == (count - 1) // 8 > 4
-    assert contents(output) == whole
+    assert contents(output) == unbroken
     assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
 
 
 def test_a_row_is_judged_once(files: dict[str, list[Path]], tmp_path: Path) -> None:
-    asked: list[str] = []
+    judged: list[str] = []
 
     def stopping(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
         for source, target in pairs:
-            if len(asked) == 7:
-                asked.append("")
+            if len(judged) == 7:
+                judged.append("")
                 raise Stop
-            asked.append(source)
+            judged.append(source)
             yield from _log_probs([(source, target)])
 
     judge = Judge("by length", stopping)
-    given = dict(files)
-    own = given.pop("files")
+    inputs = dict(files)
+    reactions = inputs.pop("files")
     with pytest.raises(Stop):
-        prepare(own, tmp_path / "out", OPTIONS, judge=judge, **given)
-    prepare(own, tmp_path / "out", OPTIONS, judge=judge, **given)
-    asked.remove("")
-    assert len(set(asked)) == len(asked) > 7
+        prepare(reactions, tmp_path / "out", OPTIONS, judge=judge, **inputs)
+    prepare(reactions, tmp_path / "out", OPTIONS, judge=judge, **inputs)
+    judged.remove("")
+    assert len(set(judged)) == len(judged) > 7
 
 
-def stopped(files: dict[str, list[Path]], output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_early(files: dict[str, list[Path]], output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any) -> Any:
         raise Stop
 
@@ -115,39 +115,39 @@ def stopped(files: dict[str, list[Path]], output: Path, monkeypatch: pytest.Monk
             run(files, output)
 
 
-def test_all_but_the_last_step_was_done(
+def test_interrupted_commit_is_completed(
     files: dict[str, list[Path]],
-    whole: dict[str, bytes],
+    unbroken: dict[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     output = tmp_path / "out"
-    stopped(files, output, monkeypatch)
+    stop_early(files, output, monkeypatch)
     shutil.copytree(output / "unfinished" / "done", output, dirs_exist_ok=True)
     with pytest.raises(ValueError, match="it exists already"):
         run(files, output, seed=1)
     run(files, output)
-    assert contents(output) == whole
+    assert contents(output) == unbroken
     with pytest.raises(ValueError, match="it exists already"):
         run(files, output)
 
 
-def test_a_folder_with_nothing_in_it_is_written_to(
-    files: dict[str, list[Path]], whole: dict[str, bytes], tmp_path: Path
+def test_empty_folder_is_accepted_as_output(
+    files: dict[str, list[Path]], unbroken: dict[str, bytes], tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
     run(files, tmp_path / "out")
-    assert contents(tmp_path / "out") == whole
+    assert contents(tmp_path / "out") == unbroken
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="it exists already"):
         run(files, tmp_path / "file")
 
 
-def test_other_options_and_other_reactions_are_refused(
+def test_resuming_with_other_options_or_reactions_is_refused(
     files: dict[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "out"
-    stopped(files, output, monkeypatch)
+    stop_early(files, output, monkeypatch)
     with pytest.raises(ValueError, match=r"options is .*'seed': 1.*holds a preparation with"):
         run(files, output, seed=1)
     for count in (3, 24):

@@ -49,7 +49,7 @@ def test_read_rows(tmp_path: Path, name: str, text: str, expected: list[tuple[in
     assert rows(path) == expected
 
 
-def test_column_by_name(tmp_path: Path) -> None:
+def test_column_is_selected_by_name(tmp_path: Path) -> None:
     path = tmp_path / "two.tsv"
     path.write_text(f"raw\tclean\n{FIRST}\t{SECOND}\n")
     assert rows(path) == [(2, FIRST)]
@@ -59,14 +59,14 @@ def test_column_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opened", [gzip.open, lzma.open])
-def test_compressed(tmp_path: Path, opened: object) -> None:
+def test_compressed_files_are_read(tmp_path: Path, opened: object) -> None:
     path = tmp_path / f"lines.txt{'.gz' if opened is gzip.open else '.xz'}"
     with opened(path, "wt") as stream:  # type: ignore[operator]
         stream.write(FIRST + "\n")
     assert rows(path) == [(1, FIRST)]
 
 
-def test_file_without_reactions(tmp_path: Path) -> None:
+def test_file_without_reactions_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.tsv"
     path.write_text("name\tsmiles\nethanol\tCCO\n")
     with pytest.raises(
@@ -76,7 +76,7 @@ def test_file_without_reactions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", ["src\ttgt", "source\ttarget"])
-def test_a_task_says_which_end_is_the_product(tmp_path: Path, names: str) -> None:
+def test_task_decides_which_column_is_the_product(tmp_path: Path, names: str) -> None:
     path = tmp_path / "ends.tsv"
     path.write_text(f"{names}\nCC=O\tCCO\n")
     assert rows(path, task="retro") == [(2, SECOND)]
@@ -87,14 +87,14 @@ def test_a_task_says_which_end_is_the_product(tmp_path: Path, names: str) -> Non
     assert rows(path, task="retro") == rows(path, task="product") == [(2, SECOND)]
 
 
-def test_a_column_of_lines_without_a_header(tmp_path: Path) -> None:
+def test_column_of_a_file_without_header_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lines.smi").write_text(FIRST)
     with pytest.raises(ValueError, match=r"reaction_column is 'rxn': .* which is empty"):
         rows(tmp_path / "lines.smi", "rxn")
 
 
 @pytest.mark.parametrize("name", ["a.tsv.gz", "a.csv.xz"])
-def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+def test_error_names_a_damaged_file(tmp_path: Path, name: str) -> None:
     text = "".join(f"{'C' * (i % 97)}O>>{'C' * (i % 89)}=O\n" for i in range(5_000)).encode()
     whole = {".gz": gzip.compress, ".xz": lzma.compress}[Path(name).suffix](text)
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
@@ -103,7 +103,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     assert caught.value.filename == str(tmp_path / name)
 
 
-def test_the_sample_is_two_thousand_reactions() -> None:
+def test_sample_has_two_thousand_reactions() -> None:
     sample = list(read_rows(FILE))
     assert len(sample) == 2000
     assert sample[0].number == 2
@@ -120,11 +120,11 @@ def test_the_sample_is_two_thousand_reactions() -> None:
         ("CCO>>C1CC", "not a molecule to RDKit"),
     ],
 )
-def test_unfit_reactions_say_why(text: str, reason: str) -> None:
+def test_error_says_why_a_reaction_is_unfit(text: str, reason: str) -> None:
     with pytest.raises(UnfitReactionError, match=reason):
         Reaction.parse(text)
 
 
-def test_what_stands_on_both_sides_is_no_product() -> None:
+def test_molecules_on_both_sides_are_no_products() -> None:
     reaction = Reaction.parse("CC(=O)Cl.CO>CCN>CC(=O)OC.Cl.CCN")
     assert [molecule.smiles for molecule in reaction.products] == ["COC(C)=O", "Cl"]

@@ -1,4 +1,4 @@
-"""Pairs that read along with one another."""
+"""Root-aligned pairs: source and target are written from the same atom."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from molspec.training.rooting import (
 )
 from molspec.training.sample import FILE
 
-#: An amide from acid and amine, with a base that leaves no atom.
+#: An amide from acid and amine; the product has no atom of the base.
 AMIDE = (
     "[CH3:1][C:2](=[O:3])O.[NH2:4][CH2:5][c:6]1[cH:7][cH:8][cH:9][cH:10][cH:11]1"
     ">CCN(CC)CC>[CH3:1][C:2](=[O:3])[NH:4][CH2:5][c:6]1[cH:7][cH:8][cH:9][cH:10][cH:11]1"
@@ -29,19 +29,19 @@ def sample_reactions(count: int) -> list[Reaction]:
     return [Reaction.parse(row.reaction) for row in islice(read_rows(FILE), count)]
 
 
-def test_molecule_keeps_map_numbers_beside_canonical_atoms() -> None:
+def test_map_numbers_follow_the_canonical_order_of_atoms() -> None:
     molecule = Molecule.parse("[OH:3][C:2](=[O:7])[CH3:1]")
     assert molecule.smiles == "CC(=O)O"
     assert molecule.map_numbers == (1, 2, 7, 3)
     assert molecule.write_from(3) == ("OC(C)=O", [3, 1, 0, 2])
 
 
-def test_molecule_says_why_it_is_none() -> None:
+def test_error_says_why_a_molecule_is_invalid() -> None:
     with pytest.raises(UnfitReactionError, match="not a molecule to RDKit"):
         Molecule.parse("C(C")
 
 
-def test_align_roots_orders_and_leaves_the_rest_canonical() -> None:
+def test_align_roots_and_orders_molecules_and_leaves_others_canonical() -> None:
     reaction = Reaction.parse(AMIDE)
     molecules = (*reaction.agents, *reaction.reactants)
     assert align([{4}, {5}, {2}, {1}], molecules) == "NCc1ccccc1.C(C)(=O)O.CCN(CC)CC"
@@ -52,7 +52,7 @@ def test_retro_pairs_of_a_known_reaction() -> None:
     pairs = product_to_reactants(reaction.products[0], reaction.reactants, 20, Random(0))
     assert pairs[0] == ("CC(=O)NCc1ccccc1", "CC(=O)O.NCc1ccccc1")
     assert ("N(Cc1ccccc1)C(C)=O", "NCc1ccccc1.C(C)(=O)O") in pairs
-    assert len(pairs) == len(set(pairs)) == 9  # 11 atoms, of which two pairs are symmetric
+    assert len(pairs) == len(set(pairs)) == 9  # 11 atoms, with two symmetric pairs
 
 
 def test_product_is_written_from_the_first_surviving_source_atom() -> None:
@@ -85,7 +85,7 @@ def test_product_is_written_from_the_first_surviving_source_atom() -> None:
         ),
     ],
 )
-def test_which_of_the_symmetric_atoms_a_map_takes_makes_no_difference(
+def test_maps_of_symmetric_atoms_give_the_same_pairs(
     maps: tuple[str, str],
 ) -> None:
     one, other = (
@@ -96,7 +96,7 @@ def test_which_of_the_symmetric_atoms_a_map_takes_makes_no_difference(
     assert one[0][1][0] == one[0][0][0] == "C"
 
 
-def test_a_side_of_an_anhydride_that_comes_first_begins_the_product() -> None:
+def test_product_begins_with_the_first_side_of_an_anhydride() -> None:
     reaction = Reaction.parse("[CH3:1][C:2](=[O:3])OC(C)=O.[NH3:4]>>[CH3:1][C:2](=[O:3])[NH2:4]")
     pairs = reactants_to_product(reaction.reactants, reaction.products, 50, Random(0))
     assert pairs[0] == ("CC(=O)OC(C)=O.N", "CC(N)=O")
@@ -106,33 +106,33 @@ def test_a_side_of_an_anhydride_that_comes_first_begins_the_product() -> None:
     assert by_source["N.CC(=O)OC(C)=O"] == "NC(C)=O"
 
 
-def test_without_maps_there_is_one_canonical_pair() -> None:
+def test_unmapped_reaction_gives_one_canonical_pair() -> None:
     reaction = Reaction.parse("OC(C)=O.NCC>>CC(=O)NCC")
     pairs = product_to_reactants(reaction.products[0], reaction.reactants, 20, Random(0))
     assert pairs == [("CCNC(C)=O", "CC(=O)O.CCN")]
 
 
-def test_variants_of_real_reactions_are_the_same_molecules_from_the_same_atom() -> None:
+def test_variants_of_real_reactions_have_the_same_molecules() -> None:
     for number, reaction in enumerate(sample_reactions(60)):
         product = reaction.products[0]
-        before = canonicalise(".".join(molecule.smiles for molecule in reaction.reactants))
+        reactants = canonicalise(".".join(molecule.smiles for molecule in reaction.reactants))
         pairs = product_to_reactants(product, reaction.reactants, 6, Random(number))
         assert pairs[0][0] == product.smiles
         assert len({source for source, _ in pairs}) == len(pairs) > 1
         for source, target in pairs:
             assert canonicalise(source) == product.smiles
-            assert canonicalise(target) == before
+            assert canonicalise(target) == reactants
 
 
-def test_first_atoms_of_real_pairs_are_one_atom() -> None:
-    """Written with its maps, a target begins with the source's first atom that it has."""
+def test_real_targets_begin_with_the_first_shared_atom() -> None:
+    """A target begins with the first atom of the source that it contains."""
     for reaction in sample_reactions(60):
         product = reaction.products[0]
         numbers = {number for molecule in reaction.reactants for number in molecule.map_numbers}
         for root in range(len(product.map_numbers)):
             _, order = product.write_from(root)
-            along = [product.map_numbers[atom] for atom in order]
-            first = next(number for number in along if number in numbers)
-            home = next(m for m in reaction.reactants if first in m.map_numbers)
-            expected, _ = home.write_from(home.map_numbers.index(first))
-            assert align([{number} for number in along], reaction.reactants).startswith(expected)
+            written = [product.map_numbers[atom] for atom in order]
+            first = next(number for number in written if number in numbers)
+            reactant = next(m for m in reaction.reactants if first in m.map_numbers)
+            expected, _ = reactant.write_from(reactant.map_numbers.index(first))
+            assert align([{number} for number in written], reaction.reactants).startswith(expected)

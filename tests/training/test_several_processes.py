@@ -25,13 +25,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 SCRIPT = Path(__file__).with_name("together.py")
 STILL = replace(CONFIG, learning_rate=1e-30, validate_every=2, patience=2)
-#: Gradients as they are: neither dropped, rounded to bfloat16, shortened nor learnt from.
+#: Unchanged gradients: no dropout, rounding to bfloat16, clipping or learning.
 PLAIN = replace(CONFIG, learning_rate=1e-30, dropout=0.0, precision="float32", gradient_norm=1e9)
 
 
 @pytest.fixture(scope="module")
 def plain(data: Path) -> TrainConfig:
-    """An epoch with batches of fewer pairs than processes, and of numbers that do not divide."""
+    """An epoch with batches of one pair and of three, which two processes cannot share evenly."""
     prepared = read(data)
     spec = PLAIN.spec(prepared.vocabulary.size)
     longest = int((prepared.train.source_lengths + prepared.train.target_lengths).max()) + 4
@@ -48,7 +48,7 @@ def plain(data: Path) -> TrainConfig:
 def together(
     data: Path, plain: TrainConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
-    """The folder of several trainings of two processes, and all that was said."""
+    """The folder of several trainings by two processes, and their printed text."""
     output = tmp_path_factory.mktemp("together")
     minutes = replace(CONFIG, steps=None, minutes=0.01)
     configs = {"plain": plain, "still": STILL, "minutes": minutes}
@@ -63,20 +63,20 @@ def together(
         text=True,
     ) as process:
         try:
-            said, _ = process.communicate(timeout=240)
+            printed, _ = process.communicate(timeout=240)
         finally:
-            process.terminate()  # with its processes, which a kill would leave behind
-    assert process.returncode == 1, said  # for the mistake at the end
-    return output, said
+            process.terminate()  # ends its processes too, which a kill would not
+    assert process.returncode == 1, printed  # because the last command has a mistake
+    return output, printed
 
 
 def results(output: Path, name: str) -> list[dict[str, Any]]:
-    """What each process found."""
+    """The results of each process."""
     return [torch.load(output / f"{name}.{rank}.pt", weights_only=True) for rank in (0, 1)]
 
 
 @pytest.mark.parametrize("name", ["plain", "still", "minutes", "unbroken"])
-def test_both_have_the_same_weights_and_stop_at_the_same_step(
+def test_both_processes_have_equal_weights_and_stop_at_the_same_step(
     plain: TrainConfig, together: tuple[Path, str], name: str
 ) -> None:
     first, second = results(together[0], name)
@@ -88,17 +88,17 @@ def test_both_have_the_same_weights_and_stop_at_the_same_step(
 
 
 def momentum(output: Path) -> Tensor:
-    """What the optimisers remember: the gradients of all steps, the last ones most."""
+    """The optimisers' moments: means of the gradients of all steps, mostly of the last ones."""
     trainer = torch.load(output / "state.pt", weights_only=True)["trainer"]
     states = [state for optimizer in trainer["optimizers"] for state in optimizer["state"].values()]
     moments = [state.get("exp_avg", state.get("momentum_buffer")).flatten() for state in states]
     return torch.cat(moments)
 
 
-def test_the_gradients_are_those_of_one_process(
+def test_gradients_equal_those_of_one_process(
     data: Path, plain: TrainConfig, together: tuple[Path, str], tmp_path: Path
 ) -> None:
-    alone = train(data, tmp_path / "run", plain, device="cpu")
+    outcome = train(data, tmp_path / "run", plain, device="cpu")
     expected = momentum(tmp_path / "run")
     difference = momentum(together[0] / "plain") - expected
     assert difference.norm() < 1e-6 * expected.norm()
@@ -107,10 +107,10 @@ def test_the_gradients_are_those_of_one_process(
         for folder in (tmp_path / "run", together[0] / "plain")
     ]
     assert [float(row[5]) for row in logs] == pytest.approx([float(logs[0][5])] * 2, rel=1e-5)
-    assert logs[0][3] == logs[1][3] == str(alone.token_count)
+    assert logs[0][3] == logs[1][3] == str(outcome.token_count)
 
 
-def test_killed_they_go_on_to_the_same_weights(together: tuple[Path, str]) -> None:
+def test_killed_processes_resume_to_the_same_weights(together: tuple[Path, str]) -> None:
     killed, unbroken = (results(together[0], name) for name in ("killed", "unbroken"))
     for found, expected in zip(killed, unbroken, strict=True):
         assert expected["steps_of_this_attempt"] == 24
@@ -119,37 +119,37 @@ def test_killed_they_go_on_to_the_same_weights(together: tuple[Path, str]) -> No
         assert found["best"] == expected["best"]
 
 
-def test_another_number_of_processes_goes_on(data: Path, together: tuple[Path, str]) -> None:
+def test_one_process_resumes_a_training_of_two(data: Path, together: tuple[Path, str]) -> None:
     outcome = train(data, together[0] / "still", replace(STILL, patience=4), device="cpu")
     assert outcome.step_count == 10
 
 
-def test_the_command_says_its_result_once(together: tuple[Path, str]) -> None:
-    output, said = together
-    assert said.count("2 steps in") == 1
+def test_command_prints_its_result_once(together: tuple[Path, str]) -> None:
+    output, printed = together
+    assert printed.count("2 steps in") == 1
     assert (output / "by-command" / "model" / "model.safetensors").exists()
 
 
-def test_what_is_wrong_is_said_once_and_ends_both(together: tuple[Path, str]) -> None:
-    output, said = together
-    assert said.count("batch_tokens is 9: expected at least") == 1
-    assert "lost the others" not in said
+def test_error_is_printed_once_and_ends_both_processes(together: tuple[Path, str]) -> None:
+    output, printed = together
+    assert printed.count("batch_tokens is 9: expected at least") == 1
+    assert "lost the others" not in printed
     assert not (output / "mistaken").exists()
 
 
 class Second(Processes):
-    """Process 1, whose lead has other values."""
+    """Process 1, if process 0 has other values."""
 
     def from_lead(self, compute: Any) -> Any:
         return {name: f"not {value}" for name, value in compute().items()}
 
 
-def test_processes_that_were_not_given_the_same() -> None:
+def test_processes_with_different_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="config of process 1 is not that of process 0"):
         Second(1, 2).check_same(config="this")
 
 
-def test_devices_of_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_takes_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[int] = []
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
@@ -164,7 +164,7 @@ def test_devices_of_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         Processes(0, 4, 0, 4).device(None)
 
 
-def test_each_draws_its_own_random_numbers_and_again_the_same() -> None:
+def test_process_and_step_decide_the_random_numbers() -> None:
     drawn = []
     for rank, step in ((0, 5), (1, 5), (0, 6), (0, 5)):
         Processes(rank, 2).draw_apart(7, step)
@@ -172,5 +172,5 @@ def test_each_draws_its_own_random_numbers_and_again_the_same() -> None:
     assert len(set(drawn)) == 3
     assert drawn[3] == drawn[0]
     before = torch.get_rng_state()
-    Processes().draw_apart(7, 5)  # alone, what the seed began goes on
+    Processes().draw_apart(7, 5)  # one process continues its own sequence
     assert torch.equal(torch.get_rng_state(), before)

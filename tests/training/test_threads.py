@@ -1,4 +1,4 @@
-"""How many threads a training takes, and what it says of a budget that is too short."""
+"""The number of threads of a training, and its warnings about a budget that is too short."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def four_threads() -> Iterator[None]:
 
 
 class Machine:
-    """Runs take what `seconds` says, by the number of threads."""
+    """Its runs take the `seconds` that are set for the number of threads."""
 
     def __init__(self, **seconds: float) -> None:
         self.seconds = {int(count.removeprefix("on_")): value for count, value in seconds.items()}
         self.now = 0.0
-        self.asked: list[int] = []
+        self.counts: list[int] = []
 
     def run(self) -> None:
-        self.asked.append(torch.get_num_threads())
+        self.counts.append(torch.get_num_threads())
         self.now += self.seconds[torch.get_num_threads()]
 
     def clock(self) -> float:
@@ -44,59 +44,59 @@ class Machine:
         (Machine(on_1=1.0, on_2=0.6, on_4=0.4), 4),
         (Machine(on_1=1.0, on_2=9.0, on_4=17.0), 1),  # busy cores
         (Machine(on_1=1.0, on_2=0.6, on_4=1.2), 2),
-        (Machine(on_1=1.0, on_2=0.95, on_4=0.93), 1),  # not worth it
+        (Machine(on_1=1.0, on_2=0.95, on_4=0.93), 1),  # saves too little
     ],
 )
 @pytest.mark.usefixtures("four_threads")
-def test_as_many_threads_as_are_measured_to_be_fast(machine: Machine, chosen: int) -> None:
+def test_smallest_number_of_threads_that_is_fast_is_chosen(machine: Machine, chosen: int) -> None:
     assert fastest(machine.run, machine.clock) == pytest.approx(machine.seconds[chosen])
     assert torch.get_num_threads() == chosen
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_what_is_hopeless_is_tried_once() -> None:
+def test_slow_numbers_of_threads_are_measured_once() -> None:
     machine = Machine(on_1=1.0, on_2=2.0, on_4=17.0)
     fastest(machine.run, machine.clock)
-    assert [machine.asked.count(count) for count in (1, 2, 4)] == [4, 1, 1]
+    assert [machine.counts.count(count) for count in (1, 2, 4)] == [4, 1, 1]
 
 
-def test_a_number_of_threads_that_is_no_power_of_two() -> None:
+def test_number_of_threads_need_not_be_a_power_of_two() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
         fastest(Machine(on_1=1.0, on_2=0.8, on_3=0.5).run, (times := iter(range(1000))).__next__)
-        assert next(times) == 18  # three numbers, three rounds
+        assert next(times) == 18  # two readings a run, three numbers, three rounds
     finally:
         torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_measuring_changes_no_weights_and_gives_torchs_threads_back(
+def test_measuring_changes_no_weights_and_restores_torchs_threads(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(CONFIG, steps=4, dropout=0.2)
-    asked: list[int | None] = []
+    calls: list[int | None] = []
 
-    def one(run: object) -> float:
-        asked.append(None)
+    def measure(run: object) -> float:
+        calls.append(None)
         run()  # type: ignore[operator]
         torch.set_num_threads(1)
         return 1.0
 
-    monkeypatch.setattr(trainer, "fastest", one)
+    monkeypatch.setattr(trainer, "fastest", measure)
     for name, count in (("measured", None), ("given", 1)):
         train(data, tmp_path / name, config, threads=count)
         assert torch.get_num_threads() == 4
-    assert asked == [None]
+    assert calls == [None]
     stored = [torch.load(tmp_path / name / "state.pt") for name in ("measured", "given")]
     assert [each["threads"] for each in stored] == [1, 1]
     assert_equal(stored[0]["trainer"]["model"], stored[1]["trainer"]["model"])
-    monkeypatch.setattr(trainer, "fastest", None)  # what is gone on with has its threads
+    monkeypatch.setattr(trainer, "fastest", None)  # a resumed training has its threads
     train(data, tmp_path / "measured", replace(config, steps=5))
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_budget_that_is_too_short_is_reported_before_and_after(
+def test_too_short_budget_is_reported_before_and_after_training(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = replace(CONFIG, steps=None, minutes=1e-5)
@@ -106,6 +106,6 @@ def test_a_budget_that_is_too_short_is_reported_before_and_after(
     assert "steps are too few to learn from: take more minutes" in after
 
 
-def test_threads_that_make_no_sense(data: Path, tmp_path: Path) -> None:
+def test_zero_threads_are_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="threads is 0: expected at least 1"):
         train(data, tmp_path / "none", CONFIG, threads=0)

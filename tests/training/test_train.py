@@ -1,4 +1,4 @@
-"""Training: it learns, it is exact after a kill, it stops when it should."""
+"""Training learns, resumes exactly after a kill, and stops when it should."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ train(data, output, TrainConfig.from_json(json.loads(config)))
 
 @pytest.fixture(scope="module")
 def unbroken(data: Path, one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a training that nothing disturbed."""
+    """The folder of a training without interruption."""
     output = tmp_path_factory.mktemp("unbroken") / "run"
     train(data, output, CONFIG)
     return output
@@ -75,7 +75,7 @@ def test_a_signal_saves_the_step_and_training_resumes_there(
     caplog: pytest.LogCaptureFixture,
     number: signal.Signals,
 ) -> None:
-    """It ends as the signal ends others: a handler of the caller's is called too."""
+    """The caller's handler of the signal is called, and the training is interrupted."""
     caplog.set_level("INFO", "molspec.training")
     step, received = trainer.ModelTrainer.step, []
     before = signal.signal(number, lambda number, _: received.append(number))
@@ -98,7 +98,7 @@ def test_a_signal_saves_the_step_and_training_resumes_there(
     assert_equal(weights(tmp_path / "run"), weights(unbroken))
 
 
-def test_where_there_is_no_terminal_lines_say_how_far_it_is(
+def test_progress_is_logged_without_a_terminal(
     data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -119,7 +119,7 @@ def column(output: Path, file: str, name: str) -> list[float]:
         return [float(row[name]) for row in csv.DictReader(stream)]
 
 
-def test_it_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
+def test_training_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     losses = column(unbroken, "validation.csv", "loss")
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.95 * losses[0]
@@ -128,14 +128,14 @@ def test_it_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     assert checkpoint.spec.d_model == 16
     assert checkpoint.vocabulary == read(data).vocabulary
     assert checkpoint.card is not None
-    # Accuracies of 11 reactions are equal now and then; the first of the best ones is written.
+    # Accuracies of 11 reactions are sometimes equal; the first of the best models is written.
     accuracies = column(unbroken, "validation.csv", "token_accuracy")
     best = 8 * (1 + accuracies.index(max(accuracies)))
     assert f"{best} steps" in checkpoint.card
 
 
 @pytest.mark.parametrize(("where", "saved"), [("beginning", 0), ("step", 8), ("save", 8)])
-def test_a_killed_training_goes_on_to_the_same_weights(
+def test_killed_training_resumes_to_the_same_weights(
     data: Path, unbroken: Path, tmp_path: Path, where: str, saved: int
 ) -> None:
     output = tmp_path / "run"
@@ -156,9 +156,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
         assert column(output, "validation.csv", name) == expected
 
 
-def test_same_settings_same_weights_other_seed_other_weights(
-    data: Path, unbroken: Path, tmp_path: Path
-) -> None:
+def test_settings_and_seed_decide_the_weights(data: Path, unbroken: Path, tmp_path: Path) -> None:
     train(data, tmp_path / "same", CONFIG)
     assert_equal(weights(tmp_path / "same"), weights(unbroken))
     train(data, tmp_path / "other", replace(CONFIG, seed=1))
@@ -166,9 +164,7 @@ def test_same_settings_same_weights_other_seed_other_weights(
     assert not torch.equal(other["source_embedding"], weights(unbroken)["source_embedding"])
 
 
-def test_finished_training_is_left_as_it_is_and_can_be_prolonged(
-    data: Path, tmp_path: Path
-) -> None:
+def test_finished_training_is_unchanged_and_can_be_extended(data: Path, tmp_path: Path) -> None:
     short = replace(CONFIG, steps=4)
     first = train(data, tmp_path / "run", short)
     before = weights(tmp_path / "run")
@@ -177,7 +173,7 @@ def test_finished_training_is_left_as_it_is_and_can_be_prolonged(
     assert train(data, tmp_path / "run", replace(CONFIG, steps=6)).step_count == 6
 
 
-def test_minutes_are_a_budget_too(data: Path, tmp_path: Path) -> None:
+def test_minutes_limit_a_training(data: Path, tmp_path: Path) -> None:
     outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01))
     assert outcome.minutes >= 0.01
     assert outcome.step_count >= 1
@@ -185,7 +181,7 @@ def test_minutes_are_a_budget_too(data: Path, tmp_path: Path) -> None:
     assert rates[-1] < CONFIG.learning_rate
 
 
-def test_it_stops_when_nothing_improves(data: Path, tmp_path: Path) -> None:
+def test_training_stops_if_nothing_improves(data: Path, tmp_path: Path) -> None:
     still = replace(CONFIG, learning_rate=1e-30, validate_every=2, patience=2)
     outcome = train(data, tmp_path / "run", still)
     assert outcome.step_count == 6
@@ -204,19 +200,19 @@ def test_top_1_is_measured_with_the_decoder(data: Path, tmp_path: Path) -> None:
     def decode(model: Checkpoint, sources: Sequence[str]) -> list[str]:
         assert model.vocabulary == prepared.vocabulary
         calls.append(len(sources))
-        backwards = [".".join(reversed(truth[source].split("."))) for source in sources]
-        return ["", *backwards[1:]]
+        reversed_targets = [".".join(reversed(truth[source].split("."))) for source in sources]
+        return ["", *reversed_targets[1:]]
 
     outcome = train(data, tmp_path / "run", replace(CONFIG, steps=2), decode=decode)
     assert calls == [4]
     assert outcome.best.top_1 == 0.75
     assert column(tmp_path / "run", "validation.csv", "top_1") == [0.75]
-    none = replace(CONFIG, steps=2, decoded_pairs=0)
-    assert train(data, tmp_path / "none", none, decode=decode).best.top_1 is None
+    undecoded = replace(CONFIG, steps=2, decoded_pairs=0)
+    assert train(data, tmp_path / "none", undecoded, decode=decode).best.top_1 is None
     assert calls == [4]
 
 
-def test_the_gradients_of_a_batch_in_parts_are_those_of_the_batch(
+def test_gradients_of_a_split_batch_equal_those_of_the_batch(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared, device = read(data), torch.device("cpu")
@@ -225,20 +221,20 @@ def test_the_gradients_of_a_batch_in_parts_are_those_of_the_batch(
     model = Transformer(config.spec(prepared.vocabulary.size), 0.0, prepared.vocabulary.pad_id)
     batches = Batches(prepared.train, model.spec, prepared.vocabulary, 800, device)
     training = trainer.ModelTrainer(model, batches, config, device, Processes())
-    found = []
-    for most in (10_000, 100, 1):  # whole, in parts of pairs, pair by pair
-        monkeypatch.setattr(trainer, "_CPU_TOKENS", most)
+    gradients = []
+    for token_limit in (10_000, 100, 1):  # whole, in parts of pairs, pair by pair
+        monkeypatch.setattr(trainer, "_CPU_TOKENS", token_limit)
         model.zero_grad()
         loss, _ = training._backward(0, slice(None))
-        found.append(
+        gradients.append(
             [loss, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
         )
-    for parts in found[1:]:
-        for one, whole in zip(parts, found[0], strict=True):
-            torch.testing.assert_close(one, whole, rtol=1e-4, atol=1e-6)
+    for parts in gradients[1:]:
+        for split, whole in zip(parts, gradients[0], strict=True):
+            torch.testing.assert_close(split, whole, rtol=1e-4, atol=1e-6)
 
 
-def test_training_further_keeps_the_model(data: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_further_training_begins_with_the_model(data: Path, unbroken: Path, tmp_path: Path) -> None:
     start = checkpoints.read(unbroken / "model")
     still = replace(CONFIG, steps=2, model={}, learning_rate=1e-30)
     train(data, tmp_path / "run", still, start=start)
@@ -263,7 +259,7 @@ def test_training_further_keeps_the_model(data: Path, unbroken: Path, tmp_path: 
         train(data, tmp_path / "other", still, start=replace(start, vocabulary=fewer))
 
 
-def test_weights_in_shards(data: Path, tmp_path: Path) -> None:
+def test_weights_are_written_in_shards(data: Path, tmp_path: Path) -> None:
     train(data, tmp_path / "run", replace(CONFIG, steps=1), shard_bytes=6000)
     shards = sorted((tmp_path / "run" / "model").glob("model-*.safetensors"))
     assert len(shards) > 2
@@ -271,37 +267,35 @@ def test_weights_in_shards(data: Path, tmp_path: Path) -> None:
     assert_equal(checkpoints.read(tmp_path / "run" / "model").weights, state["averaged"])
 
 
-def test_shards_of_nothing_are_refused_at_once(data: Path, tmp_path: Path) -> None:
+def test_shards_of_zero_bytes_are_refused_at_once(data: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="shard_bytes is 0: expected at least 1"):
         train(data, tmp_path / "run", replace(CONFIG, steps=1), shard_bytes=0)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04"])
-def test_a_damaged_state_is_named(data: Path, tmp_path: Path, content: bytes) -> None:
+def test_error_names_a_damaged_state(data: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "state.pt").write_bytes(content)
     with pytest.raises(ValueError, match=r"state\.pt: damaged"):
         train(data, tmp_path / "run", replace(CONFIG, steps=1))
 
 
-def test_a_state_that_cannot_be_written_leaves_nothing_behind(
+def test_failed_write_of_a_state_leaves_no_file(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(state: Any, path: Path) -> None:
+    def fail(state: Any, path: Path) -> None:
         path.write_bytes(b"half")
         raise RuntimeError("unexpected pos 18240 vs 18134")
 
-    monkeypatch.setattr(torch, "save", full)
+    monkeypatch.setattr(torch, "save", fail)
     with pytest.raises(OSError, match="unexpected pos") as caught:
         train(data, tmp_path / "run", replace(CONFIG, steps=1))
     assert caught.value.filename == str(tmp_path / "run" / "state.pt")
     assert not list((tmp_path / "run").iterdir())
 
 
-def test_a_folder_with_something_else_is_left_alone(
-    data: Path, unbroken: Path, tmp_path: Path
-) -> None:
+def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_path: Path) -> None:
     occupied, other = tmp_path / "occupied", tmp_path / "prepared"
     occupied.mkdir()
     (occupied / "thesis.tex").touch()
@@ -322,12 +316,12 @@ def test_a_folder_with_something_else_is_left_alone(
         train(other, unbroken, CONFIG)
 
 
-def test_a_device_that_is_none(data: Path, tmp_path: Path) -> None:
+def test_unknown_device_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="device is 'tpu': expected cpu"):
         train(data, tmp_path / "run", CONFIG, device="tpu")
 
 
-def test_a_loss_that_is_no_number_ends_the_training(
+def test_nan_loss_ends_the_training(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: Any, source_ids: Tensor, target_ids: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A training of a second."""
+"""A training that takes a second."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) ->
         assert torch.equal(found[name], weight), name
 
 
-def stopped_thrice(begun: Callable[[], Training]) -> Training:
-    """A drafter's training of forty steps, stopped three times and gone on with to its end."""
+def interrupted_thrice(start: Callable[[], Training]) -> Training:
+    """A drafter's training of forty steps, interrupted three times and resumed to its end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("molspec.training.drafters._SAVED_STEPS", 12)
         for _ in range(3):
-            list(islice(begun().run(), 15))
-    last = begun()
-    assert 30 < last.step_count < 40
-    list(last.run())
-    return last
+            list(islice(start().run(), 15))
+    resumed = start()
+    assert 30 < resumed.step_count < 40
+    list(resumed.run())
+    return resumed

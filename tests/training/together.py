@@ -1,8 +1,8 @@
-"""What torchrun runs for test_several_processes.py: one of the processes.
+"""One of the processes that torchrun starts for test_several_processes.py.
 
-Arguments: a folder of prepared data, the folder to write to and trainings, JSON of {name: fields of
-TrainConfig}. At the first attempt process 0 kills itself in the training "killed"; at the second,
-where all went well, the command line trains too, and at last is given a mistake.
+Arguments: a folder of prepared data, the folder to write to, and the trainings as JSON of {name:
+fields of TrainConfig}. At the first attempt, process 0 kills itself in the training "killed". Then,
+at the second, the command line trains too; its last command has a mistake.
 """
 
 from __future__ import annotations

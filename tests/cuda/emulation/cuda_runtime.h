@@ -1,9 +1,9 @@
-// CUDA kernels as plain C++: what the kernels and launchers of csrc/cuda use of CUDA, one fiber a
-// thread. Blocks run one after the other, threads of a block in random order between barriers, so
-// code that needs a barrier it does not have goes wrong here as it may on a GPU.
+// Emulates in plain C++ the part of CUDA that the kernels and launchers of csrc/cuda use, with one
+// fiber for each thread. Blocks run one after the other. The threads of a block run in random order
+// between barriers, so code that lacks a barrier fails here as it may on a GPU.
 //
-// A barrier that not every thread reaches is an error, and a warp is always whole. Not emulated:
-// time, caches, alignment, and two blocks at once.
+// A barrier that not every thread reaches is an error. A warp always has all its lanes. Time,
+// caches, alignment and two blocks at once are not emulated.
 
 #pragma once
 
@@ -60,16 +60,16 @@ namespace emulation {
 
 constexpr int kWarp = 32;
 
-// Of the fibers from `first` on.
+// A barrier of `size` fibers, the first of which is `first`.
 struct Barrier {
   int first = 0, size = 0, arrived = 0;
 };
 
 struct Fiber {
   ucontext_t entry;
-  jmp_buf place;
+  jmp_buf resume_point;
   std::unique_ptr<char[]> stack;
-  bool entered = false, done = false;  // entered: it may be resumed, also for the next block
+  bool entered = false, done = false;  // entered: can be resumed, also for the next block
   int barriers = 0;                    // __syncthreads passed
   int exchanges = 0;                   // warp exchanges passed
   const Barrier* waits_for = nullptr;
@@ -89,23 +89,23 @@ struct Machine {
   jmp_buf scheduler;
   int current = 0;
   std::mt19937 order{1};
-  int skipped_barrier = -1;  // the barrier of each block that is left out, to see it missed
+  int skipped_barrier = -1;  // index of the barrier that every block skips; -1: none
   int multiprocessors = 132;
 };
 inline Machine machine;
 
 inline Fiber& current() { return *machine.fibers[static_cast<size_t>(machine.current)]; }
 
-// Gives the processor back to the scheduler until it chooses this fiber again.
+// Returns control to the scheduler until it chooses this fiber again.
 __attribute__((noinline)) inline void yield() {
-  if (!_setjmp(current().place)) _longjmp(machine.scheduler, 1);
+  if (!_setjmp(current().resume_point)) _longjmp(machine.scheduler, 1);
 }
 
 __attribute__((noinline)) inline void enter() {
   for (;;) {
     machine.kernel();
     current().done = true;
-    yield();  // until another block begins: a new context takes two calls of the system
+    yield();  // until another block begins: a new context would take two system calls
   }
 }
 
@@ -114,7 +114,7 @@ __attribute__((noinline)) inline void resume(int index) {
   threadIdx = dim3(static_cast<unsigned>(index), 0, 0);
   Fiber& fiber = current();
   if (_setjmp(machine.scheduler)) return;
-  if (fiber.entered) _longjmp(fiber.place, 1);
+  if (fiber.entered) _longjmp(fiber.resume_point, 1);
   fiber.entered = true;
   setcontext(&fiber.entry);
 }
@@ -162,7 +162,7 @@ inline void prepare(int threads) {
     machine.warps[i].barrier = {static_cast<int>(i) * kWarp, kWarp, 0};
 }
 
-// Whether every thread of the block came to its end.
+// Runs a block. Returns whether all its threads finished.
 inline bool run_block(int threads) {
   prepare(threads);
   int done = 0;
@@ -179,7 +179,7 @@ inline bool run_block(int threads) {
 
 inline Warp& current_warp() { return machine.warps[static_cast<size_t>(machine.current / kWarp)]; }
 
-// Every lane shows a value to its warp. What comes back lasts until the lane's next call.
+// Every lane shows a value to its warp. The result is valid until the lane's next call.
 template <typename T>
 const uint64_t* show(T value) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
@@ -190,7 +190,7 @@ const uint64_t* show(T value) {
   return values;
 }
 
-// What lane `from` shows.
+// Returns the value that lane `from` shows.
 template <typename T>
 T exchange(T value, int from) {
   std::memcpy(&value, &show(value)[from % kWarp], sizeof(T));
@@ -214,14 +214,16 @@ template <typename T>
 T __shfl_xor_sync(unsigned, T value, int distance) {
   return emulation::exchange(value, (emulation::machine.current % emulation::kWarp) ^ distance);
 }
-inline unsigned __ballot_sync(unsigned, bool holds) {
-  const uint64_t* shown = emulation::show(static_cast<uint64_t>(holds));
+inline unsigned __ballot_sync(unsigned, bool predicate) {
+  const uint64_t* shown = emulation::show(static_cast<uint64_t>(predicate));
   unsigned result = 0;
   for (int lane = 0; lane < emulation::kWarp; ++lane)
     result |= static_cast<unsigned>(shown[lane]) << lane;
   return result;
 }
-inline bool __any_sync(unsigned mask, bool holds) { return __ballot_sync(mask, holds) != 0; }
+inline bool __any_sync(unsigned mask, bool predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
 inline unsigned __reduce_min_sync(unsigned, unsigned value) {
   const uint64_t* shown = emulation::show(uint64_t{value});
   return static_cast<unsigned>(*std::min_element(shown, shown + emulation::kWarp));
@@ -230,7 +232,7 @@ inline unsigned __reduce_max_sync(unsigned, unsigned value) {
   const uint64_t* shown = emulation::show(uint64_t{value});
   return static_cast<unsigned>(*std::max_element(shown, shown + emulation::kWarp));
 }
-// Lanes that show the same value.
+// Returns the mask of the lanes that show the same value.
 inline unsigned __match_any_sync(unsigned, unsigned value) {
   const uint64_t* shown = emulation::show(uint64_t{value});
   unsigned result = 0;
@@ -239,7 +241,7 @@ inline unsigned __match_any_sync(unsigned, unsigned value) {
   return result;
 }
 
-// Of the four bytes of a word.
+// Applies `work` to each pair of bytes of two words.
 template <typename Work>
 unsigned each_byte(unsigned left, unsigned right, Work work) {
   unsigned result = 0;
@@ -257,12 +259,12 @@ inline unsigned __vaddus4(unsigned left, unsigned right) {
   return each_byte(left, right, [](unsigned a, unsigned b) { return std::min(a + b, 0xFFU); });
 }
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  const uint64_t both = uint64_t{high} << 32 | low;
-  return static_cast<unsigned>(both << shift >> 32);
+  const uint64_t joined = uint64_t{high} << 32 | low;
+  return static_cast<unsigned>(joined << shift >> 32);
 }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-  const uint64_t both = uint64_t{high} << 32 | low;
-  return static_cast<unsigned>(both >> shift);
+  const uint64_t joined = uint64_t{high} << 32 | low;
+  return static_cast<unsigned>(joined >> shift);
 }
 inline unsigned __float_as_uint(float value) {
   unsigned bits;

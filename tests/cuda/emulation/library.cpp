@@ -1,6 +1,6 @@
-// The CUDA library as host code, in one translation unit: every operator of csrc/cuda, registered
-// for the CPU under another name (`molspec` is defined as that name by the compiler's command
-// line).
+// Compiles the CUDA library as host code, in one translation unit. Registers every operator of
+// csrc/cuda for the CPU in another namespace: the compiler's command line defines `molspec` as its
+// name.
 
 #include "../../../csrc/library.cpp"
 
@@ -16,8 +16,8 @@
 #include "ops/model.cpp"
 #include "ops/steps.cpp"
 
-// Another order of threads and blocks; a barrier of every block to leave out, -1 for none; how many
-// multiprocessors the machine says it has.
+// Sets the seed of the order of threads and blocks, the barrier that every block skips (-1: none),
+// and the number of multiprocessors that the machine reports.
 extern "C" __attribute__((visibility("default"))) void emulation_set(unsigned seed,
                                                                      int skipped_barrier,
                                                                      int multiprocessors) {

@@ -1,5 +1,5 @@
-// Stands in for csrc/cuda/matrix.cuh: the matrix unit by its documented ownership of elements, each
-// lane computing its four sums in ascending inner position.
+// Stands in for csrc/cuda/matrix.cuh: emulates the matrix unit with its documented distribution of
+// elements over lanes. Each lane computes its four sums in ascending inner position.
 
 #pragma once
 
@@ -14,7 +14,7 @@ struct ColumnFragment {
   unsigned low, high;
 };
 
-// Type: `round` to 16 bits and `widen` back.
+// Type has `round`, to 16 bits, and `widen`, back to float.
 template <typename Type>
 struct EmulatedPair {
   static unsigned pair(float first, float second) {
@@ -31,14 +31,14 @@ struct EmulatedPair {
   static void multiply_add(const RowFragment& a, const ColumnFragment& b, float (&sums)[4]) {
     const int lane = emulation::machine.current % emulation::kWarp, g = lane / 4, q = lane % 4;
     float rows[2][16], columns[2][16];
-    const auto both = [](unsigned low, unsigned high) {
+    const auto joined = [](unsigned low, unsigned high) {
       return low | static_cast<uint64_t>(high) << 32;
     };
-    const uint64_t* shown = emulation::show(both(a.low, a.high));
+    const uint64_t* shown = emulation::show(joined(a.low, a.high));
     for (int i = 0; i < 4; ++i) unpack(shown[4 * g + i], i, rows[0]);
-    shown = emulation::show(both(a.low8, a.high8));
+    shown = emulation::show(joined(a.low8, a.high8));
     for (int i = 0; i < 4; ++i) unpack(shown[4 * g + i], i, rows[1]);
-    shown = emulation::show(both(b.low, b.high));
+    shown = emulation::show(joined(b.low, b.high));
     for (int i = 0; i < 8; ++i) unpack(shown[4 * (2 * q + i / 4) + i % 4], i % 4, columns[i / 4]);
     for (int i = 0; i < 4; ++i)
       for (int k = 0; k < 16; ++k) sums[i] += rows[i / 2][k] * columns[i % 2][k];

@@ -1,4 +1,4 @@
-// Stands in for csrc/cuda/stream.h: the tensors are the CPU's, and there is one stream.
+// Stands in for csrc/cuda/stream.h: tensors are on the CPU, and there is one stream.
 
 #pragma once
 
