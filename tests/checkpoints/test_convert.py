@@ -49,3 +49,5 @@ def test_error_lists_supported_formats(tmp_path: Path) -> None:
         assert supported in str(info.value)
     with pytest.raises(CheckpointError, match=r"absent: no such file or folder$"):
         read(tmp_path / "absent")
+    with pytest.raises(CheckpointError, match=r": File name too long$"):
+        read("a" * 300)

@@ -67,6 +67,16 @@ def test_existing_checkpoint_is_overwritten_only_on_request(
     assert os.listdir(destination.parent) == ["mine"]
 
 
+def test_overwrite_keeps_link_to_checkpoint(checkpoint: Checkpoint, destination: Path) -> None:
+    write(checkpoint, destination)
+    link = destination.with_name("link")
+    link.symlink_to("mine")
+    for dtype in ("float16", "bfloat16"):
+        write(checkpoint.to(dtype), link, overwrite=True)
+        assert read(destination).dtype == dtype
+    assert sorted(os.listdir(destination.parent)) == ["link", "mine"]
+
+
 def test_overwrite_refuses_folder_without_checkpoint(
     checkpoint: Checkpoint, destination: Path
 ) -> None:
@@ -98,6 +108,24 @@ def test_failed_write_leaves_old_checkpoint_intact(
 
     monkeypatch.setattr(folder, "save", fail)
     with pytest.raises(OSError, match="No space left"):
+        write(checkpoint.to("float16"), destination, overwrite=True)
+    assert os.listdir(destination.parent) == ["mine"]
+    assert read(destination).dtype == "float32"
+
+
+def test_write_that_fails_between_renames_leaves_old_checkpoint_intact(
+    checkpoint: Checkpoint, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(checkpoint, destination)
+    rename = Path.rename
+
+    def fail(source: Path, target: Path) -> Path:
+        if source.name.endswith(".unfinished"):
+            raise OSError(5, "Input/output error")
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="Input/output error"):
         write(checkpoint.to("float16"), destination, overwrite=True)
     assert os.listdir(destination.parent) == ["mine"]
     assert read(destination).dtype == "float32"

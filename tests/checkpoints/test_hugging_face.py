@@ -176,6 +176,9 @@ def test_start_and_end_tokens_follow_model(tmp_path: Path) -> None:
     assert (marian.spec.start_id, marian.vocabulary.bos_id) == (19, None)
     assert (marian.spec.source_bos, marian.spec.source_eos) == (False, True)
     assert not marian.spec.target_bos
+    with torch.device("meta"):
+        again = read(tmp_path / "marian")
+    assert torch.equal(again.weights["source_positions"], marian.weights["source_positions"])
 
 
 ROBERTA = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]}
@@ -267,8 +270,11 @@ def test_unsupported_generation_settings_cause_warning(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         read(folder)
     settings.write_text('{"no_repeat_ngram_size": 3}')
-    with pytest.warns(UserWarning, match="sets no_repeat_ngram_size: molspec ranks by the model"):
-        read(folder)
+    with pytest.warns(
+        UserWarning, match="sets no_repeat_ngram_size: molspec ranks by the model"
+    ) as found:
+        load(folder)
+    assert found[0].filename == __file__
 
 
 def set_config(key: str, value: Any) -> Callable[[Path], None]:

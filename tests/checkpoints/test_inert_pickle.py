@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import torch
@@ -41,6 +42,19 @@ def test_loading_runs_no_code(tmp_path: Path, zipped: bool) -> None:
     assert found["object"].class_name.endswith("test_inert_pickle.Stateful")
     assert vars(found["object"]) == {"size": 3}
     assert issubclass(found["call"], Inert)
+
+
+@pytest.mark.filterwarnings("ignore:'torch.load' received")
+def test_torch_script_is_refused_and_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch.load passes such a file to torch.jit.load, which runs the code in it."""
+    monkeypatch.setattr(torch.jit, "load", lambda *_, **__: pytest.fail("its code would run"))
+    with ZipFile(tmp_path / "x.pt", "w") as archive:
+        archive.writestr("x/version", "3")
+        archive.writestr("x/constants.pkl", b"")
+    with pytest.raises(CheckpointError, match=r"x\.pt is damaged or no file of torch\.save"):
+        load(tmp_path / "x.pt")
 
 
 @pytest.mark.parametrize("zipped", [True, False])

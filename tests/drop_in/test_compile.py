@@ -174,6 +174,10 @@ def test_options_set_bos_and_eos_of_sources() -> None:
     unwrapped = compile(module, vocabulary, source_bos=False, source_eos=False, target_bos=True)
     assert unwrapped.reader.source("CCO").encoder_ids == ids
     assert unwrapped.spec.target_bos
+    assert not compile(module, source_bos=False).spec.source_bos
+    wrong: Any = "no"
+    with pytest.raises(ValueError, match="source_eos is 'no': expected bool"):
+        compile(module, source_eos=wrong)
 
 
 def test_decoder_start_is_read_from_hugging_face_models() -> None:

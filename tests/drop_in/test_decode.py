@@ -197,6 +197,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"canonical_queries": True},
         "canonical_queries is True: token ids have no canonical",
     ),
+    "dropping": ({"drop_invalid": True, "n_best": 2}, "drop_invalid is True: token ids have no"),
+    "dropping the query": ({"drop_unchanged": True}, "drop_unchanged is True: token ids have no"),
     "augmentations": ({"augmentations": 2}, "augmentations is 2: token ids have no other spelling"),
     "tokens": (
         {"tokens": ["C"] * 14},

@@ -74,5 +74,11 @@ def test_nothing_is_drawn_if_nothing_is_dropped(probability: float, training: bo
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_default_device_of_torch_does_not_matter() -> None:
+    hidden = torch.randn(1_000)
+    with torch.device("meta"):
+        assert drop(hidden, 0.5).device == hidden.device
+
+
 def test_results_are_finite_if_almost_all_elements_are_dropped() -> None:
     assert drop(torch.randn(1_000), 1 - 1e-9).isfinite().all()

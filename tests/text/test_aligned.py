@@ -21,6 +21,8 @@ def test_molecules_follow_the_order_of_the_query() -> None:
     assert len(spellings) == len(set(spellings)) <= 64
     assert {canonicalise(text) for text in spellings} == {spellings[0]}
     assert "CC(=O)Cl.c1ccccc1N" in spellings
+    three = aligned_spellings(query, "Nc1ccccc1.CC(=O)Cl.OCCN")
+    assert len(three) == 64  # of each molecule four spellings, as 4**3 is 64
     other = aligned_spellings("c1(NC(C)=O)ccccc1", spellings[0])
     assert other[1] == "c1(N)ccccc1.C(C)(=O)Cl"
 

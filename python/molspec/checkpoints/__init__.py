@@ -32,27 +32,30 @@ def read(path: str | Path) -> Checkpoint:
     Raises CheckpointError, naming `path` and the fault.
     """
     path = Path(path)
+    try:
+        return _read(path)
+    except OSError as error:
+        name = Path(error.filename).name if error.filename else path.name
+        raise CheckpointError(f"{path}: {name}: {error.strerror}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except _OF_DAMAGE as error:
+        raise CheckpointError(f"{path}: damaged: {type(error).__name__}: {error}") from error
+
+
+def _read(path: Path) -> Checkpoint:
     if not path.exists():
-        raise CheckpointError(f"{path}: no such file or folder")
+        raise CheckpointError("no such file or folder")
     if (path / "state.pt").is_file():
         unfinished = "it has no model yet; the command that began it resumes it"
         model = path / "model"
         cure = f"its model is {model}" if model.is_dir() else unfinished
-        raise CheckpointError(f"{path}: a training; {cure}")
+        raise CheckpointError(f"a training; {cure}")
     for form in _FORMATS:
         if form.recognises(path):
-            try:
-                return form.read(path)
-            except OSError as error:
-                name = Path(error.filename).name if error.filename else path.name
-                raise CheckpointError(f"{path}: {name}: {error.strerror}") from error
-            except ValueError as error:
-                raise CheckpointError(f"{path}: {error}") from error
-            except _OF_DAMAGE as error:
-                kind = type(error).__name__
-                raise CheckpointError(f"{path}: damaged: {kind}: {error}") from error
+            return form.read(path)
     looked_for = "; ".join(form.LOOKS_FOR for form in _FORMATS)
-    raise CheckpointError(f"{path}: no checkpoint in it; looked for {looked_for}")
+    raise CheckpointError(f"no checkpoint in it; looked for {looked_for}")
 
 
 def convert(source: str | Path, destination: str | Path, dtype: str | None = None) -> Checkpoint:

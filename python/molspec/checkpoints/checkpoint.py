@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import get_args
@@ -102,17 +102,12 @@ class Checkpoint:
         digest = blake2b(digest_size=16)
         values = (self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries)
         digest.update(json.dumps([*values, self.dtype], sort_keys=True).encode())
-        for weights in self._weights_of_all() if with_drafters else [self.weights]:
+        drafters = [each for each in (self.heads, self.spec_drafter) if with_drafters and each]
+        for weights in (self.weights, *(drafter.weights for drafter in drafters)):
             for name in sorted(weights):
                 digest.update(weights[name].contiguous().view(torch.uint8).numpy().data)
         digest.update((self.ngram or b"") if with_drafters else b"")
         return digest.hexdigest()
-
-    def _weights_of_all(self) -> Iterator[Mapping[str, torch.Tensor]]:
-        yield self.weights
-        for drafter in (self.heads, self.spec_drafter):
-            if drafter is not None:
-                yield drafter.weights
 
     def to(self, dtype: str) -> Checkpoint:
         """Round every weight to `dtype`: float32, float16 or bfloat16.

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from molspec.checkpoints import lightning
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import mapping, only, only_file, read_object
-from molspec.checkpoints.inert_pickle import load
+from molspec.checkpoints.files import only, only_file, read_object
 from molspec.checkpoints.names import TORCH_LAYERS, Rules, matrix, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
@@ -43,8 +43,7 @@ _NAMES: Rules = (
 def recognises(path: Path) -> bool:
     """Whether `path` is such a file with its vocabulary beside it, or a folder with one."""
     folder = path if path.is_dir() else path.parent
-    is_lightning = path.suffix == ".ckpt" or any(path.glob("*.ckpt"))
-    return is_lightning and any(map(_is_vocabulary, folder.glob("*vocab*")))
+    return lightning.recognises(path) and any(map(_is_vocabulary, folder.glob("*vocab*")))
 
 
 def _is_vocabulary(file: Path) -> bool:
@@ -62,10 +61,7 @@ def read(path: Path) -> Checkpoint:
     file = only_file(path, "*.ckpt", "checkpoints, name one or leave one")
     vocabularies = [file for file in sorted(folder.glob("*vocab*")) if _is_vocabulary(file)]
     vocabulary = _read_vocabulary(only(vocabularies, "vocabularies, name one or leave one"))
-    stored = load(file)
-    state, sizes = (
-        mapping(stored, key, "Chemformer") for key in ("state_dict", "hyper_parameters")
-    )
+    state, sizes = lightning.load_parts(file, "Chemformer", _SIZES.values())
     spec = _spec(state, sizes)
     positions = state["pos_emb"]
     tables = {"source_positions": positions, "target_positions": positions.clone()}
@@ -74,8 +70,6 @@ def read(path: Path) -> Checkpoint:
 
 
 def _spec(state: Mapping[str, Any], sizes: Mapping[str, Any]) -> ModelSpec:
-    if missing := [key for key in _SIZES.values() if key not in sizes]:
-        raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
     vocab_size, d_model = matrix(state, "emb.weight").shape
     return ModelSpec(
         source_vocab_size=vocab_size,
@@ -97,6 +91,5 @@ def _read_vocabulary(file: Path) -> Vocabulary:
         named = stored.get("properties", {}).get("special_tokens", {})
         special = {key: named.get(_ROLES[key], token) for key, token in special.items()}
     else:
-        lines = file.read_text(encoding="utf-8").split("\n")
-        tokens = [line for line in lines if line]
+        tokens = [line for line in file.read_text(encoding="utf-8").split("\n") if line]
     return vocabulary_of(tokens, special, file.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,6 @@ def only(files: Sequence[Path], what: str) -> Path:
     if len(files) != 1:
         raise CheckpointError(f"has {len(files)} {what}: {', '.join(file.name for file in files)}")
     return files[0]
-
-
-def mapping(stored: Any, key: str, kind: str) -> Mapping[str, Any]:
-    """A checkpoint's value of a key. Raises CheckpointError if that is no mapping."""
-    value = stored.get(key) if isinstance(stored, Mapping) else None
-    if not isinstance(value, Mapping):
-        raise CheckpointError(f"no {key} in it: not a {kind} checkpoint")
-    return value
 
 
 def load_weights(paths: Iterable[Path]) -> dict[str, Tensor]:

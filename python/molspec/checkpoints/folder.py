@@ -22,7 +22,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -115,8 +115,8 @@ def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
             weights = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
         if not isinstance(metadata, dict) or not isinstance(metadata.get("spec"), dict):
             raise ValueError(f"it does not say what its {_HEADS_FORMAT} are")
-        spec = HeadsSpec.from_json(metadata["spec"])
-    except (SafetensorError, ValueError, RecursionError) as error:
+        spec = HeadsSpec(**metadata["spec"])
+    except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
     model = of.fingerprint(with_drafters=False)
     if metadata.get("model") != model:
@@ -203,12 +203,14 @@ def write(
 
     `shard_bytes` is the maximum size of a file of weights; a larger weight has its own file.
 
-    Raises ValueError if shard_bytes is not positive, CheckpointError if the destination is
-    exists and is not to be overwritten, OSError if it cannot be written.
+    Raises ValueError if shard_bytes is not positive, CheckpointError if the destination exists and
+    is not to be overwritten, OSError if it cannot be written.
     """
     destination = Path(destination)
     check_shard_bytes(shard_bytes)
     check_destination(destination, overwrite=overwrite)
+    if destination.is_symlink():
+        destination = destination.resolve()  # replaces the folder, and keeps the link to it
     destination.parent.mkdir(parents=True, exist_ok=True)
     # Fixed names: the next write removes what a kill has left.
     unfinished = destination.with_name(f".{destination.name}.unfinished")
@@ -225,6 +227,8 @@ def write(
         raise OSError(error.errno, error.strerror, str(destination)) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+        if replaced.exists() and not destination.exists():  # it failed between the renames
+            replaced.rename(destination)
     shutil.rmtree(replaced, ignore_errors=True)
 
 
@@ -262,7 +266,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
 
 
 def _write_heads(checkpoint: Checkpoint, heads: HeadsWeights, file: Path) -> None:
-    about = {"spec": heads.spec.to_json(), "model": checkpoint.fingerprint(with_drafters=False)}
+    about = {"spec": asdict(heads.spec), "model": checkpoint.fingerprint(with_drafters=False)}
     weights = {name: weight.contiguous() for name, weight in heads.weights.items()}
     # One entry: the order of several would be random.
     file.write_bytes(save(weights, {_HEADS_FORMAT: json.dumps(about)}))

@@ -20,6 +20,7 @@ from molspec.checkpoints import hugging_face_t5
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import load_weights, read_object
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
+from molspec.checkpoints.inert_pickle import load
 from molspec.checkpoints.names import Rules, first, matrix, take
 from molspec.engine.torch.generation import warn_of_processors
 from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
@@ -70,7 +71,7 @@ _NAMES: Rules = (
 
 
 def recognises(path: Path) -> bool:
-    """Whether `path` is a folder whose config.json names a known kind of model."""
+    """Whether `path` is a folder whose config.json names a kind of model."""
     try:
         return "model_type" in read_object(path / _CONFIG)
     except (OSError, CheckpointError):
@@ -83,7 +84,7 @@ def read(path: Path) -> Checkpoint:
     spec, weights = convert(config, _read_state(path))
     generation = path / _GENERATION  # older folders have its settings in config.json
     settings = read_object(generation) if generation.is_file() else {}
-    warn_of_processors({**config, **settings}, "molspec", 4)
+    warn_of_processors({**config, **settings}, "molspec", 5)
     vocabulary, wrapping = read_vocabulary(path, config, spec.target_vocab_size)
     if wrapping is not None:
         spec = replace(spec, source_bos=wrapping[0], source_eos=wrapping[1])
@@ -99,10 +100,7 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
         return load_weights(files)
     if not (folder / _BINARY).is_file():
         raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
-    try:
-        return dict(torch.load(folder / _BINARY, map_location="cpu", weights_only=True))
-    except Exception as error:  # a damaged file can fail anywhere in the reader
-        raise CheckpointError(f"{_BINARY} is damaged or holds Python objects") from error
+    return dict(load(folder / _BINARY))
 
 
 def convert(
@@ -194,7 +192,7 @@ def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: st
 
 def _half_and_half(length: int, d_model: int) -> Tensor:
     """Marian's sinusoids, which its files lack: sines in the first columns, then cosines."""
-    columns = torch.arange(d_model, dtype=torch.float64)
+    columns = torch.arange(d_model, dtype=torch.float64, device="cpu")
     rates = 10000 ** (-2 * (columns // 2) / d_model)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    angles = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * rates
     return torch.cat((angles[:, 0::2].sin(), angles[:, 1::2].cos()), dim=1).float()

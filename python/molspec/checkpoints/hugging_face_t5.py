@@ -40,16 +40,10 @@ _NAMES: Rules = (
     (r"^(encoder.*)feed_forward", r"\1layer.1.feed_forward"),
     (r"^(decoder.*)feed_forward", r"\1layer.2.feed_forward"),
     (r"feed_forward_norm", "layer_norm"),
+    (r"feed_forward\.gate\.", "DenseReluDense.wi_0."),
     (r"feed_forward\.outer\.", "DenseReluDense.wo."),
     (r"\.layers\.", ".block."),
 )
-_INNER: dict[bool, Rules] = {
-    False: ((r"feed_forward\.inner\.", "DenseReluDense.wi."),),
-    True: (
-        (r"feed_forward\.gate\.", "DenseReluDense.wi_0."),
-        (r"feed_forward\.inner\.", "DenseReluDense.wi_1."),
-    ),
-}
 _LAST_NORM = "decoder.final_layer_norm.weight"
 
 
@@ -82,7 +76,8 @@ def convert(
         wide = torch.promote_types(norm.dtype, torch.float32)
         ours[_LAST_NORM] = norm.to(wide) * config["d_model"] ** -0.5
     spec = _spec(config, ours, tied, max_positions)
-    return spec, take(ours, spec, (*_NAMES, *_INNER[spec.gated]))
+    inner = (r"feed_forward\.inner\.", f"DenseReluDense.wi{'_1' if spec.gated else ''}.")
+    return spec, take(ours, spec, (*_NAMES, inner))
 
 
 def _check(config: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import collections
 import pickle
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -80,6 +80,18 @@ def load(path: Path) -> Any:
     safe.load = lambda stream, **options: _Unpickler(stream, **options).load()  # type: ignore[attr-defined]
     with path.open("rb") as stream:
         try:
+            if _is_torch_script(stream):
+                raise ValueError("torch.load would run its TorchScript")
             return torch.load(stream, map_location="cpu", weights_only=False, pickle_module=safe)
         except Exception as error:  # a damaged file can fail anywhere in the reader
             raise CheckpointError(f"{path.name} is damaged or no file of torch.save") from error
+
+
+def _is_torch_script(stream: BinaryIO) -> bool:
+    """Whether torch.load would pass the file to torch.jit.load; by torch.load's own functions."""
+    if not torch.serialization._is_zipfile(stream):
+        return False
+    with torch.serialization._open_zipfile_reader(stream) as reader:
+        found = torch.serialization._is_torchscript_zip(reader)
+    stream.seek(0)
+    return bool(found)

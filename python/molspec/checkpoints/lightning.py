@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import mapping, only_file, read_object
+from molspec.checkpoints.files import only_file, read_object
+from molspec.checkpoints.inert_pickle import load
 from molspec.checkpoints.names import TORCH_LAYERS, matrix, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
@@ -53,8 +53,7 @@ def read(path: Path) -> Checkpoint:
     """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
     file = only_file(path, "*.ckpt")
     vocabulary = _read_vocabulary(file.with_name(_VOCABULARY))
-    stored = _load(file)
-    state, sizes = (mapping(stored, key, "Lightning") for key in ("state_dict", "hyper_parameters"))
+    state, sizes = load_parts(file, "Lightning", _SIZES.values())
     spec = _spec(sizes, state)
     weights = take(state, spec, _NAMES)
     embeddings = (state[name] for name in (_SOURCE_EMBEDDING, _TARGET_EMBEDDING))
@@ -63,25 +62,26 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(spec, weights, vocabulary)
 
 
-def _load(file: Path) -> Any:
-    with file.open("rb") as stream:
-        try:
-            return torch.load(stream, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged file can fail anywhere in the reader
-            found = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
-            reason = (
-                f"holds a Python object, {found[1]}, and is not loaded for safety; "
-                "save a checkpoint with state_dict and hyper_parameters alone"
-                if found
-                else "is damaged or no file of torch.save"
-            )
-            raise CheckpointError(f"{file.name} {reason}") from error
+def load_parts(
+    file: Path, kind: str, needed: Iterable[str]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The state dict and the hyper-parameters of a Lightning file.
+
+    Raises CheckpointError, naming the `kind` of checkpoint, if one of them is absent, or if a
+    `needed` hyper-parameter is.
+    """
+    stored = load(file)
+    for key in ("state_dict", "hyper_parameters"):
+        if not isinstance(stored, Mapping) or not isinstance(stored.get(key), Mapping):
+            raise CheckpointError(f"no {key} in it: not a {kind} checkpoint")
+    state, sizes = stored["state_dict"], stored["hyper_parameters"]
+    if missing := [key for key in dict.fromkeys(needed) if key not in sizes]:
+        raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
+    return state, sizes
 
 
 def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
     """Combine the module's arguments with the vocabulary sizes, which only the embeddings have."""
-    if missing := [key for key in _SIZES.values() if key not in sizes]:
-        raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
     return ModelSpec(
         source_vocab_size=len(matrix(state, _SOURCE_EMBEDDING)),
         target_vocab_size=len(matrix(state, _TARGET_EMBEDDING)),

@@ -51,17 +51,9 @@ _NAMES: Rules = (
     (r"attn\.query\.", "attn.linear_query."),
     (r"attn\.(key|value)\.", r"attn.linear_\1s."),
     (r"attn\.output\.", "attn.final_linear."),
+    (r"feed_forward\.gate\.", "feed_forward.w_1."),
     (r"feed_forward\.outer\.", "feed_forward.w_2."),
 )
-#: By whether feed-forward layers are gated.
-_INNER: dict[bool, Rules] = {
-    False: ((r"feed_forward\.inner\.", "feed_forward.w_1."),),
-    True: (
-        (r"feed_forward\.gate\.", "feed_forward.w_1."),
-        (r"feed_forward\.inner\.", "feed_forward.w_3."),
-    ),
-}
-
 #: Biases that 3.x may leave out.
 _BIASES = r"(linear_\w+|final_linear|w_[123])\.bias$"
 
@@ -104,7 +96,8 @@ def read(path: Path) -> Checkpoint:
     _check_options(options, state)
     source, target = (_tokens(stored["vocab"], side) for side in ("src", "tgt"))
     spec = _spec(options, state, source == target, _norm_eps(stored["model"], options))
-    weights = take(state, spec, (*_NAMES, *_INNER[spec.gated]), absent=_BIASES)
+    inner = (r"feed_forward\.inner\.", f"feed_forward.w_{3 if spec.gated else 1}.")
+    weights = take(state, spec, (*_NAMES, inner), absent=_BIASES)
     if source != target:
         unknown = _SPECIAL_TOKENS["unk_id"]
         spec, weights, target = _merged(spec, weights, source, target, unknown)
@@ -211,7 +204,8 @@ def _merged(
     Answers and log-probabilities do not change. A source token that only the target has is read as
     `unknown`, as in the model's own program.
     """
-    tokens = (*target, *(token for token in source if token not in set(target)))
+    known = set(target)
+    tokens = (*target, *(token for token in source if token not in known))
     source_ids = {token: index for index, token in enumerate(source)}
     rows = [source_ids.get(token, source_ids[unknown]) for token in tokens]
     more = len(tokens) - len(target)

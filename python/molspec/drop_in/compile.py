@@ -111,14 +111,14 @@ def compile(  # noqa: A001
                 spec, weights = measure(double, own, max_positions)
         _compare(own, spec, weights)
     weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
-    if vocabulary is None:
-        return make_engine(spec, weights, device, dtype)
     spec = replace(
         spec,
         source_bos=spec.source_bos if source_bos is None else source_bos,
         source_eos=spec.source_eos if source_eos is None else source_eos,
         target_bos=spec.target_bos if target_bos is None else target_bos,
     )
+    if vocabulary is None:
+        return make_engine(spec, weights, device, dtype)
     return Model(Checkpoint(spec, weights, vocabulary), dtype, device)
 
 

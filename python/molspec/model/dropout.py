@@ -21,7 +21,8 @@ def drop(hidden: Tensor, probability: float, training: bool = True) -> Tensor:
     if hidden.device.type != "cpu":
         return F.dropout(hidden, probability)
     dropped = min(round(probability * _LEVELS), _LEVELS - 1)
-    draws = torch.empty(-(-hidden.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    count = -(-hidden.numel() // 4)
+    draws = torch.empty(count, dtype=torch.int64, device="cpu").random_(-(2**63), None)
     levels = draws.view(torch.int16)[: hidden.numel()].view(hidden.shape)
     # Converting bytes to floats is eight times as fast as converting bools.
     kept = levels.ge(dropped - _LEVELS // 2).view(torch.uint8).to(hidden.dtype)

@@ -247,15 +247,3 @@ class HeadsSpec:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> HeadsSpec:
-        """Build the form from JSON values. Raises ValueError for unknown fields."""
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise ValueError(f"unknown fields of heads: {', '.join(unknown)}")
-        return cls(**values)
-
-    def to_json(self) -> dict[str, Any]:
-        """Every field, as JSON values."""
-        return asdict(self)

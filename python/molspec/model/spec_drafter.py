@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from molspec.fields import check_counts
 from molspec.model.spec import MOST_PLACES, ModelSpec
 
 
@@ -25,9 +26,4 @@ class SpecDrafterWeights:
     weights: Mapping[str, Tensor]
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.k, bool)
-            or not isinstance(self.k, int)
-            or not 1 <= self.k <= MOST_PLACES
-        ):
-            raise ValueError(f"k is {self.k!r}: expected a whole number from 1 to {MOST_PLACES}")
+        check_counts(self, k=MOST_PLACES)

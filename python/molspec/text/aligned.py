@@ -7,7 +7,7 @@ any other spelling improbable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import product
@@ -42,7 +42,7 @@ class _Spelling:
 def aligned_spellings(query: str, target: str) -> list[str]:
     """The canonical SMILES of `target`, then those that are most similar to a text of the query.
 
-    None if it is no molecule. Ring numbers may differ from the query's. For several molecules the
+    Empty if it is no molecule. Ring numbers may differ from the query's. For several molecules the
     best spellings are those that agree with the query from their first token, then those with most
     common tokens; the molecules are in the order of their places in it, two also in the other.
     """
@@ -54,19 +54,17 @@ def aligned_spellings(query: str, target: str) -> list[str]:
     spelt = [[_beside(tokens, text) for text in _from_each_atom(part)] for part in parts]
     if len(parts) == 1:
         return list(dict.fromkeys([canonical, *(each.text for each in spelt[0])]))
-    chosen = [_chosen(spellings, int(_MOST ** (1 / len(parts)))) for spellings in spelt]
+    most = max(count for count in range(1, _MOST) if count ** len(parts) <= _MOST)
+    chosen = [_chosen(spellings, most) for spellings in spelt]
     found = {canonical: None}
-    for choice in sorted(product(*map(enumerate, chosen)), key=_rank_sum):
+    combinations = product(*map(enumerate, chosen))
+    for choice in sorted(combinations, key=lambda each: sum(rank for rank, _ in each)):
         placed = sorted((place, text) for _, (text, place) in choice)
         texts = [text for _, text in placed]
         found[".".join(texts)] = None
         if len(texts) == 2:
             found[".".join(reversed(texts))] = None
     return list(found)[:_MOST]
-
-
-def _rank_sum(choice: Iterable[tuple[int, tuple[str, int]]]) -> int:
-    return sum(rank for rank, _ in choice)
 
 
 def _chosen(spellings: Sequence[_Spelling], most: int) -> list[tuple[str, int]]:
@@ -77,7 +75,7 @@ def _chosen(spellings: Sequence[_Spelling], most: int) -> list[tuple[str, int]]:
     for first, second in zip(by_prefix, by_shared, strict=True):
         found.setdefault(first.text, first.prefix_place)
         found.setdefault(second.text, second.place)
-    return list(found.items())[: max(1, most)]
+    return list(found.items())[:most]
 
 
 def _from_each_atom(canonical: str) -> list[str]:

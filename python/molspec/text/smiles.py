@@ -68,7 +68,15 @@ def canonicalise(smiles: str) -> str | None:
 @lru_cache(_KEPT)
 def _canonical_part(smiles: str) -> str | None:
     molecule, _ = _parse(smiles)
-    return None if molecule is None else _canonical(smiles, molecule)
+    if molecule is None or molecule.GetNumAtoms() == 0:
+        return None
+    if ":" not in smiles:  # then there are no maps
+        return str(Chem.MolToSmiles(molecule))
+    for atom in molecule.GetAtoms():
+        atom.SetAtomMapNum(0)
+    # Removing the maps can change which stereo marks are needed.
+    again, _ = _parse(str(Chem.MolToSmiles(molecule)))
+    return None if again is None else str(Chem.MolToSmiles(again))
 
 
 def check_text(smiles: object) -> str:
@@ -157,18 +165,6 @@ def _sides(smiles: object) -> list[str]:
     if not any(parts):
         raise InvalidSmilesError(f"no molecule: {text!r}")
     return parts
-
-
-def _canonical(smiles: str, molecule: Chem.Mol) -> str | None:
-    if molecule.GetNumAtoms() == 0:
-        return None
-    if ":" not in smiles:  # then there are no maps
-        return str(Chem.MolToSmiles(molecule))
-    for atom in molecule.GetAtoms():
-        atom.SetAtomMapNum(0)
-    # Removing the maps can change which stereo marks are needed.
-    again, _ = _parse(str(Chem.MolToSmiles(molecule)))
-    return None if again is None else str(Chem.MolToSmiles(again))
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
