@@ -36,6 +36,11 @@ def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[in
     return pairs
 
 
+def test_tables_without_pairs_are_refused() -> None:
+    with pytest.raises(ValueError, match="the data have no pairs"):
+        make([])
+
+
 @given(tables, st.integers(0, 3))
 def test_an_epoch_has_every_pair_once(pairs: list[tuple[list[int], list[int]]], seed: int) -> None:
     batches = make(pairs)

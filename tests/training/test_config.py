@@ -34,6 +34,7 @@ from molspec.training.trainer import learning_rate_factor
         ({"steps": 1, "learning_rate": "fast"}, "learning_rate is 'fast': expected a number"),
         ({"steps": 1, "batch_tokens": 2048.5}, r"batch_tokens is 2048\.5: expected a whole"),
         ({"steps": 1, "seed": -1}, "seed is -1: expected a whole number of at least 0"),
+        ({"steps": 1, "seed": 2**64}, "seed is 18446744073709551616: expected at most"),
         ({"steps": 1, "model": None}, "model is None: expected fields of ModelSpec"),
         (
             {"steps": 1, "epochs": 3},

@@ -111,6 +111,17 @@ def test_killed_training_and_cooldown_reach_the_same_weights(
     assert_equal(weights(tmp_path / "cooled"), weights(tmp_path / "unbroken"))
 
 
+def test_resumed_cooldown_takes_more_steps_but_no_other_training(
+    data: Path, trunk: Path, tmp_path: Path
+) -> None:
+    cool_down(trunk, data, tmp_path / "cooled", steps=2)
+    assert cool_down(trunk, data, tmp_path / "cooled").step_count == 2
+    assert cool_down(trunk, data, tmp_path / "cooled", steps=3).step_count == 3
+    train(data, tmp_path / "other", replace(TRUNK, steps=1, seed=1))
+    with pytest.raises(ValueError, match=r"seed is 1, but .*cooled holds a training with 0"):
+        cool_down(tmp_path / "other", data, tmp_path / "cooled")
+
+
 def test_cooldown_begins_with_the_current_learning_rate(data: Path, tmp_path: Path) -> None:
     falling = replace(CONFIG, steps=20, warm_up=0.0)
     train(data, tmp_path / "run", replace(falling, steps=10))

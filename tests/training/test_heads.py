@@ -13,7 +13,7 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.spec import HeadsSpec
 from molspec.predictor import Model, load
 from molspec.training import prepared
-from molspec.training.config import HeadsConfig
+from molspec.training.config import HeadsConfig, Precision
 from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import PairTable
 from tests import tiny
@@ -32,9 +32,13 @@ def answers() -> PairTable:
     )
 
 
-@pytest.mark.parametrize("joint", [False, True])
-def test_heads_learn_and_resume_to_the_same_weights(tmp_path: Path, joint: bool) -> None:
-    config = replace(CONFIG, joint=joint)
+@pytest.mark.parametrize(
+    ("joint", "precision"), [(False, "float32"), (True, "float32"), (True, "bfloat16")]
+)
+def test_heads_learn_and_resume_to_the_same_weights(
+    tmp_path: Path, joint: bool, precision: Precision
+) -> None:
+    config = replace(CONFIG, joint=joint, precision=precision)
     unbroken = HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
     assert list(unbroken.run()) == list(range(1, 41))
     assert float(unbroken.accuracy[0]) > 0.5
@@ -43,6 +47,18 @@ def test_heads_learn_and_resume_to_the_same_weights(tmp_path: Path, joint: bool)
     )
     assert_equal(resumed.heads.state_dict(), unbroken.heads.state_dict())
     assert_equal(resumed.model.state_dict(), unbroken.model.state_dict())
+
+
+def test_precision_and_optimizer_are_not_ignored(tmp_path: Path) -> None:
+    losses = set()
+    for precision in ("float32", "bfloat16"):
+        config = replace(CONFIG, precision=precision)
+        training = HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / precision)
+        losses.add(float(training.step(0.5)[0]))
+    assert len(losses) == 2
+    assert max(losses) < 1.1 * min(losses)
+    with pytest.raises(ValueError, match="optimizer is 'muon': expected one of adamw"):
+        replace(CONFIG, optimizer="muon")  # type: ignore[arg-type]
 
 
 def test_batches_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +108,8 @@ def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=f"holds a training of a drafter with the {name}"):
             HeadsTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
+    with pytest.raises(ValueError, match="holds a training of a drafter with the data"):
+        HeadsTrainer(tiny.checkpoint(), answers().spread(2), CONFIG, tmp_path / "state.pt")
 
 
 def test_command_trains_heads(

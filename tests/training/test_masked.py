@@ -126,6 +126,12 @@ def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
             SpecDrafterTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
 
 
+def test_a_time_is_a_seed(tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=1, seed=20251125201700)
+    trainer = SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
+    assert list(trainer.run()) == [1]
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("k", 0), ("k", 65), ("prefixes", 0), ("glancing", 1.5), ("steps", 0)]
 )

@@ -219,6 +219,16 @@ def test_excluded_test_set_may_have_products_in_either_column(
     assert made.description["rejected"]["product of an excluded file"] == 7
 
 
+def test_unfit_excluded_reactions_still_exclude_their_products(file: Path, tmp_path: Path) -> None:
+    before, _, product = next(read_rows(file)).reaction.split(">")
+    rejected = []
+    for number, agents in enumerate(("", "C(")):
+        (tmp_path / "test.smi").write_text(f"{before}>{agents}>{product}")
+        made = prepare([file], tmp_path / f"{number}", RETRO, exclude=[tmp_path / "test.smi"])
+        rejected.append(made.description["rejected"]["product of an excluded file"])
+    assert rejected[0] == rejected[1]
+
+
 def test_reactions_with_rare_or_unknown_tokens_are_rejected(file: Path, tmp_path: Path) -> None:
     full = prepare([file], tmp_path / "all", RETRO)
     rare = prepare([file], tmp_path / "rare", replace(RETRO, min_token_count=12))

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from molspec.training import PrepareOptions, prepare
+from molspec.model.spec import ModelSpec
+from molspec.training import PrepareOptions, Validation, prepare
+from molspec.training.card import write_card
 from molspec.training.prepared import Prepared, read, read_together
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
@@ -53,6 +55,21 @@ def test_training_pairs_are_joined_and_the_first_validation_is_used(parts: Path)
     assert torch.equal(read_together([parts / "first"]).train.source_ids, first.train.source_ids)
     assert read_together([parts / "first"]).fingerprint == first.fingerprint
     assert together.fingerprint != first.fingerprint
+
+
+def test_card_names_the_judge_of_each_folder() -> None:
+    counts = {"reactions": 9, "pairs": 9}
+    judges = [{"name": name, "kept": 8, "reactions": 9} for name in ("first", "second")]
+    data = {"task": "retro", "files": [], "validation_files": [], "validation": counts}
+    parts = [{**data, "train": counts, "judge": judge} for judge in judges]
+    numbers = {"minutes": 1.0, "step": 1.0, "tokens": 1.0}
+    best = Validation(1.0, 0.5, 0.5)
+    alone, both = (
+        write_card("model", ModelSpec(9, 9), {**parts[0], **more}, numbers, best, None)
+        for more in ({}, {"parts": parts})
+    )
+    assert "| Judge | first: kept 8 of 9 reactions |" in alone
+    assert "reactions; second: kept 8 of 9 reactions |" in both
 
 
 def test_incompatible_folders_are_refused(parts: Path) -> None:

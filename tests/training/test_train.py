@@ -173,6 +173,26 @@ def test_finished_training_is_unchanged_and_can_be_extended(data: Path, tmp_path
     assert train(data, tmp_path / "run", replace(CONFIG, steps=6)).step_count == 6
 
 
+def test_a_budget_used_up_before_the_first_validation_ends_with_a_model(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = trainer.ModelTrainer.step
+
+    def interrupted(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
+        if self.step_count == 5:
+            raise KeyboardInterrupt
+        return step(self, progress)
+
+    config = replace(CONFIG, save_minutes=0.0)
+    monkeypatch.setattr(trainer.ModelTrainer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path / "run", config)
+    monkeypatch.undo()
+    outcome = train(data, tmp_path / "run", replace(config, steps=4))
+    assert outcome.step_count == 6
+    assert checkpoints.read(outcome.model).task == "retro"
+
+
 def test_minutes_limit_a_training(data: Path, tmp_path: Path) -> None:
     outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01))
     assert outcome.minutes >= 0.01
@@ -273,7 +293,7 @@ def test_shards_of_zero_bytes_are_refused_at_once(data: Path, tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04"])
+@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04", b"\x80\x02."])
 def test_error_names_a_damaged_state(data: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "state.pt").write_bytes(content)
@@ -310,6 +330,10 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
         validation=[data.parent / "reactions.smi"],
         vocabulary=read(data).vocabulary,
     )
+    (tmp_path / "drafter").mkdir()
+    torch.save({"of": {}}, tmp_path / "drafter" / "state.pt")
+    with pytest.raises(ValueError, match="holds the training of a drafter"):
+        train(data, tmp_path / "drafter", CONFIG)
     with pytest.raises(ValueError, match=r"dropout is 0\.5, but .* holds a training with 0\.1"):
         train(data, unbroken, replace(CONFIG, dropout=0.5))
     with pytest.raises(ValueError, match="training on other data"):

@@ -43,7 +43,7 @@ class Batches:
     A batch is (source_ids [batch, source_length], target_ids [batch, target_length]), int64,
     padded on the right with PAD. `token_budget` bounds batch * (source_length + target_length).
 
-    Raises ValueError if a pair alone exceeds the budget or the model's positions.
+    Raises ValueError if there is no pair, or if one exceeds the budget or the model's positions.
     """
 
     def __init__(
@@ -71,6 +71,8 @@ class Batches:
 
     def _check(self, spec: ModelSpec) -> None:
         source_lengths, target_lengths = self._lengths
+        if not len(source_lengths):
+            raise ValueError("the data have no pairs for training, or none for validation")
         if (longest := int(max(source_lengths.max(), target_lengths.max()))) > spec.max_positions:
             raise ValueError(
                 f"max_positions is {spec.max_positions}: expected at least {longest}, the longest "

@@ -30,7 +30,8 @@ def write_card(
     """
     read, written = _TASKS[data["task"]]
     million = sum(map(prod, spec.weight_shapes().values())) / 1e6
-    train, judge = data["train"], data.get("judge")
+    train = data["train"]
+    judges = [part["judge"] for part in data.get("parts", [data]) if "judge" in part]
     files = ", ".join(data["validation_files"]) or "a share of the same products"
     top_1 = "not measured" if best.top_1 is None else f"{100 * best.top_1:.1f} %"
     rows = {
@@ -41,8 +42,10 @@ def write_card(
         f"feed-forward {spec.feed_forward}",
         "Data": f"{', '.join(data['files'])}: {train['reactions']} reactions, "
         f"{train['pairs']} pairs",
-        "Judge": judge
-        and f"{judge['name']}: kept {judge['kept']} of {judge['reactions']} reactions",
+        "Judge": "; ".join(
+            f"{judge['name']}: kept {judge['kept']} of {judge['reactions']} reactions"
+            for judge in judges
+        ),
         "Began with": start and f"the weights {start[:8]} of another model",
         "Validation": f"{files}: {data['validation']['reactions']} reactions",
         "Budget": f"{numbers['minutes']:.1f} minutes, {numbers['step']:.0f} steps, "

@@ -104,7 +104,9 @@ class StepConfig:
     precision: Precision = setting(
         "bfloat16", "Matrix products in `bfloat16` or `float32`; weights are float32.", group=_STEPS
     )
-    seed: int = setting(0, "Seed of weights, order and dropout.", group=_STEPS, least=0)
+    seed: int = setting(
+        0, "Seed of weights, order and dropout.", group=_STEPS, least=0, most=2**64 - 1
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -224,6 +226,7 @@ class DrafterConfig(StepConfig):
 class HeadsConfig(DrafterConfig):
     """The settings that decide the weights of draft heads, beside model and data."""
 
+    optimizer: Literal["adamw"] = setting("adamw", "adamw, the only one for heads.", group=_STEPS)
     heads: HeadsSpec = field(default_factory=HeadsSpec)
     joint: bool = setting(
         False,

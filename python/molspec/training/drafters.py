@@ -16,7 +16,7 @@ from molspec.checkpoints import Checkpoint
 from molspec.training.batches import Batches
 from molspec.training.config import DrafterConfig
 from molspec.training.folder import read_state, write_state
-from molspec.training.prepared import PairTable
+from molspec.training.prepared import PairTable, digest
 from molspec.training.processes import Processes
 from molspec.training.trainer import Trainer
 
@@ -47,7 +47,11 @@ class DrafterTrainer(Trainer):
             answers, checkpoint.spec, checkpoint.vocabulary, config.batch_tokens, device
         )
         super().__init__(module, optimizers, batches, config, device, Processes())
-        self._identity = {"config": asdict(config), "model": checkpoint.fingerprint(False)}
+        self._identity = {
+            "config": asdict(config),
+            "model": checkpoint.fingerprint(False),
+            "data": digest(answers),
+        }
         #: The share of right guesses by position, averaged over the last steps.
         self.accuracy = torch.zeros(())
         if path.exists():
@@ -94,8 +98,9 @@ class DrafterTrainer(Trainer):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a state of `state`. Raises ValueError for that of another training."""
+        before = state.get("of", dict.fromkeys(self._identity))
         for name, value in self._identity.items():
-            if (found := state.get("of", {}).get(name)) != value:
+            if (found := before.get(name, value)) != value:  # older states do not name the data
                 raise ValueError(
                     f"{self._path} holds a training of a drafter with the {name} {found}: "
                     f"expected {value}; take another output folder to begin anew"

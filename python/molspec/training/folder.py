@@ -13,11 +13,9 @@ import csv
 import errno
 import json
 import os
-import struct
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -47,13 +45,24 @@ def has_state(path: Path) -> bool:
     return (path / _STATE).exists()
 
 
-def read_state(path: Path) -> dict[str, Any]:
-    """Read a saved state from its file or a training's folder. Raises ValueError if damaged."""
-    file = path / _STATE if path.is_dir() else path
-    try:
-        stored: dict[str, Any] = torch.load(file, "cpu", weights_only=True)
-    except (EOFError, RuntimeError, UnpicklingError, struct.error) as error:
-        raise ValueError(f"{file}: damaged: {error}") from error
+def read_state(file: Path) -> dict[str, Any]:
+    """Read a saved state. Raises ValueError if it is damaged, OSError if it cannot be opened."""
+    with file.open("rb") as stream:
+        try:
+            stored: dict[str, Any] = torch.load(stream, "cpu", weights_only=True)
+        except Exception as error:  # of many kinds
+            raise ValueError(f"{file}: damaged: {error}") from error
+    return stored
+
+
+def read_training(path: Path) -> dict[str, Any]:
+    """Read the last saved state of the training of a model in a folder.
+
+    Raises ValueError if it is damaged, or the state of a drafter's training.
+    """
+    stored = read_state(path / _STATE)
+    if "config" not in stored:
+        raise ValueError(f"{path} holds the training of a drafter: expected that of a model")
     return stored
 
 
@@ -112,7 +121,7 @@ class Folder:
 
     def load(self) -> dict[str, Any]:
         """Read the last saved state. Raises ValueError if it is another training's."""
-        stored = read_state(self.path)
+        stored = read_training(self.path)
         before = TrainConfig.from_json(stored["config"]).to_json()
         for name, value in self._config.items():
             if name not in _CHANGEABLE and before[name] != value:
@@ -174,7 +183,9 @@ class CsvLog:
         rows = []
         if path.exists():
             with path.open(encoding="utf-8", newline="") as stream:
-                rows = [row for row in csv.DictReader(stream) if _step(row) <= step_count]
+                # A cell is None in a row that a kill left incomplete.
+                whole = [row for row in csv.DictReader(stream) if None not in row.values()]
+            rows = [row for row in whole if int(row["step"]) <= step_count]
         unfinished = _unfinished(path)
         with unfinished.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, columns)
@@ -187,12 +198,6 @@ class CsvLog:
         cells = {name: _cell(row[name]) for name in self._columns}
         with self._path.open("a", encoding="utf-8", newline="") as stream:
             csv.DictWriter(stream, self._columns).writerow(cells)
-
-
-def _step(row: Mapping[str, str | None]) -> float:
-    """The step of a row; None for a row that a kill left incomplete."""
-    complete = None not in row.values()
-    return int(row["step"] or 0) if complete else float("inf")
 
 
 def _cell(value: float | None) -> str:

@@ -15,11 +15,11 @@ from molspec.model.heads import HeadsWeights, new_heads
 from molspec.model.transformer import Transformer
 from molspec.training.config import HeadsConfig
 from molspec.training.drafters import DrafterTrainer
-from molspec.training.optimizers import SHARE
+from molspec.training.optimizers import BETAS, SHARE
+from molspec.training.trainer import autocast
 
 #: The factor of the next head's loss: a farther token is accepted only if all before it are right.
 _DECAY = 0.9
-_BETAS = (0.9, 0.98)
 #: The model's own weights, which are trained already, take this share of the new heads' steps.
 _MODELS_SHARE = 0.1
 _CARD = """# A model trained jointly with its draft heads
@@ -49,8 +49,8 @@ class HeadsTrainer(DrafterTrainer):
         if config.joint:
             module = nn.ModuleDict({"heads": self.heads, "model": self.model})
             groups.append({"params": self.model.parameters(), SHARE: _MODELS_SHARE})
-        settings: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
-        return module, [torch.optim.AdamW(groups, betas=_BETAS, **settings)]
+        rate, decay = config.learning_rate, config.weight_decay
+        return module, [torch.optim.AdamW(groups, rate, BETAS, weight_decay=decay)]
 
     def grown(self, checkpoint: Checkpoint) -> Checkpoint:
         """The model with the current heads; if trained jointly, without other drafters."""
@@ -65,14 +65,16 @@ class HeadsTrainer(DrafterTrainer):
 
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """The weighted loss of the heads in nats a token; each head's share of right guesses."""
-        with torch.set_grad_enabled(self.config.joint):
-            padding = source_ids == self.model.pad_id
-            memory = self.model.encode(source_ids, padding)
-            hidden = self.model.hidden_states(target_ids[:, :-1], memory, padding)
-        loss, hits = self._heads_loss(hidden, target_ids)
-        if self.config.joint:
-            logits = self.model.logits(hidden).transpose(1, 2)
-            loss = loss + F.cross_entropy(logits, target_ids[:, 1:], ignore_index=self.model.pad_id)
+        config, pad_id = self.config, self.model.pad_id
+        with autocast(target_ids.device, config.precision):
+            with torch.set_grad_enabled(config.joint):
+                padding = source_ids == pad_id
+                memory = self.model.encode(source_ids, padding)
+                hidden = self.model.hidden_states(target_ids[:, :-1], memory, padding)
+            loss, hits = self._heads_loss(hidden, target_ids)
+            if config.joint:
+                logits = self.model.logits(hidden).float().transpose(1, 2)
+                loss = loss + F.cross_entropy(logits, target_ids[:, 1:], ignore_index=pad_id)
         return loss, hits
 
     def _heads_loss(self, hidden: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,7 +87,7 @@ class HeadsTrainer(DrafterTrainer):
         ahead = F.pad(target_ids[:, 2:], (0, count), value=pad_id)
         windows = ahead.unfold(1, count, 1)[:, : hidden.shape[1]]
         begun = windows[..., 0] != pad_id
-        logits, wanted = self.heads(hidden[begun]), windows[begun]
+        logits, wanted = self.heads(hidden[begun]).float(), windows[begun]
         there = wanted != pad_id
         nats = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="none") * there
         weights = torch.tensor([_DECAY**head for head in range(count)])

@@ -286,6 +286,8 @@ class _Training:
 
     @property
     def _is_finished(self) -> bool:
+        if self._best is None:  # a budget that was made smaller may be used up before a validation
+            return False
         patience = self._config.patience
         return self._progress() >= 1.0 or (patience is not None and self._worse_count >= patience)
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
-from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
@@ -27,17 +26,6 @@ _LEAST_SHARE = 0.05
 _TRIED = 200
 
 
-def _drafter_spec(spec: ModelSpec, config: SpecDrafterConfig) -> ModelSpec:
-    """The model's spec with other sizes, and absolute positions: MASKs are anywhere in a row."""
-    form = replace(
-        spec,
-        encoder_layers=config.encoder_layers,
-        decoder_layers=config.decoder_layers,
-        d_model=config.width or spec.d_model,
-    )
-    return form if form.positions != "relative" else replace(form, positions="sinusoidal")
-
-
 class SpecDrafterTrainer(DrafterTrainer):
     """Steps of training a Spec-Drafter on the answers of a model."""
 
@@ -49,7 +37,14 @@ class SpecDrafterTrainer(DrafterTrainer):
         config = self.config
         #: The layout of a decoder's input on which it is trained.
         self._lay = published if config.published else causal
-        spec = _drafter_spec(checkpoint.spec, config)
+        spec = replace(
+            checkpoint.spec,
+            encoder_layers=config.encoder_layers,
+            decoder_layers=config.decoder_layers,
+            d_model=config.width or checkpoint.spec.d_model,
+        )
+        if spec.positions == "relative":  # MASKs are anywhere in a row
+            spec = replace(spec, positions="sinusoidal")
         self.model = Transformer(spec, 0.0, checkpoint.vocabulary.pad_id)
         shapes = spec.weight_shapes()
         fitting = {
@@ -79,7 +74,8 @@ class SpecDrafterTrainer(DrafterTrainer):
 
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         config, pad_id = self.config, self.model.pad_id
-        chance = torch.Generator().manual_seed(config.seed * 1_000_003 + self.step_count)
+        seed = (config.seed * 1_000_003 + self.step_count) % 2**64
+        chance = torch.Generator().manual_seed(seed)
         prefixes = _prefixes((target_ids != pad_id).sum(1), config.prefixes, chance)
         layout = self._lay(target_ids, prefixes, config.k, pad_id)
         with autocast(target_ids.device, config.precision):
@@ -91,10 +87,8 @@ class SpecDrafterTrainer(DrafterTrainer):
         there = layout.wanted != pad_id
         rows, wanted, ahead = logits[there].float(), layout.wanted[there], layout.ahead[there]
         right = (rows.argmax(-1) == wanted).float()
-        zeros = torch.zeros(config.k)
-        hits = zeros.index_add(0, ahead, right) / zeros.index_add(
-            0, ahead, torch.ones_like(right)
-        ).clamp(min=1)
+        counts = torch.bincount(ahead, minlength=config.k).clamp(min=1)
+        hits = torch.bincount(ahead, right, config.k) / counts
         return F.cross_entropy(rows, wanted), hits
 
     def _glance(

@@ -13,7 +13,7 @@ from molspec.model.transformer import Transformer
 from molspec.training.config import StepConfig
 from molspec.training.muon import Muon
 
-_BETAS = (0.9, 0.98)  # Vaswani et al. 2017
+BETAS = (0.9, 0.98)  # Vaswani et al. 2017
 #: The key of a parameter group's share of the learning rate.
 SHARE = "share"
 
@@ -35,7 +35,7 @@ def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:
         {"params": [parameter for parameter in parameters if parameter.dim() > 1]},
         {"params": [item for item in parameters if item.dim() == 1], "weight_decay": 0.0},
     ]
-    return AdamW(groups, betas=_BETAS, fused=True, **settings)
+    return AdamW(groups, betas=BETAS, fused=True, **settings)
 
 
 def set_learning_rate(all_optimizers: Sequence[Optimizer], learning_rate: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
@@ -10,6 +10,7 @@ from random import Random
 from molspec.training.config import PrepareOptions
 from molspec.training.reactions import Reaction, Row
 from molspec.training.rooting import (
+    Molecule,
     Pair,
     UnfitReactionError,
     product_to_reactants,
@@ -39,9 +40,10 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
     `validation_share` is that of the row's file: 1 for validation files, 0 for files beside them.
     The outcome depends on the arguments alone.
     """
+    product = ""
     try:
         reaction = Reaction.parse(row.reaction)
-        product = ".".join(sorted(molecule.smiles for molecule in reaction.products))
+        product = _joined(reaction.products)
         split = "validation" if _share_of(product) < validation_share else "train"
         variants = options.variants or _VARIANTS[options.task]
         variant_count = variants if split == "train" else 1
@@ -53,8 +55,21 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
             pairs = reactants_to_product(before, reaction.products, variant_count, random)
     except UnfitReactionError as error:
         split = "validation" if validation_share == 1.0 else "train"
-        return Made(row, split, reason=str(error))
+        return Made(row, split, product or _product_alone(row), reason=str(error))
     return Made(row, split, product, pairs)
+
+
+def _product_alone(row: Row) -> str:
+    """The product of an unfit reaction, so that it can be excluded; "" if it is unreadable."""
+    right = row.reaction.rpartition(">")[2]
+    try:
+        return _joined([Molecule.parse(part) for part in right.split(".") if part])
+    except UnfitReactionError:
+        return ""
+
+
+def _joined(molecules: Iterable[Molecule]) -> str:
+    return ".".join(sorted(molecule.smiles for molecule in molecules))
 
 
 def _share_of(product: str) -> float:

@@ -112,18 +112,22 @@ class Prepared:
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits of the pairs, the vocabulary and the task."""
-        digest = blake2b(digest_size=16)
         values = [self.description["task"], self.vocabulary.to_json()]
-        digest.update(json.dumps(values, sort_keys=True).encode())
-        for table in (self.train, self.validation):
-            for column in vars(table).values():
-                digest.update(column.numpy())
-        return digest.hexdigest()
+        return digest(self.train, self.validation, start=json.dumps(values, sort_keys=True))
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str) -> None:
         """Raise ValueError, naming the model, if its vocabulary differs."""
         if self.vocabulary != vocabulary:
             raise ValueError(f"{name} has another vocabulary than the data")
+
+
+def digest(*tables: PairTable, start: str = "") -> str:
+    """32 hexadecimal digits of a text and of the pairs of tables."""
+    made = blake2b(start.encode(), digest_size=16)
+    for table in tables:
+        for column in vars(table).values():
+            made.update(column.numpy())
+    return made.hexdigest()
 
 
 def write(prepared: Prepared, folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -53,7 +53,6 @@ class Validator:
         ]
         self._batches = Batches(chosen, spec, vocabulary, config.batch_tokens, device)
         self._epoch = self._batches.epoch(0, 0)
-        self._pair_count = len(chosen)
         self._vocabulary = vocabulary
         self._precision = config.precision
         self._device = device
@@ -76,10 +75,12 @@ class Validator:
             tokens += counted.sum()
             whole += hit.all(1).sum()
         token_count = int(tokens)
-        validation = Validation(
-            float(loss) / token_count, int(hits) / token_count, int(whole) / self._pair_count
+        return Validation(
+            float(loss) / token_count,
+            int(hits) / token_count,
+            int(whole) / len(self._epoch.order),
+            self._top_1(model),
         )
-        return replace(validation, top_1=self._top_1(model))
 
     def _top_1(self, model: Transformer) -> float | None:
         if self._decode is None or not self._decoded:
