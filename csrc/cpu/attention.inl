@@ -12,17 +12,12 @@
 namespace molspec::cpu {
 namespace {
 
-// Sums that stay in registers, in units of 16 lanes.
+// Sums that stay in registers, in units of 16 lanes; rows of scores whose softmax is computed
+// together.
 #if defined(__AVX512F__)
-constexpr int kAttentionSums = 24;
+constexpr int kAttentionSums = 24, kSoftmaxRows = 4;
 #else
-constexpr int kAttentionSums = 6;
-#endif
-// Rows of scores whose softmax is computed together.
-#if defined(__AVX512F__)
-constexpr int kSoftmaxRows = 4;
-#else
-constexpr int kSoftmaxRows = 1;
+constexpr int kAttentionSums = 6, kSoftmaxRows = 1;
 #endif
 // For a tile of kRows rows: blocks that are scored together, values that are summed together.
 constexpr int blocks_together(int rows) {

@@ -17,7 +17,7 @@ namespace molspec::cpu {
 namespace {
 
 // The blocks of a path, in the order of first use, and every slot's lane in them; no lanes if the
-// path fills the blocks in order.
+// path fills the blocks in order. Attention has room for as many positions as the blocks have.
 RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* blocks,
                   int32_t* lanes) {
   int count = 0, last = 0;
@@ -31,6 +31,8 @@ RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* 
     lanes[t] = last * kBlockPositions + slots[t] % kBlockPositions;
     in_order = in_order && lanes[t] == t;
   }
+  check(length <= count * kBlockPositions, "path_slots has a path of ", length, " slots in ", count,
+        " blocks of ", kBlockPositions, ": expected no slot twice");
   return {blocks, count, in_order ? nullptr : lanes, length, bias};
 }
 
@@ -65,19 +67,18 @@ class DecoderRows {
   }
 
   void store(size_t layer) const {
-    layers_.project_self(model_.decoder.layers[layer].self_attention, rows_);
+    layers_.project(model_.decoder.layers[layer].self_attention, rows_);
     layers_.store(of_layer(problem_.kv_cache, layer), rows_, model_.attention_width(), work_.slots);
   }
 
   void attend(size_t layer) const {
     const Layer& weights = model_.decoder.layers[layer];
     layers_.attend(weights.self_attention, rows_, of_layer(problem_.kv_cache, layer),
-                   work_.self_keys, model_.query_key_value_stride());
-    layers_.project_query(weights.cross_attention, rows_);
+                   work_.self_keys);
+    layers_.project(weights.cross_attention, rows_);
     // Only `attend` uses the memory's cache, and it does not write.
     layers_.attend(weights.cross_attention, rows_,
-                   of_layer(const_cast<float*>(problem_.memory_cache), layer), work_.memory_keys,
-                   model_.attention_stride());
+                   of_layer(const_cast<float*>(problem_.memory_cache), layer), work_.memory_keys);
     layers_.feed_forward(weights, rows_);
   }
 
@@ -92,8 +93,7 @@ class DecoderRows {
 
  private:
   LayerCache of_layer(float* cache, size_t layer) const {
-    return {cache + static_cast<int64_t>(layer) * model_.block_size(),
-            static_cast<int64_t>(model_.decoder.layers.size()) * model_.block_size()};
+    return {cache + static_cast<int64_t>(layer) * model_.block_size(), model_.block_stride()};
   }
 
   const DecoderStepProblem& problem_;
@@ -105,28 +105,23 @@ class DecoderRows {
   const int rows_;
 };
 
-void decoder_chunk(const DecoderStepProblem& problem, const Workspace& work, int64_t first_node,
-                   int rows) {
-  through_layers(problem.model->decoder.layers.size(), rows, [&](int first, int count) {
-    return DecoderRows(problem, work, first_node, first, count);
-  });
-}
-
 void decoder_step(const DecoderStepProblem& problem) {
   const Model& model = *problem.model;
   int64_t longest = 1;
-  for (int64_t i = 0; i < problem.node_count; ++i)
-    longest = std::max<int64_t>(longest, problem.nodes[i].position + 1);
-  for (int64_t i = 0; i < problem.node_count; ++i)
-    longest = std::max<int64_t>(longest, problem.memories.length(problem.nodes[i].memory));
+  for (int64_t i = 0; i < problem.node_count; ++i) {
+    const Node& node = problem.nodes[i];
+    longest = std::max<int64_t>({longest, node.position + 1, problem.memories.length(node.memory)});
+  }
   int64_t size;
   const Workspace work = Workspace::carve(model, std::min(problem.node_count, kChunkRows), longest,
                                           problem.workspace, &size);
   check(size <= problem.workspace_size, "workspace has ", problem.workspace_size,
         " bytes: expected ", size);
-  for (int64_t first = 0; first < problem.node_count; first += kChunkRows) {
-    const int64_t rows = std::min(kChunkRows, problem.node_count - first);
-    decoder_chunk(problem, work, first, static_cast<int>(rows));
+  for (int64_t chunk = 0; chunk < problem.node_count; chunk += kChunkRows) {
+    const auto rows = static_cast<int>(std::min(kChunkRows, problem.node_count - chunk));
+    through_layers(model.decoder.layers.size(), rows, [&](int first, int count) {
+      return DecoderRows(problem, work, chunk, first, count);
+    });
   }
 }
 

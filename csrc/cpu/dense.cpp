@@ -44,7 +44,15 @@ std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& le
   return results;
 }
 
-void expand_drafts(const ExpandDraftsProblem& problem) {
+std::tuple<Tensor, Tensor, Tensor> expand_drafts_op(const Tensor& token_ids,
+                                                    const Tensor& position_offsets,
+                                                    const Tensor& query_indices,
+                                                    const Tensor& draft_ids) {
+  ExpandDraftsProblem problem =
+      expand_drafts_check(token_ids, position_offsets, query_indices, draft_ids);
+  check_values(problem.query_indices, problem.hypothesis_count, "query_indices",
+               problem.query_count - 1);
+  auto results = expand_drafts_results(problem, token_ids);
   int64_t* to = problem.expanded_ids;
   for (int64_t hypothesis = 0; hypothesis < problem.hypothesis_count; ++hypothesis) {
     const int64_t query = problem.query_indices[hypothesis];
@@ -59,18 +67,6 @@ void expand_drafts(const ExpandDraftsProblem& problem) {
                 problem.position_offsets[hypothesis]);
     std::fill_n(problem.expanded_queries + row, problem.draft_count, query);
   }
-}
-
-std::tuple<Tensor, Tensor, Tensor> expand_drafts_op(const Tensor& token_ids,
-                                                    const Tensor& position_offsets,
-                                                    const Tensor& query_indices,
-                                                    const Tensor& draft_ids) {
-  ExpandDraftsProblem problem =
-      expand_drafts_check(token_ids, position_offsets, query_indices, draft_ids);
-  check_values(problem.query_indices, problem.hypothesis_count, "query_indices",
-               problem.query_count - 1);
-  auto results = expand_drafts_results(problem, token_ids);
-  expand_drafts(problem);
   return results;
 }
 

@@ -32,30 +32,27 @@ class EncoderRows {
   }
 
   void store(size_t layer) const {
-    layers_.project_self(model_.encoder.layers[layer].self_attention, rows_);
+    layers_.project(model_.encoder.layers[layer].self_attention, rows_);
     for (int row = 0; row < rows_; ++row) work_.slots[row] = first_ + row;
     layers_.store(cache(layer), rows_, model_.attention_width(), work_.slots);
   }
 
   void attend(size_t layer) const {
     const Layer& weights = model_.encoder.layers[layer];
-    layers_.attend(weights.self_attention, rows_, cache(layer), work_.self_keys,
-                   model_.query_key_value_stride());
+    layers_.attend(weights.self_attention, rows_, cache(layer), work_.self_keys);
     layers_.feed_forward(weights, rows_);
   }
 
   // The memory: keys and values for every layer of the decoder.
   void end() const {
     if (model_.final_norm) layers_.norm(model_.encoder.norm, rows_, work_.hidden, work_.hidden);
-    const int64_t block_stride =
-        static_cast<int64_t>(model_.decoder.layers.size()) * model_.block_size();
     const int32_t* blocks = problem_.memories.blocks(query_);
     for (int row = 0; row < rows_; ++row) {
       const int position = first_ + row;
       work_.slots[row] =
           blocks[position / kBlockPositions] * kBlockPositions + position % kBlockPositions;
     }
-    LayerCache memory{problem_.memory_cache, block_stride};
+    LayerCache memory{problem_.memory_cache, model_.block_stride()};
     for (const Layer& layer : model_.decoder.layers) {
       layers_.project_memory(layer.cross_attention, rows_);
       layers_.store(memory, rows_, 0, work_.slots);

@@ -34,7 +34,8 @@ bool has_avx_vnni() {
 #endif
 
 // Best first; the portable table is last and always runs.
-const Kernels* choose(const char* wanted) {
+const Kernels& choose() {
+  const char* wanted = std::getenv("MOLSPEC_INSTRUCTION_SET");
   const bool requested = wanted && *wanted;
   const auto fits = [&](const Kernels& table, bool supported) {
     return supported && (!requested || std::string(wanted) == table.instruction_set);
@@ -49,18 +50,13 @@ const Kernels* choose(const char* wanted) {
   const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
   // Intel's bfloat16 instruction is slower than the two multiply-adds that it replaces.
   const bool slow_bf16 = __builtin_cpu_is("intel");
-  if (fits(kernels_avx512_bf16, bf16 && (requested || !slow_bf16))) return &kernels_avx512_bf16;
-  if (fits(kernels_avx512_vnni, vnni)) return &kernels_avx512_vnni;
-  if (fits(kernels_avx512, avx512)) return &kernels_avx512;
-  if (fits(kernels_avx2_vnni, avx2 && has_avx_vnni())) return &kernels_avx2_vnni;
-  if (fits(kernels_avx2, avx2)) return &kernels_avx2;
+  if (fits(kernels_avx512_bf16, bf16 && (requested || !slow_bf16))) return kernels_avx512_bf16;
+  if (fits(kernels_avx512_vnni, vnni)) return kernels_avx512_vnni;
+  if (fits(kernels_avx512, avx512)) return kernels_avx512;
+  if (fits(kernels_avx2_vnni, avx2 && has_avx_vnni())) return kernels_avx2_vnni;
+  if (fits(kernels_avx2, avx2)) return kernels_avx2;
 #endif
-  return fits(kernels_portable, true) ? &kernels_portable : nullptr;
-}
-
-const Kernels& choose_or_throw() {
-  const char* wanted = std::getenv("MOLSPEC_INSTRUCTION_SET");
-  if (const Kernels* table = choose(wanted)) return *table;
+  if (fits(kernels_portable, true)) return kernels_portable;
   throw std::runtime_error(std::string("MOLSPEC_INSTRUCTION_SET is '") + wanted +
                            "': expected portable, avx2, avx2_vnni, avx512, avx512_vnni or "
                            "avx512_bf16, and a processor that has it");
@@ -69,7 +65,7 @@ const Kernels& choose_or_throw() {
 }  // namespace
 
 const Kernels& kernels() {
-  static const Kernels& table = choose_or_throw();
+  static const Kernels& table = choose();
   return table;
 }
 

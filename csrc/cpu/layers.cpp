@@ -129,14 +129,9 @@ void Layers::sublayer_end(const LayerNorm& layer_norm, int rows) const {
   if (!model_.pre_norm) norm(layer_norm, rows, work_.hidden, work_.hidden);
 }
 
-void Layers::project_self(const Attention& attention, int rows) const {
+void Layers::project(const Attention& attention, int rows) const {
   linear(attention.query_key_value, rows, sublayer_input(attention.norm, rows), model_.d_stride(),
-         work_.projected, model_.query_key_value_stride());
-}
-
-void Layers::project_query(const Attention& attention, int rows) const {
-  linear(attention.query_key_value, rows, sublayer_input(attention.norm, rows), model_.d_stride(),
-         work_.projected, model_.attention_stride());
+         work_.projected, attention.query_key_value.panels * kPanelColumns);
 }
 
 void Layers::project_memory(const Attention& attention, int rows) const {
@@ -166,14 +161,14 @@ void Layers::store(const LayerCache& cache, int rows, int64_t column, const int3
 }
 
 void Layers::attend(const Attention& attention, int rows, const LayerCache& cache,
-                    const RowKeys* keys, int64_t query_stride) const {
+                    const RowKeys* keys) const {
   AttentionProblem problem{};
   problem.rows = rows;
   problem.head_count = static_cast<int>(model_.head_count);
   problem.head_stride = static_cast<int>(model_.head_stride());
   problem.scale = static_cast<float>(model_.attention_scale);
   problem.query = work_.projected;
-  problem.query_stride = query_stride;
+  problem.query_stride = attention.query_key_value.panels * kPanelColumns;
   problem.cache = cache.base;
   problem.block_stride = cache.block_stride;
   problem.keys = keys;

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/stable/library.h>
 
+#include "cuda/rows.h"
 #include "cuda/stream.h"
 #include "ops/check.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 // `read_model`, for the kernels of this folder: they have no int8.
 const Model& read_cuda_model(const Tensor& weights, const Tensor& table) {
+  check(table.is_cpu(), "table is not on the CPU");
   const Model& model = read_model(packed_check(weights, table));
   check(model.weight_type != WeightType::kInt8,
         "weights are int8: expected float32, bfloat16 or float16 on CUDA");
@@ -55,6 +57,9 @@ int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t ro
 
 void refuse_fault_op(const Tensor& workspace) {
   const Stream stream{{workspace, "workspace"}};
+  constexpr int64_t kStatus = sizeof(Status);
+  check(workspace.numel() >= kStatus, "workspace has ", workspace.numel(),
+        " bytes: expected at least ", kStatus);
   refuse(read_fault(checked_data<const uint8_t>(workspace, "workspace", 1), stream));
 }
 

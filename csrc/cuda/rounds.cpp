@@ -115,6 +115,8 @@ void stage_nodes_op(const Tensor& answers, const Tensor& slots, const Tensor& dr
                                   stream.data<int32_t>(path_slots, "path_slots", 1),
                                   static_cast<int32_t>(bos_id)};
   const int64_t least = problem.node_count * rows.capacity;
+  check(least <= INT32_MAX, "nodes has ", problem.node_count, " rows: expected at most ",
+        INT32_MAX / rows.capacity);
   check(path_slots.numel() >= least, "path_slots has ", path_slots.numel(),
         " entries: expected at least ", least);
   stage_nodes(problem, stream);

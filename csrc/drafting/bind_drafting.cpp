@@ -94,7 +94,7 @@ void bind_tree(py::module_& module) {
       .def_readonly("log_probs", &DraftTree::log_probs)
       .def_property_readonly("drawn_from",
                              [](const DraftTree& tree) -> std::optional<Probabilities> {
-                               if (tree.drawn_from.empty()) return std::nullopt;
+                               if (tree.size() == 0 || tree.drawn_from.empty()) return std::nullopt;
                                const auto rows = static_cast<py::ssize_t>(tree.size());
                                const auto count = static_cast<py::ssize_t>(tree.drawn_from.size());
                                return Probabilities({rows, count / rows}, tree.drawn_from.data());

@@ -85,7 +85,7 @@ GuessContext Guess::context(const GuessState& state) const {
 int32_t Guess::observed_symbol(const GuessState& state, int32_t token) const {
   const int32_t symbol = rules_.symbols.symbol(token, state.place.rings);
   const int32_t at = text_.symbols[state.place.copy_point];
-  return symbol == at ? model_->copy_symbol() : symbol;
+  return symbol == at ? rules_.copy_symbol() : symbol;
 }
 
 int Guess::find_symbols(const GuessState& state) const {

@@ -11,7 +11,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "drafting/copy_text.h"
@@ -41,9 +40,8 @@ class GuessModel {
 
   const TokenRoles& roles() const { return roles_; }
   SymbolTable symbols() const { return roles_.symbols(); }
-  // The symbol for "copies", whatever is at the copy point: the id after the last ring symbol.
-  int32_t copy_symbol() const { return symbols().alphabet_size(); }
-  int alphabet_size() const { return copy_symbol() + 1; }
+  // Symbols of the n-gram model: the ring symbols, then GuessRules::copy_symbol().
+  int alphabet_size() const { return symbols().alphabet_size() + 1; }
   const NgramModel* ngram() const { return ngram_.get(); }
   bool rewrites() const { return rewrites_; }
 
@@ -72,7 +70,6 @@ class Guess {
   // Begins with an empty source. The model must outlive the guess.
   explicit Guess(const GuessModel& model) : model_(&model), writer_(model.roles()) { restart({}); }
 
-  const GuessModel& model() const { return *model_; }
   // Begins a query, reusing memory. source_ids are in the target's vocabulary, without BOS and EOS.
   // Throws std::invalid_argument for ids outside it.
   void restart(const std::vector<int32_t>& source_ids);
@@ -83,7 +80,7 @@ class Guess {
   void advance(const GuessState& parent, int32_t token, GuessState& child) const;
   // Replaces `out` with the at most `limit` likeliest tokens, by falling log_prob, then by token
   // id. The probabilities of all tokens sum to at most 1. EOS is a candidate; PAD, BOS and UNK
-  // never are. Tokens too unlikely to matter (together below 1e-3) may be missing.
+  // never are. Tokens too unlikely to matter (together below kGuessFloor) may be missing.
   void candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const;
 
   // For training: the context of a state, and the symbol that a token is after it.

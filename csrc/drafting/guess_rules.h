@@ -90,6 +90,7 @@ struct GuessRules {
   SymbolTable symbols;
   GuessText text;
 
+  // The symbol for "copies", whatever is at the copy point: the id after the last ring symbol.
   MOLSPEC_ANYWHERE int32_t copy_symbol() const { return symbols.alphabet_size(); }
 
   // kOther after the end of the source and of every rewriting; ring symbols are digits.

@@ -82,8 +82,7 @@ Drafts smart_window_drafts(const std::vector<int32_t>& source_ids, int32_t last_
 
 // Windows have no probabilities: the nodes after a node share its probability.
 void share_evenly(DraftTree& tree) {
-  std::vector<int> siblings(static_cast<size_t>(tree.size()) +
-                            1);  // after each node, the root first
+  std::vector<int> siblings(tree.parents.size() + 1);  // after each node, the root first
   for (const int32_t parent : tree.parents) ++siblings[parent + 1];
   for (int32_t i = 0; i < tree.size(); ++i) {
     const int32_t parent = tree.parents[i];

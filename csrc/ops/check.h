@@ -74,7 +74,7 @@ T* checked_data(const Tensor& tensor, const char* name, int64_t dimensions) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
-// A workspace and its size in bytes.
+// The data of a workspace: bytes.
 inline uint8_t* checked_workspace(const Tensor& workspace) {
   auto* data = checked_data<uint8_t>(workspace, "workspace", 1);
   check_alignment(data, "workspace", kAlignment);

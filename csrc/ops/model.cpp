@@ -11,15 +11,11 @@ namespace {
 // Reads the table from front to back.
 class Reader {
  public:
-  explicit Reader(const PackedModel& packed)
-      : base_(packed.weights),
-        size_(packed.weights_size),
-        table_(packed.table),
-        count_(packed.table_size) {}
+  explicit Reader(const PackedModel& packed) : packed_(packed) {}
 
   int64_t integer() {
-    check(next_ < count_, "table has ", count_, " entries: expected more");
-    return table_[next_++];
+    check(next_ < packed_.table_size, "table has ", packed_.table_size, " entries: expected more");
+    return packed_.table[next_++];
   }
 
   int64_t integer(const char* name, int64_t least, int64_t most) {
@@ -59,21 +55,21 @@ class Reader {
     return {weight, floats(stride)};
   }
 
-  void end() const { check(next_ == count_, "table has ", count_, " entries: expected ", next_); }
+  void end() const {
+    check(next_ == packed_.table_size, "table has ", packed_.table_size, " entries: expected ",
+          next_);
+  }
 
  private:
   const void* bytes(int64_t count) {
     const int64_t offset = integer();
-    check(offset >= 0 && offset % 64 == 0 && offset <= size_ - count, "table entry ", next_ - 1,
-          " is offset ", offset, ": expected a multiple of 64 that leaves ", count, " of ", size_,
-          " bytes");
-    return base_ + offset;
+    check(offset >= 0 && offset % 64 == 0 && offset <= packed_.weights_size - count, "table entry ",
+          next_ - 1, " is offset ", offset, ": expected a multiple of 64 that leaves ", count,
+          " of ", packed_.weights_size, " bytes");
+    return packed_.weights + offset;
   }
 
-  const uint8_t* base_;
-  int64_t size_;
-  const int64_t* table_;
-  int64_t count_;
+  const PackedModel& packed_;
   int64_t next_ = 0;
 };
 

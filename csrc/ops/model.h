@@ -84,6 +84,10 @@ struct Model {
   // Floats of one cache block of one layer: keys [head, head_stride, position] and values
   // [position, width] of its positions.
   int64_t block_size() const { return 2 * kBlockPositions * attention_width(); }
+  // Floats from one block of a cache to the next: a block of every decoder layer.
+  int64_t block_stride() const {
+    return static_cast<int64_t>(decoder.layers.size()) * block_size();
+  }
 
   // The biases of a query at `position` for the positions 0, 1, ...; [head, relative_stride].
   const float* relative_bias(const Stack& stack, int64_t position) const {

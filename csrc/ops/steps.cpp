@@ -40,25 +40,29 @@ std::string describe(const Fault& fault) {
   }
 }
 
-}  // namespace
-
-void refuse(const Fault& fault) {
-  if (fault.kind != Fault::kNone) throw std::runtime_error(describe(fault));
-}
-
-int64_t cache_check(const Model& model, const Tensor& cache, const char* name) {
-  checked_data<float>(cache, name, 3);
+// The data of a float32 cache [block, decoder layer, block_size], and its number of blocks.
+float* checked_cache(const Model& model, const Tensor& cache, const char* name, int64_t& blocks) {
+  float* data = checked_data<float>(cache, name, 3);
   const auto layers = static_cast<int64_t>(model.decoder.layers.size());
   check(cache.size(1) == layers && cache.size(2) == model.block_size(), name, " has shape ",
         Shape{cache}, ": expected [blocks, ", layers, ", ", model.block_size(), "]");
-  return cache.size(0);
+  blocks = cache.size(0);
+  return data;
 }
 
-Memories memories_check(const Tensor& memories) {
+// Checks the table alone. Its rows are checked where they are used, so rows of finished queries may
+// be out of date.
+Memories checked_memories(const Tensor& memories) {
   const auto* rows = checked_data<const int32_t>(memories, "memories", 2);
   check(memories.size(1) >= 2, "memories has ", memories.size(1),
         " columns: expected a length and at least one block");
   return {rows, memories.size(0), memories.size(1)};
+}
+
+}  // namespace
+
+void refuse(const Fault& fault) {
+  if (fault.kind != Fault::kNone) throw std::runtime_error(describe(fault));
 }
 
 EncodeProblem encode_check(const Model& model, const Tensor& source_ids,
@@ -70,12 +74,10 @@ EncodeProblem encode_check(const Model& model, const Tensor& source_ids,
   problem.id_count = source_ids.numel();
   problem.source_offsets = checked_data<const int32_t>(source_offsets, "source_offsets", 1);
   problem.query_count = source_offsets.numel() - 1;
-  problem.memories = memories_check(memories);
-  problem.memory_cache = static_cast<float*>(memory_cache.data_ptr());
+  problem.memories = checked_memories(memories);
+  problem.memory_cache = checked_cache(model, memory_cache, "memory_cache", problem.memory_blocks);
   problem.workspace = checked_workspace(workspace);
   problem.workspace_size = workspace.numel();
-
-  problem.memory_blocks = cache_check(model, memory_cache, "memory_cache");
   check(problem.query_count >= 0 && problem.query_count <= problem.memories.count,
         "source_offsets has ", source_offsets.numel(), " entries: expected 1 to ",
         problem.memories.count + 1);
@@ -95,18 +97,15 @@ DecoderStepProblem decoder_step_check(const Model& model, const Tensor& nodes,
   problem.node_count = nodes.size(0);
   problem.path_slots = checked_data<const int32_t>(path_slots, "path_slots", 1);
   problem.path_slot_count = path_slots.numel();
-  problem.memories = memories_check(memories);
-  problem.memory_cache = static_cast<const float*>(memory_cache.data_ptr());
-  problem.kv_cache = static_cast<float*>(kv_cache.data_ptr());
+  problem.memories = checked_memories(memories);
+  problem.memory_cache = checked_cache(model, memory_cache, "memory_cache", problem.memory_blocks);
+  problem.kv_cache = checked_cache(model, kv_cache, "kv_cache", problem.kv_blocks);
   problem.workspace = checked_workspace(workspace);
   problem.workspace_size = workspace.numel();
   problem.log_probs = checked_data<float>(log_probs, "log_probs", 2);
   check(log_probs.size(0) >= problem.node_count && log_probs.size(1) == model.target_vocab_size,
         "log_probs has shape ", Shape{log_probs}, ": expected [", problem.node_count, ", ",
         model.target_vocab_size, "]");
-
-  problem.memory_blocks = cache_check(model, memory_cache, "memory_cache");
-  problem.kv_blocks = cache_check(model, kv_cache, "kv_cache");
   float* hidden = checked_data<float>(hidden_states, "hidden_states", 2);
   const int64_t slots = problem.kv_blocks * kBlockPositions;
   check(hidden_states.size(0) == 0 ||

@@ -49,10 +49,6 @@ struct Memories {
   MOLSPEC_ANYWHERE const int32_t* blocks(int64_t query) const { return rows + query * stride + 1; }
 };
 
-// Checks the table alone. Its rows are checked where they are used, so rows of finished queries may
-// be out of date.
-Memories memories_check(const Tensor& memories);
-
 // Checks every `stride`-th of its blocks, from `first` on.
 inline MOLSPEC_ANYWHERE Fault memory_fault(const Memories& memories, int32_t query,
                                            int64_t cache_blocks, int first = 0, int stride = 1) {
@@ -68,9 +64,6 @@ inline MOLSPEC_ANYWHERE Fault memory_fault(const Memories& memories, int32_t que
   }
   return {};
 }
-
-// Blocks of a float32 cache [block, decoder layer, block_size].
-int64_t cache_check(const Model& model, const Tensor& cache, const char* name);
 
 // encode: source ids -> the memory's keys and values of every decoder layer, in cache blocks.
 struct EncodeProblem {

@@ -53,23 +53,20 @@ std::vector<Path> Batch::paths() const {
 }
 
 void Batch::plan(const std::vector<DraftTree>& proposed) {
-  std::vector<Path> paths;
-  std::vector<size_t> begins;
-  for (const Query& query : rows_) {
-    begins.push_back(paths.size());
-    if (query.live) query.search->paths(paths);
-  }
-  if (paths.size() != proposed.size())
-    throw_invalid("proposed has ", proposed.size(), " trees: expected ", paths.size(),
+  const size_t path_count = paths().size();
+  if (proposed.size() != path_count)
+    throw_invalid("proposed has ", proposed.size(), " trees: expected ", path_count,
                   ", one a path");
-  proposed_.clear();
-  for (const DraftTree& tree : proposed) proposed_.push_back(admitted(tree, model_->roles()));
+  std::vector<DraftTree> trees;
+  for (const DraftTree& tree : proposed) trees.push_back(admitted(tree, model_->roles()));
+  proposed_.swap(trees);
   tree_.clear_staged();
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    if (!rows_[i].live) continue;
+  const DraftTree* next = proposed_.data();
+  for (Query& query : rows_) {
+    if (!query.live) continue;
     const size_t before = tree_.staged().size();
-    rows_[i].search->plan(proposed_.data() + begins[i]);
-    rows_[i].staged_count = tree_.staged().size() - before;
+    query.search->plan(next);
+    query.staged_count = tree_.staged().size() - before;
   }
 }
 

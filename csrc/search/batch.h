@@ -30,7 +30,7 @@ class Batch {
   std::vector<Path> paths() const;
   // Stages the nodes of the next step; `proposed` has one tree for each path of paths(). Throws
   // std::invalid_argument for another number of trees and for an invalid tree (`admitted`), before
-  // it stages anything.
+  // it changes anything.
   void plan(const std::vector<DraftTree>& proposed);
   // Reads log_probs [staged node, vocab_size], returns the finished queries and frees their rows.
   // Throws std::invalid_argument if nothing is staged.

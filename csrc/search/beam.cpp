@@ -33,7 +33,6 @@ BeamSearch::BeamSearch(const BeamSpec& spec, Row row)
 }
 
 void BeamSearch::begin(const std::vector<int32_t>& source_ids) {
-  row_.model->roles().check_tokens(source_ids);
   if (spec_.drafts()) guess_.restart(source_ids);
   nodes_.clear();
   lists_.finished_count = 0;
@@ -57,7 +56,7 @@ void BeamSearch::paths(std::vector<Path>& out) const {
   }
 }
 
-void BeamSearch::plan(const DraftTree* proposed) {
+void BeamSearch::plan(const DraftTree*& proposed) {
   std::vector<int32_t>& planned = row_.notes->planned;
   planned.clear();
   round_ += spec_.proposed;
@@ -101,26 +100,25 @@ void BeamSearch::stage(int32_t slot) {
 // Runs beam search ahead on known distributions, and on guesses elsewhere. Each hypothesis has the
 // probability that beam search reaches it; unlikely ones are not drafted.
 void BeamSearch::look_ahead() {
-  const BeamSpec& options = spec_;
   BeamLists& ahead = row_.notes->ahead;
   ahead.fit(spec_.beam_size);
   std::copy_n(lists_.beam.begin(), lists_.count, ahead.beam.begin());
   ahead.count = lists_.count;
   ahead.finished_count = 0;
   const Stepper stepper(*this, ahead);
-  int32_t budget = options.node_budget;
+  int32_t budget = spec_.node_budget;
   bool live = true;
-  for (int32_t step = 0; step < options.steps && budget > 0 && live; ++step) {
+  for (int32_t step = 0; step < spec_.steps && budget > 0 && live; ++step) {
     extend(stepper, ahead, choose(ahead, true), true);
     settle(ahead);
     live = false;
     for (int32_t rank = 0; rank < ahead.count; ++rank) {
       const BeamEntry& entry = ahead.beam[rank];
-      if (!entry.continues(spec_.max_length) || entry.confidence < options.min_confidence) continue;
+      if (!entry.continues(spec_.max_length) || entry.confidence < spec_.min_confidence) continue;
       live = true;
       Note& node = note(entry.node);
-      if (node.evaluated || node.drafted || budget == 0) continue;
-      node.drafted = true;
+      if (node.evaluated || node.planned || budget == 0) continue;
+      node.drafted = node.planned = true;
       --budget;
       row_.notes->planned.push_back(entry.node);
     }

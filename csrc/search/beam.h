@@ -55,7 +55,7 @@ class BeamNotes {
  public:
   struct Note {
     bool evaluated;
-    bool drafted;               // staged by the lookahead
+    bool drafted;               // chosen by the lookahead
     bool planned;               // chosen for the next step, not staged yet
     bool followed;              // guess_state is valid
     int64_t guessed, proposed;  // the rounds of `guesses` and of `drafts`; 0: none
@@ -93,7 +93,7 @@ class BeamSearch : public Search {
 
   void begin(const std::vector<int32_t>& source_ids) override;
   void paths(std::vector<Path>& out) const override;
-  void plan(const DraftTree* proposed) override;
+  void plan(const DraftTree*& proposed) override;
   bool advance(const float* log_probs, int32_t vocab_size) override;
 
  protected:

@@ -4,7 +4,6 @@
 #include <pybind11/stl.h>
 
 #include <chrono>
-#include <optional>
 #include <stdexcept>
 
 #include "bindings.h"
@@ -215,7 +214,7 @@ std::vector<DraftTree> place_trees(const GuessModel& model, const LogProbs& log_
   const int32_t vocab_size = model.roles().vocab_size();
   if (log_probs.ndim() != 3 || log_probs.shape(2) != vocab_size)
     throw_invalid("log_probs: expected [row, place, ", vocab_size, "]");
-  PlaceTrees drafter({node_budget, min_log_prob});
+  PlaceTrees drafter(node_budget, min_log_prob);
   std::vector<DraftTree> trees(static_cast<size_t>(log_probs.shape(0)));
   std::vector<const float*> places(static_cast<size_t>(log_probs.shape(1)));
   const float* row = log_probs.data();
@@ -234,13 +233,9 @@ void bind_masked(py::module_& module) {
              py::arg("log_probs"), py::arg("node_budget"), py::arg("min_log_prob"));
   py::class_<MaskedPlaces> bound(module, "MaskedPlaces");
   bound
-      .def(py::init([](int32_t row_count, std::shared_ptr<GuessModel> model, int32_t node_budget,
-                       float min_log_prob) {
-             const PlaceTreeOptions options{node_budget, min_log_prob};
-             return std::make_unique<MaskedPlaces>(row_count, std::move(model), options);
-           }),
-           py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
-           py::arg("node_budget"), py::arg("min_log_prob"))
+      .def(py::init<int32_t, std::shared_ptr<GuessModel>, int32_t, float>(), py::kw_only(),
+           py::arg("row_count"), py::arg("guess_model").none(false), py::arg("node_budget"),
+           py::arg("min_log_prob"))
       .def("plan", &MaskedPlaces::plan);
   bind_paths(bound);
 }

@@ -13,12 +13,9 @@ class ForcedSearch final : public Search {
   using Search::Search;
 
   // Takes the target in place of a source.
-  void begin(const std::vector<int32_t>& target_ids) override {
-    row_.model->roles().check_tokens(target_ids);
-    target_ids_ = target_ids;
-  }
+  void begin(const std::vector<int32_t>& target_ids) override { target_ids_ = target_ids; }
 
-  void plan(const DraftTree* /*proposed*/) override {
+  void plan(const DraftTree*& /*proposed*/) override {
     int32_t slot = row_.add(TokenTree::kNone, row_.bos());
     row_.tree->stage(row_.index, slot);
     for (const int32_t token_id : target_ids_) {

@@ -7,20 +7,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/require.h"
 #include "drafting/draft_tree.h"
 #include "search/beam_nodes.h"
 
 namespace molspec {
 
-struct PlaceTreeOptions {
-  int32_t node_budget;
-  float min_log_prob;  // of a node's path
-};
-
 // Not thread-safe; allocates nothing once its buffers have grown.
 class PlaceTrees {
  public:
-  explicit PlaceTrees(const PlaceTreeOptions& options) : options_(options) {}
+  // min_log_prob: of a node's path. Throws std::invalid_argument for a node_budget below 1.
+  PlaceTrees(int32_t node_budget, float min_log_prob)
+      : node_budget_(node_budget), min_log_prob_(min_log_prob) {
+    require(node_budget >= 1, "node_budget", node_budget, "at least 1");
+  }
 
   // Replaces `out` with the likeliest paths. `places` are the log-probs [vocab_size] of successive
   // positions. Special tokens are left out; a position that has only such tokens ends the paths.
@@ -37,7 +37,7 @@ class PlaceTrees {
               0});
     };
     first_of(0, DraftTree::kRoot, 0);
-    while (!heap_.empty() && out.size() < options_.node_budget) {
+    while (!heap_.empty() && out.size() < node_budget_) {
       std::pop_heap(heap_.begin(), heap_.end(), worse);
       const Entry entry = heap_.back();
       heap_.pop_back();
@@ -65,7 +65,7 @@ class PlaceTrees {
     return left.rank > right.rank;
   }
   void push(const Entry& entry) {
-    if (!(entry.log_prob >= options_.min_log_prob)) return;
+    if (!(entry.log_prob >= min_log_prob_)) return;
     heap_.push_back(entry);
     std::push_heap(heap_.begin(), heap_.end(), worse);
   }
@@ -85,7 +85,8 @@ class PlaceTrees {
     return tokens;
   }
 
-  PlaceTreeOptions options_;
+  int32_t node_budget_;
+  float min_log_prob_;
   std::vector<Entry> heap_;
   std::vector<std::vector<Candidate>> ranked_;  // by place
   size_t ranked_count_ = 0;

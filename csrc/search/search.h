@@ -82,6 +82,7 @@ class Search {
   // identifies the query, for samples. May be called again. Throws std::invalid_argument for ids
   // outside the vocabulary.
   void start(const std::vector<int32_t>& source_ids, uint64_t query_key) {
+    row_.model->roles().check_tokens(source_ids);
     query_key_ = query_key;
     decoded_ = {};
     decoded_.query = row_.index;
@@ -91,8 +92,9 @@ class Search {
   virtual void begin(const std::vector<int32_t>& source_ids) = 0;
   // Appends the hypotheses that wait for drafts of an external drafter.
   virtual void paths(std::vector<Path>& /*out*/) const {}
-  // Stages the nodes of the next step. `proposed` has one tree for each path of paths().
-  virtual void plan(const DraftTree* proposed) = 0;
+  // Stages the nodes of the next step. Advances `proposed` over its trees, one for each path of
+  // paths().
+  virtual void plan(const DraftTree*& proposed) = 0;
   // Reads log_probs [staged node, vocab_size]. Returns whether the query is done.
   virtual bool advance(const float* log_probs, int32_t vocab_size) = 0;
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "rules/relaxed.h"

@@ -46,7 +46,7 @@ class SequenceSearch final : public Search {
     }
   }
 
-  void plan(const DraftTree* proposed) override {
+  void plan(const DraftTree*& proposed) override {
     group_.unstage();
     for (const Sequence& sequence : sequences_)
       if (sequence.live) group_.stage(sequence.node);

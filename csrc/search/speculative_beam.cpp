@@ -39,7 +39,6 @@ class SpeculativeBeamSearch final : public Search {
         nodes_(row_) {}
 
   void begin(const std::vector<int32_t>& source_ids) override {
-    row_.model->roles().check_tokens(source_ids);
     if (drafter_) drafter_->start(source_ids);
     nodes_.clear();
     beam_.assign(1, first_entry(nodes_.add(TokenTree::kNone, row_.bos())));
@@ -49,16 +48,12 @@ class SpeculativeBeamSearch final : public Search {
     for (const BeamEntry& entry : beam_)
       if (continues(entry)) out.push_back(path(entry.node, entry.log_prob));
   }
-  void plan(const DraftTree* proposed) override {
+  void plan(const DraftTree*& proposed) override {
     staged_.clear();
     for (const BeamEntry& entry : beam_) {
       if (!continues(entry)) continue;
-      if (drafter_) {
-        drafter_->propose(row_.tree->path(entry.node), drafts_);
-        staged_.push_back(placed(entry.node, drafts_));
-      } else {
-        staged_.push_back(placed(entry.node, *proposed++));
-      }
+      if (drafter_) drafter_->propose(row_.tree->path(entry.node), drafts_);
+      staged_.push_back(placed(entry.node, drafter_ ? drafts_ : *proposed++));
     }
     size_t nodes = 0;
     for (const Staged& staged : staged_) {

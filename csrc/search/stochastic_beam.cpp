@@ -55,9 +55,7 @@ class StochasticBeamSearch final : public BeamSearch {
   void remember(int32_t slot, const float* log_probs, int32_t vocab_size) override {
     Note& node = note(slot);
     node.noise = noise(slot);
-    const int32_t parent = row_.tree->parent(slot);
-    node.log_probs =
-        parent == TokenTree::kNone ? PathLogProbs{} : after(parent, row_.tree->token_id(slot));
+    node.log_probs = path_log_probs(slot);
     tempered(log_probs, vocab_size, sampling(), tempered_);
     node.noisy.clear();
     for (const Tempered& token : tempered_) {
@@ -84,10 +82,7 @@ class StochasticBeamSearch final : public BeamSearch {
     }
   }
   double own_log_prob(const BeamEntry& entry) const override {
-    const int32_t parent = row_.tree->parent(entry.node);
-    if (note(entry.node).evaluated || parent == TokenTree::kNone)
-      return note(entry.node).evaluated ? note(entry.node).log_probs.own : 0;
-    return after(parent, row_.tree->token_id(entry.node)).own;
+    return path_log_probs(entry.node).own;
   }
   void finish() override {
     const int32_t count = std::min(lists_.count, spec_.n_best);
@@ -96,9 +91,7 @@ class StochasticBeamSearch final : public BeamSearch {
     for (int32_t rank = 0; rank < count; ++rank) {
       const BeamEntry& entry = lists_.beam[rank];
       const int32_t last = entry.node;
-      const PathLogProbs path = entry.finished
-                                    ? after(last, row_.eos())
-                                    : after(row_.tree->parent(last), row_.tree->token_id(last));
+      const PathLogProbs path = entry.finished ? after(last, row_.eos()) : path_log_probs(last);
       decoded_.hypotheses.push_back(
           {row_.tree->path(last), path.own, entry.finished != 0, inclusion(path.drawn, threshold)});
     }
@@ -122,16 +115,20 @@ class StochasticBeamSearch final : public BeamSearch {
                 node.log_probs.own + static_cast<double>(node.best[i].log_prob)};
     return {};  // a draft that no hypothesis reaches
   }
+  // The log-probs of the path to a node after an evaluated one, or to BOS.
+  PathLogProbs path_log_probs(int32_t slot) const {
+    if (note(slot).evaluated) return note(slot).log_probs;
+    const int32_t parent = row_.tree->parent(slot);
+    return parent == TokenTree::kNone ? PathLogProbs{} : after(parent, row_.tree->token_id(slot));
+  }
   // The drawn log-prob of the path to a node; guessed for nodes that are not evaluated.
   double drawn_log_prob(int32_t slot) {
-    if (note(slot).evaluated) return note(slot).log_probs.drawn;
     const int32_t parent = row_.tree->parent(slot);
-    if (parent == TokenTree::kNone) return 0;
-    const int32_t token_id = row_.tree->token_id(slot);
-    if (note(parent).evaluated) return after(parent, token_id).drawn;
+    if (parent == TokenTree::kNone || note(parent).evaluated) return path_log_probs(slot).drawn;
     guess(parent);
     for (const NoisyToken& token : note(parent).noisy)
-      if (token.token_id == token_id) return drawn_log_prob(parent) + token.drawn_log_prob;
+      if (token.token_id == row_.tree->token_id(slot))
+        return drawn_log_prob(parent) + token.drawn_log_prob;
     return drawn_log_prob(parent);
   }
   // Guesses the tokens after a node, with the noise that they will have.

@@ -2,17 +2,7 @@
 
 namespace molspec {
 
-namespace {
-
 constexpr uint32_t kAllFree = (1u << kBlockPositions) - 1;
-
-int32_t lowest_bit(uint32_t bits) {
-  int32_t at = 0;
-  while ((bits >> at & 1) == 0) ++at;
-  return at;
-}
-
-}  // namespace
 
 // The parent's block, or an empty one if that is full, so that the descendants fit there too.
 int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {
@@ -35,7 +25,7 @@ int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {
 int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
   const int32_t block = block_for(blocks_[query], parent);
   uint32_t& free = free_slots_[block];
-  const int32_t slot = block * kBlockPositions + lowest_bit(free);
+  const int32_t slot = block * kBlockPositions + __builtin_ctz(free);
   free &= free - 1;
   node(slot) = {token_id, parent, 0, kNone, kNone};
   if (parent != kNone) {

@@ -27,6 +27,7 @@ from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.streams import Streams
+from tests.test_predictor import default_dtype
 
 
 class Recorder(Graphs):
@@ -250,6 +251,29 @@ def test_requests_with_different_options_share_a_device(cuda: Emulator) -> None:
     assert len({key[0] for key in engine.graphs.sizes if isinstance(key, tuple)}) >= 4
 
 
+def test_rounds_of_interrupted_calls_are_used_again(cuda: Emulator) -> None:
+    model = tiny.model()
+    engine = EmulatedEngine(cuda, torch.float32)
+    model.engine = engine
+    for _ in range(3):
+        options = PredictOptions(drafter="none", max_length=4, batch_size=2)
+        stream = model.predict_stream(tiny.QUERIES[1:4], options)
+        next(stream)
+        stream.close()  # with unfinished queries
+    ((_, rounds),) = engine._idle
+    assert len(rounds) == 1
+
+
+def test_decoder_forgets_rounds_without_queries(cuda: Emulator) -> None:
+    model = tiny.model()
+    model.engine = EmulatedEngine(cuda, torch.float32)
+    decoder = Decoder(model, 1)
+    for max_length in (1, 3):  # with buffers of other sizes
+        decoder.submit("CCO", PredictOptions(drafter="none", max_length=max_length))
+        assert len(list(decoder.finish())) == 1
+    assert decoder._executors == [decoder._host]
+
+
 def test_warm_server_captures_no_graph_for_its_first_requests(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +323,15 @@ def test_answers_match_the_cpu_engine(cuda: Emulator) -> None:
         assert ours.predictions[0].log_prob == pytest.approx(
             theirs.predictions[0].log_prob, abs=1e-4
         )
+
+
+def test_default_type_of_torch_changes_no_answer(cuda: Emulator) -> None:
+    model = tiny.model()
+    model.engine = EmulatedEngine(cuda, torch.float32)
+    options: dict[str, Any] = {"drafter": "none", "max_length": 3}
+    with default_dtype(torch.float64):
+        found = model.predict(["CCO"], **options)
+    assert model.predict(["CCO"], **options) == found
 
 
 def test_steps_use_graphs_of_few_sizes(cuda: Emulator) -> None:
@@ -402,7 +435,7 @@ def test_importing_molspec_does_not_touch_cuda() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("device", ["gpu", "cpu:1", "cuda:x", ""])
+@pytest.mark.parametrize("device", ["gpu", "cpu:1", "cpu:", "cuda:x", "cuda:", ""])
 def test_unknown_devices_are_refused(device: str) -> None:
     with pytest.raises(ValueError, match=f"device is '{device}': expected 'cpu'"):
         predictor.load("product", device=device)

@@ -158,6 +158,14 @@ def test_bad_arguments_are_refused(message: str) -> None:
         batch.run(ops)
 
 
+def test_a_path_that_is_longer_than_its_blocks_is_refused() -> None:
+    batch = batch_of("post-norm", "one token, one node")
+    batch.nodes[0, 1] = 16
+    batch.path_slots = torch.zeros(17, dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="path of 17 slots in 1 blocks of 16: expected no slot"):
+        batch.run(ops)
+
+
 def test_a_small_workspace_is_refused() -> None:
     batch = batch_of("post-norm", "one token, one node")
     memory_cache, _ = batch.caches()

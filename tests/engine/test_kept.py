@@ -78,6 +78,18 @@ def test_concurrent_sessions_share_no_caches(model: Model) -> None:
     assert len(idle_buffers(model)) == 2
 
 
+def test_source_that_is_too_long_takes_no_blocks(model: Model) -> None:
+    longest = tiny.SPEC.max_positions
+    session = engine_of(model).session(2)
+    for length in (longest + 1, 2 * longest, 0):
+        with pytest.raises(RuntimeError, match=f"source has {length} ids: expected 1 to {longest}"):
+            session.encode([0, 1], [[4, 5], [4] * length])
+        session.release(0)
+        session.release(1)
+    assert len(session._free_blocks) == len(session._buffers.memory_cache)
+    assert len(set(session._free_blocks)) == len(session._free_blocks)
+
+
 def test_failed_and_closed_calls_return_their_caches(model: Model, expected: Answers) -> None:
     def failing_queries() -> Iterator[str]:
         yield QUERIES[0]

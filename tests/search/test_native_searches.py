@@ -98,6 +98,14 @@ def test_later_plans_leave_earlier_arrays_unchanged(spec: SearchSpec) -> None:
     np.testing.assert_array_equal(slots, copies[1])
 
 
+def test_ids_outside_the_vocabulary_are_refused(spec: SearchSpec) -> None:
+    batch = Batch(1, GUESS)
+    for wrong in (-1, VOCABULARY.size):
+        with pytest.raises(ValueError, match=rf"^token id is {wrong}: expected 0 to 12$"):
+            batch.start(0, spec, [5, wrong])
+    assert batch.live_count == 0
+
+
 def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
     batch = Batch(2, GUESS)
     with pytest.raises(ValueError, match=r"^row is 2: expected 0 to 1$"):
@@ -188,6 +196,30 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
     assert tokens.count((5, 1)) == 1
     assert (7, 2) in tokens
     assert eos not in [token_id for token_id, _ in tokens]
+
+
+def test_an_invalid_tree_leaves_the_plan_before_it_unchanged() -> None:
+    relaxed = Relaxed(beta=VOCABULARY.size, tau=9.0, judged_by_drafter=False)
+    batch = Batch(1, GUESS)
+    batch.start(0, SequenceSpec(max_length=9, drafter=ExternalOptions(), relaxed=relaxed), [5, 6])
+    batch.plan([DraftTree([5, 6], [-1, 0], [-0.1, -0.2])])
+    with pytest.raises(ValueError, match=r"token_ids\[0\] is 13"):
+        batch.plan([DraftTree([13], [-1], [-0.1])])
+    assert batch.advance(log_probs_of(3)) == []
+    (path,) = batch.paths()
+    assert path.token_ids == [5, 6, VOCABULARY.size - 1]
+
+
+def test_a_repeated_plan_stages_the_same_nodes() -> None:
+    """As after an interrupt: no draft may stay without a step."""
+    batch = Batch(1, GUESS)
+    batch.start(0, BeamSpec(**BEAMS, steps=4, node_budget=2, min_confidence=0.0), [5, 6, 7])
+    batch.plan()
+    nodes, path_slots = batch.nodes, batch.path_slots
+    assert len(nodes) == 3
+    batch.plan()
+    assert np.array_equal(batch.nodes, nodes)
+    assert np.array_equal(batch.path_slots, path_slots)
 
 
 def test_a_forced_target_is_one_chain() -> None:

@@ -92,6 +92,10 @@ def one_hot(token_id: int = C) -> np.ndarray[Any, Any]:
     return rows
 
 
+def test_a_tree_without_nodes_has_no_distributions() -> None:
+    assert _native.DraftTree(drawn_from=np.ones(VOCAB)).drawn_from is None
+
+
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
