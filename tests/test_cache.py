@@ -14,6 +14,7 @@ import pytest
 from molspec.cache import AnswerCache
 from molspec.options import PredictOptions
 from molspec.predictor import Model
+from molspec.queries import QueryReader
 from tests import tiny
 
 OPTIONS = PredictOptions(n_best=3, max_length=20, merge_duplicates=True)
@@ -43,7 +44,7 @@ def test_cached_answers_equal_those_of_the_model(tiny_model: Model) -> None:
             assert [each.canonical for each in result.predictions] == [
                 each.canonical for each in direct.predictions
             ]
-    assert (cache.misses, cache.hits, len(cache)) == (4, 11, 4)
+    assert (cache.misses, cache.hits, len(cache)) == (6, 9, 3)  # "junk" is read three times
 
 
 def test_models_and_settings_do_not_share_answers(tiny_model: Model) -> None:
@@ -119,35 +120,62 @@ def test_a_damaged_answer_is_computed_again_and_reported_once(
     tiny_model: Model, tmp_path: Path
 ) -> None:
     path = tmp_path / "answers.sqlite"
-    expected = list(tiny_model.predict_stream(QUERIES, OPTIONS))
+    queries = [query for query in QUERIES if query != "junk"]
+    expected = list(tiny_model.predict_stream(queries, OPTIONS))
     for changed, count in (
-        ("answer = replace(answer, 'finished', 'x') || ' '", 4),
-        ("answer = 'null'", 4),
-        ("answer = 7", 4),
-        ("answer = x'ff00'", 4),
+        ("answer = replace(answer, 'finished', 'x') || ' '", 3),
+        ("answer = 'null'", 3),
+        ("answer = 7", 3),
+        ("answer = x'ff00'", 3),
         ("answer = replace(answer, '1', '2')", 1),
-        ("checksum = x'00'", 4),
-        ("checksum = 'text'", 4),
+        ("checksum = x'00'", 3),
+        ("checksum = 'text'", 3),
         ("used = 'never'", 0),
         ("used = 9223372036854775807", 0),
     ):
         cache = AnswerCache(path=path)
-        cache.predict(tiny_model, QUERIES, OPTIONS)
+        cache.predict(tiny_model, queries, OPTIONS)
         cache.close()
         with closing(sqlite3.connect(path)) as database, database:
             database.execute(f"update answers set {changed}")
         cache = AnswerCache(path=path)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = cache.predict(tiny_model, QUERIES, OPTIONS)
+            found = cache.predict(tiny_model, queries, OPTIONS)
         assert found == expected
         assert cache.damaged >= count, changed
         assert [f"{path}: an answer is damaged" in str(each.message) for each in caught] == [True][
             : cache.damaged
         ]
-        again = cache.predict(tiny_model, QUERIES, OPTIONS)  # damaged answers were replaced
+        again = cache.predict(tiny_model, queries, OPTIONS)  # damaged answers were replaced
         assert (again, cache.damaged) == (expected, cache.misses)
         cache.close()
+
+
+def test_errors_are_not_stored(tiny_model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory may suffice later, and the spelling of a molecule may be shorter."""
+
+    def fail(*_: object) -> None:
+        raise MemoryError("no memory")
+
+    cache = AnswerCache()
+    with monkeypatch.context() as patch:
+        patch.setattr(QueryReader, "source", fail)
+        assert cache.predict(tiny_model, ["CCO"], OPTIONS)[0].error == "MemoryError: no memory"
+    assert cache.predict(tiny_model, ["CCO"], OPTIONS)[0].error is None
+    long = "[H]C([H])([H])" + "C([H])([H])" * 198 + "C"
+    for query, count in ((long, 0), ("C" * 200, 3)):
+        (found,) = cache.predict(tiny_model, [query], OPTIONS)
+        assert len(found.predictions) == count
+
+
+def test_a_cache_that_is_dropped_is_closed() -> None:
+    """From Python 3.13 on, a connection that is left open is a ResourceWarning."""
+    cache = AnswerCache()
+    database = cache._database
+    del cache
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("select 1")
 
 
 def test_answer_stored_under_another_query_is_not_used(tiny_model: Model, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
+from weakref import finalize
 
 from molspec.options import PredictOptions
 from molspec.predictor import Model
@@ -46,7 +48,8 @@ class AnswerCache:
 
     path: an SQLite file of answers, which processes may share; by default answers are in memory.
 
-    A damaged row is computed again. `damaged` counts such rows, and a warning reports the first.
+    Errors are not stored: some are not the query's fault, such as a lack of memory. A damaged row
+    is computed again. `damaged` counts such rows, and a warning reports the first.
 
     Threads may share a cache. Each process opens its own, after the fork. Raises ValueError if
     `path` is another file. Raises OSError, then or later, if it is damaged or cannot be used.
@@ -59,12 +62,12 @@ class AnswerCache:
         #: Queries that were answered from the cache, those that were decoded, and damaged rows.
         self.hits = self.misses = self.damaged = 0
         self._path = path
-        self._settings: dict[tuple[Identity, PredictOptions], bytes] = {}
         self._lock = Lock()
         with self._naming_the_file(ValueError):
             self._database = sqlite3.connect(
                 ":memory:" if path is None else path, timeout=60, check_same_thread=False
             )
+            finalize(self, self._database.close)
             is_new = self._is_new()
             # A write-ahead log, synced when it is merged: a kill loses nothing, a power cut at
             # most the last answers.
@@ -89,7 +92,6 @@ class AnswerCache:
             for name in ("application_id", "user_version")
         )
         if tables and (kind, version) != (_APPLICATION, _VERSION):
-            self._database.close()
             raise ValueError(
                 f"path is {str(self._path)!r}: expected a file of answers, version {_VERSION}; it "
                 "is another database"
@@ -130,7 +132,7 @@ class AnswerCache:
         """Answer every query as `Model.predict_stream` does; those that are new in one batch."""
         options = model.resolved(options or PredictOptions())
         queries = list(queries)
-        keys = [self._key(model, query, options) for query in queries]
+        keys = [_key(model.identity, query, options) for query in queries]
         found = self._found(set(keys))
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in found}
         self.misses += len(new)
@@ -138,29 +140,12 @@ class AnswerCache:
         if new:
             limited = replace(options, batch_size=min(options.batch_size, len(new)))
             answers = dict(zip(new, model.predict_stream(list(new.values()), limited), strict=True))
-            self._keep(answers)
+            self._keep({key: each for key, each in answers.items() if each.error is None})
             found |= answers
         return [
             replace(found[key], query=query, task=model.task)
             for key, query in zip(keys, queries, strict=True)
         ]
-
-    def _key(self, model: Model, query: str, options: PredictOptions) -> bytes:
-        about = (model.identity, options)
-        settings = self._settings.get(about)
-        if settings is None:
-            values = run_settings("", model.identity, options)
-            kept = {name: value for name, value in values.items() if name not in _UNDECISIVE}
-            written = json.dumps(kept, sort_keys=True).encode()
-            settings = blake2b(written, digest_size=32).digest()
-            self._settings[about] = settings
-        if options.canonical_queries:
-            try:
-                query = canonical_query(query)
-            except ValueError:  # it gets its own error as the answer
-                query = f"as it is: {query}"
-        text = query.encode("utf-8", "surrogatepass")
-        return blake2b(text, digest_size=16, key=settings).digest()
 
     def _found(self, keys: set[bytes]) -> dict[bytes, Result]:
         found: dict[bytes, Result] = {}
@@ -202,6 +187,23 @@ class AnswerCache:
         for key in keys:
             self._clock += 1
             self._database.execute("update answers set used = ? where key = ?", (self._clock, key))
+
+
+def _key(identity: Identity, query: str, options: PredictOptions) -> bytes:
+    if options.canonical_queries:
+        try:
+            query = canonical_query(query)
+        except ValueError:  # it gets its own error as the answer
+            query = f"as it is: {query}"
+    text = query.encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16, key=_settings_digest(identity, options)).digest()
+
+
+@lru_cache(64)
+def _settings_digest(identity: Identity, options: PredictOptions) -> bytes:
+    values = run_settings("", identity, options)
+    kept = {name: value for name, value in values.items() if name not in _UNDECISIVE}
+    return blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=32).digest()
 
 
 def _checksum(key: bytes, answer: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Answers tables of any size on all machines of a Ray cluster: each row once, in the same order.
+"""Answers tables of any size on all machines of a Ray cluster: each row once, in any order.
 
     import molspec, ray
     from molspec.ray import predict

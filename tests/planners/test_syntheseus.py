@@ -243,3 +243,9 @@ def test_evaluation_command_reports_accuracies(tmp_path: Path, retro: Model) -> 
 def test_an_unknown_command_is_refused() -> None:
     with pytest.raises(SystemExit, match="command is 'predict': expected search or eval"):
         main(["predict"])
+
+
+def test_a_missing_command_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["syntheseus.py"])
+    with pytest.raises(SystemExit, match="command is '': expected search or eval"):
+        main()

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import molspec.server
-from molspec.server import connections, guards
+from molspec.server import connections, guards, metrics
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from tests.server.serving import serving
@@ -60,11 +60,32 @@ def test_every_query_is_counted_by_its_outcome(client: httpx.Client) -> None:
     assert not any("/no/such" in name for name in metric_values(client))
 
 
-@pytest.mark.parametrize("host", ["elsewhere.example", "localhost.example:80", "[::2]:80", ""])
+def test_counts_of_a_dead_process_may_be_removed_by_another(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both find the file, and one of them removes it first."""
+
+    def removed_before(pid: int) -> None:
+        raise FileNotFoundError(f"gauge_livesum_{pid}.db")
+
+    (tmp_path / f"gauge_livesum_{2**30}.db").touch()
+    monkeypatch.setenv(metrics.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(metrics, "mark_process_dead", removed_before)
+    monkeypatch.setattr(metrics, "MultiProcessCollector", lambda registry: None)
+    assert client.get("/metrics").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["elsewhere.example", "localhost.example:80", "[::2]:80", "", "[", "[a]"]
+)
 def test_an_unlisted_host_is_refused(host: str, guarded: str) -> None:
     refused = httpx.get(f"{guarded}/healthz", headers={"Host": host})
     assert refused.status_code == 400
     assert "expected one of localhost, [::1]; --allowed-host" in refused.json()["detail"]
+
+
+def test_any_host_is_allowed_if_none_is_listed(client: httpx.Client) -> None:
+    assert client.get("/healthz", headers={"Host": "["}).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "[::1]:8000", "[::1]"])

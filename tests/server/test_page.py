@@ -87,6 +87,7 @@ def test_a_route_grows_by_clicks_and_is_exported(page: Any, tmp_path: Path) -> N
     page.locator(".children .molecule").first.click()
     page.wait_for_selector(".children .children .molecule svg")
     page.wait_for_load_state("networkidle")
+    assert page.evaluate("() => document.activeElement.id") == "step-3"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     exported = {}
     for kind in ("json", "rsmi", "svg"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -163,6 +164,17 @@ def test_a_port_in_use_is_reported(run: Run, capfd: pytest.CaptureFixture[str]) 
         port = listener.getsockname()[1]
         assert run("serve", "--port", str(port)) == 2
     assert capfd.readouterr().err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
+
+
+def test_an_unknown_host_is_named(
+    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert run("serve", "--host", "gone.example") == 2
+    assert capfd.readouterr().err == "molspec: gone.example:8000: Name or service not known\n"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from rdkit import Chem
 
+from molspec.server import reaction_center
 from molspec.server.reaction_center import Change, changes
 
 
@@ -47,3 +48,16 @@ def test_identical_molecules_have_no_changes() -> None:
     benzene = Chem.MolFromSmiles("c1ccccc1C")
     (first,), second = changes([benzene], Chem.MolFromSmiles("Cc1ccccc1"))
     assert (first, second) == (Change(), Change())
+
+
+def test_a_bond_that_is_not_known_matches_nothing() -> None:
+    (first,), second = changes([Chem.MolFromSmiles("C~C")], Chem.MolFromSmiles("CC"))
+    assert (first.atoms, second.atoms) == ({0, 1}, {0, 1})
+
+
+def test_searches_end_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many large reactants do not take a second each."""
+    monkeypatch.setattr(reaction_center, "perf_counter", iter([0.0, 0.5, 1.5, 2.5]).__next__)
+    reactants = [Chem.MolFromSmiles(text) for text in ("CCCO", "CCN", "CS")]
+    of_reactants, _ = changes(reactants, Chem.MolFromSmiles("CCCOCCNCS"))
+    assert [len(change.atoms) for change in of_reactants] == [0, 3, 2]

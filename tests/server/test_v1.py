@@ -62,6 +62,18 @@ def test_results_equal_those_of_the_command_line(
     assert response.json()["results"] == lines(served, "retro", QUERIES, **options)
 
 
+@pytest.mark.parametrize("changes", [{}, {"n_best": 3}, {"n_best": 3, "raw": True}])
+def test_equal_options_share_a_plan(
+    client: httpx.Client, served: Service, changes: dict[str, Any]
+) -> None:
+    plans = []
+    for _ in range(2):
+        body = {"model": "retro", "queries": ["CCO"], **SHORT, **changes}
+        assert client.post("/v1/predict", json=body).status_code == 200
+        plans.append(list(served.workers["retro"]._decoder._plans))
+    assert plans[0] == plans[1]
+
+
 def test_streamed_lines_name_their_queries(client: httpx.Client, served: Service) -> None:
     body = {"model": "other", "queries": QUERIES, "stream": True, **SHORT}
     with client.stream("POST", "/v1/predict", json=body) as response:

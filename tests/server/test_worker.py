@@ -193,3 +193,27 @@ def test_a_failed_engine_is_restarted(
 
     assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
     assert "the memory is full" in caplog.text
+
+
+def test_a_query_that_cannot_be_submitted_frees_its_rows(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its queries fail at once, and later ones have the whole batch."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    async def send() -> list[Result]:
+        for _ in range(4):
+            pending = PendingRequest(["CCO"] * 3, SHORT)
+            with monkeypatch.context() as patch:
+                patch.setattr(Decoder, "submit", fail)
+                worker.submit(pending)
+                with pytest.raises(EngineError):
+                    await collect_results(pending)
+        next_request = PendingRequest(["CCO"], SHORT)
+        worker.submit(next_request)
+        return await collect_results(next_request)
+
+    assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
+    assert (worker.unanswered_count, worker._scheduler.counted) == (0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,6 @@ class Expander:
     def _cut(self, result: Result) -> Result:
         if self._mass == 1:
             return result
-        share, count = 0.0, 0
-        for probability in result.probabilities:
-            if share >= self._mass:
-                break
-            share, count = share + probability, count + 1
+        sums = accumulate(result.probabilities)
+        count = 1 + sum(share < self._mass for share in sums)
         return replace(result, predictions=result.predictions[:count])

@@ -20,14 +20,14 @@ def text(plan: Plan, context: OutputContext) -> str:
     lines = ["  ".join(filter(None, map(one_line, (plan.query.smiles, plan.query.name))))]
     lines.append(f"   {_summary(plan)}")
     for rank, route in enumerate(plan.routes, start=1):
-        if route.steps:
-            lines.append(f"   route {rank}: {_title(route)}")
+        if not route.steps:
+            continue
+        lines.append(f"   route {rank}: {_title(route)}")
         for number, step in enumerate(route.steps, start=1):
             percent = 100 * math.exp(step.log_prob)
             lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}")
-        if route.steps:
-            bought = (_named(leaf, plan) for leaf in route.leaves)
-            lines.append(f"      to buy  {'  '.join(bought)}")
+        bought = (_named(leaf, plan) for leaf in route.leaves)
+        lines.append(f"      to buy  {'  '.join(bought)}")
     return "\n".join(lines) + "\n"
 
 
@@ -43,15 +43,13 @@ def jsonl(plan: Plan, context: OutputContext) -> str:
 
 def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
     """A target and its likeliest route; score is the log_prob of the route."""
-    cells = ["", "", ""]
+    steps = score = route = ""
     if plan.routes:
         best = plan.routes[0]
-        reactions = " ".join(step.reaction for step in best.steps)
-        cells = [str(len(best.steps)), repr(best.log_prob), reactions]
-    steps, score, route = cells
+        steps, score = str(len(best.steps)), repr(best.log_prob)
+        route = " ".join(step.reaction for step in best.steps)
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
-    last = (f"{plan.seconds:.3f}", score, route, plan.note, plan.error or "")
-    return [(*first, *last)]
+    return [(*first, f"{plan.seconds:.3f}", score, route, plan.note, plan.error or "")]
 
 
 def head(context: OutputContext) -> str:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from inspect import Parameter, signature
+from inspect import getfullargspec
 from math import exp
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,11 +31,7 @@ from molspec.results import Result
 from molspec.task import Task
 
 #: Arguments of the models here that `Expander.load` takes; others are Syntheseus' own.
-_LOADING = {
-    name
-    for name, parameter in signature(Expander.load).parameters.items()
-    if parameter.kind is Parameter.KEYWORD_ONLY
-}
+_LOADING = getfullargspec(Expander.load).kwonlyargs
 
 
 class _Asking:
@@ -177,7 +173,7 @@ class EvalConfig(_Backward, eval_single_step.BaseEvalConfig):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `search` or `eval` with Syntheseus' arguments."""
-    command, *rest = sys.argv[1:] if arguments is None else [*arguments] or [""]
+    command, *rest = (sys.argv[1:] if arguments is None else [*arguments]) or [""]
     if command == "search":
         search.main(rest, config_cls=SearchConfig)
     elif command == "eval":

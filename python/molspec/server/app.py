@@ -31,9 +31,14 @@ _PAGE_HEADERS = {
     "Cache-Control": "no-cache",  # requested again with its tag
 }
 
-
-#: The responses to requests that cannot be answered.
-_STATUSES = {UnknownModelError: 404, BusyError: 429, StoppedError: 503, EngineError: 500}
+#: The responses to requests that cannot be answered; of a withdrawn one, the client has left.
+_STATUSES: dict[type[Exception], int] = {
+    UnknownModelError: 404,
+    BusyError: 429,
+    WithdrawnError: 499,
+    EngineError: 500,
+    StoppedError: 503,
+}
 
 
 class _AsciiJSON(JSONResponse):
@@ -111,16 +116,11 @@ def _add_errors(app: FastAPI) -> None:
         ]
         return _AsciiJSON({"detail": errors}, 422)
 
-    @app.exception_handler(UnknownModelError)
-    @app.exception_handler(BusyError)
-    @app.exception_handler(StoppedError)
-    @app.exception_handler(EngineError)
     async def failed(_: Request, error: Exception) -> JSONResponse:
         headers = {}
         if isinstance(error, BusyError | StoppedError):
             headers["Retry-After"] = str(error.retry_after)
         return _AsciiJSON({"detail": str(error)}, _STATUSES[type(error)], headers)
 
-    @app.exception_handler(WithdrawnError)
-    async def withdrawn(_: Request, error: WithdrawnError) -> Response:
-        return Response(status_code=499)  # the client has left
+    for kind in _STATUSES:
+        app.add_exception_handler(kind, failed)

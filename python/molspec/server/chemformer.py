@@ -7,6 +7,7 @@ that cannot be answered has empty lists, or no likelihood, and an additional `er
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -33,18 +34,17 @@ def make_router(service: Service) -> APIRouter:
     async def predict(
         smiles_list: _Texts,
         request: Request,
-        n_beams: int | None = None,
+        n_beams: int = _N_BEST,
         n_predictions: int | None = None,
         model: _Model = None,
     ) -> list[dict[str, Any]]:
         """Answers and their log-probs, best first; newer clients call n_beams n_predictions."""
         worker = _named(service, model)
-        name = "n_predictions" if n_predictions is not None else "n_beams"
-        given = n_predictions if n_predictions is not None else n_beams
+        name, n_best = "n_predictions", n_predictions
+        if n_best is None:
+            name, n_best = "n_beams", n_beams
         with refusing("query", name):
-            options = service.options(
-                worker, smiles_list, n_best=_N_BEST if given is None else given
-            )
+            options = service.options(worker, smiles_list, n_best=n_best)
         results = await in_order(service.submit(request, worker, smiles_list, options))
         return [
             {"input": text, **finished_answers(result, "output", "lhs")}
@@ -56,10 +56,7 @@ def make_router(service: Service) -> APIRouter:
         reactants: _Texts, products: _Texts, request: Request, model: _Model = None
     ) -> list[dict[str, Any]]:
         """The log-probability of each reaction, in the given spelling."""
-        worker = _named(service, model)
-        targets = products if worker.model.task == "product" else reactants
-        spelt = [[target] for target in targets]
-        return await _best(service, request, worker, reactants, products, spelt)
+        return await _likelihoods(service, request, model, reactants, products, 1)
 
     @router.post("/compound_log_likelihood")
     async def compound_log_likelihood(
@@ -70,21 +67,11 @@ def make_router(service: Service) -> APIRouter:
         model: _Model = None,
     ) -> list[dict[str, Any]]:
         """The log-probability of each reaction, in the likeliest of n_augments spellings."""
-        worker = _named(service, model)
-        targets = products if worker.model.task == "product" else reactants
         with refusing("query", "n_augments"):
             most = service.limits.augmentations
             if not 1 <= n_augments <= most:
                 raise ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
-            service.limits.check_count(targets)
-
-        def spellings(target: str) -> list[str]:
-            """The spellings of a target; after the time limit it alone, as it gets no answer."""
-            in_time = perf_counter() - arrival(request) < service.limits.seconds
-            return _spellings(target, n_augments if in_time else 1)
-
-        spelt = await service.in_pieces(spellings, targets)
-        return await _best(service, request, worker, reactants, products, spelt)
+        return await _likelihoods(service, request, model, reactants, products, n_augments)
 
     return router
 
@@ -99,33 +86,43 @@ def _spellings(target: str, count: int) -> list[str]:
     return list(dict.fromkeys([target, *others]))[:count]
 
 
-async def _best(
+async def _likelihoods(
     service: Service,
     request: Request,
-    worker: Worker,
+    model: str | None,
     reactants: Sequence[str],
     products: Sequence[str],
-    spelt: Sequence[Sequence[str]],
+    count: int,
 ) -> list[dict[str, Any]]:
-    """Each reaction with the log-prob of its target's likeliest spelling."""
-    queries = reactants if worker.model.task == "product" else products
+    """Each reaction with the log-prob of its target, in the likeliest of `count` spellings."""
+    worker = _named(service, model)
+    is_forward = worker.model.task == "product"
+    queries, targets = (reactants, products) if is_forward else (products, reactants)
     with refusing("body"):
         if len(reactants) != len(products):
             raise ValueError(
                 f"products has {len(products)} items: expected {len(reactants)}, one a reactants"
             )
         options = service.options(worker, queries)
-    owners = [index for index, texts in enumerate(spelt) for _ in texts]
-    targets = [text for texts in spelt for text in texts]
-    answers = service.submit(
-        request, worker, [queries[index] for index in owners], options, targets=targets
-    )
-    results: list[list[Result]] = [[] for _ in spelt]
-    for owner, result in zip(owners, await in_order(answers), strict=True):
-        results[owner].append(result)
+
+    def spellings(target: str) -> list[str]:
+        """The spellings of a target; after the time limit it alone, as it gets no answer."""
+        in_time = perf_counter() - arrival(request) < service.limits.seconds
+        return _spellings(target, count if in_time else 1)
+
+    spelt = [[each] for each in targets]
+    if count > 1:
+        spelt = await service.in_pieces(spellings, targets)
+    asked = [query for query, texts in zip(queries, spelt, strict=True) for _ in texts]
+    answers = service.submit(request, worker, asked, options, [*chain.from_iterable(spelt)])
+    results = iter(await in_order(answers))
     return [
-        {"product_smiles": product, "reactant_smiles": reactant, **_likelihood(found)}
-        for reactant, product, found in zip(reactants, products, results, strict=True)
+        {
+            "product_smiles": product,
+            "reactant_smiles": reactant,
+            **_likelihood([*islice(results, len(texts))]),
+        }
+        for reactant, product, texts in zip(reactants, products, spelt, strict=True)
     ]
 
 

@@ -8,7 +8,6 @@ import hmac
 from collections.abc import Callable, Collection
 from time import perf_counter
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -56,8 +55,7 @@ class Guard:
             await self._app(scope, _after(body, receive), send)
 
     def _check_host(self, scope: Scope) -> None:
-        given = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
-        host = urlsplit(f"//{given}").netloc.rpartition("@")[2]
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
         if self._hosts and name.lower() not in self._hosts:
             expected = ", ".join(self._hosts)
@@ -154,6 +152,5 @@ class Timer:
             status = 500
             raise
         finally:
-            route = scope.get("route")
-            path = "other" if route is None else getattr(route, "path", "other")
+            path = getattr(scope.get("route"), "path", "other")
             metrics.request(path, status, perf_counter() - begin)

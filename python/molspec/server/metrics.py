@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import (
@@ -84,6 +85,7 @@ def exposition() -> tuple[bytes, str]:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
-            mark_process_dead(pid)  # removes its gauges: it has no queries any more
+            with suppress(FileNotFoundError):  # another process removes them now
+                mark_process_dead(pid)  # removes its gauges: it has no queries any more
     MultiProcessCollector(registry)
     return generate_latest(registry), CONTENT_TYPE_LATEST

@@ -70,10 +70,6 @@ class PendingRequest:
             return 1
         return self.rows * (self.options.samples or self.options.width)
 
-    def target(self, index: int) -> str | None:
-        """The target of a query whose log-probability is requested."""
-        return None if self.targets is None else self.targets[index]
-
     def deliver(self, coming: list[Answered] | BaseException) -> None:
         """Deliver answers, or an error to be raised, to the event loop. From any thread."""
         with suppress(RuntimeError):  # the loop is closed: nothing waits for them

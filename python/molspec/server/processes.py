@@ -17,7 +17,6 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from threading import Thread
-from types import FrameType
 from typing import NamedTuple
 
 import typer
@@ -83,17 +82,20 @@ class Settings:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind the port, or any free one for 0. Raises OSError if that fails."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    taken = socket.socket(family, kind, protocol)
+    """Bind the port, or any free one for 0. Raises OSError, naming both, if that fails."""
     try:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(address)
-        taken.listen(_BACKLOG)  # before that another server could bind the same port
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        taken = socket.socket(family, kind, protocol)
+        try:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(address)
+            taken.listen(_BACKLOG)  # before that another server could bind the same port
+        except OSError:
+            taken.close()
+            raise
     except OSError as error:
-        taken.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     return taken
 
@@ -151,12 +153,8 @@ def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -
     reason, and UsageError if several in a row end before they listen.
     """
     stopping: list[int] = []
-
-    def stop(number: int, _: FrameType | None) -> None:
-        stopping.append(number)
-
     for number in _STOPS:
-        signal.signal(number, stop)
+        signal.signal(number, lambda received, _: stopping.append(received))
     with tempfile.TemporaryDirectory(prefix="molspec-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
         processes = [_Process.start(settings, taken, tell)]

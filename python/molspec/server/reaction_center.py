@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 
 from rdkit import Chem
 from rdkit.Chem import rdFMCS
 
-#: Seconds of the search for a substructure; then the best one so far counts.
+#: Seconds of a search for a substructure; then the best one so far counts. After as many seconds
+#: of all searches no further one begins: other requests wait for them.
 _SECONDS = 1
 #: Minimum atoms of a common substructure.
 _SMALLEST = 2
@@ -58,22 +60,22 @@ def _by_maps(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> _Same:
 
 def _by_substructure(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> _Same:
     same: _Same = {}
+    began = perf_counter()
     order = sorted(range(len(reactants)), key=lambda i: -reactants[i].GetNumAtoms())
     for index in order:
-        rest = [i for i in range(product.GetNumAtoms()) if i not in same]
-        if len(rest) < _SMALLEST or reactants[index].GetNumAtoms() < _SMALLEST:
-            continue
-        for theirs, ours in _common(reactants[index], product, rest):
-            same[theirs] = index, ours
+        fewest = min(reactants[index].GetNumAtoms(), product.GetNumAtoms() - len(same))
+        if fewest >= _SMALLEST and perf_counter() - began < _SECONDS:
+            found = _common(reactants[index], product, same)
+            same |= {theirs: (index, ours) for theirs, ours in found}
     return same
 
 
-def _common(reactant: Chem.Mol, product: Chem.Mol, rest: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs of atoms, of the product and of the reactant, in a common substructure."""
+def _common(reactant: Chem.Mol, product: Chem.Mol, taken: Collection[int]) -> list[tuple[int, int]]:
+    """Pairs of atoms, of the product without those taken and of the reactant, that correspond."""
     editable = Chem.RWMol(product)
     for atom in editable.GetAtoms():
         atom.SetIntProp("place", atom.GetIdx())
-    for index in sorted(set(range(product.GetNumAtoms())) - set(rest), reverse=True):
+    for index in sorted(taken, reverse=True):
         editable.RemoveAtom(index)
     piece = editable.GetMol()
     Chem.FastFindRings(piece)
@@ -88,9 +90,10 @@ def _common(reactant: Chem.Mol, product: Chem.Mol, rest: Sequence[int]) -> list[
         return []
     query = Chem.MolFromSmarts(found.smartsString)
     ours, theirs = reactant.GetSubstructMatch(query), piece.GetSubstructMatch(query)
+    # A molecule with query bonds, such as C~C, may have no match.
     return [
         (piece.GetAtomWithIdx(there).GetIntProp("place"), here)
-        for here, there in zip(ours, theirs, strict=True)
+        for here, there in zip(ours, theirs, strict=False)
     ]
 
 

@@ -56,12 +56,12 @@ def refusing(*place: str | int) -> Iterator[None]:
 
 
 @lru_cache(maxsize=64)
-def _options(model: Model, limits: Limits, **values: Any) -> PredictOptions:
+def _options(model: Model, limits: Limits, raw: bool, **values: Any) -> PredictOptions:
     """One object for equal values, checked once: a decoder caches its plan by it."""
     options = PredictOptions(**values)
     limits.check(options)
     model.resolved(options)
-    return options
+    return options if raw else options.distinct(limits.beam_size)
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,15 @@ class Service:
         workers = list(self.workers.values())
         return next((each for each in workers if each.model.task == task), workers[0])
 
-    def options(self, worker: Worker, queries: Sequence[str], **values: Any) -> PredictOptions:
-        """Raise ValueError, naming the option, if it is invalid or beyond a limit."""
+    def options(
+        self, worker: Worker, queries: Sequence[str], raw: bool = True, **values: Any
+    ) -> PredictOptions:
+        """The options of a request; unless `raw`, for different molecules only.
+
+        Raises ValueError, naming the option, if it is invalid or beyond a limit.
+        """
         self.limits.check_count(queries)
-        return _options(worker.model, self.limits, **values)
+        return _options(worker.model, self.limits, raw, **values)
 
     def submit(
         self,
@@ -133,13 +138,7 @@ class Service:
 async def _answers(
     request: Request, worker: Worker, pending: PendingRequest, seconds: float
 ) -> AsyncIterator[Answered]:
-    gone = asyncio.create_task(_client_gone(request))
-
-    def let_go(task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            worker.withdraw(pending)
-
-    gone.add_done_callback(let_go)
+    gone = asyncio.create_task(_withdraw_if_gone(request, worker, pending))
     try:
         async for answered in pending.answers(seconds, perf_counter() - arrival(request)):
             yield answered
@@ -174,7 +173,8 @@ def arrival(request: Request) -> float:
     return came
 
 
-async def _client_gone(request: Request) -> None:
-    """Wait until the client closes the connection; its body has been read."""
+async def _withdraw_if_gone(request: Request, worker: Worker, pending: PendingRequest) -> None:
+    """Wait until the client, whose body has been read, closes the connection; then withdraw."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    worker.withdraw(pending)

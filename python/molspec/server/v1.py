@@ -16,8 +16,8 @@ from molspec.server.schemas import ModelItem, Models, PredictBody, Results, Scor
 from molspec.server.service import Service, arrival, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 
-#: The fields of a body that are not options of decoding.
-_NOT_OPTIONS = {"model", "queries", "keep_salts", "raw", "stream", "seconds"}
+#: The fields of a body that are not for `Service.options`.
+_NOT_OPTIONS = {"model", "queries", "keep_salts", "stream", "seconds"}
 _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
 _PIECE = 4
@@ -39,8 +39,6 @@ def make_router(service: Service) -> APIRouter:
         with refusing("body"):
             worker = _named(service, body.model)
             options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
-        if not body.raw:
-            options = options.distinct(service.limits.beam_size)
         limit = min(body.seconds or service.limits.seconds, service.limits.seconds)
         main = worker.model.task == "retro" and not body.keep_salts
 
@@ -78,7 +76,16 @@ def make_router(service: Service) -> APIRouter:
     def models() -> Models:
         """List the served models and the limits of a request."""
         return Models(
-            models=[_described(worker) for worker in service.workers.values()],
+            models=[
+                ModelItem(
+                    name=name,
+                    task=worker.model.task,
+                    dtype=worker.model.dtype,
+                    device=worker.model.device,
+                    canonical_queries=worker.model.canonical_queries,
+                )
+                for name, worker in service.workers.items()
+            ],
             limits=asdict(service.limits),
         )
 
@@ -92,17 +99,6 @@ def _named(service: Service, name: str | None) -> Worker:
             raise ValueError(f"model is not given: expected one of {names}")
         (name,) = service.workers
     return service.worker(name)
-
-
-def _described(worker: Worker) -> ModelItem:
-    model = worker.model
-    return ModelItem(
-        name=worker.name,
-        task=model.task,
-        dtype=model.dtype,
-        device=model.device,
-        canonical_queries=model.canonical_queries,
-    )
 
 
 async def _answer(

@@ -13,10 +13,9 @@ from molspec.decoder import Decoder
 from molspec.engine.devices import is_lost
 from molspec.options import DEFAULT_BATCH_SIZE, PredictOptions
 from molspec.predictor import Model
-from molspec.results import Result
 from molspec.server import metrics
 from molspec.server.fair_scheduler import FairScheduler
-from molspec.server.pending import PendingRequest, WithdrawnError
+from molspec.server.pending import Answered, PendingRequest, WithdrawnError
 
 _log = logging.getLogger("molspec.server")
 #: The weight of the last query in the mean time of a query; and the maximum of Retry-After, in
@@ -39,6 +38,9 @@ class BusyError(Exception):
 
 class EngineError(Exception):
     """The engine failed at a step; later requests are answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the engine failed at a step: see the server's log")
 
 
 class StoppedError(Exception):
@@ -85,7 +87,6 @@ class Worker:
     ) -> None:
         self.name = name
         self.model = model
-        self._batch_size = batch_size
         self._most_waiting = most_waiting
         self._decoder = Decoder(model, batch_size)
         if model.device != "cpu":
@@ -185,19 +186,21 @@ class Worker:
         return tickets
 
     def _admit(self) -> None:
-        if not self._scheduler.waiting_count:
-            return
-        while (turn := self._next_turn()) is not None:
+        while self._scheduler.waiting_count and (turn := self._next_turn()) is not None:
             pending, index = turn
-            query, target = pending.queries[index], pending.target(index)
+            query = pending.queries[index]
+            target = None if pending.targets is None else pending.targets[index]
             try:
                 ticket = self._decoder.submit(query, pending.options, target=target)
             except ValueError as error:  # of the options: the same for its other queries
                 self._refuse(pending, error)
                 continue
+            except Exception:
+                self._refuse(pending, EngineError())
+                raise
             self._live[ticket] = pending, index
 
-    def _refuse(self, pending: PendingRequest, error: ValueError) -> None:
+    def _refuse(self, pending: PendingRequest, error: Exception) -> None:
         with self._changed:
             self._scheduler.done(pending)
             self._counters.let_go(1 + self._scheduler.remove(pending))
@@ -213,7 +216,7 @@ class Worker:
             now = perf_counter()
             seconds, self._since = (now - self._since) / len(done), now
             self._seconds_a_query += _SHARE_OF_LAST * (seconds - self._seconds_a_query)
-        answers: dict[PendingRequest, list[tuple[int, Result]]] = {}
+        answers: dict[PendingRequest, list[Answered]] = {}
         for ticket, result in done:
             pending, index = self._remove(ticket)
             answers.setdefault(pending, []).append((index, result))
@@ -229,6 +232,5 @@ class Worker:
 
     def _restart(self) -> None:
         """Fail all queries in progress: the decoder's state may be invalid."""
-        error = EngineError("the engine failed at a step: see the server's log")
-        self._fail({pending for pending, _ in self._live.values()}, error)
-        self._decoder = Decoder(self.model, self._batch_size)
+        self._fail({pending for pending, _ in self._live.values()}, EngineError())
+        self._decoder = Decoder(self.model, self._decoder.batch_size)

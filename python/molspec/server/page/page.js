@@ -131,7 +131,7 @@ function show() {
   const focused = document.activeElement?.dataset?.name;
   $("route").hidden = root === null;
   $("tree").replaceChildren(...(root ? [stepView(root)] : []));
-  if (focused) document.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus();
+  if (focused) document.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
 function stepView(step) {
@@ -140,27 +140,26 @@ function stepView(step) {
   const point = (answer) =>
     queried.replaceChildren(...(answer?.queried ?? []).map((each) => drawing(each.svg)), h("code", {}, step.smiles));
   point(chosen);
+  const reopen = () => {
+    step.open = true;
+    show();
+  };
   const shown = (step.answers ?? []).filter((answer) => step.open || answer === chosen);
   const hidden = (step.answers?.length ?? 0) - shown.length;
   const parts = [
-    h("h3", { id: step.id, tabindex: -1 }, `${isForward(step) ? "Products" : "Reactants"}, by ${step.model}`),
+    h("h3", { id: step.id, tabindex: -1, "data-name": step.id }, `${isForward(step) ? "Products" : "Reactants"}, by ${step.model}`),
     step.error ? h("p", { class: "error", role: "alert" }, step.error) : null,
     step.note ? h("p", { class: "faint" }, step.note) : null,
     queried,
     step.answers || step.error
       ? h("ol", { class: "answers" }, ...shown.map((answer) => answerView(step, answer, point)))
       : h("p", { class: "waiting" }, "Decoding …"),
-    hidden ? h("button", { type: "button", class: "more", "data-name": `more ${step.id}`, click: () => reopen(step) }, `${hidden} other answers`) : null,
+    hidden ? h("button", { type: "button", class: "more", "data-name": `more ${step.id}`, click: reopen }, `${hidden} other answers`) : null,
   ];
   const view = h("section", { class: "step", "aria-labelledby": step.id }, ...parts);
   const expanded = (chosen?.molecules ?? []).filter((molecule) => molecule.step);
   if (!expanded.length) return view;
   return h("div", {}, view, h("div", { class: "children" }, ...expanded.map((molecule) => stepView(molecule.step))));
-}
-
-function reopen(step) {
-  step.open = true;
-  show();
 }
 
 function answerView(step, answer, point) {
@@ -375,7 +374,6 @@ async function submit(event) {
     if ($("key").value) sessionStorage.setItem("key", $("key").value);
     if (!models.size) await loadModels();
     const request = await predict(smiles, $("model").value, count);
-    if (root?.error && !root.answers?.length) root = null;
     root = request.step;
     show();
     await request.done;
