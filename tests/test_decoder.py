@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier, Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -218,6 +220,26 @@ def test_threads_may_share_a_decoder(model: Model) -> None:
         if request not in known:
             known[request] = predicted(model, request)
         assert answered[ticket] == known[request]
+
+
+def test_threads_may_prepare_more_options_than_are_cached(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = Decoder(model)
+    monkeypatch.setattr("molspec.decoder._Plan", lambda _, given, __: SimpleNamespace(given=given))
+    option_sets = [PredictOptions(max_length=length) for length in range(1, 201)]
+
+    def prepare(_: int) -> None:
+        for options in option_sets * 50:
+            decoder.plan(options)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(prepare, range(8))) == [None] * 8
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_decoder_works_inside_and_outside_inference_mode(model: Model) -> None:

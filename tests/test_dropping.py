@@ -10,7 +10,7 @@ import pytest
 from molspec import load
 from molspec.options import PredictOptions
 from molspec.predictor import Model
-from molspec.results import Prediction, Result, without_unchanged
+from molspec.results import Prediction, Result, merge_duplicates, without_unchanged
 from tests import tiny
 
 QUERIES = ("CCO", "N", "CCOCCOCCOC", "junk", "O", "CN", "C1CC1")
@@ -88,6 +88,15 @@ def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
     assert "of no said task" in repr(tiny.model())
     (result,) = retro.predict(["CC(=O)Nc1ccccc1"])
     assert str(result.reactions[0]).endswith(">>CC(=O)Nc1ccccc1")
+    (failed,) = retro.predict(["no SMILES"])
+    assert failed.task == "retro"
+    assert failed.reactions == ()
+
+
+def test_merged_answer_keeps_its_tolerated_count() -> None:
+    answers = [Prediction("OCC", -2.0, tolerated=1), Prediction("CCO", -1.0, tolerated=2)]
+    (merged,) = merge_duplicates([answers])
+    assert (merged.smiles, merged.tolerated) == ("CCO", 2)
 
 
 def test_invalid_options_are_refused(model: Model) -> None:

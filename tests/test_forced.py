@@ -100,7 +100,7 @@ def test_invalid_arguments_are_refused() -> None:
         model.log_probs("CCO", ["CC"])
     with pytest.raises(ValueError, match="batch_size is 0"):
         model.log_probs(["CCO"], ["CC"], batch_size=0)
-    for pairs in (["CO"], [("CC",)]):
+    for pairs in (["CO"], [("CC",)], [None]):
         with pytest.raises(ValueError, match=r"^pairs holds .*: expected a query and a target$"):
             list(model.log_probs_stream(pairs))  # type: ignore[arg-type]
     assert list(model.log_probs([], [])) == []

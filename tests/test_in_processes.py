@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_answers_and_counts_equal_those_of_one_process(
     assert [result.statistics.nodes for result in expected] == [
         result.statistics.nodes for result in found
     ]
+
+
+def test_seconds_of_all_processes_are_summed(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr("molspec.decoding.statistics.perf_counter", lambda: float(next(ticks)))
+    statistics = Statistics()
+    options = PredictOptions(batch_size=1)
+    list(model.predict_stream(["CCO"] * 40, options, statistics, processes=2))
+    assert statistics.seconds["text"] >= 40
 
 
 def test_scores_of_targets_equal_those_of_one_process(model: Model) -> None:

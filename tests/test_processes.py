@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -56,6 +57,11 @@ def test_closing_a_stream_ends_its_workers() -> None:
             pytest.fail(f"process {process} lives")
 
 
+def test_streams_that_overlap_end_apart() -> None:
+    first, second = (in_processes(squares, range(5), 1, lost) for _ in range(2))
+    assert [*zip(first, second, strict=True)] == [(item * item, item * item) for item in range(5)]
+
+
 def _state(process: int) -> str:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -98,6 +104,20 @@ def test_workers_that_die_at_once_end_the_stream() -> None:
 
     with pytest.raises(RuntimeError, match="3 worker processes died at their start"):
         list(in_processes(exit_at_start, range(4), 2, lost))
+
+
+def test_a_stream_that_gets_no_workers_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    forked: list[int] = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: forked.append(fork()) or forked[-1])
+    monkeypatch.setattr(processes._Template, "start_worker", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        list(in_processes(squares, range(4), 2, lost))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(forked[0], os.WNOHANG)
 
 
 def test_error_of_the_items_follows_the_results_before_it() -> None:

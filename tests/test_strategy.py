@@ -30,13 +30,15 @@ def test_greedy_trees_are_chosen_by_batch_size(drafter: str | None) -> None:
         assert chosen("cuda", drafter=drafter, batch_size=batch_size) == tree
 
 
-def test_counts_may_be_numpy_integers() -> None:
+def test_numbers_may_be_numpy_numbers() -> None:
     options = PredictOptions(
         np.int64(3), beam_size=np.uint8(4), max_length=np.int32(9), augmentations=1
     )
     assert options == PredictOptions(3, beam_size=4, max_length=9)
     assert {type(options.n_best), type(options.beam_size), type(options.max_length)} == {int}
     assert TreeDraft(np.int64(7)) == TreeDraft(7)
+    sampling = PredictOptions(samples=2, temperature=np.float32(0.5), top_p=np.int64(1))
+    assert (type(sampling.temperature), type(sampling.top_p)) == (float, float)
     for wrong in (True, np.True_, 2.0, np.float64(2), "2", np.array([1, 2])):
         with pytest.raises(ValueError, match=r"^n_best is .*: expected a whole number of at least"):
             PredictOptions(wrong)

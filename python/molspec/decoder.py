@@ -121,8 +121,8 @@ class Decoder(Scheduler[Result]):
         plan = self._plans.get(id(given))
         if plan is None:
             plan = _Plan(self._model, given, self.batch_size)
-            if len(self._plans) >= _MOST_PLANS:
-                del self._plans[next(iter(self._plans))]
+            for oldest in list(self._plans)[: 1 - _MOST_PLANS]:
+                self._plans.pop(oldest, None)  # another thread may have dropped it
             self._plans[id(given)] = plan
         return plan
 
@@ -178,9 +178,8 @@ class _TextRequest(Request[Result]):
     def fail(self, error: Exception) -> Result:
         """A result with the error."""
         clear = isinstance(error, ValueError | DrafterError)
-        return Result(
-            self._query, error=str(error) if clear else f"{type(error).__name__}: {error}"
-        )
+        message = str(error) if clear else f"{type(error).__name__}: {error}"
+        return Result(self._query, error=message, task=self._plan.model.task)
 
     @abstractmethod
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:

@@ -50,25 +50,22 @@ def choices(hint: Any) -> tuple[Any, ...]:
     return tuple(value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind))
 
 
-def _fields(kind: Any) -> tuple[Field[Any], ...]:
-    return fields(kind)
-
-
 def check_fields(settings: object) -> None:
     """Check every field that is a number, a choice or a bool; NumPy's numbers are accepted.
 
     Raises ValueError that names the field, the value and what was expected.
     """
+    kind: Any = type(settings)
     values = vars(settings)
-    for name, default, each, hint in _checked(type(settings)):  # type: ignore[arg-type]
+    for name, default, each, hint in _checked(kind):
         value = values[name]
         if value is not default:  # the default is valid, and the usual value
             _check(settings, each, value, hint)
 
 
 @lru_cache
-def _checked(kind: Hashable) -> list[tuple[str, Any, Field[Any], Any]]:
-    return [(each.name, each.default, each, hints(kind)[each.name]) for each in _fields(kind)]
+def _checked(kind: Any) -> list[tuple[str, Any, Field[Any], Any]]:
+    return [(each.name, each.default, each, hints(kind)[each.name]) for each in fields(kind)]
 
 
 def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
@@ -90,6 +87,8 @@ def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
     elif float in kinds:
         above, most, least = (each.metadata.get(name) for name in ("above", "most", "least"))
         check_number(each.name, value, math.inf if most is None else most, above, least or 0)
+        if not isinstance(value, int | float):  # NumPy's, which is no JSON value
+            object.__setattr__(settings, each.name, float(value))
 
 
 def _is_number(value: Any) -> bool:
@@ -144,24 +143,23 @@ def check_number(
 
 def differing(settings: object, group: str) -> list[Field[Any]]:
     """Fields of a group that differ from their defaults."""
+    kind: Any = type(settings)
     values = vars(settings)
     return [
         each
-        for each in _grouped(type(settings), group)  # type: ignore[arg-type]
+        for each in _grouped(kind, group)
         if values[each.name] is not each.default and values[each.name] != each.default
     ]
 
 
 @lru_cache
-def _grouped(kind: Hashable, group: str) -> list[Field[Any]]:
-    return [each for each in _fields(kind) if each.metadata.get("group") == group]
+def _grouped(kind: Any, group: str) -> list[Field[Any]]:
+    return [each for each in fields(kind) if each.metadata.get("group") == group]
 
 
-def described(kind: type[Any], indent: str = "    ") -> str:
+def described(kind: type[Any]) -> str:
     """The part of a docstring that describes the fields."""
-    lines = []
-    for each in fields(kind):
-        about = each.metadata
-        text = " ".join(filter(None, (about["help"], about["more"])))
-        lines.append(f"{indent}{each.name}: {text}")
-    return "\n".join(lines)
+    return "\n".join(
+        f"    {each.name}: {each.metadata['help']} {each.metadata['more']}".rstrip()
+        for each in fields(kind)
+    )

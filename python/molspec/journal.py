@@ -61,7 +61,7 @@ class Journal(Generic[T]):
                 first = stream.readline()
                 if self._header.startswith(first) and first != self._header:
                     return  # empty, or killed within the first line
-                self._check(first, settings)
+                self._check(first, json.loads(self._header))  # a tuple is stored as a list
                 self._whole_bytes = len(first)
                 self._whole_bytes += sum(len(line) for line in stream if line.endswith(b"\n"))
 
@@ -148,13 +148,16 @@ def check_file(path: Path) -> None:
 
 
 def open_unlinked(path: Path, mode: str) -> Any:
-    """Open a file without a buffer. Raises OSError, naming it, if it is a link to one."""
+    """Open a file, without a buffer if it is written.
+
+    Raises OSError, naming the file, if it is a link to one.
+    """
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
     try:
-        return open(path, mode, buffering=0, opener=opener)
+        return open(path, mode, buffering=-1 if mode == "rb" else 0, opener=opener)
     except OSError as error:
         if error.errno == errno.ELOOP:
             error.strerror = _IS_LINK

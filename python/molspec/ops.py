@@ -86,7 +86,8 @@ def encode(
     source_offsets int32 [query + 1] has the begin of each. memories int32 [query, 1 + blocks] has,
     in row i, the length of source i and its blocks of memory_cache, sixteen positions a block.
     memory_cache float32 [block, decoder layer, block size] is written.
-    workspace uint8 [bytes] is scratch of at least `workspace_size(longest, longest)`.
+    workspace uint8 [bytes] is scratch of at least `workspace_size(longest, longest)`; on CUDA of
+    `workspace_size(total, longest)`.
 
     Raises RuntimeError if a shape, a type, an id or a block is out of range.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, choose_device, make_engine
 from molspec.models import locate
 from molspec.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
-from molspec.processes import Processes, process_count
+from molspec.processes import DIED, Processes, process_count
 from molspec.provenance import Identity
 from molspec.queries import QueryReader
 from molspec.results import Result, Results
@@ -43,13 +43,15 @@ class Model:
         self.identity = Identity(checkpoint.fingerprint(), device, dtype, decoder_bytes)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
-        heads, spec = checkpoint.heads, checkpoint.spec_drafter
+        spec = checkpoint.spec_drafter
+        with torch.device("cpu"):  # whatever torch's default device
+            heads = checkpoint.heads and checkpoint.heads.open(checkpoint.spec, checkpoint.weights)
         drafters_dtype = dtype if device == "cpu" else "float32"
         self._drafters: dict[str, Any] = {
             "model": checkpoint.fingerprint(with_drafters=False),
             "dtype": drafters_dtype,
             "decoder_bytes": decoder_bytes,
-            "heads": heads and heads.open(checkpoint.spec, checkpoint.weights).to(device),
+            "heads": heads and heads.to(device, torch.float32),
             "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
         }
         _ = self.context  # checks the n-gram model
@@ -94,7 +96,7 @@ class Model:
     ) -> Iterator[Result]:
         """Yield the answers in the order of the queries, which are read as needed.
 
-        At most `options.batch_size` queries are read ahead.
+        At most `options.batch_size` of the queries that were read are unanswered.
 
         statistics: sums over the answered queries.
         processes: workers on the CPU, or "all": one for each usable core. They share the weights
@@ -184,11 +186,14 @@ class Model:
             decoder.plan(options)
             return answers(decoder, items, partial(submit, decoder))
 
+        def failed(item: ItemT) -> tuple[Result, Statistics]:
+            return Result(query_of(item), error=DIED, task=self.task), Statistics()
+
         count = self.check_processes(processes)
         if count == 1:
             return work(items, statistics or Statistics())
         self.resolved(options)
-        return answers_of_processes(work, items, query_of, count, statistics or Statistics())
+        return answers_of_processes(work, items, failed, count, statistics or Statistics())
 
     def check_processes(self, processes: Processes) -> int:
         """The number of processes. Raises ValueError if they cannot share the model."""
@@ -232,7 +237,7 @@ def _check_several(name: str, values: Iterable[object], expected: str = "SMILES"
 
 def _two(pair: tuple[str, str]) -> tuple[str, str]:
     """Raise ValueError for a string, whose characters would be a pair, and for other sizes."""
-    if isinstance(pair, str | bytes) or len(pair) != 2:
+    if isinstance(pair, str | bytes) or not isinstance(pair, Sized) or len(pair) != 2:
         raise ValueError(f"pairs holds {pair!r}: expected a query and a target")
     return pair
 

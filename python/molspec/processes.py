@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Lock, Thread
@@ -78,9 +78,9 @@ def in_processes(
 
     Raises RuntimeError if workers die before their first item, OSError if none can be forked.
     """
-    pool = _Pool(work, items, count, failed, piece, ahead)
+    pool = _Pool(work, items, failed, piece, ahead)
     try:
-        yield from pool.results()
+        yield from pool.results(count)
     finally:
         pool.close()
 
@@ -105,14 +105,13 @@ class _Pool(Generic[ItemT, ResultT]):
         self,
         work: Work[ItemT, ResultT],
         items: Iterable[ItemT],
-        count: int,
         failed: Callable[[ItemT], ResultT],
         piece: int,
         ahead: int,
     ) -> None:
         self._failed, self._piece, self._ahead = failed, piece, ahead
         self._template = _Template(work)
-        self._workers = [_Worker[ItemT](self._template.start_worker()) for _ in range(count)]
+        self._workers: list[_Worker[ItemT]] = []
         self._source = _Source(items, ahead)
         self._dealt = self._yielded = self._early_deaths = 0
         self._done: dict[int, ResultT] = {}
@@ -120,7 +119,9 @@ class _Pool(Generic[ItemT, ResultT]):
         self._again: deque[tuple[int, ItemT]] = deque()
         self._deaths: Counter[int] = Counter()
 
-    def results(self) -> Iterator[ResultT]:
+    def results(self, count: int) -> Iterator[ResultT]:
+        for _ in range(count):
+            self._workers.append(_Worker(self._template.start_worker()))
         while True:
             while self._yielded in self._done:
                 yield self._done.pop(self._yielded)
@@ -210,7 +211,7 @@ class _Source(Generic[ItemT]):
         self.has_ended = False
         self.error: BaseException | None = None
         #: Readable if an item has arrived since the last call.
-        self.wakes, self._bell = _connected()
+        self.wakes, self._bell = Pipe()
         Thread(target=self._work, args=(items,), daemon=True, name="molspec items").start()
 
     def _work(self, items: Iterable[ItemT]) -> None:
@@ -265,7 +266,7 @@ class _Template(Generic[ItemT, ResultT]):
 
     def start_worker(self) -> Connection:
         """Fork a worker; return the connection to it."""
-        ours, theirs = _connected()
+        ours, theirs = Pipe()
         with suppress(OSError):  # the template is dead, and the worker's connection ends
             socket.send_fds(self._control, [b"worker"], [theirs.fileno()])
         theirs.close()
@@ -273,13 +274,11 @@ class _Template(Generic[ItemT, ResultT]):
 
     def close(self) -> None:
         """End the template, and with it all workers."""
+        with suppress(OSError):  # it is dead
+            # A process that was forked since then keeps the socket open, but not connected.
+            self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         os.waitpid(self._process, 0)
-
-
-def _connected() -> tuple[Connection, Connection]:
-    ours, theirs = socket.socketpair()
-    return Connection(ours.detach()), Connection(theirs.detach())
 
 
 def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:
@@ -319,9 +318,8 @@ def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
     try:
         for result in work(items()):
             send((numbers.popleft(), result))
-    except (EOFError, OSError) as error:
-        if not isinstance(error, EOFError | BrokenPipeError | ConnectionResetError):
-            send(error)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the first process has closed the connection, or is dead
     except BaseException as error:
         try:
             send(error)
@@ -329,4 +327,3 @@ def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
             send(RuntimeError(repr(error)))
     finally:
         os._exit(0)
-    raise AssertionError("expected the process to have ended")

@@ -40,9 +40,8 @@ def run_settings(model: str, identity: Identity, options: PredictOptions) -> dic
 
     model: the model's name.
     """
-    values = asdict(options)
-    for name in ("draft_length", "draft_count", "node_budget"):
-        del values[name]
+    replaced = ("draft_length", "draft_count", "node_budget")
+    values = {name: value for name, value in vars(options).items() if name not in replaced}
     drafter = chosen_drafter(options, identity.device, identity.decoder_bytes)
     return {
         **model_settings(model, identity),

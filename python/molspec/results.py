@@ -104,12 +104,7 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
     """
     every = math.log(len(lists))
     merged = [
-        Prediction.known(
-            group[0].smiles,
-            _log_sum(prediction.log_prob for prediction in group) - every,
-            group[0].finished,
-            group[0].canonical,
-        )
+        _merged(group, _log_sum(prediction.log_prob for prediction in group) - every)
         for group in _equal_ones(sorted(chain.from_iterable(lists), key=_rarity))
     ]
     return tuple(sorted(merged, key=_rarity))
@@ -144,14 +139,18 @@ def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
     counted = []
     for group in _equal_ones(samples):
         spellings = {sample.smiles: sample.log_prob for sample in group}
-        counted.append(
-            replace(
-                min(group, key=_rarity),
-                log_prob=_log_sum(spellings.values()),
-                count=sum(sample.count for sample in group),
-            )
-        )
+        count = sum(sample.count for sample in group)
+        counted.append(_merged(group, _log_sum(spellings.values()), count))
     return tuple(sorted(counted, key=lambda each: (-each.count, _rarity(each))))
+
+
+def _merged(group: Sequence[Prediction], log_prob: float, count: int = 1) -> Prediction:
+    """The likeliest of a group, with the group's log_prob and count."""
+    best = min(group, key=_rarity)
+    inclusion = best.inclusion if len(group) == 1 else None  # that of several is not known
+    merged = replace(best, log_prob=log_prob, count=count, inclusion=inclusion)
+    vars(merged)["canonical"] = best.canonical
+    return merged
 
 
 def _equal_ones(predictions: Iterable[Prediction]) -> Iterable[list[Prediction]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from molspec import _native, ops
@@ -126,7 +125,6 @@ def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int)
     return few and width <= _WIDEST_DRAFTED_ON_DEVICE
 
 
-@lru_cache
 def paying_tree(batch_size: int) -> TreeDraft:
     """The drafts of greedy decoding on the CPU: each node must save more than it costs.
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from molspec.decoder import Decoder
 from molspec.decoding import Statistics
-from molspec.processes import DIED, in_processes
+from molspec.processes import in_processes
 from molspec.results import Result
 
 ItemT = TypeVar("ItemT")
@@ -24,9 +24,9 @@ def answers(
 ) -> Iterator[Result]:
     """Submit items when there is room for them and yield their results in the items' order.
 
-    At most as many are read ahead as are decoded together. Slow items do not stop the others: a
-    thread reads an iterable without a length. An error of the items is raised after the answers to
-    the items before it.
+    At most as many items are unanswered as are decoded together. Slow items do not stop the others:
+    a thread reads an iterable without a length. An error of the items is raised after the answers
+    to the items before it.
     """
     source = _Items(items) if isinstance(items, Sized) else _Threaded(items)
     order: deque[int] = deque()
@@ -67,11 +67,14 @@ def beside(
 def answers_of_processes(
     work: Callable[[Iterable[ItemT], Statistics], Iterator[Result]],
     items: Iterable[ItemT],
-    query_of: Callable[[ItemT], str],
+    failed: Callable[[ItemT], tuple[Result, Statistics]],
     count: int,
     statistics: Statistics,
 ) -> Iterator[Result]:
-    """Yield what `work` yields for the items, in their order, from `count` processes."""
+    """Yield what `work` yields for the items, in their order, from `count` processes.
+
+    failed: makes the result and the statistics of an item whose workers died.
+    """
 
     def counted(items: Iterator[ItemT]) -> Iterator[tuple[Result, Statistics]]:
         part = Statistics()
@@ -80,9 +83,6 @@ def answers_of_processes(
                 _ = prediction.canonical  # computed here, and not by the single parent process
             yield result, part
             vars(part).update(vars(Statistics()))
-
-    def failed(item: ItemT) -> tuple[Result, Statistics]:
-        return Result(query_of(item), error=DIED), Statistics()
 
     for result, part in in_processes(counted, items, count, failed):
         statistics.include(part)

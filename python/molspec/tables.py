@@ -37,7 +37,7 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
     Invalid UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, its compressed
     data are damaged, or a line is longer than `LONGEST_LINE`.
     """
-    opened = _OPEN.get(path.suffix, open)
+    opened = _OPEN.get(path.suffix.lower(), open)
     with opened(path, "rt", encoding="utf-8-sig", errors="replace") as stream:
         yield limited_lines(stream, path)
 
@@ -68,7 +68,7 @@ def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:
     Raises ValueError for invalid CSV, OSError like `open_lines`.
     """
     with open_lines(path) as lines:
-        yield from split_cells(lines, ".csv" in path.suffixes, path)
+        yield from split_cells(lines, ".csv" in map(str.lower, path.suffixes), path)
 
 
 def split_cells(
@@ -87,10 +87,9 @@ def split_cells(
 
 def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[int, list[str]]]:
     first = next(lines, "")
-    named = first.strip().casefold().removeprefix("sep=")
-    before = int(named in (*_SEPARATORS,) and first.casefold().startswith("sep="))
-    separator = named if before else max(_SEPARATORS, key=first.count)
-    reader = csv.reader(lines if before else chain([first], lines), delimiter=separator)
+    named = re.fullmatch(rf"(?i)sep=([{_SEPARATORS}])\s*", first)
+    before, separator = (1, named[1]) if named else (0, max(_SEPARATORS, key=first.count))
+    reader = csv.reader(lines if named else chain([first], lines), delimiter=separator)
     try:
         for cells in reader:
             yield reader.line_num + before, cells
@@ -114,6 +113,12 @@ def find_column(header: Sequence[str], name: str) -> int | None:
     return plain.index(_plain(name)) if _plain(name) in plain else None
 
 
+def first_column(header: Sequence[str], names: Sequence[str]) -> int | None:
+    """The index of the first of these names that the header has; None if it has none."""
+    found = (find_column(header, name) for name in names)
+    return next((index for index in found if index is not None), None)
+
+
 def _plain(name: str) -> str:
     return name.casefold().translate(_BLANKS)
 
@@ -131,10 +136,7 @@ def choose_column(
 
     Raises ValueError if there is none.
     """
-    names = defaults if name is None else (name,)
-    found = (find_column(header, name) for name in names)
-    column = next((index for index in found if index is not None), None)
-    if column is not None:
+    if (column := first_column(header, defaults if name is None else (name,))) is not None:
         return column
     if name is not None:
         raise ValueError(

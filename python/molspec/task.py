@@ -7,12 +7,9 @@ from typing import Literal
 #: "retro": the reactants of a product; "product": the product of reactants and reagents.
 Task = Literal["retro", "product"]
 
-_ARROW = ">"
-
 
 def reaction_smiles(task: Task, query: str, answer: str) -> str:
     """The reaction of a query and an answer to it: `reactants>reagents>product`."""
     if task == "retro":
         return f"{answer}>>{query}"
-    reactants = query if _ARROW in query else f"{query}{_ARROW}"
-    return f"{reactants}{_ARROW}{answer}"
+    return f"{query}>{answer}" if ">" in query else f"{query}>>{answer}"

@@ -555,6 +555,28 @@ def test_a_closed_output_pipe_prints_no_error(tmp_path: Path) -> None:
         assert process.wait() == 141
 
 
+@pytest.mark.parametrize(
+    "arguments", ["--version", "average product product --output mean", "info product"]
+)
+def test_a_closed_output_pipe_gives_status_141(tmp_path: Path, arguments: str) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "molspec", *arguments.split()]
+    ended = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, cwd=tmp_path)
+    os.close(theirs)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_a_summary_is_printed_in_any_encoding(tmp_path: Path) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("src\ttgt\tgroup\nCO\tOC\t\N{GREEK SMALL LETTER ALPHA}\n", encoding="utf-8")
+    command = [*PROGRAM, "evaluate", str(table), "--by", "group"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True)
+    assert ended.returncode == 0
+    assert rb"\u03b1" in ended.stdout
+
+
 def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     """Runs a command with a terminal as its standard error; gives the text shown there."""
     terminal, end = pty.openpty()

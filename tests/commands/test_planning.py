@@ -29,6 +29,7 @@ def test_plan_without_syntheseus_names_the_missing_package(
     [
         ((), "give targets either as SMILES or by --input"),
         ((TARGETS[0],), "give --stock, the file of purchasable molecules"),
+        ((TARGETS[0], "--stock", "a", "-n", "0"), "n_best is 0: expected a whole number of at"),
     ],
 )
 def test_incomplete_arguments_are_refused(

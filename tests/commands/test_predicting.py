@@ -253,11 +253,13 @@ def test_names_of_molecules_are_not_looked_up(run: Run, capfd: Captured) -> None
 
 
 def test_a_model_without_a_task_writes_no_reactions(
-    run: Run, loaded: dict[str, Any], capfd: Captured
+    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     loaded["model"].task = None
-    assert run("predict", "CO", "-f", "rsmi") == 2
-    assert "the model does not say which side it answers" in capfd.readouterr().err
+    (tmp_path / "a.tsv").write_text("src\ttgt\nCO\tOC\n")
+    for job in (("predict", "CO"), ("score", str(tmp_path / "a.tsv"))):
+        assert run(*job, "-f", "rsmi") == 2
+        assert "the model does not say which side it answers" in capfd.readouterr().err
 
 
 def test_several_processes_write_the_same_file_as_one(run: Run, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec
 from molspec.predictor import Model
 from tests import tiny
+from tests.test_predictor import default_dtype
 
 DTYPES = ("float32", "bfloat16", "int8")
 SPECS = (tiny.HEADS, HeadsSpec("blockwise", 3, 16))
@@ -44,6 +45,28 @@ def test_drafts_of_heads_do_not_change_answers(
             )
             assert found == plain
             assert found.statistics.drafted_tokens > 0
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        lambda: default_dtype(torch.float64),
+        lambda: torch.device("meta"),
+        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    ],
+    ids=["float64", "device", "autocast"],
+)
+def test_heads_work_with_any_setting_of_torch(setting: Any) -> None:
+    options: dict[str, Any] = {"drafter": "heads", "max_length": 12}
+    loaded = Model(tiny.with_heads())
+    expected = loaded.predict(tiny.QUERIES[:3], **options)
+    with setting():
+        assert loaded.predict(tiny.QUERIES[:3], **options) == expected
+    checkpoint = tiny.with_heads()
+    with setting():
+        found = Model(checkpoint).predict(tiny.QUERIES[:3], **options)
+    assert found == expected
+    assert found.statistics.drafted_tokens > 0
 
 
 def test_beams_look_ahead_with_heads() -> None:

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from molspec.files import FORMATS, Answer, OutputContext, Query
+from molspec.files.report import drawn
 from molspec.results import Prediction, Result
 
 CONTEXT = OutputContext("a <model>", "retro", about="Answered & drawn.")
@@ -16,6 +17,11 @@ PAGE = FORMATS["html"]
 def page(*answers: Answer) -> str:
     body = "".join(PAGE.render(answer, CONTEXT) for answer in answers)
     return PAGE.head(CONTEXT) + body + PAGE.foot(CONTEXT)
+
+
+def test_complexes_and_reactants_with_reagents_are_drawn() -> None:
+    for smiles in ("C[NH2]->[Cu]", "CO>[Na+].[Cl-]"):
+        assert next(drawn(smiles)).startswith("<svg")
 
 
 class _Tags(HTMLParser):

@@ -85,3 +85,9 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     assert (failed["query"], failed["error"]) == ("X", "it has an X")
     assert noted["note"] == "decoded without [Na+]"
     assert molecules[0].GetNumConformers() == 1
+
+
+def test_a_copied_column_may_have_a_line_break_in_its_name() -> None:
+    context = OutputContext("product", copied_columns=("lot\nnumber",))
+    answer = Answer(1, Query("C", columns=("7",)), Result("C", (Prediction("C", -0.5),)))
+    assert ">  <lot number>  (1) \n7\n" in FORMATS["sdf"].render(answer, context)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from molspec.files import Query, open_source
-from molspec.tables import LONGEST_LINE
+from molspec.tables import LONGEST_LINE, read_cells
 
 
 def read(path: Path | None, form: str | None = None, *columns: str | None) -> list[Query]:
@@ -64,7 +64,8 @@ def test_format_follows_the_argument_or_the_file_name(tmp_path: Path) -> None:
     table = "smiles,id\nCO,1\n"
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(table.encode()))
     (tmp_path / "a.CSV.xz").write_bytes(lzma.compress(table.encode()))
-    for name in ("a.csv.gz", "a.CSV.xz"):
+    (tmp_path / "a.csv.GZ").write_bytes(gzip.compress(table.encode()))
+    for name in ("a.csv.gz", "a.CSV.xz", "a.csv.GZ"):
         assert read(tmp_path / name) == [Query("CO", "1")]
     assert read(write(tmp_path / "b.dat", table), "csv") == [Query("CO", "1")]
     assert read(write(tmp_path / "b.dat", "CO x"))[0] == Query("CO", "x")
@@ -72,6 +73,9 @@ def test_format_follows_the_argument_or_the_file_name(tmp_path: Path) -> None:
 
 def test_arguments_are_read_unchanged() -> None:
     assert read(None) == [Query("C"), Query("N m")]
+    for columns, message in ((("x",), "column is 'x'"), ((None, "x"), "id_column is 'x'")):
+        with pytest.raises(ValueError, match=f"^{message}: expected none"):
+            read(None, None, *columns)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,12 @@ def test_tables_of_excel_with_semicolons_are_read(tmp_path: Path, begin: str) ->
 def test_identifier_column_is_recognised_by_name(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "a.csv", f"Canonical SMILES,{name}\nCO,methanol\n")
     assert read(path) == [Query("CO", "methanol")]
+
+
+def test_table_of_excel_with_tabs_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "A.CSV", "sep=\t\r\nsmiles\tname, full\r\nCO\tx\r\n")
+    assert read(path, None, None, "name, full") == [Query("CO", "x")]
+    assert [*read_cells(path)] == [(2, ["smiles", "name, full"]), (3, ["CO", "x"])]
 
 
 def test_overlong_line_is_refused_by_its_number(tmp_path: Path) -> None:

@@ -12,12 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from molspec.console.usage import (
-    occupy_standard_streams,
-    one_line_errors,
-    print_err,
-    print_out,
-)
+from molspec.console.usage import occupy_standard_streams, one_line_errors, print_err, print_out
 
 #: The module of each command, in the order of `molspec --help`.
 _MODULES = {
@@ -106,7 +101,8 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from molspec import __version__
 
-        print_out(f"molspec {__version__}")
+        with one_line_errors():
+            print_out(f"molspec {__version__}")
         raise typer.Exit
 
 

@@ -12,11 +12,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
-from molspec.console.usage import one_line_errors, value_errors_are_usage_errors
+from molspec.console.usage import STANDARD, one_line_errors, value_errors_are_usage_errors
 from molspec.fields import setting
-
-#: Standard input or output in place of a file.
-STANDARD = "-"
 
 Table = Annotated[
     Path,

@@ -32,6 +32,7 @@ Pairs = Annotated[int, typer.Option(min=1, help="Train on at most so many answer
 Threads = Annotated[int, typer.Option(min=1, help="Threads on the CPU.")]
 
 
+@with_flags
 def distil_command(
     model: ModelArgument,
     data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],

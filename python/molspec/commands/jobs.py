@@ -9,9 +9,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from molspec.commands.flags import STANDARD, InputFlags, ModelFlags, OutputFlags
+from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags
 from molspec.console.progress import counted, is_shown
 from molspec.console.usage import (
+    STANDARD,
     UsageError,
     check_standard_output,
     print_err,
@@ -59,15 +60,14 @@ def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> st
     return chosen
 
 
-def files_read(model: ModelFlags, source: InputFlags | None = None, **more: Path | None) -> Reads:
+def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
     """The files that a job reads, by option."""
     from molspec import models
 
     given: str | int | None = None if source is None else source.input_name
     if given == STANDARD:
         given = sys.stdin.fileno()
-    named = {f"--{name}": path for name, path in more.items()}
-    return {"--input": given, "--model": models.locate(model.model_name), **named}
+    return {"--input": given, "--model": models.locate(model.model_name)}
 
 
 def open_results(

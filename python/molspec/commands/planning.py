@@ -12,16 +12,9 @@ import typer
 
 from molspec import __version__, files
 from molspec.commands import jobs, loading
-from molspec.commands.flags import (
-    STANDARD,
-    InputFlags,
-    ModelFlags,
-    OutputFlags,
-    Processes,
-    with_flags,
-)
-from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
-from molspec.fields import setting
+from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags, Processes, with_flags
+from molspec.console.usage import STANDARD, UsageError, print_err, value_errors_are_usage_errors
+from molspec.fields import check_count, setting
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import Limits, Plan
 
@@ -78,6 +71,7 @@ def plan_command(
         jobs.check_queries(targets, source, "targets")
         if stock is None:
             raise UsageError("give --stock, the file of purchasable molecules")
+        check_count("n_best", n_best)
         _check_installed()
         from molspec.planners import formats
 
@@ -101,7 +95,7 @@ def plan_command(
             loaded = loading.load_model(model)
             loaded.check_processes(count)
             queries = opened.queries(source.column, source.id_column, "retro")
-            reads = jobs.files_read(model, source, stock=stock)
+            reads = {**jobs.files_read(model, source), "--stock": stock}
             files.check_apart(reads, AnswerCache.files(cache))
             results = jobs.open_results(
                 output,

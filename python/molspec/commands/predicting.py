@@ -11,7 +11,6 @@ import typer
 from molspec import __version__, files
 from molspec.commands import jobs, loading
 from molspec.commands.flags import (
-    STANDARD,
     CopyColumn,
     Given,
     InputFlags,
@@ -25,7 +24,7 @@ from molspec.commands.flags import (
     TargetColumn,
     with_flags,
 )
-from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
+from molspec.console.usage import STANDARD, UsageError, print_err, value_errors_are_usage_errors
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.options import PredictOptions
 from molspec.processes import usable_cores
@@ -139,6 +138,7 @@ def score_command(
         form = jobs.chosen_format(output, FORMATS)
         count = loading.process_count(processes)
         loaded = loading.load_model(model)
+        _check_task(form, loaded)
         table = PairTable(table_path, query_column, target_column, loaded.task)
         options.setdefault("canonical_queries", loaded.canonical_queries)
         settings = {
@@ -175,8 +175,7 @@ def _results(
     """The output. Raises ValueError if it belongs to another job."""
     from molspec.provenance import run_settings
 
-    if form == "rsmi" and loaded.task is None:
-        raise UsageError("format is 'rsmi': the model does not say which side it answers")
+    _check_task(form, loaded)
     about = (
         f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
     )
@@ -199,6 +198,12 @@ def _results(
         jobs.files_read(model, source),
         output.part_size,
     )
+
+
+def _check_task(form: str, loaded: Model) -> None:
+    """Raise UsageError for reactions of a model without a task."""
+    if form == "rsmi" and loaded.task is None:
+        raise UsageError("format is 'rsmi': the model does not say which side it answers")
 
 
 def _check_copied(copied: tuple[str, ...], form: str, context: OutputContext) -> None:

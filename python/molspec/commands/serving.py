@@ -116,7 +116,7 @@ def _keys(file: Path | None) -> tuple[str, ...]:
     """The keys in a file. Raises UsageError if it has none."""
     if file is None:
         return ()
-    keys = tuple(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())))
+    keys = tuple(filter(None, map(str.strip, file.read_text(encoding="utf-8-sig").splitlines())))
     if not keys:
         raise UsageError(f"{file} holds no key: expected one a line")
     return keys

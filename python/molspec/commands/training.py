@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from molspec.commands.flags import Given, with_flags
-from molspec.console.usage import (
-    one_line_errors,
-    print_err,
-    print_logs,
-    print_out,
-    value_errors_are_usage_errors,
-)
+from molspec.console.usage import print_err, print_logs, print_out, value_errors_are_usage_errors
 from molspec.training.config import PrepareOptions, TrainConfig
 
 if TYPE_CHECKING:
@@ -72,7 +66,7 @@ def prepare_command(
 
 
 def _summary(description: dict[str, Any]) -> Iterator[str]:
-    """Print how the files were read, and how many rows were used and rejected."""
+    """Lines that say how many rows of which files were used and rejected."""
     counts, files = description["train"], ", ".join(description["files"])
     yield f"train: {counts['reactions']} reactions, {counts['pairs']} pairs of {files}"
     if description["unmapped"]:
@@ -137,6 +131,7 @@ def train_command(
         _print_outcome(outcome)
 
 
+@with_flags
 def cooldown_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training.")],
     output: Annotated[Path, typer.Option(help="Output folder; an interrupted cooldown resumes.")],
@@ -186,6 +181,7 @@ def _print_outcome(outcome: Outcome) -> None:
     print_out(f"the model is {outcome.model}")
 
 
+@with_flags
 def average_command(
     models: Annotated[
         list[str], typer.Argument(help="Names or folders of models with the same start.")
@@ -208,6 +204,7 @@ def average_command(
     print_out(f"the model is {output}")
 
 
+@with_flags
 def ngram_command(
     data: Annotated[Path, typer.Argument(help="A folder that `prepare` wrote.")],
     output: Annotated[Path, typer.Option(help="The file to write: ngram.bin of a model's folder.")],
@@ -299,11 +296,10 @@ def read_model(name: str) -> Checkpoint:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn errors of the command's user, and of a training, into one line."""
-    with one_line_errors():
-        try:
-            with value_errors_are_usage_errors():
-                yield
-        except RuntimeError as error:
-            print_err(str(error))
-            raise typer.Exit(1) from error
+    """Turn a ValueError into a UsageError, and the error of a training into one line."""
+    try:
+        with value_errors_are_usage_errors():
+            yield
+    except RuntimeError as error:
+        print_err(str(error))
+        raise typer.Exit(1) from error

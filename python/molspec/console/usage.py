@@ -8,10 +8,13 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 
 import typer
 
+#: Standard input or output in place of a file.
+STANDARD = "-"
 _STANDARD_OUTPUT = "standard output"
 #: torch's messages for it, on the CPU and on CUDA.
 _NO_MEMORY = re.compile("can't allocate memory|out of memory")
@@ -68,7 +71,10 @@ def naming(file: str | Path) -> Iterator[None]:
 
 
 def occupy_standard_streams() -> None:
-    """Reserve the numbers of closed standard streams, so that no opened file gets them."""
+    """Reserve the numbers of closed standard streams, so that no opened file gets them.
+
+    Characters that standard output cannot encode are escaped.
+    """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -76,6 +82,8 @@ def occupy_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, this one
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def check_standard_output() -> None:
@@ -104,12 +112,12 @@ def print_err(message: str) -> None:
     typer.echo(f"molspec: {' '.join(message.split())}", err=True)
 
 
-def print_logs(name: str, level: int = logging.INFO) -> None:
-    """Print a logger's messages, from `level` on, to standard error."""
+def print_logs(name: str) -> None:
+    """Print a logger's messages to standard error, except those for debugging."""
     logger = logging.getLogger(name)
     if not any(isinstance(handler, _Printer) for handler in logger.handlers):
         logger.addHandler(_Printer())
-    logger.setLevel(level)
+    logger.setLevel(logging.INFO)
     logger.propagate = False
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from molspec.decoding.drafter import Drafter, DrafterError, DraftTree, Path, wants_hidden_states
+from molspec.decoding.drafter import (
+    Drafter,
+    DrafterError,
+    DraftTree,
+    EncoderDrafter,
+    Path,
+    wants_hidden_states,
+)
 from molspec.decoding.round import Source, Strategy
 from molspec.decoding.scheduler import Request, Scheduler, SourceRequest
 from molspec.decoding.statistics import QueryStatistics, Statistics
@@ -11,6 +18,7 @@ __all__ = [
     "DraftTree",
     "Drafter",
     "DrafterError",
+    "EncoderDrafter",
     "Path",
     "QueryStatistics",
     "Request",

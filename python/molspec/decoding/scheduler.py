@@ -93,7 +93,7 @@ class Scheduler(Generic[AnswerT]):
     ) -> None:
         self.batch_size = batch_size
         self.statistics = Statistics() if statistics is None else statistics
-        self._watch = Stopwatch(self.statistics.seconds)
+        self._watch = Stopwatch(self.statistics)
         self._session = session
         self._guess = guess
         self._host = HostExecutor(session, guess, batch_size, self._watch)
@@ -168,6 +168,8 @@ class Scheduler(Generic[AnswerT]):
                         answered += self._answer(request)
                 elif request.ticket in self._requests:
                     answered.append(self._fail(request, each.error))
+        # An engine may drop the others, and their memory with them.
+        self._executors[1:] = [each for each in self._executors[1:] if each.live_count]
         return answered
 
     def _admit(self) -> list[tuple[int, AnswerT]]:

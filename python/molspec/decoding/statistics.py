@@ -89,17 +89,17 @@ class Statistics:
 class Stopwatch:
     """Charges the time since its last reading to a stage."""
 
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self._seconds = seconds
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
         self._last = perf_counter()
 
     def charge(self, stage: str) -> None:
         """Charge the time since the last reading to a stage."""
         now = perf_counter()
-        self._seconds[stage] += now - self._last
+        self._statistics.seconds[stage] += now - self._last
         self._last = now
 
     def charge_seconds(self, stage: str, seconds: float) -> None:
         """Charge a part of the time since its last reading, measured elsewhere, to a stage."""
-        self._seconds[stage] += seconds
+        self._statistics.seconds[stage] += seconds
         self._last += seconds

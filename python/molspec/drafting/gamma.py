@@ -17,7 +17,7 @@ _FIRST_ROUNDS = 8
 _LEAST_SPREAD = 1e-3
 
 
-def best_gamma(acceptance: float, cost: float, most: int = _MOST_TOKENS) -> int:
+def best_gamma(acceptance: float, cost: float) -> int:
     """The best number of drafted tokens (Leviathan et al. 2023, theorem 3.8).
 
     acceptance: probability that a drafted token is accepted; cost: of a step of the drafter in
@@ -29,7 +29,7 @@ def best_gamma(acceptance: float, cost: float, most: int = _MOST_TOKENS) -> int:
         tokens = sum(acceptance**token for token in range(gamma + 1))
         return tokens / (gamma * cost + 1)
 
-    return max(range(1, most + 1), key=lambda gamma: (gain(gamma), -gamma))
+    return max(range(1, _MOST_TOKENS + 1), key=lambda gamma: (gain(gamma), -gamma))
 
 
 class Gamma:

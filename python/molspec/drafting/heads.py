@@ -37,7 +37,7 @@ class HeadsDrafter:
             log_probs = self._heads(torch.stack(states)).log_softmax(dim=-1)
         found = _native.place_trees(
             guess_model=self._guess,
-            log_probs=log_probs.cpu().numpy(),
+            log_probs=log_probs.float().cpu().numpy(),  # autocast gives other types
             node_budget=self._configuration.node_budget,
             min_log_prob=self._configuration.min_log_prob,
         )

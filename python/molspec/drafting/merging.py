@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, Path, wants_hidden_states
+from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path, wants_hidden_states
 from molspec.drafting.configurations import (
     AnyConfiguration,
     AnyDrafter,
@@ -68,6 +68,12 @@ class MergedDrafter:
                 drafter.start(row, source_ids)
                 begun.callback(drafter.release, row)
             begun.pop_all()
+
+    def read(self, row: int, source_ids: Sequence[int], encoder_ids: Sequence[int]) -> None:
+        """Give a query's encoder ids to the drafters that encode them."""
+        for drafter in self._drafters:
+            if isinstance(drafter, EncoderDrafter):
+                drafter.read(row, source_ids, encoder_ids)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft after every path."""

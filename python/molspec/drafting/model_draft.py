@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any, Literal
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, Path
+from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path
 from molspec.drafting.configurations import AnyDrafter, LookAhead, OwnDraft, resolve
 from molspec.drafting.context import DraftContext, check_vocabulary, read_drafter
 from molspec.drafting.gamma import Gamma
@@ -109,7 +109,7 @@ class ModelDrafter(SessionDrafter):
     def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
         """Begin a query with the target model's encoder ids."""
         super().read(row, source_ids, encoder_ids)
-        if isinstance(self._inner, ModelDrafter):
+        if isinstance(self._inner, EncoderDrafter):
             self._inner.read(row, source_ids, encoder_ids)
 
     def _start(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:

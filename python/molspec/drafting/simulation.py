@@ -12,7 +12,7 @@ from molspec.drafting.configurations import Drafting
 
 @dataclass(frozen=True)
 class DraftStatistics:
-    """Sums over queries. `seconds` is processor time of this thread."""
+    """Sums over queries. `draft_seconds` is processor time of this thread."""
 
     queries: int = 0
     decoder_calls: int = 0
@@ -21,10 +21,6 @@ class DraftStatistics:
     emitted_tokens: int = 0
     accepted_tokens: int = 0
     draft_seconds: float = 0.0
-
-    def __add__(self, other: DraftStatistics) -> DraftStatistics:
-        sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
-        return DraftStatistics(**sums)
 
 
 def simulate(

@@ -30,8 +30,8 @@ def by_name(value: str | torch.device | torch.dtype) -> str:
 
 def check_device(device: str, dtype: str) -> None:
     """Raise ValueError, naming the argument, if this machine cannot run them."""
-    kind, _, index = device.partition(":")
-    if kind not in ("cpu", "cuda") or (index and not (kind == "cuda" and index.isdecimal())):
+    kind, colon, index = device.partition(":")
+    if kind not in ("cpu", "cuda") or (colon and not (kind == "cuda" and index.isdecimal())):
         raise ValueError(
             f"device is {device!r}: expected 'cpu', 'auto', 'cuda' or 'cuda:' and a number"
         )

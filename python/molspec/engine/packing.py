@@ -9,7 +9,6 @@ order it is written here.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -273,5 +272,4 @@ def _put(part: Tensor, to: Tensor, begin: int) -> None:
 
 def _bits(value: float) -> int:
     """The bits of a double, for the table of integers."""
-    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits
+    return int(torch.tensor(value, dtype=torch.float64, device="cpu").view(torch.int64))

@@ -50,14 +50,12 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
 
 def further_fields(prediction: Prediction) -> dict[str, int | float]:
     """Further values of samples and of relaxed answers."""
-    values: dict[str, int | float] = {}
-    if prediction.count > 1:
-        values["count"] = prediction.count
-    if prediction.inclusion is not None:
-        values["inclusion"] = prediction.inclusion
-    if prediction.tolerated is not None:
-        values["tolerated"] = prediction.tolerated
-    return values
+    values = {
+        "count": prediction.count if prediction.count > 1 else None,
+        "inclusion": prediction.inclusion,
+        "tolerated": prediction.tolerated,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def copied(answer: Answer, context: OutputContext) -> dict[str, str]:

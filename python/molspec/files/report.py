@@ -111,7 +111,9 @@ def _drawing(smiles: str) -> str | None:
     from molspec.text import quiet
 
     with quiet():
-        molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
+        molecule = Chem.MolFromSmiles(smiles.strip())  # its > may be of a bond, ->
+        if molecule is None:
+            molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
         if molecule is None or molecule.GetNumAtoms() == 0:
             return None
         return svg(molecule)

@@ -8,17 +8,17 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic
 
+from molspec.console.usage import STANDARD
 from molspec.files.answer import Answered, AnswerT, OutputContext, Query
 from molspec.files.formats import Format
 from molspec.files.places import Reads, check_apart, output_path
-from molspec.files.sources import STANDARD
 from molspec.journal import Journal, Kind, check_file, open_unlinked, write_whole
 
 _UNFINISHED = ".unfinished"
@@ -243,7 +243,7 @@ class ResultFile(Generic[AnswerT]):
         path = self._part(self.progress.done - 1)
         if self._is_full and not _unfinished(path).exists():
             return None
-        part = opened.enter_context(closing(_Part(path, self.progress.end)))
+        part = _Part(path, self.progress.end, opened)
         if self._is_full:  # killed before it was renamed
             part.finish(self._foot)
             return None
@@ -256,7 +256,7 @@ class ResultFile(Generic[AnswerT]):
             if number > self.progress.parts and os.path.lexists(self._numbered_part(number)):
                 raise FileExistsError(f"{self._numbered_part(number)} is there since the job began")
             self.progress = replace(self.progress, parts=max(self.progress.parts, number))
-        part = opened.enter_context(closing(_Part(self._part(self.progress.done), 0)))
+        part = _Part(self._part(self.progress.done), 0, opened)
         self._output.update(part.write(self._form.head(self._context)))
         return part
 
@@ -272,15 +272,15 @@ class ResultFile(Generic[AnswerT]):
 
 
 class _Part:
-    """A file that is written from its byte `end` on."""
+    """A file that is written from its byte `end` on; `opened` closes it."""
 
-    def __init__(self, path: Path, end: int) -> None:
+    def __init__(self, path: Path, end: int, opened: ExitStack) -> None:
         self._path = path
         self.end = end
         written = _unfinished(path)
         if end and not written.exists():
             path.replace(written)
-        self._stream = open_unlinked(written, "r+b" if end else "wb")
+        self._stream = opened.enter_context(open_unlinked(written, "r+b" if end else "wb"))
         self._stream.truncate(end)
         self._stream.seek(end)
 
@@ -294,11 +294,8 @@ class _Part:
         """Rename the complete file to its final name."""
         write_whole(self._stream, foot, self._stream.name)
         os.fsync(self._stream.fileno())
-        self.close()
-        _unfinished(self._path).replace(self._path)
-
-    def close(self) -> None:
         self._stream.close()
+        _unfinished(self._path).replace(self._path)
 
 
 class ResultStream(Generic[AnswerT]):

@@ -41,13 +41,13 @@ def _query(record: list[str], name_field: str | None) -> Query:
 
     from molspec.text import quiet
 
-    title = record[0].strip() if record else ""
+    title, text = record[0].strip() if record else "", "".join(record)
     supplier = Chem.SDMolSupplier()
     with quiet():
-        supplier.SetData("".join(record))
+        supplier.SetData(text)
         molecule = next(iter(supplier), None)
         if molecule is None:
-            return Query("", title, error=_reason(supplier, "".join(record)))
+            return Query("", title, error=_reason(supplier, text))
         if name_field is not None:
             held = molecule.HasProp(name_field)
             title = molecule.GetProp(name_field).strip() if held else title
@@ -110,7 +110,7 @@ def _with_fields(smiles: str | None, title: str, fields: dict[str, str]) -> Chem
     molecule.SetProp("_Name", _one_line(title))
     for name, value in fields.items():
         if value:
-            molecule.SetProp(name, _one_line(value))
+            molecule.SetProp(_one_line(name), _one_line(value))
     return molecule
 
 

@@ -7,21 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from molspec.console.usage import UsageError
+from molspec.console.usage import STANDARD, UsageError
 from molspec.files.answer import Query
 from molspec.files.sdf import is_end, read_records
 from molspec.tables import (
     COMPRESSED,
     choose_column,
-    find_column,
+    first_column,
     limited_lines,
     open_lines,
     split_cells,
 )
 from molspec.task import Task
 
-#: Standard input in place of a file.
-STANDARD = "-"
 #: The format of queries that do not come from a file.
 _GIVEN = "given"
 #: Formats of a file of queries, by the endings of its name; others are smi.
@@ -72,8 +70,6 @@ class Source:
 
         Raises ValueError if there is no such column, or a row is invalid CSV.
         """
-        if self.form == _GIVEN and not copied:
-            return map(Query, self._lines)
         if self.form in ("csv", "tsv"):
             return self._of_table(column, name_column, task, copied)
         if copied:
@@ -86,7 +82,7 @@ class Source:
             return read_records(self._lines, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
-        return self._of_lines()
+        return map(Query, self._lines) if self.form == _GIVEN else self._of_lines()
 
     def _of_lines(self) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text."""
@@ -143,8 +139,7 @@ def _cell(cells: Sequence[str], index: int | None) -> str:
 def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:
     if name is not None:
         return choose_column(where, header, "id_column", name, ())
-    found = (find_column(header, known) for known in _NAME_COLUMNS)
-    return next((index for index in found if index is not None), None)
+    return first_column(header, _NAME_COLUMNS)
 
 
 @contextmanager
@@ -172,6 +167,6 @@ def open_source(
 
 def input_format(name: str) -> str | None:
     """The format of a file of queries by its name's ending; None if that is unknown."""
-    plain = Path(name).with_suffix("") if Path(name).suffix in COMPRESSED else Path(name)
-    ending = plain.suffix.lower()
+    path = Path(name.lower())
+    ending = (path.with_suffix("") if path.suffix in COMPRESSED else path).suffix
     return next((form for form, known in INPUT_FORMATS.items() if ending in known), None)

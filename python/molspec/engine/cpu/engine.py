@@ -14,7 +14,7 @@ from torch import Tensor
 
 from molspec import _native, ops
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
-from molspec.engine.session import Session, grown, integers
+from molspec.engine.session import Session, check_source_length, grown, integers
 from molspec.model.spec import ModelSpec
 
 
@@ -78,19 +78,15 @@ class Buffers:
 
     def __init__(self, packed: PackedModel) -> None:
         self._packed = packed
-        blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
+        spec = packed.spec
+        blocks = -(-spec.max_positions // BLOCK_POSITIONS)
+        cache = 0, spec.decoder_layers, packed.block_size
+        shapes = cache, cache, (0, spec.d_model), (0, spec.target_vocab_size)
         with torch.inference_mode(False):  # otherwise no loop outside could write to them
             #: Row: length, then blocks of the memory cache.
             self.memories = torch.empty(0, 1 + blocks, dtype=torch.int32, device="cpu")
-            cache = 0, packed.spec.decoder_layers, packed.block_size
             self.memory_cache, self.kv_cache, self.hidden_states, self.log_probs = (
-                torch.empty(shape, dtype=torch.float32, device="cpu")
-                for shape in (
-                    cache,
-                    cache,
-                    (0, packed.spec.d_model),
-                    (0, packed.spec.target_vocab_size),
-                )
+                torch.empty(shape, dtype=torch.float32, device="cpu") for shape in shapes
             )
             self.workspace = torch.empty(0, dtype=torch.uint8, device="cpu")
         #: The rows and positions that fit in the workspace, see `ops.workspace_size`.
@@ -186,6 +182,7 @@ class NativeSession(Session):
         )
 
     def _allocate(self, row: int, length: int) -> None:
+        check_source_length(length, self._packed.spec.max_positions)
         needed = -(-length // BLOCK_POSITIONS)
         if needed > len(self._free_blocks):
             cache = self._buffers.memory_cache

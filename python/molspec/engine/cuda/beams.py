@@ -68,13 +68,13 @@ class TreeSizes:
 
     @property
     def blocks(self) -> int:
-        """The nodes of a query's tree: the paths of all hypotheses, and BeamRows::reserve."""
+        """The blocks of a query's tree: the paths of all hypotheses, and BeamRows::reserve."""
         reserve = self.beam_size * (self.drafted + 2)
         return -(-(self.places * self.capacity + reserve) // BLOCK_POSITIONS)
 
     @property
     def nodes(self) -> int:
-        """The bytes of a query's tree."""
+        """The nodes of a query's tree."""
         return self.blocks * BLOCK_POSITIONS
 
     def fit(

@@ -71,7 +71,7 @@ class CudaEngine:
         if session.query_count != query_count:
             return self._make(query_count), []
         for each in rounds:
-            each.wait()
+            each.end()
         session.reset()
         return session, rounds
 
@@ -149,11 +149,11 @@ class Lease(Session):
         for rounds in idle:
             if isinstance(rounds, kind) and rounds.fits(spec, guess):
                 self._rounds.remove(rounds)
-                rounds.wait()
+                rounds.end()
                 rounds.begin(spec, guess)
                 return rounds
         for rounds in idle[: max(0, len(idle) - _MOST_IDLE + 1)]:
-            rounds.wait()
+            rounds.end()
             self._rounds.remove(rounds)
             self._session.graphs.forget(rounds)
         return kind(self._session, spec, guess)

@@ -120,8 +120,10 @@ class GraphExecutor(ABC, Generic[SpecT]):
         self._looked_count += 1
         return done
 
-    def wait(self) -> None:
-        """Wait for all queued rounds, so that further work may use another stream."""
+    def end(self) -> None:
+        """Drop all queries and wait for the queued rounds; further work may use another stream."""
+        for row in list(self._live):
+            self.cancel(row)
         while self._under_way:
             wait, _ = self._under_way.popleft()
             wait()

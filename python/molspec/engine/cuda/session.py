@@ -13,7 +13,7 @@ from torch import Tensor
 from molspec import ops
 from molspec.engine.cuda.graphs import Graphs, Staged
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
-from molspec.engine.session import grown, integers
+from molspec.engine.session import check_source_length, grown, integers
 
 #: The nodes of the smallest captured step; sizes are powers of two from here on.
 _FEWEST_NODES = 8
@@ -67,7 +67,8 @@ class CudaSession:
             self._source = torch.zeros(3 + blocks + longest, dtype=torch.int32, device=self.device)
             self._nodes = Staged((4,), torch.int32, self.device)
             self._path_slots = Staged((), torch.int32, self.device)
-            self._hidden_states = torch.zeros(0, packed.spec.d_model, device=self.device)
+            states = 0, packed.spec.d_model
+            self._hidden_states = torch.zeros(states, dtype=torch.float32, device=self.device)
             self._log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
 
     def on_stream(self) -> AbstractContextManager[object]:
@@ -150,9 +151,7 @@ class CudaSession:
             raise RuntimeError(f"source id {int(wrong[0])}: expected 0 to {most}")
 
     def _allocate(self, row: int, length: int) -> None:
-        longest = self._packed.spec.max_positions
-        if not 1 <= length <= longest:
-            raise RuntimeError(f"source has {length} ids: expected 1 to {longest}")
+        check_source_length(length, self.spec.max_positions)
         count = -(-length // BLOCK_POSITIONS)
         blocks = [self._free_blocks.pop() for _ in range(count)]
         self._host_memories[row, : 1 + count] = integers([length, *blocks])

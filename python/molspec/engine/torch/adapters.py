@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -96,16 +96,10 @@ def _offset_name(decode: Callable[..., Any]) -> str | None:
     return needed[3] if len(needed) == 4 else None
 
 
-@dataclass
-class _Held:
-    """A module in evaluation mode: the number of decodes that use it, and its own mode."""
-
-    mode: bool
-    count: int = 0
-
-
-#: By the id of the module. Only the first of several decodes sees the module's own mode.
-_held: dict[int, _Held] = {}
+#: Of modules in evaluation mode, by id: their own mode, and the number of decodes that use them.
+#: Only the first of several decodes sees a module's own mode.
+_modes: dict[int, bool] = {}
+_uses: Counter[int] = Counter()
 _held_lock = Lock()
 
 
@@ -120,7 +114,8 @@ def evaluating(model: object) -> Iterator[None]:
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]
     with _held_lock:
         for module in modules:
-            _held.setdefault(id(module), _Held(module.training)).count += 1
+            _modes.setdefault(id(module), module.training)
+            _uses[id(module)] += 1
             module.training = False
     try:
         with torch.no_grad():
@@ -128,7 +123,7 @@ def evaluating(model: object) -> Iterator[None]:
     finally:
         with _held_lock:
             for module in modules:
-                held = _held[id(module)]
-                held.count -= 1
-                if held.count == 0:
-                    module.training = _held.pop(id(module)).mode
+                _uses[id(module)] -= 1
+                if not _uses[id(module)]:
+                    del _uses[id(module)]
+                    module.training = _modes.pop(id(module))

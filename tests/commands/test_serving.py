@@ -1,0 +1,22 @@
+"""The arguments of `molspec serve`; tests/server runs servers."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from molspec.server import processes
+from tests.conftest import Run
+
+
+def test_a_file_of_keys_may_begin_with_a_byte_order_mark(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[processes.Settings] = []
+    monkeypatch.setattr(processes, "listen", lambda *_: nullcontext())
+    monkeypatch.setattr(processes, "run", lambda settings, *_: started.append(settings))
+    (tmp_path / "keys").write_text("one\n\n two \n", encoding="utf-8-sig")
+    assert run("serve", "--api-key-file", str(tmp_path / "keys")) == 0
+    assert started[0].keys == ("one", "two")
