@@ -40,7 +40,7 @@ def test_answers_come_from_the_narrowest_beam_with_enough_usable_ones(
                 break
         assert result.predictions == usable
         factors.add(factor)
-    assert len(factors) > 1, "no query was asked again: the test shows nothing"
+    assert len(factors) > 1, "no query was decoded again: the test shows nothing"
 
 
 def test_queries_are_decoded_once_without_widening(model: Model) -> None:
@@ -85,7 +85,7 @@ def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
     retro = load("retro")
     assert repr(retro) == "<Model retro: 5.3 million parameters, float32, cpu>"
     assert round(retro.parameter_count / 1e6, 1) == 5.3
-    assert "of no said task" in repr(tiny.model())
+    assert "of unknown task" in repr(tiny.model())
     (result,) = retro.predict(["CC(=O)Nc1ccccc1"])
     assert str(result.reactions[0]).endswith(">>CC(=O)Nc1ccccc1")
     (failed,) = retro.predict(["no SMILES"])

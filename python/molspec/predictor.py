@@ -64,7 +64,7 @@ class Model:
 
     def __repr__(self) -> str:
         about = f"{self.parameter_count / 1e6:.1f} million parameters, {self.dtype}, {self.device}"
-        return f"<Model {self.task or 'of no said task'}: {about}>"
+        return f"<Model {self.task or 'of unknown task'}: {about}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "context"}  # native

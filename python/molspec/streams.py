@@ -123,13 +123,13 @@ class _Threaded(_Items[ItemT]):
 
     def __init__(self, items: Iterable[ItemT]) -> None:
         super().__init__(items)
-        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._demand: SimpleQueue[bool] = SimpleQueue()
         self._read: SimpleQueue[tuple[ItemT, ...] | BaseException] = SimpleQueue()
         self._pending = self._slow = False
         Thread(target=self._work, daemon=True, name="molspec queries").start()
 
     def _work(self) -> None:
-        while self._asked.get():
+        while self._demand.get():
             try:
                 self._read.put((next(self._items),))
             except StopIteration:
@@ -140,7 +140,7 @@ class _Threaded(_Items[ItemT]):
     def read(self, wait: bool) -> tuple[ItemT, ...]:
         """The next item; nothing at the end, or if it has not arrived within the wait."""
         if not self._pending:
-            self._asked.put(True)
+            self._demand.put(True)
             self._pending, self._slow = True, False
         try:
             item = self._read.get(timeout=None if wait else 0 if self._slow else _SOON)
@@ -156,4 +156,4 @@ class _Threaded(_Items[ItemT]):
 
     def close(self) -> None:
         """End the thread."""
-        self._asked.put(False)
+        self._demand.put(False)

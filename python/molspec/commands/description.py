@@ -52,7 +52,7 @@ def model(name_or_path: str) -> str:
         "width": f"{spec.d_model}, {spec.head_count} heads, feed-forward {spec.feed_forward}",
         "longest": f"{spec.max_positions} positions, {spec.positions}",
         "vocabulary": f"{vocabulary.size} tokens",
-        "task": checkpoint.task or "not said",
+        "task": checkpoint.task or "unknown",
         "queries": "made canonical" if checkpoint.canonical_queries else "read as given",
         "drafting": _drafting(checkpoint),
         "card": _head(checkpoint.card) if checkpoint.card is not None else "none",

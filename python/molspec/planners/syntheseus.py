@@ -34,7 +34,7 @@ from molspec.task import Task
 _LOADING = getfullargspec(Expander.load).kwonlyargs
 
 
-class _Asking:
+class _Predicting:
     """The shared part of the two models: the source of their answers."""
 
     task: ClassVar[Task]
@@ -82,7 +82,7 @@ class _Reaction(SingleProductReaction):
         return dict.fromkeys(self.reactants).keys()
 
 
-class BackwardModel(_Asking, BackwardReactionModel):
+class BackwardModel(_Predicting, BackwardReactionModel):
     """Predicts the reactants of a product, the likeliest first.
 
     model_dir: a bundled model, by default "retro", or a checkpoint of any format that molspec
@@ -108,7 +108,7 @@ class BackwardModel(_Asking, BackwardReactionModel):
         ]
 
 
-class ForwardModel(_Asking, ForwardReactionModel):
+class ForwardModel(_Predicting, ForwardReactionModel):
     """Predicts the products of reactants, the likeliest first; arguments as for `BackwardModel`."""
 
     task = "product"

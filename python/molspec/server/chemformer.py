@@ -113,8 +113,8 @@ async def _likelihoods(
     spelt = [[each] for each in targets]
     if count > 1:
         spelt = await service.in_pieces(spellings, targets)
-    asked = [query for query, texts in zip(queries, spelt, strict=True) for _ in texts]
-    answers = service.submit(request, worker, asked, options, [*chain.from_iterable(spelt)])
+    repeated = [query for query, texts in zip(queries, spelt, strict=True) for _ in texts]
+    answers = service.submit(request, worker, repeated, options, [*chain.from_iterable(spelt)])
     results = iter(await in_order(answers))
     return [
         {
