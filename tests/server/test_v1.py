@@ -117,6 +117,17 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"n_best": 0}, "n_best", "n_best is 0"),
         ({"n_best": "2"}, "n_best", "integer"),
         ({"beam_size": 13}, "beam_size", "beam_size is 13: expected at most 12 on this server"),
+        (
+            {"drafter": "windows", "draft_count": 101},
+            "draft_count",
+            "is 101: expected at most 100 on this server",
+        ),
+        (
+            {"drafter": "windows", "draft_length": 1001},
+            "draft_length",
+            "is 1001: expected at most 1000",
+        ),
+        ({"node_budget": 1001}, "node_budget", "is 1001: expected at most 1000 on this server"),
         ({"n_best": 3, "beam_size": 2}, "beam_size", "expected at least n_best 3"),
         (
             {"augmentations": 5, "canonical_queries": True},

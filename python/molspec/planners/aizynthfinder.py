@@ -66,6 +66,8 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
             for rank, (prediction, prior) in enumerate(
                 zip(result.predictions, result.probabilities, strict=True)
             ):
+                if prediction.canonical is None:  # not a molecule
+                    continue
                 metadata = {
                     "policy_probability": prior,
                     "policy_probability_rank": rank,

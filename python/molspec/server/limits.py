@@ -19,6 +19,9 @@ class Limits:
     queries: int = setting(256, "Queries of a request.", flags=("--max-queries",))
     n_best: int = setting(50, "Answers of a query, and samples.", flags=("--max-n-best",))
     beam_size: int = setting(100, "Hypotheses of a query.", flags=("--max-beam-size",))
+    drafted: int = setting(
+        1000, "Draft tokens of a hypothesis in each step.", flags=("--max-drafted",)
+    )
     augmentations: int = setting(20, "Spellings of a query.", flags=("--max-augmentations",))
     body_bytes: int = setting(1 << 20, "Bytes of a request's body.", flags=("--max-body-bytes",))
     seconds: float = setting(
@@ -50,10 +53,17 @@ class Limits:
 
     def check(self, options: PredictOptions) -> None:
         """Raise ValueError, naming the option, for a query beyond a limit."""
+        from molspec.drafting.configurations import WindowDrafts  # loads torch
+
+        length = options.draft_length or WindowDrafts.draft_length
+        count = options.draft_count or WindowDrafts.draft_count
         for name, value, most in (
             ("n_best", options.n_best, self.n_best),
             ("samples", options.samples or 0, self.n_best),
             ("beam_size", options.width, self.beam_size),
+            ("draft_length", length, self.drafted),
+            ("draft_count", count, self.drafted // length),
+            ("node_budget", options.node_budget or 0, self.drafted),
             ("augmentations", options.augmentations, self.augmentations),
         ):
             if value > most:
