@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -148,9 +148,8 @@ def _merged(group: Sequence[Prediction], log_prob: float, count: int = 1) -> Pre
     """The likeliest of a group, with the group's log_prob and count."""
     best = min(group, key=_rarity)
     inclusion = best.inclusion if len(group) == 1 else None  # that of several is not known
-    merged = replace(best, log_prob=log_prob, count=count, inclusion=inclusion)
-    vars(merged)["canonical"] = best.canonical
-    return merged
+    further = {"count": count, "inclusion": inclusion, "tolerated": best.tolerated}
+    return Prediction.known(best.smiles, log_prob, best.finished, best.canonical, **further)
 
 
 def _equal_ones(predictions: Iterable[Prediction]) -> Iterable[list[Prediction]]:

@@ -98,6 +98,15 @@ def test_error_names_unwritable_destination(checkpoint: Checkpoint) -> None:
         write(checkpoint, "/proc/mine")
 
 
+def assert_write_leaves_old_checkpoint(
+    checkpoint: Checkpoint, destination: Path, message: str
+) -> None:
+    with pytest.raises(OSError, match=message):
+        write(checkpoint.to("float16"), destination, overwrite=True)
+    assert os.listdir(destination.parent) == ["mine"]
+    assert read(destination).dtype == "float32"
+
+
 def test_failed_write_leaves_old_checkpoint_intact(
     checkpoint: Checkpoint, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,10 +116,7 @@ def test_failed_write_leaves_old_checkpoint_intact(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(folder, "save", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write(checkpoint.to("float16"), destination, overwrite=True)
-    assert os.listdir(destination.parent) == ["mine"]
-    assert read(destination).dtype == "float32"
+    assert_write_leaves_old_checkpoint(checkpoint, destination, "No space left")
 
 
 def test_write_that_fails_between_renames_leaves_old_checkpoint_intact(
@@ -125,10 +131,7 @@ def test_write_that_fails_between_renames_leaves_old_checkpoint_intact(
         return rename(source, target)
 
     monkeypatch.setattr(Path, "rename", fail)
-    with pytest.raises(OSError, match="Input/output error"):
-        write(checkpoint.to("float16"), destination, overwrite=True)
-    assert os.listdir(destination.parent) == ["mine"]
-    assert read(destination).dtype == "float32"
+    assert_write_leaves_old_checkpoint(checkpoint, destination, "Input/output error")
 
 
 def test_next_write_removes_leftovers_of_killed_write(

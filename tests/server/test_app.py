@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 import molspec.server
+from molspec.options import PredictOptions
 from molspec.server import connections, guards, metrics
 from molspec.server.limits import Limits
 from molspec.server.service import Service
@@ -191,3 +192,10 @@ def test_openapi_describes_the_api(client: httpx.Client) -> None:
 def test_invalid_limits_are_refused(limit: dict[str, int], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Limits(**limit)
+
+
+def test_a_low_limit_of_drafts_is_only_for_requests_that_name_them() -> None:
+    limits = Limits(drafted=100)
+    limits.check(PredictOptions())
+    with pytest.raises(ValueError, match="draft_count is 23: expected at most 10 on this server"):
+        limits.check(PredictOptions(drafter="windows"))

@@ -53,16 +53,11 @@ class Limits:
 
     def check(self, options: PredictOptions) -> None:
         """Raise ValueError, naming the option, for a query beyond a limit."""
-        from molspec.drafting.configurations import WindowDrafts  # loads torch
-
-        length = options.draft_length or WindowDrafts.draft_length
-        count = options.draft_count or WindowDrafts.draft_count
         for name, value, most in (
             ("n_best", options.n_best, self.n_best),
             ("samples", options.samples or 0, self.n_best),
             ("beam_size", options.width, self.beam_size),
-            ("draft_length", length, self.drafted),
-            ("draft_count", count, self.drafted // length),
+            *self._of_windows(options),
             ("node_budget", options.node_budget or 0, self.drafted),
             ("augmentations", options.augmentations, self.augmentations),
         ):
@@ -73,3 +68,16 @@ class Limits:
                 f"max_beam_factor is {options.max_beam_factor}: expected a beam of at most "
                 f"{self.beam_size} hypotheses on this server, of {options.width}"
             )
+
+    def _of_windows(self, options: PredictOptions) -> list[tuple[str, int, int]]:
+        """The options of windows, their values, which have defaults, and their limits."""
+        if options.drafter != "windows":
+            return []
+        from molspec.drafting.configurations import WindowDrafts  # loads torch
+
+        length = options.draft_length or WindowDrafts.draft_length
+        count = options.draft_count or WindowDrafts.draft_count
+        return [
+            ("draft_length", length, self.drafted),
+            ("draft_count", count, self.drafted // length),
+        ]

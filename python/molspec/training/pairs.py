@@ -55,12 +55,12 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
             pairs = reactants_to_product(before, reaction.products, variant_count, random)
     except UnfitReactionError as error:
         split = "validation" if validation_share == 1.0 else "train"
-        return Made(row, split, product or _product_alone(row), reason=str(error))
+        return Made(row, split, product, reason=str(error))
     return Made(row, split, product, pairs)
 
 
-def _product_alone(row: Row) -> str:
-    """The product of an unfit reaction, so that it can be excluded; "" if it is unreadable."""
+def product_alone(row: Row) -> str:
+    """The product of a reaction whose other side may be unfit; "" if it is unreadable."""
     right = row.reaction.rpartition(">")[2]
     try:
         return _joined([Molecule.parse(part) for part in right.split(".") if part])

@@ -22,7 +22,7 @@ from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
-from molspec.training.pairs import Made, make_pairs
+from molspec.training.pairs import Made, make_pairs, product_alone
 from molspec.training.prepared import SPLITS, PairTable, Prepared
 from molspec.training.progress import Progress, check_output
 from molspec.training.reactions import Row, read_rows
@@ -141,7 +141,8 @@ def _products(
         return frozenset()
     work = partial(_make, options=options, validation_share=1.0, failed=_refuse)
     made = progress.make("excluded", rows, work)
-    return frozenset(row.product for row in made if row.product)
+    products = (each.product or product_alone(each.row) for each in made)
+    return frozenset(filter(None, products))
 
 
 def _refuse(row: Row) -> NoReturn:
