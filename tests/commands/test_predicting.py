@@ -279,6 +279,13 @@ def test_an_invalid_process_count_is_refused(run: Run, capfd: Captured) -> None:
         assert f"processes is {wrong!r}".replace("'0'", "0") in capfd.readouterr().err
 
 
+def test_parts_of_a_stream_are_refused(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
+    assert run("predict", "CO", "--part-size", "2") == 2
+    message = "part_size is 2 with the output '-': expected a file, which has parts"
+    assert message in capfd.readouterr().err
+    assert "name" not in loaded  # refused before a model is loaded
+
+
 def test_more_processes_than_cores_give_a_warning(
     run: Run, loaded: dict[str, Any], capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,11 @@ def predict_command(
         options = options if raw else options.distinct()
         jobs.check_queries(smiles, source)
         form = jobs.chosen_format(output, FORMATS)
+        if output.part_size is not None and files.is_stream(output.output_name):
+            raise ValueError(
+                f"part_size is {output.part_size} with the output {output.output_name!r}: "
+                "expected a file, which has parts"
+            )
     with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = loading.load_model(model)
