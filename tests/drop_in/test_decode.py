@@ -227,6 +227,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "one source": ({"source_ids": [1, 5, 2]}, r"source_ids\[0\] is 1: expected a list of whole"),
     "fractions": ({"source_ids": [[1, 5.5]]}, r"source_ids\[0\] is \[1, 5.5\]: expected a list"),
     "text": ({"source_ids": ["CCO"]}, r"source_ids\[0\] is 'CCO': expected a list of whole num"),
+    "none": (
+        {"source_ids": None},
+        "source_ids is a NoneType: expected a tensor or a list of lists",
+    ),
     "no length": ({"max_length": None}, "max_length is None: expected a whole number of at least"),
     "an endless length": ({"max_length": 2**40}, "max_length is 1099511627776: expected at most"),
     "a drafter": ({"drafter": 5}, "drafter is 5: expected one of none, windows, tree, heads"),

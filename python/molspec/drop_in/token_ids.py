@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -45,6 +45,9 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
                 "expected whole numbers [batch, length]"
             )
         source_ids = source_ids.tolist()
+    if not isinstance(source_ids, Iterable):
+        kind = type(source_ids).__name__
+        raise ValueError(f"source_ids is a {kind}: expected a tensor or a list of lists")
     sequences = []
     for index, row in enumerate(source_ids):
         try:
