@@ -72,6 +72,9 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(queries) == total  # no query is repeated
     assert len(distilled.train) == len(table) - 1
     assert distilled.train.pairs()[0][1] == table.pairs()[0][0][::-1]
+    assert distilled.description["train"] == distilled.train.counts()
+    longest = max(len(source) for source, _ in distilled.train.pairs())
+    assert distilled.train.counts()["longest_target"] == longest
     read = prepared.read(tmp_path)
     assert read.fingerprint == distilled.fingerprint
     assert read.description["teacher"] == "reverse, 1"

@@ -76,8 +76,7 @@ def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Pr
         )
         if split == "train":
             learned = learned.without(data.validation)
-        tokens = len(learned.source_ids) + len(learned.target_ids)
-        description[split] = {**data.description[split], "pairs": len(learned), "tokens": tokens}
+        description[split] = {**data.description[split], **learned.counts()}
         tables.append(learned)
     train, validation = tables
     return Prepared(data.vocabulary, train, validation, description)

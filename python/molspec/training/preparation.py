@@ -199,13 +199,7 @@ def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
 def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
     return {
         **{
-            split: {
-                "reactions": len(made.selected[split]),
-                "pairs": len(table),
-                "tokens": len(table.source_ids) + len(table.target_ids),
-                "longest_source": int(table.source_lengths.max()),
-                "longest_target": int(table.target_lengths.max()),
-            }
+            split: {"reactions": len(made.selected[split]), **table.counts()}
             for split, table in tables.items()
         },
         "unmapped": sum(not made.row.is_mapped for made in made.selected["train"]),

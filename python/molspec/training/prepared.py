@@ -72,6 +72,15 @@ class PairTable:
         pairs = zip(self._rows(), self.as_bytes(), strict=True)
         return PairTable.pack(pair for pair, key in pairs if key not in had)
 
+    def counts(self) -> dict[str, int]:
+        """Numbers of pairs and tokens, and the most tokens of a source and of a target."""
+        return {
+            "pairs": len(self),
+            "tokens": len(self.source_ids) + len(self.target_ids),
+            "longest_source": max(self.source_lengths.tolist(), default=0),
+            "longest_target": max(self.target_lengths.tolist(), default=0),
+        }
+
     def pairs(self) -> list[tuple[list[int], list[int]]]:
         """All pairs of (source ids, target ids)."""
         return [(source.tolist(), target.tolist()) for source, target in self._rows()]
