@@ -36,7 +36,7 @@ def test_gamma_adapts_to_acceptance_and_cost(monkeypatch: pytest.MonkeyPatch, ro
     monkeypatch.setattr(gamma, "perf_counter", lambda: now)
     adaptive = Gamma()
     counts = set()
-    for _ in range(300):  # a drafted token takes 0.05 s + `row`, the rest 1 s
+    for number in range(300):  # a drafted token takes 0.05 s + `row`, the rest 1 s
         count = adaptive.count()
         counts.add(count)
         adaptive.begin()
@@ -44,6 +44,9 @@ def test_gamma_adapts_to_acceptance_and_cost(monkeypatch: pytest.MonkeyPatch, ro
         now += 0.05 * count
         adaptive.end(count)
         now += 1.0 + row * count
+        if number % 10 == 9:  # the last query is answered, and the next one comes later
+            adaptive.pause()
+            now += 3600.0
     assert adaptive.cost == pytest.approx(0.05 + row, rel=0.01)
     best = best_gamma(adaptive.acceptance, adaptive.cost)
     assert {best, max(1, best // 2)} <= counts

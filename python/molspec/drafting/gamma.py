@@ -87,6 +87,10 @@ class Gamma:
         self._drafted = drafted
         self._measured(self._own, drafted)
 
+    def pause(self) -> None:
+        """No query is left: the time until the next round is nobody's."""
+        self._last = None
+
     def _measured(self, line: _Line, drafted: int) -> None:
         now = perf_counter()
         if self._last is not None:

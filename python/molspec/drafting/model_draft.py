@@ -124,6 +124,8 @@ class ModelDrafter(SessionDrafter):
     def release(self, row: int) -> None:
         """End a query."""
         super().release(row)
+        if not self._rows:
+            self._gamma.pause()
         if self._inner is not None:
             self._inner.release(row)
 
