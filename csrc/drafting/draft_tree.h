@@ -67,8 +67,8 @@ struct TreeOptions {
   void check() const {
     require(node_budget >= 1, "node_budget", node_budget, "at least 1");
     require(max_depth >= 1, "max_depth", max_depth, "at least 1");
-    require(min_probability >= 0 && min_probability < 1, "min_probability", min_probability,
-            "at least 0 and less than 1");
+    require(min_probability >= 0 && min_probability <= 1, "min_probability", min_probability,
+            "at least 0 and at most 1");
   }
 };
 

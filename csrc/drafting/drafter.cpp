@@ -44,7 +44,9 @@ class GuessDrafter final : public Drafter {
       : options_(options),
         min_log_prob_(options.min_log_prob()),
         model_(std::move(model)),
-        guess_(*model_) {}
+        guess_(*model_) {
+    restart();
+  }
 
   void start(const std::vector<int32_t>& source_ids) override {
     guess_.restart(source_ids);

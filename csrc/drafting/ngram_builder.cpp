@@ -189,10 +189,13 @@ uint16_t NgramBuilder::checked(int32_t symbol) const {
 }
 
 void NgramBuilder::add(const std::vector<int32_t>& context, int32_t symbol) {
-  symbols_.push_back(checked(symbol));
+  const uint16_t next = checked(symbol);
+  std::vector<uint16_t> row;  // checked whole, before anything changes
   auto newest = context.rbegin();
   for (int depth = 0; depth < order_ - 1; ++depth)
-    contexts_.push_back(newest != context.rend() ? checked(*newest++) : kNone);
+    row.push_back(newest != context.rend() ? checked(*newest++) : kNone);
+  contexts_.insert(contexts_.end(), row.begin(), row.end());
+  symbols_.push_back(next);
 }
 
 std::string NgramBuilder::build(const NgramBuildOptions& options) const {

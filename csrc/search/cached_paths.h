@@ -1,6 +1,6 @@
 // Paths of many queries in the cache of a draft model. A query has its row until it ends. Evaluated
 // nodes of its paths stay in the cache; if the verified path differs from the drafted one, drafting
-// resumes after their common prefix.
+// resumes after their common prefix. If a call failed, the next one evaluates all nodes anew.
 
 #pragma once
 
@@ -45,6 +45,7 @@ class CachedPaths {
     tree_.clear_staged();
     states_.clear();
     trees_.assign(paths.size(), {});
+    if (unfinished_) forget();
     std::vector<std::vector<int32_t>> kept(rows_.size());
     for (size_t i = 0; i < paths.size(); ++i) {
       Query& query = checked_row(paths[i].row, true);
@@ -64,7 +65,10 @@ class CachedPaths {
     for (size_t row = 0; row < rows_.size(); ++row)
       if (!kept[row].empty()) rows_[row].nodes->keep(kept[row], true);
     for (PathState& state : states_)
-      if (state.sequence.live) add_rest(query(state), state, state.sequence.node);
+      if (state.sequence.live) {
+        unfinished_ = true;
+        add_rest(query(state), state, state.sequence.node);
+      }
   }
   // A tree after each requested path.
   const std::vector<DraftTree>& trees() const { return trees_; }
@@ -138,6 +142,16 @@ class CachedPaths {
       nodes.stage(state.sequence.node);
     }
   }
+  // Throws std::invalid_argument if nothing was staged for advance().
+  void check_staged() const {
+    const auto live = [](const PathState& state) { return state.sequence.live; };
+    if (tree_.staged().empty() && std::any_of(states_.begin(), states_.end(), live))
+      throw_invalid("nothing is staged: expected plan() after request() and advance()");
+  }
+  void finish_round(bool done) {
+    tree_.clear_staged();
+    unfinished_ = !done;
+  }
   void submit() {
     for (Query& query : rows_) {
       if (!query.live || !query.nodes) continue;
@@ -153,6 +167,15 @@ class CachedPaths {
   std::vector<DraftTree> trees_;  // by requested path
 
  private:
+  // Frees all nodes: a step that failed left some unevaluated.
+  void forget() {
+    for (size_t row = 0; row < rows_.size(); ++row) {
+      if (!rows_[row].live) continue;
+      tree_.clear(static_cast<int32_t>(row));
+      rows_[row].root = TokenTree::kNone;
+    }
+    unfinished_ = false;
+  }
   Query& checked_row(int32_t row, bool live) {
     if (row < 0 || static_cast<size_t>(row) >= rows_.size() || rows_[row].live != live)
       throw_invalid("row ", row, live ? " is free" : " is taken", " or none");
@@ -182,6 +205,8 @@ class CachedPaths {
     }
     state.sequence.node = node;
   }
+
+  bool unfinished_ = false;  // between request() and the last advance()
 };
 
 }  // namespace molspec

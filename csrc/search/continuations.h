@@ -50,7 +50,6 @@ class Continuations : public CachedPaths {
     if (proposed.size() != waiting.size())
       throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
                     ", one a path");
-    stage();
     size_t next = 0;
     for (PathState& state : states_) {
       if (!state.sequence.live) continue;
@@ -59,6 +58,10 @@ class Continuations : public CachedPaths {
       } else {
         state.drafts = admitted(proposed[next++], model_->roles());
       }
+    }
+    stage();
+    for (PathState& state : states_) {
+      if (!state.sequence.live) continue;
       const auto end = static_cast<int32_t>(state.begin) + state.count;
       query(state).nodes->stage(state.sequence.node, state.drafts, end);
     }
@@ -66,7 +69,9 @@ class Continuations : public CachedPaths {
   }
   // Reads log_probs [staged node, vocab_size]. Returns whether all are done. A tree is a chain with
   // other likely tokens beside it.
+  // Throws std::invalid_argument if nothing is staged.
   bool advance(const float* log_probs, int32_t vocab_size) {
+    check_staged();
     bool done = true;
     for (size_t i = 0; i < states_.size(); ++i) {
       PathState& state = states_[i];
@@ -81,6 +86,7 @@ class Continuations : public CachedPaths {
       note(state, trees_[i], rows, vocab_size);
       done &= !state.sequence.live;
     }
+    finish_round(done);
     return done;
   }
 

@@ -38,8 +38,10 @@ class MaskedPlaces : public CachedPaths {
     submit();
   }
   // Reads log_probs [staged node, vocab_size]. A tree has the likeliest paths through the guessed
-  // places; for a sample it is the chain that its sampler draws.
+  // places; for a sample it is the chain that its sampler draws. Throws std::invalid_argument if
+  // nothing is staged.
   void advance(const float* log_probs, int32_t vocab_size) {
+    check_staged();
     const SpecialIds& special = model_->roles().special();
     for (size_t i = 0; i < states_.size(); ++i) {
       const PathState& state = states_[i];
@@ -60,6 +62,7 @@ class MaskedPlaces : public CachedPaths {
     // Frees the MASKs: the next round extends the path by tokens.
     for (PathState& state : states_)
       if (state.sequence.live) query(state).nodes->cut_after(state.sequence.node, special.pad);
+    finish_round(true);
   }
 
  private:
