@@ -270,7 +270,13 @@ class PredictOptions:
         self._check_verification()
         self._check_drafter()
         if self.drops and self.max_beam_factor > 1:
-            self.searched(2)  # a drafter for greedy decoding may not fit a beam
+            try:
+                self.searched(2)
+            except ValueError as error:  # of greedy decoding: something may not fit a beam
+                raise ValueError(
+                    f"{error}; the beam widens where answers are dropped, unless max_beam_factor "
+                    "is 1"
+                ) from error
 
     @property
     def drops(self) -> bool:
@@ -296,8 +302,12 @@ class PredictOptions:
         """
         if self.is_greedy or self.samples is not None or self.length_penalty:
             return self
+        return replace(self, merge_duplicates=True, drop_invalid=True).within(widest)
+
+    def within(self, widest: int) -> PredictOptions:
+        """These options, for beams that do not widen beyond so many hypotheses."""
         factor = min(self.max_beam_factor, max(1, widest // self.width))
-        return replace(self, merge_duplicates=True, drop_invalid=True, max_beam_factor=factor)
+        return self if factor == self.max_beam_factor else replace(self, max_beam_factor=factor)
 
     def _check_sampling(self) -> None:
         if self.samples is None:

@@ -109,7 +109,12 @@ def _add_page(app: FastAPI) -> None:
 
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
-    async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def wrong(request: Request, error: RequestValidationError) -> JSONResponse:
+        kind = request.headers.get("content-type", "")
+        if request.method == "POST" and "json" not in kind.lower():
+            return _AsciiJSON(
+                {"detail": f"Content-Type is {kind!r}: expected application/json"}, 415
+            )
         # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [
             {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()

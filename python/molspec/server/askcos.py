@@ -33,9 +33,16 @@ def make_router(service: Service) -> APIRouter:
     ) -> list[dict[str, Any]]:
         """Answers, called products for retro too, and their log-probs as scores, best first."""
         worker = service.worker(model_name)
+        with refusing("body"):
+            service.limits.check_count("smiles", body.smiles)
         with refusing("query", "n_best"):
-            options = service.options(worker, body.smiles, n_best=n_best)
-        results = await in_order(service.submit(request, worker, body.smiles, options))
-        return [finished_answers(result, "products", "scores") for result in results]
+            options = service.options(worker, n_best=n_best)
+        prepared = await service.prepared(request, worker, body.smiles)
+        decoded = [each.smiles for each in prepared]
+        results = await in_order(service.submit(request, worker, decoded, options))
+        return [
+            finished_answers(each, result, "products", "scores")
+            for each, result in zip(prepared, results, strict=True)
+        ]
 
     return router

@@ -43,12 +43,16 @@ def make_router(service: Service) -> APIRouter:
         name, n_best = "n_predictions", n_predictions
         if n_best is None:
             name, n_best = "n_beams", n_beams
+        with refusing("body"):
+            service.limits.check_count("smiles_list", smiles_list)
         with refusing("query", name):
-            options = service.options(worker, smiles_list, n_best=n_best)
-        results = await in_order(service.submit(request, worker, smiles_list, options))
+            options = service.options(worker, n_best=n_best)
+        prepared = await service.prepared(request, worker, smiles_list)
+        decoded = [each.smiles for each in prepared]
+        results = await in_order(service.submit(request, worker, decoded, options))
         return [
-            {"input": text, **finished_answers(result, "output", "lhs")}
-            for text, result in zip(smiles_list, results, strict=True)
+            {"input": each.query.smiles, **finished_answers(each, result, "output", "lhs")}
+            for each, result in zip(prepared, results, strict=True)
         ]
 
     @router.post("/log_likelihood")
@@ -103,7 +107,8 @@ async def _likelihoods(
             raise ValueError(
                 f"products has {len(products)} items: expected {len(reactants)}, one a reactants"
             )
-        options = service.options(worker, queries)
+        service.limits.check_count("products", products)
+        options = service.options(worker)
 
     def spellings(target: str) -> list[str]:
         """The spellings of a target; after the time limit it alone, as it gets no answer."""

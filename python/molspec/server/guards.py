@@ -20,6 +20,8 @@ from molspec.server.connections import REQUEST_SECONDS
 #: Open to all: the health check, and the page, which itself asks the user for a key.
 _OPEN = ("/healthz", "/readyz", "/", "/favicon.ico")
 _OPEN_FOLDER = "/page/"
+#: Requested by an address, by container runtimes; they reveal nothing.
+_PROBES = ("/healthz", "/readyz")
 
 
 class Guard:
@@ -57,7 +59,7 @@ class Guard:
     def _check_host(self, scope: Scope) -> None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-        if self._hosts and name.lower() not in self._hosts:
+        if self._hosts and name.lower() not in self._hosts and scope["path"] not in _PROBES:
             expected = ", ".join(self._hosts)
             detail = f"Host is {name!r}: expected one of {expected}; --allowed-host adds a name"
             raise HTTPException(400, detail)
@@ -127,7 +129,7 @@ def _after(body: bytes, receive: Receive) -> Callable[[], Any]:
 
 
 class Timer:
-    """Counts requests by route and status, and their seconds."""
+    """Counts requests by route and status, and their seconds; answers HEAD where GET is."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -138,7 +140,9 @@ class Timer:
             await self._app(scope, receive, send)
             return
         begin, status = perf_counter(), 499  # if nothing is sent, the client has left
-        scope["molspec.arrival"] = begin
+        # The HTTP server, which has its own scope, leaves out the body.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        scope = {**scope, "molspec.arrival": begin, "method": method}
 
         async def sent(message: Message) -> None:
             nonlocal status

@@ -44,11 +44,11 @@ class Limits:
                 f"{self.queries}"
             )
 
-    def check_count(self, queries: Sequence[str]) -> None:
-        """Raise ValueError for a request with more queries."""
+    def check_count(self, name: str, queries: Sequence[str]) -> None:
+        """Raise ValueError, naming the field, for a request with more queries."""
         if len(queries) > self.queries:
             raise ValueError(
-                f"queries has {len(queries)} items: expected at most {self.queries} a request"
+                f"{name} has {len(queries)} items: expected at most {self.queries} a request"
             )
 
     def check(self, options: PredictOptions) -> None:
@@ -65,8 +65,9 @@ class Limits:
                 raise ValueError(f"{name} is {value}: expected at most {most} on this server")
         if options.drops and options.searched(options.max_beam_factor).width > self.beam_size:
             raise ValueError(
-                f"max_beam_factor is {options.max_beam_factor}: expected a beam of at most "
-                f"{self.beam_size} hypotheses on this server, of {options.width}"
+                f"max_beam_factor is {options.max_beam_factor}: expected at most "
+                f"{self.beam_size // options.width} with a beam of {options.width}, as this server "
+                f"allows {self.beam_size} hypotheses"
             )
 
     def _of_windows(self, options: PredictOptions) -> list[tuple[str, int, int]]:

@@ -12,16 +12,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from threading import Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import LOGGING_CONFIG
 
 from molspec.console.usage import UsageError, one_line_errors, value_errors_are_usage_errors
 from molspec.ops import set_num_threads
@@ -133,6 +135,7 @@ def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
     config = uvicorn.Config(
         settings.app(),
         http=Protocol,
+        log_config=_log_config(),
         log_level=settings.log_level,
         access_log=settings.access_log,
         server_header=False,
@@ -141,6 +144,13 @@ def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
     if settings.access_log:
         logging.getLogger("uvicorn.access").setLevel(logging.INFO)
     _Server(config, lambda: tell(url_of(taken))).run([taken])
+
+
+def _log_config() -> dict[str, Any]:
+    """Uvicorn's own, with the lines of requests on standard error too."""
+    config = deepcopy(LOGGING_CONFIG)
+    config["handlers"]["access"]["stream"] = "ext://sys.stderr"
+    return config
 
 
 def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -> None:

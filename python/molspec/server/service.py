@@ -15,6 +15,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator
 
+from molspec.files import PreparedQuery, Query, prepare_query
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Result
@@ -50,7 +51,12 @@ def refusing(*place: str | int) -> Iterator[None]:
     except (ValueError, UnknownModelError) as error:
         message = str(error)
         field = message.partition(" ")[0]
-        where = (*place, field) if field.isidentifier() and place == ("body",) else place
+        where = place
+        if field.isidentifier():
+            if place == ("body",):
+                where = (*place, field)
+            else:
+                message = f"{place[-1]}{message.removeprefix(field)}"
         wrong = {"type": "value_error", "loc": where, "msg": message}
         raise RequestValidationError([wrong]) from error
 
@@ -59,6 +65,8 @@ def refusing(*place: str | int) -> Iterator[None]:
 def _options(model: Model, limits: Limits, raw: bool, **values: Any) -> PredictOptions:
     """One object for equal values, checked once: a decoder caches its plan by it."""
     options = PredictOptions(**values)
+    if "max_beam_factor" not in values:
+        options = options.within(limits.beam_size)
     limits.check(options)
     model.resolved(options)
     return options if raw else options.distinct(limits.beam_size)
@@ -102,14 +110,36 @@ class Service:
         workers = list(self.workers.values())
         return next((each for each in workers if each.model.task == task), workers[0])
 
-    def options(
-        self, worker: Worker, queries: Sequence[str], raw: bool = True, **values: Any
-    ) -> PredictOptions:
+    async def prepared(
+        self,
+        request: Request,
+        worker: Worker,
+        queries: Sequence[str],
+        keep_salts: bool = False,
+        seconds: float | None = None,
+    ) -> list[PreparedQuery]:
+        """What is decoded for each query: of a salt its main component, for models of reactants."""
+        main = worker.model.task == "retro" and not keep_salts
+        limit = self._limit(seconds)
+
+        def prepare(query: str) -> PreparedQuery:
+            """After the time limit, the query itself, as it gets no answer."""
+            in_time = perf_counter() - arrival(request) < limit
+            return prepare_query(Query(query), main and in_time)
+
+        if main and any("." in query for query in queries):
+            return await self.in_pieces(prepare, queries)
+        return [prepare_query(Query(query), False) for query in queries]
+
+    def _limit(self, seconds: float | None) -> float:
+        """The time of a request that may say one."""
+        return min(seconds or self.limits.seconds, self.limits.seconds)
+
+    def options(self, worker: Worker, raw: bool = True, **values: Any) -> PredictOptions:
         """The options of a request; unless `raw`, for different molecules only.
 
         Raises ValueError, naming the option, if it is invalid or beyond a limit.
         """
-        self.limits.check_count(queries)
         return _options(worker.model, self.limits, raw, **values)
 
     def submit(
@@ -131,8 +161,7 @@ class Service:
         """
         pending = PendingRequest(queries, options, targets, self.limits.queries)
         worker.submit(pending)
-        limit = self.limits.seconds if seconds is None else min(seconds, self.limits.seconds)
-        return _answers(request, worker, pending, limit)
+        return _answers(request, worker, pending, self._limit(seconds))
 
 
 async def _answers(
@@ -154,8 +183,10 @@ async def in_order(answers: AsyncIterator[Answered]) -> list[Result]:
     return [results[index] for index in sorted(results)]
 
 
-def finished_answers(result: Result, answers: str, scores: str) -> dict[str, Any]:
-    """Answers in the model's spelling and their log-probs, by these names, and an error if any.
+def finished_answers(
+    prepared: PreparedQuery, result: Result, answers: str, scores: str
+) -> dict[str, Any]:
+    """Answers in the model's spelling and their log-probs, by these names; a note and an error.
 
     Without unfinished answers, which planners cannot use.
     """
@@ -164,7 +195,8 @@ def finished_answers(result: Result, answers: str, scores: str) -> dict[str, Any
         answers: [prediction.smiles for prediction in finished],
         scores: [prediction.log_prob for prediction in finished],
     }
-    return item if result.error is None else {**item, "error": result.error}
+    further = {"note": prepared.note, "error": result.error}
+    return item | {name: text for name, text in further.items() if text}
 
 
 def arrival(request: Request) -> float:

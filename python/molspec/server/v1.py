@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
-from time import perf_counter
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -13,11 +12,11 @@ from fastapi.responses import StreamingResponse
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, answer_to, prepare_query
 from molspec.server.pending import Answered, WithdrawnError
 from molspec.server.schemas import ModelItem, Models, PredictBody, Results, ScoreBody
-from molspec.server.service import Service, arrival, in_order, refusing
+from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 
 #: The fields of a body that are not for `Service.options`.
-_NOT_OPTIONS = {"model", "queries", "keep_salts", "stream", "seconds"}
+_NOT_OPTIONS = {"model", "queries", "keep_salts", "raw", "stream", "seconds"}
 _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
 _PIECE = 4
@@ -38,19 +37,12 @@ def make_router(service: Service) -> APIRouter:
         """Predict. A query that cannot be answered has an `error`; the others are answered."""
         with refusing("body"):
             worker = _named(service, body.model)
-            options = service.options(worker, body.queries, **body.model_dump(exclude=_NOT_OPTIONS))
-        limit = min(body.seconds or service.limits.seconds, service.limits.seconds)
-        main = worker.model.task == "retro" and not body.keep_salts
-
-        def prepared(query: str) -> PreparedQuery:
-            """The main component; after the time limit, the query, as it gets no answer."""
-            in_time = perf_counter() - arrival(request) < limit
-            return prepare_query(Query(query), main and in_time)
-
-        if main and any("." in query for query in body.queries):
-            prepared_queries = await service.in_pieces(prepared, body.queries)
-        else:
-            prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
+            service.limits.check_count("queries", body.queries)
+            given = body.model_dump(exclude=_NOT_OPTIONS, exclude_unset=True)
+            options = service.options(worker, body.raw, **given)
+        prepared_queries = await service.prepared(
+            request, worker, body.queries, body.keep_salts, body.seconds
+        )
         decoded = [each.smiles for each in prepared_queries]
         answers = service.submit(request, worker, decoded, options, seconds=body.seconds)
         return await _answer(service, worker, answers, prepared_queries, body.stream)
@@ -65,9 +57,8 @@ def make_router(service: Service) -> APIRouter:
                     f"targets has {len(body.targets)} items: expected {len(body.queries)}, "
                     "one a query"
                 )
-            options = service.options(
-                worker, body.queries, canonical_queries=body.canonical_queries
-            )
+            service.limits.check_count("queries", body.queries)
+            options = service.options(worker, canonical_queries=body.canonical_queries)
         prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
         answers = service.submit(request, worker, body.queries, options, body.targets, body.seconds)
         return await _answer(service, worker, answers, prepared_queries, body.stream)
