@@ -14,14 +14,14 @@ from pathlib import Path
 from threading import Lock
 from weakref import finalize
 
+from molspec.drafting import Drafting, HeadsDraft
+from molspec.fields import check_count
 from molspec.options import PredictOptions
-from molspec.predictor import Model
+from molspec.predictor import Model, checked
 from molspec.provenance import Identity, run_settings
 from molspec.results import Prediction, Result
 from molspec.text import canonical_query
 
-#: Settings that decide no answer.
-_UNDECISIVE = ("model", "batch_size")
 #: Identifies SQLite files of answers, with the version of their table.
 _APPLICATION, _VERSION = 0x6D6F6C73, 1
 _TABLE = f"""
@@ -44,7 +44,8 @@ class AnswerCache:
     Planners request the same molecules in search after search. The key of an answer is its query,
     as canonical SMILES if the model decodes that, and everything that decides the answer: weights,
     dtype, device, options and the version of molspec. So one cache serves several models, and its
-    answers are the model's own, to the bit.
+    answers are the model's own, to the bit. Where drafts decide answers too (relaxed verification,
+    rejection, SBS), those of a drafter that is no name are not stored.
 
     path: an SQLite file of answers, which processes may share; by default answers are in memory.
 
@@ -56,9 +57,7 @@ class AnswerCache:
     """
 
     def __init__(self, capacity: int = 100_000, path: str | Path | None = None) -> None:
-        if capacity < 1:
-            raise ValueError(f"capacity is {capacity}: expected at least 1")
-        self.capacity = capacity
+        self.capacity = check_count("capacity", capacity, None)
         #: Queries that were answered from the cache, those that were decoded, and damaged rows.
         self.hits = self.misses = self.damaged = 0
         self._path = path
@@ -130,16 +129,21 @@ class AnswerCache:
         self, model: Model, queries: Iterable[str], options: PredictOptions | None = None
     ) -> list[Result]:
         """Answer every query as `Model.predict_stream` does; those that are new in one batch."""
-        options = model.resolved(options or PredictOptions())
+        options = model.resolved(checked(queries, options))
         queries = list(queries)
-        keys = [_key(model.identity, query, options) for query in queries]
+        deciding = _deciding(options)
+        if deciding is None:
+            self.misses += len(queries)
+            return list(model.predict_stream(queries, options))
+        keys = [_key(model.identity, query, deciding) for query in queries]
         found = self._found(set(keys))
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in found}
         self.misses += len(new)
         self.hits += len(keys) - len(new)
         if new:
-            limited = replace(options, batch_size=min(options.batch_size, len(new)))
-            answers = dict(zip(new, model.predict_stream(list(new.values()), limited), strict=True))
+            if deciding is not options:  # else the batch chooses the drafter, which decides too
+                options = replace(options, batch_size=min(options.batch_size, len(new)))
+            answers = dict(zip(new, model.predict_stream(list(new.values()), options), strict=True))
             self._keep({key: each for key, each in answers.items() if each.error is None})
             found |= answers
         return [
@@ -189,21 +193,34 @@ class AnswerCache:
             self._database.execute("update answers set used = ? where key = ?", (self._clock, key))
 
 
+def _deciding(options: PredictOptions) -> PredictOptions | None:
+    """The part of the options that decides answers; None if a drafter of any kind is part of it."""
+    if options.verification == "strict" and options.search != "sbs":
+        return replace(
+            options,
+            batch_size=1,
+            drafter=None,
+            draft_length=None,
+            draft_count=None,
+            node_budget=None,
+        )
+    return options if isinstance(options.drafter, str | Drafting | HeadsDraft | None) else None
+
+
 def _key(identity: Identity, query: str, options: PredictOptions) -> bytes:
     if options.canonical_queries:
         try:
             query = canonical_query(query)
         except ValueError:  # it gets its own error as the answer
             query = f"as it is: {query}"
-    text = query.encode("utf-8", "surrogatepass")
+    text = str(query).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=16, key=_settings_digest(identity, options)).digest()
 
 
 @lru_cache(64)
 def _settings_digest(identity: Identity, options: PredictOptions) -> bytes:
-    values = run_settings("", identity, options)
-    kept = {name: value for name, value in values.items() if name not in _UNDECISIVE}
-    return blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=32).digest()
+    values = json.dumps(run_settings("", identity, options), sort_keys=True)
+    return blake2b(values.encode(), digest_size=32).digest()
 
 
 def _checksum(key: bytes, answer: bytes) -> bytes:

@@ -111,6 +111,8 @@ class Decoder(Scheduler[Result]):
         """
         plan = self._planned(options)
         if target is None:
+            if aligned:
+                raise ValueError("aligned is True: expected a target with it")
             return self.add(_QueryRequest(query, plan))
         return self.add(_TargetRequest(query, plan, target, aligned))
 

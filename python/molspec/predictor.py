@@ -105,10 +105,7 @@ class Model:
 
         Raises ValueError as `predict` does.
         """
-        _check_several("queries", queries)
-        if not isinstance(options, PredictOptions | None):
-            raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
-        how = options or PredictOptions()
+        how = checked(queries, options)
 
         def submit(decoder: Decoder, query: str) -> int:
             return decoder.submit(query, how)
@@ -224,6 +221,14 @@ class Model:
         if options.drafter is not None:
             self.context.check(options.configuration)
         return options
+
+
+def checked(queries: Iterable[str], options: PredictOptions | None) -> PredictOptions:
+    """The given options, or the defaults. Raises ValueError if an argument is no such thing."""
+    _check_several("queries", queries)
+    if not isinstance(options, PredictOptions | None):
+        raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
+    return options or PredictOptions()
 
 
 def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:

@@ -12,6 +12,7 @@ from molspec.text import (
     Vocabulary,
     aligned_spellings,
     canonical_query,
+    check_no_name,
     check_smiles,
     check_text,
     other_spellings,
@@ -33,7 +34,7 @@ class QueryReader:
 
     def source(self, query: str, canonical: bool = False) -> Source:
         """The text to decode: the query's canonical SMILES, or the query unchanged."""
-        text = check_text(query)
+        text = self._text(query)
         # The length first: RDKit's time grows with the square of the depth of nested branches.
         if canonical:
             count = len(tokenize(text))
@@ -72,7 +73,7 @@ class QueryReader:
 
     def _forced(self, source: Source, target: str) -> Source:
         try:
-            ids = self.vocabulary.encode(check_text(target))
+            ids = self.vocabulary.encode(self._text(target))
         except ValueError as error:
             raise ValueError(f"target: {error}") from error
         bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
@@ -80,6 +81,13 @@ class QueryReader:
         longest = self.spec.max_positions - 1 - len(begin)
         _check_length(len(ids), longest, "target: ", "target")
         return replace(source, token_ids=[*begin, *ids])
+
+    def _text(self, given: str) -> str:
+        """Its text; learned pieces may be words."""
+        text = check_text(given)
+        if self.vocabulary.atomwise:
+            check_no_name(text)
+        return text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:
         try:

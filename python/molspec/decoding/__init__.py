@@ -8,6 +8,7 @@ from molspec.decoding.drafter import (
     DraftTree,
     EncoderDrafter,
     Path,
+    failing,
     wants_hidden_states,
 )
 from molspec.decoding.round import Source, Strategy
@@ -27,5 +28,6 @@ __all__ = [
     "SourceRequest",
     "Statistics",
     "Strategy",
+    "failing",
     "wants_hidden_states",
 ]

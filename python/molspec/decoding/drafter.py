@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -15,6 +16,19 @@ __all__ = ["DraftTree", "Drafter", "DrafterError", "EncoderDrafter", "Path"]
 
 class DrafterError(RuntimeError):
     """A drafter failed for a query: it raised, or did not return one tree for each path."""
+
+
+@contextmanager
+def failing(drafter: object, method: str) -> Iterator[None]:
+    """Turn a drafter's exception into a DrafterError that names the drafter."""
+    try:
+        yield
+    except DrafterError:  # of a part, which it names
+        raise
+    except Exception as error:
+        raise DrafterError(
+            f"drafter {type(drafter).__name__} failed in {method}: {type(error).__name__}: {error}"
+        ) from error
 
 
 @dataclass(frozen=True)

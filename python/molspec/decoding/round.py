@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -20,6 +19,7 @@ from molspec.decoding.drafter import (
     DrafterError,
     EncoderDrafter,
     Path,
+    failing,
     wants_hidden_states,
 )
 from molspec.decoding.statistics import Stopwatch
@@ -90,11 +90,11 @@ class HostExecutor:
             return
         number = next(_numbers)
         try:
-            with _failing(drafter, "start"):
+            with failing(drafter, "start"):
                 drafter.start(number, source.token_ids)
             self._drafters[row] = drafter, number
             if isinstance(drafter, EncoderDrafter):
-                with _failing(drafter, "read"):
+                with failing(drafter, "read"):
                     drafter.read(number, source.token_ids, source.encoder_ids)
         except BaseException:
             self.cancel(row)
@@ -178,7 +178,7 @@ class HostExecutor:
         if drafter is None:
             return None
         try:
-            with _failing(drafter, "release"):
+            with failing(drafter, "release"):
                 drafter.release(number)
         except DrafterError as error:
             _log.warning("%s", error)
@@ -188,7 +188,7 @@ class HostExecutor:
     def _proposed(self, paths: _Places) -> dict[int, DraftTree]:
         """One drafter's trees. Raises DrafterError, also if there is not one tree for each path."""
         drafter, _ = self._drafters[next(iter(paths.values())).row]
-        with _failing(drafter, "propose"):
+        with failing(drafter, "propose"):
             trees = drafter.propose(self._shown(drafter, list(paths.values())))
             if len(trees) != len(paths):
                 raise ValueError(f"gave {len(trees)} trees: expected {len(paths)}, one a path")
@@ -225,14 +225,3 @@ def _groups(paths: _Places, key: Callable[[_native.Path], int]) -> list[dict[int
     for place, path in paths.items():
         groups.setdefault(key(path), {})[place] = path
     return list(groups.values())
-
-
-@contextmanager
-def _failing(drafter: Drafter, method: str) -> Iterator[None]:
-    """Turn a drafter's exception into a DrafterError that names the drafter."""
-    try:
-        yield
-    except Exception as error:
-        raise DrafterError(
-            f"drafter {type(drafter).__name__} failed in {method}: {type(error).__name__}: {error}"
-        ) from error

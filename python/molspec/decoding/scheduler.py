@@ -136,7 +136,8 @@ class Scheduler(Generic[AnswerT]):
         with self._stepping:
             if not torch.is_inference_mode_enabled():
                 return self._step(until_answered)
-            with torch.inference_mode(False):  # caches made inside could not be written outside
+            # Caches made inside could not be written outside. Leaving the mode enables gradients.
+            with torch.inference_mode(False), torch.no_grad():
                 return self._step(until_answered)
 
     def finish(self) -> Iterator[tuple[int, AnswerT]]:

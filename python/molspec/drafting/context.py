@@ -36,7 +36,8 @@ class DraftContext:
     dtype: of draft models.
     width: of the beam.
     decoder_bytes: of the weights that a decoder pass reads.
-    open_module: opens a session on a PyTorch draft model.
+    open_module: opens a session on a draft model of `molspec.decode`; also gives the positions of
+        its longest source, if they are limited.
     """
 
     guess: _native.GuessModel
@@ -46,7 +47,7 @@ class DraftContext:
     dtype: str = "float32"
     decoder_bytes: int = 0
     width: int = 1
-    open_module: Callable[[Any], Session] | None = None
+    open_module: Callable[[Any], tuple[Session, int | None]] | None = None
 
     def build(self, drafter: AnyConfiguration) -> Drafter:
         """Build a drafter for the model. Raises ValueError like `check` and its `build`."""

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path, wants_hidden_states
+from molspec.decoding import (
+    Drafter,
+    DraftTree,
+    EncoderDrafter,
+    Path,
+    failing,
+    wants_hidden_states,
+)
 from molspec.drafting.configurations import (
     AnyConfiguration,
     AnyDrafter,
@@ -22,6 +29,9 @@ from molspec.fields import check_count
 
 if TYPE_CHECKING:
     from molspec.drafting.context import DraftContext
+
+#: Of log-probabilities, for rounding errors.
+_SLACK = 1e-4
 
 
 def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
@@ -77,7 +87,10 @@ class MergedDrafter:
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft after every path."""
-        proposed = [drafter.propose(paths) for drafter in self._drafters]
+        proposed = []
+        for drafter in self._drafters:
+            with failing(drafter, "propose"):
+                proposed.append([_checked(tree) for tree in drafter.propose(paths)])
         return [merge(trees, self._node_budget) for trees in zip(*proposed, strict=True)]
 
     def release(self, row: int) -> None:
@@ -111,6 +124,22 @@ class NativeParts:
     def release(self, row: int) -> None:
         """End a query."""
         self._idle.append(self._drafters.pop(row))
+
+
+def _checked(tree: DraftTree) -> DraftTree:
+    """The tree. Raises ValueError, naming the entry, if it is none."""
+    for index, (parent, log_prob) in enumerate(zip(tree.parents, tree.log_probs, strict=True)):
+        if not -1 <= parent < index:
+            raise ValueError(
+                f"a proposed tree's parents[{index}] is {parent}: expected -1 to {index - 1}"
+            )
+        most = 0.0 if parent == -1 else tree.log_probs[parent]
+        if not log_prob <= most + _SLACK:
+            raise ValueError(
+                f"a proposed tree's log_probs[{index}] is {log_prob}: expected at most its "
+                f"parent's, {most}"
+            )
+    return tree
 
 
 def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:

@@ -65,8 +65,8 @@ class ModelDraft:
         such model.
         """
         if context.open_module is not None and not isinstance(self.model, str | FilePath):
-            session = context.open_module(self.model)
-            opened = Opened(session, max_positions=getattr(session, "max_positions", None))
+            session, longest = context.open_module(self.model)
+            opened = Opened(session, max_positions=longest)
         else:
             vocabulary, engine = self._loaded
             check_vocabulary(str(self.model), list(vocabulary.tokens), context.guess.tokens)

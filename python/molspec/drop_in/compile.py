@@ -29,6 +29,8 @@ _NO_ID = -1
 _PROBED = 8
 #: Maximum difference from the engine's twin in float64, which adds in another order.
 _TOLERANCE = 1e-7
+#: Positions compared, beyond those whose relative positions differ: a module may see a window only.
+_COMPARED = 256
 #: T5 computes its norms in float32, whatever its type.
 _RMS_TOLERANCE = 1e-3
 
@@ -152,7 +154,7 @@ def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]
         return drawn.to(own.device)
 
     reach = spec.relative_max_distance if spec.positions == "relative" else 0
-    length = min(reach + 9, spec.max_positions)
+    length = min(reach + _COMPARED, spec.max_positions)
     source_ids = ids(spec.source_vocab_size, length)
     target_ids = ids(spec.target_vocab_size, length)
     mask = torch.zeros_like(source_ids, dtype=torch.bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -128,11 +129,13 @@ def decode(
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with ExitStack() as evaluation:
 
-        def opened(model: Any) -> tuple[Session, int]:
+        def opened(
+            model: Any, sequences: Sequence[Sequence[int]], max_length: int
+        ) -> tuple[Session, int]:
             evaluation.enter_context(evaluating(model))
             return _open(model, special_ids, strategy.batch_size, device, sequences, max_length)
 
-        session, vocab_size = opened(model)
+        session, vocab_size = opened(model, sequences, max_length)
         check_map(source_to_target, vocab_size)
         copies = [
             copied(index, sequence, special_ids, vocab_size, source_to_target) if drafts else []
@@ -141,14 +144,24 @@ def decode(
         sources = [Source(*ids) for ids in zip(copies, sequences, strict=True)]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
 
-        def open_drafter(drafter: Any) -> Session:
-            session, own_size = opened(drafter)
+        def open_drafter(drafter: Any) -> tuple[Session, int | None]:
+            name = f"the drafter, a {type(drafter).__name__}"
+            if isinstance(drafter, Model):
+                drafter = drafter.engine
+            longest = drafter.spec.max_positions if isinstance(drafter, Engine) else None
+            limit = max_length if longest is None else min(max_length, longest)
+            # A longer source gets no drafts.
+            readable = [each for each in sequences if longest is None or len(each) <= longest]
+            try:
+                session, own_size = opened(drafter, readable, limit)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
             if own_size != vocab_size:
                 raise ValueError(
-                    f"the drafter, a {type(drafter).__name__}, has {own_size} target ids: expected "
-                    f"{vocab_size}, as the model that it drafts for"
+                    f"{name}, has {own_size} target ids: expected {vocab_size}, as the model that "
+                    "it drafts for"
                 )
-            return session
+            return session, longest or getattr(session, "max_positions", None)
 
         context = DraftContext(guess) if own is None else replace(own.context, guess=guess)
         context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
@@ -253,6 +266,8 @@ def _hypotheses(
         if answer.error:
             raise ValueError(f"source_ids[{index}]: {answer.error}")
         for rank, hypothesis in enumerate(answer.hypotheses):
+            if hypothesis.log_prob == -math.inf:  # a beam's place that no answer takes
+                break
             end = [special_ids.eos_id] if hypothesis.finished else []
             sequences[index, rank] = hypothesis.token_ids + end
             log_probs[index, rank] = hypothesis.log_prob

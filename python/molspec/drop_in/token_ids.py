@@ -58,10 +58,10 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
             ) from error
         while sequence and sequence[-1] == pad_id:
             sequence.pop()
-        if not sequence or pad_id in sequence or min(sequence) < 0:
+        if not sequence or pad_id in sequence or min(sequence) < 0 or max(sequence) > _LARGEST_ID:
             raise ValueError(
-                f"source_ids[{index}] is {sequence or 'empty'}: "
-                f"expected ids of at least 0, padding ({pad_id}) only after them"
+                f"source_ids[{index}] is {sequence or 'empty'}: expected ids from 0, below 2**31, "
+                f"padding ({pad_id}) only after them"
             )
         sequences.append(sequence)
     if not sequences:

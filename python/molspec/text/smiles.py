@@ -87,9 +87,13 @@ def check_text(smiles: object) -> str:
         raise InvalidSmilesError("no text: holds half a surrogate pair")
     if not (text := smiles.strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
+    return text
+
+
+def check_no_name(text: str) -> None:
+    """Raise InvalidSmilesError for words: the name of a molecule."""
     if _NAME.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES: {text!r}; names are not looked up")
-    return text
 
 
 def check_smiles(smiles: object) -> str:
@@ -158,6 +162,7 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
 def _sides(smiles: object) -> list[str]:
     """The sides of a text that consists of tokens."""
     text = check_text(smiles)
+    check_no_name(text)
     tokenize(text)
     parts = text.split(_ARROW)
     if len(parts) > 2:
