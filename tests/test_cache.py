@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from molspec.cache import AnswerCache
+from molspec.drafting import DraftTree, merged
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.queries import QueryReader
@@ -64,6 +67,61 @@ def test_models_and_settings_do_not_share_answers(tiny_model: Model) -> None:
     assert (cache.misses, cache.hits) == (12, 1)
 
 
+@dataclass
+class Repeating:
+    """Drafts the same token again and again."""
+
+    token_id: int
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None: ...
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        return [DraftTree([self.token_id], [-1], [0.0]) for _ in paths]
+
+    def release(self, row: int) -> None: ...
+
+
+def test_drafters_that_decide_no_answer_share_answers(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    for drafter in (None, "none", "windows", Repeating(4), merged("tree", "none", node_budget=3)):
+        for batch_size in (1, 8):
+            options = PredictOptions(max_length=12, drafter=drafter, batch_size=batch_size)
+            cache.predict(tiny_model, ["CCO"], options)
+    assert (cache.misses, cache.hits) == (1, 9)
+
+
+def test_answers_that_any_object_decides_are_not_stored(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    relaxed: dict[str, Any] = {"verification": "relaxed", "beta": 12, "tau": 50.0, "max_length": 8}
+    for token_id in (4, 6):
+        options = PredictOptions(drafter=Repeating(token_id), **relaxed)
+        found = cache.predict(tiny_model, ["CCO"], options)
+        assert found == list(tiny_model.predict_stream(["CCO"], options))
+    assert (cache.hits, len(cache)) == (0, 0)
+    for batch_size in (1, 8, 8):  # it chooses the default tree, which decides too
+        options = PredictOptions(batch_size=batch_size, **relaxed)
+        found = cache.predict(tiny_model, ["CCO", "N"], options)
+        assert found == list(tiny_model.predict_stream(["CCO", "N"], options))
+    assert cache.hits == 2
+
+
+def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    for wrong, message in (
+        (("CCO",), "queries is a string"),
+        ((["CCO"], {"n_best": 2}), "options is a dict: expected PredictOptions"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cache.predict(tiny_model, *wrong)
+    for canonical in (True, False):
+        queries: list[Any] = [None, "CCO"]
+        nothing, answer = cache.predict(
+            tiny_model, queries, replace(OPTIONS, canonical_queries=canonical)
+        )
+        assert nothing.error == "expected a SMILES string, got NoneType"
+        assert answer.error is None
+
+
 def test_spellings_do_not_share_answers_without_canonical_queries(tiny_model: Model) -> None:
     cache = AnswerCache()
     options = replace(OPTIONS, canonical_queries=False)
@@ -106,8 +164,9 @@ def test_processes_share_answers_through_a_file(tiny_model: Model, tmp_path: Pat
 
 
 def test_invalid_capacity_and_paths_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="capacity is 0: expected at least 1"):
-        AnswerCache(0)
+    for capacity in (0, "answers.sqlite"):
+        with pytest.raises(ValueError, match=r"capacity is .*: expected a whole number of at le"):
+            AnswerCache(capacity)  # type: ignore[arg-type]
     other = tmp_path / "letter.txt"
     other.write_text("Dear reader, " * 100)
     with pytest.raises(ValueError, match=r"letter.txt': expected a file of answers"):

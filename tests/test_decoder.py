@@ -187,6 +187,8 @@ def test_invalid_options_are_refused_by_submit(model: Model) -> None:
     with pytest.raises(ValueError, match=r"^max_length is 9999: expected at most 256"):
         decoder.submit("CCO", PredictOptions(max_length=9999))
     assert decoder.live_count == 0
+    with pytest.raises(ValueError, match=r"^aligned is True: expected a target with it$"):
+        Decoder(model, 2).submit("CCO", aligned=True)
 
 
 def test_threads_may_share_a_decoder(model: Model) -> None:

@@ -107,3 +107,5 @@ def test_invalid_options_are_refused(model: Model) -> None:
     with pytest.raises(ValueError, match="drafter is 'windows': beam 'exact' takes"):
         PredictOptions(drop_invalid=True, drafter="windows")
     assert PredictOptions(drop_invalid=True, drafter="windows", max_beam_factor=1).drops
+    with pytest.raises(ValueError, match=r"are dropped, unless max_beam_factor is 1$"):
+        PredictOptions(drop_invalid=True, verification="relaxed")

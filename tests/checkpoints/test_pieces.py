@@ -105,6 +105,9 @@ def test_reads_words_beside_smiles_and_refuses_unknown_text(tmp_path: Path) -> N
     loaded = load(tmp_path)
     query = "Product:" + QUERIES[0]
     assert loaded.reader.source(query).encoder_ids == tokenizer(query).input_ids
+    for words in ("Product CCO", "Product CC=O"):
+        assert loaded.reader.source(words).encoder_ids == tokenizer(words).input_ids
+        assert loaded.log_probs([query], [words])[0].error is None
     bad = [" ", "C\N{SNOWMAN}C", "C</s>C", "C\ud800"]
     errors = [result.error for result in loaded.predict([*bad, query], max_length=5)]
     assert errors == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,6 +152,13 @@ def test_native_drafter_needs_guess_model() -> None:
         NativeDrafter(NoDraftOptions(), None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("drafting", [NoDraft(), WindowDrafts(), TreeDraft()])
+def test_native_drafter_without_a_source_drafts(drafting: Any) -> None:
+    drafter = NativeDrafter(drafting.native(), guess_model(VOCABULARY, None))
+    drafter.propose([])
+    assert all(0 <= token < VOCABULARY.size for token in drafter.propose([4]).token_ids)
+
+
 def test_native_drafter_refuses_external_options() -> None:
     with pytest.raises(
         ValueError, match=r"^options are ExternalOptions: expected a native drafter"
@@ -180,7 +188,7 @@ def test_copied_ring_digits_are_renumbered() -> None:
         (lambda: WindowDrafts(draft_count=-1), "draft_count is -1: expected"),
         (lambda: WindowDrafts(choice="all"), "choice is 'all'"),
         (lambda: TreeDraft(node_budget=0), "node_budget is 0: expected"),
-        (lambda: TreeDraft(min_probability=2), "min_probability is 2: expected"),
+        (lambda: TreeDraft(min_probability=2), "min_probability is 2: expected a number from 0 to"),
         (lambda: resolve("beams"), "drafter is 'beams': expected one of none, windows, tree"),
         (lambda: resolve("tree", draft_length=4), "draft_length is 4: drafter 'tree' has no such"),
         (lambda: resolve(NoDraft(), node_budget=4), "node_budget is given beside"),

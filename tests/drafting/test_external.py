@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -181,6 +182,36 @@ def test_refuses_invalid_drafters(model: Model) -> None:
         merged("tree", LookAhead(4), node_budget=4)
     assert isinstance(recorded(model), Drafter)
     assert not isinstance(TreeDraft(), Drafter)
+
+
+class Wrong(Recorded):
+    """Proposes a tree with a wrong entry."""
+
+    def __init__(self, tree: DraftTree | None) -> None:
+        super().__init__({})
+        self._wrong = tree
+
+    def propose(self, paths: Sequence[Path]) -> Any:
+        return None if self._wrong is None else [self._wrong for _ in paths]
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (DraftTree([4], [5], [0.0]), r"parents\[0\] is 5: expected -1 to -1"),
+        (DraftTree([4], [-1], [3.0]), r"log_probs\[0\] is 3.*: expected at most its parent's, 0"),
+        (None, "TypeError"),
+    ],
+)
+def test_a_wrong_tree_is_named(
+    model: Model, tree: DraftTree | None, message: str, is_merged: bool
+) -> None:
+    drafter: Any = Wrong(tree)
+    if is_merged:
+        drafter = merged("tree", drafter, node_budget=8)
+    (result,) = model.predict(["CCO"], drafter=drafter, max_length=8)
+    assert re.match(f"drafter Wrong failed in propose: .*{message}", result.error or "")
 
 
 def test_merging_averages_probabilities_and_selects_likeliest() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from molspec import _native
 from molspec.drafting import TreeDraft, build_ngram, guess_model, simulate
 from tests.tiny import QUERIES, VOCABULARY
 
@@ -23,6 +24,18 @@ def test_ngram_learns_tokens_that_sources_lack() -> None:
     ngram = build_ngram(VOCABULARY, pairs, min_gain=0.0)
     assert decoder_calls(ngram, "O", "NC(=O)N(C)C") == 1
     assert decoder_calls(None, "O", "NC(=O)N(C)C") > 1
+
+
+def test_a_refused_observation_changes_nothing() -> None:
+    built = []
+    for wrong in (None, ([1], 99), ([99], 1)):
+        builder = _native.NgramBuilder(order=3, alphabet_size=10)
+        if wrong is not None:
+            with pytest.raises(ValueError, match=r"^symbol is 99: expected 0 to 9$"):
+                builder.add(*wrong)
+        builder.add([1, 2], 3)
+        built.append(builder.build(discount=0.5, min_gain=0.0))
+    assert built[1:] == built[:1] * 2
 
 
 def test_ngram_learns_to_copy_unseen_sources() -> None:

@@ -48,6 +48,15 @@ class ScaledTransformer(PlainTransformer):
         return self.learned(torch.arange(ids.shape[1], device=ids.device))
 
 
+class WindowedTransformer(PlainTransformer):
+    """Its decoder sees the last tokens only."""
+
+    def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
+        columns = torch.arange(tgt.shape[1])
+        far = columns[:, None] - columns >= 16
+        return super()._attention_mask(tgt, offset) | far
+
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm": {"norm_first": True},
@@ -236,6 +245,7 @@ UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "functions": (lambda: (len, len), "module is a tuple: expected a torch.nn.Module; molspec.de"),
     "another output": (Gated, "the logits are no linear layer of the module over the decoder's"),
     "something more": (Shifted, r"logits differ by .* from those of the layers found in it: it do"),
+    "a window": (WindowedTransformer, r"logits differ by .* from those of the layers found in it"),
     "another input": (Squared, "input of nn.TransformerEncoder is not the sum of a row a token"),
     "layers differ": (
         mixed_norms,
@@ -266,7 +276,7 @@ def test_errors_name_lengths_beyond_the_positions() -> None:
 @pytest.mark.parametrize("drafter", ["tree", "none"])
 def test_errors_name_source_ids_out_of_range(drafter: str) -> None:
     engine = compile(PlainTransformer(seed=14), max_positions=8)
-    for token_id in (15, 2**40):
+    for token_id in (15, 2**31 - 1):
         sources = [[BOS, 5, EOS], [BOS, token_id, EOS]]
         with pytest.raises(
             ValueError, match=rf"^source_ids\[1\] holds {token_id}: expected source ids, 0 to 14$"

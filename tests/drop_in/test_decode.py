@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from molspec import Hypotheses, decode
-from molspec.drafting import TreeDraft, WindowDrafts
+from molspec import Hypotheses, compile, decode  # noqa: A004
+from molspec.drafting import ModelDraft, TreeDraft, WindowDrafts
 from molspec.engine.torch.adapters import evaluating
+from molspec.text import Vocabulary
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer, callables, copier
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 6}
@@ -89,6 +90,50 @@ def test_module_stays_in_evaluation_mode_until_the_last_thread_ends() -> None:
     assert [module.training for module in model.modules()] == modes
 
 
+@pytest.mark.parametrize("options", [{}, {"n_best": 3}], ids=str)
+def test_decode_works_inside_inference_mode(options: dict[str, Any]) -> None:
+    model = PlainTransformer(seed=14)
+    expected = decode(model, SOURCES, **IDS, **options)
+    with torch.inference_mode():
+        assert same(decode(model, SOURCES, **IDS, **options), expected)
+        made_inside = PlainTransformer(seed=14)
+        assert same(decode(made_inside, SOURCES, **IDS, **options), expected)
+
+
+@pytest.mark.parametrize("finished", ["beam", "separate"])
+def test_sequences_of_no_probability_are_no_answers(finished: str) -> None:
+    """The model writes 5 or 6 and ends; its grammar excludes the rest."""
+
+    def decode_rows(ids: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        logits = torch.full((*ids.shape, 15), -torch.inf)
+        logits[:, 0, [5, 6]] = torch.tensor([1.0, 2.0])
+        logits[:, 1:, EOS] = 1.0
+        return logits
+
+    model = (lambda ids: nn.functional.one_hot(ids, 15).float(), decode_rows)
+    found = decode(model, SOURCES, n_best=4, finished=finished, **IDS)
+    assert found.lengths.tolist() == [[2, 2, 0, 0]] * 2
+    assert found.finished.tolist() == [[True, True, False, False]] * 2
+    assert found.sequences[0, :2].tolist() == [[6, EOS], [5, EOS]]
+
+
+def test_a_draft_model_may_be_loaded_and_have_fewer_positions() -> None:
+    """It drafts as far as it can read; a longer source gets no drafts."""
+    model = PlainTransformer(seed=14)
+    sources = [*SOURCES, [BOS, *[5, 6, 7, 8] * 4, EOS]]
+    options = {**IDS, "max_length": 24}
+    expected = decode(model, sources, **options)
+    short = compile(model, max_positions=12)
+    tokens = ("<pad>", "<bos>", "<eos>", *"CNOFPSIBcnos")
+    loaded = compile(model, vocabulary=Vocabulary(tokens), max_positions=600)
+    for drafter in (short, loaded):
+        found = decode(model, sources, drafter=ModelDraft(drafter, gamma=3), **options)
+        assert same(found, expected)
+        assert found.statistics.accepted_tokens > 0
+    with pytest.raises(ValueError, match=r"^the drafter, a PlainTransformer, has 9 target ids"):
+        decode(model, [[BOS, 5, EOS]], drafter=ModelDraft(PlainTransformer(9)), **IDS)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_decode_supports_modules_of_other_dtypes(dtype: torch.dtype) -> None:
     model = PlainTransformer(seed=14).to(dtype)
@@ -160,7 +205,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no ids": ({"source_ids": []}, "source_ids is empty: expected at least one source"),
     "empty": (
         {"source_ids": [[5], []]},
-        r"source_ids\[1\] is empty: expected ids of at least 0, pa",
+        r"source_ids\[1\] is empty: expected ids from 0, below 2\*\*31, padding",
     ),
     "only padding": ({"source_ids": [[0, 0]]}, r"source_ids\[0\] is empty"),
     "padding inside": (
@@ -227,6 +272,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "one source": ({"source_ids": [1, 5, 2]}, r"source_ids\[0\] is 1: expected a list of whole"),
     "fractions": ({"source_ids": [[1, 5.5]]}, r"source_ids\[0\] is \[1, 5.5\]: expected a list"),
     "text": ({"source_ids": ["CCO"]}, r"source_ids\[0\] is 'CCO': expected a list of whole num"),
+    "a large id": (
+        {"source_ids": [[BOS, 2**31, EOS]], "drafter": "none"},
+        r"source_ids\[0\] is \[1, 2147483648, 2\]: expected ids from 0, below 2\*\*31",
+    ),
     "none": (
         {"source_ids": None},
         "source_ids is a NoneType: expected a tensor or a list of lists",

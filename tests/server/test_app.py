@@ -80,9 +80,23 @@ def test_counts_of_a_dead_process_may_be_removed_by_another(
     "host", ["elsewhere.example", "localhost.example:80", "[::2]:80", "", "[", "[a]"]
 )
 def test_an_unlisted_host_is_refused(host: str, guarded: str) -> None:
-    refused = httpx.get(f"{guarded}/healthz", headers={"Host": host})
+    refused = httpx.get(f"{guarded}/v1/models", headers={"Host": host})
     assert refused.status_code == 400
     assert "expected one of localhost, [::1]; --allowed-host" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_probes_are_answered_under_any_host(path: str, guarded: str) -> None:
+    """A container's runtime calls them by its address."""
+    assert httpx.get(f"{guarded}{path}", headers={"Host": "10.0.0.7:8000"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/models", "/", "/page/page.js"])
+def test_head_has_the_headers_of_get(path: str, client: httpx.Client) -> None:
+    head, get = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(get.content))
+    assert get.content
 
 
 def test_any_host_is_allowed_if_none_is_listed(client: httpx.Client) -> None:
@@ -91,7 +105,7 @@ def test_any_host_is_allowed_if_none_is_listed(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "[::1]:8000", "[::1]"])
 def test_a_listed_host_is_allowed(host: str, guarded: str) -> None:
-    assert httpx.get(f"{guarded}/healthz", headers={"Host": host}).status_code == 200
+    assert httpx.get(f"{guarded}/v1/models", headers={"Host": host}).status_code == 200
 
 
 @pytest.fixture(scope="module")

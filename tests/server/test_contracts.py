@@ -120,6 +120,18 @@ def test_askcos_wrapper_requests_are_answered(url: str, served: Service) -> None
     assert results[1].products == []
 
 
+def test_salts_are_decoded_as_their_main_component(client: httpx.Client, served: Service) -> None:
+    answers = expected(served, "retro", "CCO", 10)
+    (item,) = client.post("/chemformer-api/predict", json=["CCO.[Na+]"]).json()
+    assert (item["output"], item["lhs"]) == answers
+    assert (item["input"], item["note"]) == ("CCO.[Na+]", "decoded as CCO, without [Na+]")
+    body = {"model_name": "retro", "smiles": ["CCO.[Na+]", "CCO"]}
+    salt, plain = client.post("/predictions/retro", json=body).json()
+    assert (salt["products"], salt["scores"]) == answers
+    assert "note" in salt
+    assert "note" not in plain
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "told"),
     [
@@ -148,7 +160,15 @@ def test_askcos_wrapper_requests_are_answered(url: str, served: Service) -> None
             "/chemformer-api/compound_log_likelihood?n_augments=4",
             {"reactants": ["C"] * 21, "products": ["C"] * 21},
             422,
-            "queries has 21 items: expected at most 20",
+            "products has 21 items: expected at most 20",
+        ),
+        ("/chemformer-api/predict", ["C"] * 21, 422, '"smiles_list has 21 items'),
+        ("/chemformer-api/predict?n_beams=0", ["C"], 422, '"n_beams is 0: expected'),
+        (
+            "/predictions/retro",
+            {"model_name": "retro", "smiles": ["C"] * 21},
+            422,
+            '["body", "smiles"], "msg": "smiles has 21 items',
         ),
     ],
 )

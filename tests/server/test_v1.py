@@ -12,7 +12,6 @@ import pytest
 
 from molspec import PredictOptions
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, predict, prepare_query
-from molspec.server import v1
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 
@@ -146,9 +145,9 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"length_penalty": 0.5, "merge_duplicates": True}, "length_penalty", "expected 0"),
         ({"drafter": "heads"}, "drafter", "the model has no draft heads"),
         (
-            {"n_best": 4, "drop_invalid": True},
+            {"n_best": 4, "drop_invalid": True, "max_beam_factor": 4},
             "max_beam_factor",
-            "expected a beam of at most 12",
+            "is 4: expected at most 3 with a beam of 4, as this server allows 12 hypotheses",
         ),
         ({"samples": 11}, "samples", "samples is 11: expected at most 10 on this server"),
         ({"samples": 0}, "samples", "samples is 0"),
@@ -184,6 +183,21 @@ def test_a_malformed_body_is_refused(client: httpx.Client, content: bytes) -> No
     response = client.post("/v1/predict", content=content, headers=headers)
     assert response.status_code in (400, 422)
     assert response.json()["detail"]
+
+
+def test_a_body_that_is_not_called_json_is_refused(client: httpx.Client) -> None:
+    content = json.dumps({"model": "retro", "queries": ["C"]}).encode()
+    for headers in ({}, {"Content-Type": "text/plain"}):
+        response = client.post("/v1/predict", content=content, headers=headers)
+        assert response.status_code == 415
+        assert response.json()["detail"].endswith(": expected application/json")
+
+
+def test_a_beam_widens_up_to_the_limit_of_the_server(client: httpx.Client) -> None:
+    """The default factor is 4, but 8 * 4 hypotheses are beyond the limit."""
+    body = {"model": "retro", "queries": ["CCO"], "n_best": 8, "drop_unchanged": True, **SHORT}
+    (result,) = client.post("/v1/predict", json=body).json()["results"]
+    assert result["error"] is None
 
 
 def test_score_needs_one_target_per_query(client: httpx.Client) -> None:
@@ -273,7 +287,7 @@ def test_rdkit_work_does_not_block_the_event_loop(
         assert may_continue.wait(60)
         return prepare_query(query, main)
 
-    monkeypatch.setattr(v1, "prepare_query", prepare_slowly)
+    monkeypatch.setattr("molspec.server.service.prepare_query", prepare_slowly)
     body = {"model": "retro", "queries": ["C.Cl"], "seconds": 0.2}
     with ThreadPoolExecutor(1) as pool:
         slow_request = pool.submit(client.post, "/v1/predict", json=body)
