@@ -142,11 +142,14 @@ def test_ngram_replaces_the_n_gram_drafter_of_a_model(tmp_path: Path) -> None:
 def test_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample, "OPTIONS", replace(sample.OPTIONS, variants=1))
     output = tmp_path / "tiny"
-    status, _ = run("train", "--sample", "--output", output, "--steps", 1)
+    config = tmp_path / "config.json"
+    config.write_text('{"model": {"feed_forward": 96}}')
+    status, _ = run("train", "--sample", "--output", output, "--steps", 1, "--config", config)
     assert status == 0
     description = json.loads((tmp_path / "tiny-data" / "prepared.json").read_text())
     assert description["train"]["reactions"] + description["validation"]["reactions"] > 1990
-    assert checkpoints.read(output / "model").spec.d_model == CONFIG["model"]["d_model"]
+    spec = checkpoints.read(output / "model").spec
+    assert (spec.d_model, spec.feed_forward) == (CONFIG["model"]["d_model"], 96)
 
 
 def test_wrong_arguments_print_an_error(tmp_path: Path) -> None:

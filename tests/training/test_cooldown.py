@@ -140,6 +140,9 @@ def test_invalid_cooldowns_are_refused(data: Path, trunk: Path, tmp_path: Path) 
         cool_down(tmp_path, data, tmp_path / "cooled")
     with pytest.raises(ValueError, match="share is 0: expected more than 0, at most 1"):
         cool_down(trunk, data, tmp_path / "cooled", share=0)
+    train(data, tmp_path / "finished", replace(CONFIG, steps=4, schedule="linear"))
+    with pytest.raises(ValueError, match="learning rate has fallen to 0, schedule 'linear': exp"):
+        cool_down(tmp_path / "finished", data, tmp_path / "cooled")
     with pytest.raises(ValueError, match="holds a training that is no cooldown"):
         cool_down(trunk, data, trunk)
     with pytest.raises(ValueError, match="schedule is 'sine': expected one of linear"):

@@ -26,6 +26,7 @@ def rows(
     ("name", "text", "expected"),
     [
         ("lines.smi", f"{FIRST}\n\n{SECOND} |f:0.1|\n", [(1, FIRST), (3, SECOND)]),
+        ("first.smi", f">>CCO\n{FIRST}\nCC>>\n", [(1, ">>CCO"), (2, FIRST), (3, "CC>>")]),
         ("named.txt", f"{FIRST}\tone\n{SECOND}\ttwo\n", [(1, FIRST), (2, SECOND)]),
         ("table.tsv", f"id\trxn\n1\t{FIRST}\n2\t{SECOND}\n", [(2, FIRST), (3, SECOND)]),
         (

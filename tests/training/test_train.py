@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -171,6 +172,15 @@ def test_finished_training_is_unchanged_and_can_be_extended(data: Path, tmp_path
     assert train(data, tmp_path / "run", short) == first
     assert_equal(weights(tmp_path / "run"), before)
     assert train(data, tmp_path / "run", replace(CONFIG, steps=6)).step_count == 6
+
+
+def test_a_model_that_was_removed_is_written_again(data: Path, tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=4)
+    outcome = train(data, tmp_path / "run", config)
+    before = weights(tmp_path / "run")
+    shutil.rmtree(outcome.model)
+    assert train(data, tmp_path / "run", config).step_count == 5  # the rate is 0 by then
+    assert weights(tmp_path / "run").keys() == before.keys()
 
 
 def test_a_budget_used_up_before_the_first_validation_ends_with_a_model(

@@ -247,7 +247,8 @@ def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
         for budget, other in (("minutes", "steps"), ("steps", "minutes")):
             if more.get(budget) is not None:
                 values.pop(other, None)
-        values |= more
+        sizes = {**values.get("model", {}), **more.get("model", {})}
+        values |= more | ({"model": sizes} if sizes else {})
     return TrainConfig.from_json(values)
 
 

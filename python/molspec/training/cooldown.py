@@ -58,6 +58,11 @@ def cool_down(
         factor = learning_rate_factor(used, config.warm_up, config.schedule)
         steps = max(1, round(share * taken)) if steps is None else steps
         learning_rate = config.learning_rate * factor
+        if not learning_rate:
+            raise ValueError(
+                f"run is {run}: its learning rate has fallen to 0, schedule {config.schedule!r}: "
+                "expected a training with the schedule 'constant'"
+            )
     config = replace(
         config,
         minutes=None,

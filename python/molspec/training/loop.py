@@ -242,6 +242,8 @@ class _Training:
                 self._trainer.branch(self._state["trainer"], is_same_data)
             self._save()
         stored = self._folder.load()
+        if not self._folder.model.exists():
+            stored["best"] = None  # the next validation writes it
         self._folder.open_logs(stored["trainer"]["step_count"])
         return stored
 

@@ -78,7 +78,9 @@ def read_rows(
     table = read_cells(path)
     peeked = list(islice(table, _PEEKED_ROWS))
     column = _reaction_column(peeked[:1])
-    header = peeked.pop(0)[1] if peeked and column is None else []
+    first = peeked[0][1] if peeked else []
+    is_header = column is None and not any(map(_lacks_a_side, first))
+    header = peeked.pop(0)[1] if peeked and is_header else []
     if reaction_column is not None:
         column = choose_column(path, header, "reaction_column", reaction_column, ())
     elif column is None:
@@ -106,6 +108,12 @@ def _reaction_column(rows: Sequence[tuple[int, Sequence[str]]]) -> int | None:
     """Find the first column with a reaction in one of `rows`."""
     columns = (index for _, cells in rows for index, cell in enumerate(cells) if _is_reaction(cell))
     return next(columns, None)
+
+
+def _lacks_a_side(cell: str) -> bool:
+    """Whether it is a reaction without one of its sides, which is no name of a column."""
+    left, right = cell.split(">")[0], cell.rpartition(">")[2]
+    return cell.count(">") == 2 and not (left and right)
 
 
 def _is_reaction(cell: str) -> bool:
