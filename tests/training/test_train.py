@@ -351,8 +351,9 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
 
 
 def test_unknown_device_is_refused(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="device is 'tpu': expected cpu"):
-        train(data, tmp_path / "run", CONFIG, device="tpu")
+    for device in ("tpu", "cpu:x", "cpu:"):
+        with pytest.raises(ValueError, match=f"device is '{device}': expected cpu"):
+            train(data, tmp_path / "run", CONFIG, device=device)
 
 
 def test_nan_loss_ends_the_training(

@@ -98,7 +98,9 @@ def train_command(
     config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
     start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
     device: Device = None,
-    shard_size: Annotated[int | None, typer.Option(help="Largest file of weights, in MiB.")] = None,
+    shard_size: Annotated[
+        int | None, typer.Option(min=1, help="Largest file of weights, in MiB.")
+    ] = None,
     threads: Threads = None,
 ) -> None:
     """Train a model. The same command resumes an interrupted training.

@@ -95,8 +95,9 @@ class Processes:
         """
         usable = torch.cuda.is_available()
         name = name or ("cuda" if usable else "cpu")
-        kind, _, number = name.partition(":")
-        if kind not in ("cpu", "cuda") or (kind == "cuda" and not usable):
+        kind, colon, number = name.partition(":")
+        is_number = not colon or number.isdecimal()
+        if kind not in ("cpu", "cuda") or not is_number or (kind == "cuda" and not usable):
             able = "cpu or cuda" if usable else "cpu, there is no usable GPU"
             raise ValueError(f"device is {name!r}: expected {able}")
         if self.count == 1 or kind == "cpu":
