@@ -115,7 +115,10 @@ def options(kind: type[Any] | None = None) -> str:
     """The page of options: every field of `PredictOptions`, by heading."""
     from molspec.options import PredictOptions
 
-    head = "# Options\n\nFor `predict`, the command line (`--n-best`) and `/v1/predict`.\n\n"
+    head = (
+        "# Options\n\nFor `predict`, the command line (`--n-best`) and `/v1/predict` (all but "
+        "`batch_size`).\n\n"
+    )
     return head + _tables(kind or PredictOptions, "##")
 
 

@@ -56,6 +56,7 @@ def expected(folder: Path) -> list[dict[str, Any]]:
             "predictions": [
                 {**vars(found), "canonical": found.canonical} for found in result.predictions
             ],
+            "note": None,
             "error": result.error,
         }
         for result in results
@@ -107,8 +108,8 @@ def test_command_writes_the_expected_rows(
     folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("predict-parquet", str(folder / "queries.parquet"), str(folder / "answers"))
-    options = ("-m", str(folder / "tiny"), "-n", "3", "--max-length", "20", "--block-rows", "100")
-    assert run(*command, *options) == 1
+    options = ("-m", str(folder / "tiny"), "-n", "3", "--raw", "--max-length", "20")
+    assert run(*command, *options, "--block-rows", "100") == 1
     assert rows(folder / "answers") == expected(folder)
     assert not (folder / "answers.unfinished").exists()
     assert f"{ROWS * 3 // 4} of {ROWS} rows answered, {ROWS // 4} failed" in capsys.readouterr().err

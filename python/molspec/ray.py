@@ -4,11 +4,11 @@
     from molspec.ray import predict
 
     table = ray.data.read_parquet("queries")
-    options = molspec.PredictOptions(n_best=10)
+    options = molspec.PredictOptions(n_best=10).distinct()
     predict(table, "retro", workers=8, options=options).write_parquet("answers")
 
 Ray reads, distributes, repeats the rows of dead workers, and writes. Answers are those of
-`Model.predict`, to the bit, for any workers and blocks.
+`molspec.files.predict`, to the bit, for any workers and blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import pyarrow as pa
 import ray.data
 from pyarrow import dataset
 
-from molspec.files import find_query_column
+from molspec.files import Query, find_query_column
+from molspec.files import predict as predict_queries
 from molspec.ops import set_num_threads
 from molspec.options import PredictOptions
 from molspec.predictor import load
@@ -42,6 +43,7 @@ COLUMNS = {
             }
         )
     ),
+    "note": pa.string(),
     "error": pa.string(),
 }
 
@@ -50,6 +52,7 @@ class Predictor:
     """A worker's model, for `map_batches` with batch_format="pyarrow".
 
     column: of the queries; by default as in files (docs/files.md).
+    keep_salts: decode salts unchanged; otherwise a model of reactants decodes their main component.
 
     Raises ValueError if there is no such model, or it does not support the options.
     """
@@ -62,24 +65,28 @@ class Predictor:
         dtype: str = "float32",
         threads: int = 1,
         column: str | None = None,
+        keep_salts: bool = False,
         options: PredictOptions | None = None,
     ) -> None:
         set_num_threads(threads)
         self._model = load(model, device, dtype)
-        self._options = options
-        self._column = column
+        self._options = options or PredictOptions()
+        self._column, self._keep_salts = column, keep_salts
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows, each with its predictions, or its error. Raises ValueError as `check` does."""
         index = check(rows.column_names, self._column, self._model.task)
-        queries = [query or "" for query in rows.column(index).to_pylist()]
-        results = list(self._model.predict_stream(queries, self._options))
+        queries = [Query(str(query or "")) for query in rows.column(index).to_pylist()]
+        answers = list(
+            predict_queries(self._model, queries, self._options, keep_salts=self._keep_salts)
+        )
         found = {
             "predictions": [
-                [{**vars(each), "canonical": each.canonical} for each in result.predictions]
-                for result in results
+                [{**vars(each), "canonical": each.canonical} for each in answer.result.predictions]
+                for answer in answers
             ],
-            "error": [result.error for result in results],
+            "note": [answer.note or None for answer in answers],
+            "error": [answer.error for answer in answers],
         }
         for name, kind in COLUMNS.items():
             rows = rows.append_column(name, pa.array(found[name], kind))

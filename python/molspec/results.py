@@ -21,7 +21,7 @@ class Prediction:
     #: The model's own spelling.
     smiles: str
     #: Natural log of its probability: the sum over its tokens and EOS. Merged answers have the log
-    #: of the sum of their probabilities; those of several views, the log of the mean over views.
+    #: of the sum of their probabilities; with several spellings of a query, of the mean.
     log_prob: float
     #: False if it reached max_length before EOS.
     finished: bool = True

@@ -144,5 +144,5 @@ def choose_column(
         )
     raise ValueError(
         f"{path}: none of the columns {', '.join(defaults)} is in its header, "
-        f"{name_columns(header)}: name another by {option}"
+        f"{name_columns(header)}: name another by --{option.replace('_', '-')}"
     )

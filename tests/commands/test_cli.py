@@ -271,7 +271,7 @@ WRONG_USE = {
     "evaluate absent.tsv": "absent.tsv: No such file or directory",
     "evaluate .": ".: Is a directory",
     "evaluate empty.smi": "empty.smi: none of the columns src, source, query, reactants is in its "
-    "header, which is empty: name another by query_column",
+    "header, which is empty: name another by --query-column",
     "evaluate table.tsv --query-column a": "query_column is 'a': expected a column of table.tsv, "
     "src, tgt",
     "evaluate table.tsv --offset 3": "there are no such rows in TABLE",

@@ -68,7 +68,7 @@ def test_named_columns_are_read(tmp_path: Path) -> None:
     [
         ("query\ttarget", {"query_column": "x"}, r"query_column is 'x': expected .* query, target"),
         ("query\ttarget", {"target_column": "tgt"}, "target_column is 'tgt'"),
-        ("CCO\tCC", {}, "none of the columns src, source, query .* CCO, CC: name another"),
+        ("CCO\tCC", {}, "none of the columns src, .* CCO, CC: name another by --query-column"),
         ("src", {}, "none of the columns tgt, target"),
         ("product\treactants", {}, "none of the columns src, source, query .* product, reactants"),
         ("", {}, "which is empty"),

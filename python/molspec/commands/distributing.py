@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from molspec.commands import loading
-from molspec.commands.flags import ModelFlags, with_flags
+from molspec.commands.flags import Given, InputFlags, ModelFlags, Raw, with_flags
 from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
 from molspec.journal import open_unlinked, write_whole
 from molspec.options import PredictOptions
@@ -24,15 +24,13 @@ _MARK = ".molspec"
 def predict_parquet_command(
     source: Annotated[Path, typer.Argument(help="A Parquet file, or a folder of them.")],
     output: Annotated[Path, typer.Argument(help="Folder for the rows with their predictions.")],
-    column: Annotated[
-        str | None,
-        typer.Option(help="Column of SMILES; by default smiles, query, src or the task's."),
-    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes; on cuda each has a GPU.")] = 1,
     block_rows: Annotated[int, typer.Option(min=1, help="Rows a worker takes at a time.")] = 1024,
     *,
+    queries: Annotated[dict[str, Any], Given(InputFlags, ("column", "keep_salts"))],
     model: ModelFlags,
     options: PredictOptions,
+    raw: Raw = False,
 ) -> None:
     """Predict for rows of Parquet files on a Ray cluster.
 
@@ -40,6 +38,7 @@ def predict_parquet_command(
     see the paths.
     """
     with value_errors_are_usage_errors():
+        options = options if raw else options.distinct()
         unfinished = output.with_name(output.name + ".unfinished")
         if output.exists() and not (output / _MARK).exists():
             raise UsageError(f"{output} is there already: take another folder")
@@ -50,9 +49,10 @@ def predict_parquet_command(
         # Errors appear here, and not once for every worker; only workers need a GPU.
         loaded = loading.load_model(replace(model, device="cpu", dtype="float32"))
         table = distributed.read(source)
-        distributed.check(table.schema().names, column, loaded.task)
+        distributed.check(table.schema().names, queries.get("column"), loaded.task)
         loaded.resolved(options)
-        given = (str(source), loaded.identity.weights, model.device, model.dtype, column, options)
+        weights = loaded.identity.weights
+        given = (str(source), weights, model.device, model.dtype, queries, options)
         if not _is_written(output, unfinished, repr(given)):
             distributed.predict(
                 table,
@@ -62,8 +62,8 @@ def predict_parquet_command(
                 device=model.device,
                 dtype=model.dtype,
                 threads=model.threads,
-                column=column,
                 options=options,
+                **queries,
             ).write_parquet(str(unfinished), mode="append")
             unfinished.rename(output)
         (output / _MARK).unlink()

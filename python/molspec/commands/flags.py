@@ -62,6 +62,10 @@ RawCells = Annotated[
         "--raw-cells", help="Write cells unchanged, also if a spreadsheet would run them."
     ),
 ]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="List the beam as it is, with duplicates and invalid answers."),
+]
 CopyColumn = Annotated[
     list[str] | None,
     typer.Option(help="Copy this column of the input to the output; may be repeated."),

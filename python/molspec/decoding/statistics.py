@@ -13,7 +13,7 @@ from molspec._native import Decoded
 class QueryStatistics:
     """Counts and seconds of one query."""
 
-    #: Decoder passes of the query, counted once for each view in them.
+    #: Decoder passes of the query, counted once for each of its spellings in them.
     decoder_calls: int = 0
     #: Its rows of those passes, the drafts among them, and the drafts that the model confirmed.
     nodes: int = 0
@@ -26,7 +26,7 @@ class QueryStatistics:
 
     @classmethod
     def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
-        """The search's counts, summed over the query's views."""
+        """The search's counts, summed over the query's spellings."""
         counts = [decoded.statistics for decoded in parts]
         return cls(
             decoder_calls=sum(each.steps for each in counts),
@@ -40,7 +40,7 @@ class QueryStatistics:
 
 @dataclass
 class Statistics:
-    """Counts and seconds, summed over queries. Each view of a query counts as a query here."""
+    """Counts and seconds, summed over queries. Each spelling of a query counts as a query here."""
 
     queries: int = 0
     #: Decoder passes, and passes counted once for each query in them.

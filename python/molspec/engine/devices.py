@@ -58,8 +58,8 @@ def cuda_fault(index: int = 0) -> str | None:
     """Why molspec cannot use this CUDA device, None if it can."""
     if not ops.has_cuda():
         return (
-            "molspec was installed without its CUDA operators; install its wheel for Linux, or "
-            "install it where nvcc is, with MOLSPEC_CUDA=ON"
+            "molspec was installed without its CUDA operators; build it in a checkout where nvcc "
+            "is: MOLSPEC_CUDA=ON pip install ."
         )
     if torch.version.cuda is None:
         return f"torch {torch.__version__} is a build for the CPU; install one for CUDA"

@@ -55,7 +55,7 @@ class PendingRequest:
 
     @property
     def rows(self) -> int:
-        """The rows that a query takes, one for each view that is decoded at once.
+        """The rows that a query takes, one for each spelling that is decoded at once.
 
         A target counts as several: a step verifies all its tokens.
         """
