@@ -167,6 +167,13 @@ def test_resuming_with_other_settings_or_queries_is_refused(
         assert err.endswith(": --overwrite begins anew\n")
         assert err.count("\n") == 1
         assert output.read_bytes() == before
+    for flags in (("--batch-size", "7"), ("--drafter", "none"), ("--drafter", "windows")):
+        assert run(*command, *flags) == 0  # the answers are the same
+        assert "nothing was left to do" in capfd.readouterr().err
+    for size, status in (("8", 0), ("7", 2)):
+        rest = ("--verification", "relaxed", "--batch-size", size, "-o", str(tmp_path / "r.csv"))
+        assert run("predict", "CO", *rest) == status
+    assert "molspec: batch_size is 7, but" in capfd.readouterr().err
     assert run("predict", "CN", "-o", str(output)) == 2
     assert "holds predictions of other queries" in capfd.readouterr().err
     assert run("predict", "CN", "-n", "2", "-o", str(output), "--overwrite") == 0
