@@ -28,6 +28,17 @@ def test_a_job_with_merged_drafters_resumes(tmp_path: Path) -> None:
         journal(6)
 
 
+def test_another_batch_size_is_named_before_the_drafter_that_it_chooses(tmp_path: Path) -> None:
+    def journal(batch_size: int) -> Journal[int]:
+        options = PredictOptions(batch_size=batch_size)
+        settings = run_settings("product", Identity("f00d"), options)
+        return Journal(tmp_path / "journal", settings, _NUMBERS)
+
+    assert list(journal(32).record([1])) == [1]
+    with pytest.raises(ValueError, match=r"^batch_size is 8, but .* with 32: take another file"):
+        journal(8)
+
+
 def test_settings_do_not_copy_a_drafter() -> None:
     class OwnDrafter:
         def __init__(self) -> None:

@@ -14,11 +14,10 @@ from pathlib import Path
 from threading import Lock
 from weakref import finalize
 
-from molspec.drafting import Drafting, HeadsDraft
 from molspec.fields import check_count
 from molspec.options import PredictOptions
 from molspec.predictor import Model, checked
-from molspec.provenance import Identity, run_settings
+from molspec.provenance import Identity, deciding, run_settings
 from molspec.results import Prediction, Result
 from molspec.text import canonical_query
 
@@ -131,17 +130,17 @@ class AnswerCache:
         """Answer every query as `Model.predict_stream` does; those that are new in one batch."""
         options = model.resolved(checked(queries, options))
         queries = list(queries)
-        deciding = _deciding(options)
-        if deciding is None:
+        decisive = deciding(options)
+        if decisive is None:
             self.misses += len(queries)
             return list(model.predict_stream(queries, options))
-        keys = [_key(model.identity, query, deciding) for query in queries]
+        keys = [_key(model.identity, query, decisive) for query in queries]
         found = self._found(set(keys))
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in found}
         self.misses += len(new)
         self.hits += len(keys) - len(new)
         if new:
-            if deciding is not options:  # else the batch chooses the drafter, which decides too
+            if decisive is not options:  # else the batch chooses the drafter, which decides too
                 options = replace(options, batch_size=min(options.batch_size, len(new)))
             answers = dict(zip(new, model.predict_stream(list(new.values()), options), strict=True))
             self._keep({key: each for key, each in answers.items() if each.error is None})
@@ -191,20 +190,6 @@ class AnswerCache:
         for key in keys:
             self._clock += 1
             self._database.execute("update answers set used = ? where key = ?", (self._clock, key))
-
-
-def _deciding(options: PredictOptions) -> PredictOptions | None:
-    """The part of the options that decides answers; None if a drafter of any kind is part of it."""
-    if options.verification == "strict" and options.search != "sbs":
-        return replace(
-            options,
-            batch_size=1,
-            drafter=None,
-            draft_length=None,
-            draft_count=None,
-            node_budget=None,
-        )
-    return options if isinstance(options.drafter, str | Drafting | HeadsDraft | None) else None
 
 
 def _key(identity: Identity, query: str, options: PredictOptions) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 import molspec
+from molspec.drafting import Drafting, HeadsDraft
 from molspec.options import PredictOptions
 from molspec.strategy import chosen_drafter
 
@@ -36,11 +37,12 @@ def model_settings(model: str, identity: Identity) -> dict[str, Any]:
 
 
 def run_settings(model: str, identity: Identity, options: PredictOptions) -> dict[str, Any]:
-    """Settings as JSON values, with resolved defaults: a job resumes if they are equal.
+    """Settings of answers and costs as JSON values, with resolved defaults.
 
-    model: the model's name.
+    An evaluation resumes if they are equal. model: the model's name.
     """
-    replaced = ("draft_length", "draft_count", "node_budget")
+    # The drafter comes after the batch size, on which it may depend.
+    replaced = ("drafter", "draft_length", "draft_count", "node_budget")
     values = {name: value for name, value in vars(options).items() if name not in replaced}
     drafter = chosen_drafter(options, identity.device, identity.decoder_bytes)
     return {
@@ -53,3 +55,26 @@ def run_settings(model: str, identity: Identity, options: PredictOptions) -> dic
             **(asdict(drafter) if is_dataclass(drafter) else {}),
         },
     }
+
+
+def answer_settings(model: str, identity: Identity, options: PredictOptions) -> dict[str, Any]:
+    """The part of `run_settings` that decides answers: a job of predictions resumes by it."""
+    decisive = deciding(options) or options
+    settings = run_settings(model, identity, decisive)
+    if decisive is not options:
+        del settings["batch_size"], settings["drafter"]
+    return settings
+
+
+def deciding(options: PredictOptions) -> PredictOptions | None:
+    """The part of the options that decides answers; None if a drafter of any kind is part of it."""
+    if options.verification == "strict" and options.search != "sbs":
+        return replace(
+            options,
+            batch_size=1,
+            drafter=None,
+            draft_length=None,
+            draft_count=None,
+            node_budget=None,
+        )
+    return options if isinstance(options.drafter, str | Drafting | HeadsDraft | None) else None

@@ -30,6 +30,12 @@ _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
+def check_rereadable(path: Path) -> None:
+    """Raise ValueError for a pipe or a device: a second reading would miss what the first took."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(f"{path} is a pipe or a device: expected a file, which is read twice")
+
+
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
     """Open a file and yield its lines, without a byte order mark.
@@ -89,12 +95,16 @@ def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[i
     first = next(lines, "")
     named = re.fullmatch(rf"(?i)sep=([{_SEPARATORS}])\s*", first)
     before, separator = (1, named[1]) if named else (0, max(_SEPARATORS, key=first.count))
-    reader = csv.reader(lines if named else chain([first], lines), delimiter=separator)
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the whole process
+    lines = lines if named else chain([first], lines)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    number = before
     try:
         for cells in reader:
-            yield reader.line_num + before, cells
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num + before}: {error}") from error
+            number = reader.line_num + before
+            yield number, cells
+    except csv.Error as error:  # in the row that begins after the last one, and may be many lines
+        raise ValueError(f"{path}, line {number + 1}: {error}") from error
 
 
 def inert_cell(text: str) -> str:

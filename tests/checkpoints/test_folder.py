@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from molspec import load
-from molspec.checkpoints import Checkpoint, CheckpointError, folder, read, seal, write
+from molspec.checkpoints import Checkpoint, CheckpointError, files, folder, read, seal, write
 
 
 @pytest.fixture
@@ -276,6 +277,34 @@ def test_seal_refuses_broken_weights(checkpoint: Checkpoint, destination: Path) 
     with pytest.raises(CheckpointError, match=rf"^{destination}: weight output.bias holds NaN"):
         seal(destination)
     assert (destination / "config.json").read_bytes() == before
+
+
+def test_a_failed_write_leaves_the_file_before(
+    checkpoint: Checkpoint, destination: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk(path: Path, data: str | bytes, **_: object) -> None:
+        with path.open("wb") as stream:
+            stream.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write(checkpoint, destination)
+    config, link = destination / "config.json", tmp_path / "link.json"
+    before = config.read_bytes()
+    with monkeypatch.context() as patch:
+        for name in ("write_text", "write_bytes"):
+            patch.setattr(Path, name, fill_disk)
+        with pytest.raises(OSError, match=f"No space left on device: '{config}'"):
+            seal(destination)
+    assert config.read_bytes() == before
+    link.symlink_to(config)
+    files.write_file(link, b"{}")
+    assert (link.is_symlink(), config.read_bytes()) == (True, b"{}")
+    assert not list(destination.glob("*.unfinished"))
+    reading, writing = os.pipe()
+    files.write_file(Path(f"/dev/fd/{writing}"), b"{}")
+    assert os.read(reading, 9) == b"{}"
+    for descriptor in (reading, writing):
+        os.close(descriptor)
 
 
 def test_reads_folder_without_hash(checkpoint: Checkpoint, destination: Path) -> None:

@@ -167,6 +167,13 @@ def test_resuming_with_other_settings_or_queries_is_refused(
         assert err.endswith(": --overwrite begins anew\n")
         assert err.count("\n") == 1
         assert output.read_bytes() == before
+    for flags in (("--batch-size", "7"), ("--drafter", "none"), ("--drafter", "windows")):
+        assert run(*command, *flags) == 0  # the answers are the same
+        assert "nothing was left to do" in capfd.readouterr().err
+    for size, status in (("8", 0), ("7", 2)):
+        rest = ("--verification", "relaxed", "--batch-size", size, "-o", str(tmp_path / "r.csv"))
+        assert run("predict", "CO", *rest) == status
+    assert "molspec: batch_size is 7, but" in capfd.readouterr().err
     assert run("predict", "CN", "-o", str(output)) == 2
     assert "holds predictions of other queries" in capfd.readouterr().err
     assert run("predict", "CN", "-n", "2", "-o", str(output), "--overwrite") == 0
@@ -192,9 +199,9 @@ def test_a_job_resumes_after_an_invalid_csv_row_ended_it(
     run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
 ) -> None:
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text(f"smiles\nCO\n{'C' * 200_000}\n")
+    source.write_text('smiles\nCO\n"CN\n')
     assert run("predict", "-i", str(source), "-o", str(output)) == 2
-    assert capfd.readouterr().err.startswith(f"molspec: {source}, line 3: field larger than")
+    assert capfd.readouterr().err == f"molspec: {source}, line 3: unexpected end of data\n"
     source.write_text("smiles\nCO\nCN\n")
     assert run("predict", "-i", str(source), "-o", str(output)) == 0
     assert [row["query"] for row in table(output)] == ["CO", "CN"]

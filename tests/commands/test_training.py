@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,6 +135,8 @@ def test_ngram_replaces_the_n_gram_drafter_of_a_model(tmp_path: Path) -> None:
     assert before is not None
     assert after is not None
     assert len(after) > len(before)
+    assert run("ngram", data, "--output", os.devnull)[0] == 0  # written as it is, never replaced
+    assert not Path(os.devnull).is_file()
     status, printed = run("ngram", data, "--output", data / "prepared.json")
     assert (status, "prepared.json, which it reads as DATA" in printed) == (2, True)
     assert read(data).train

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -52,9 +53,19 @@ def test_table_with_commas_is_read_with_its_groups(tmp_path: Path) -> None:
     assert list(PairTable(path, group_column="class")) == pairs
     with pytest.raises(ValueError, match="group_column is 'x': expected a column of"):
         PairTable(path, group_column="x")
-    path.write_text("src,tgt\n" + "C" * 200_000 + ",C\n")
-    with pytest.raises(ValueError, match=r"a\.csv, line 2: field larger"):
+    path.write_text('src,tgt\nC,"C\n')
+    with pytest.raises(ValueError, match=r"a\.csv, line 2: unexpected end of data"):
         list(PairTable(path))
+
+
+def test_a_pipe_is_refused_before_a_row_is_lost() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"src\ttgt\nC\tN\n")
+    os.close(writing)
+    with pytest.raises(ValueError, match=f"/dev/fd/{reading} is a pipe or a device: expected a f"):
+        PairTable(Path(f"/dev/fd/{reading}"))
+    assert os.read(reading, 100) == b"src\ttgt\nC\tN\n"
+    os.close(reading)
 
 
 def test_named_columns_are_read(tmp_path: Path) -> None:

@@ -108,8 +108,9 @@ def test_tables_of_excel_with_semicolons_are_read(tmp_path: Path, begin: str) ->
     with open_source(str(path)) as source:
         copied = [query.columns for query in source.queries(copied=("price, eur",))]
     assert copied == [("1,5",), ("2",)]
-    path = write(tmp_path / "bad.csv", f"{begin}smiles;id\nCO;1\n{'C' * 200_000};2\n")
-    with pytest.raises(ValueError, match=rf"bad.csv, line {3 + begin.startswith('sep')}: field"):
+    path = write(tmp_path / "bad.csv", f'{begin}smiles;id\nCO;1\nCN;"2\nCC;3\n')
+    line = 3 + begin.startswith("sep")
+    with pytest.raises(ValueError, match=rf"bad.csv, line {line}: unexpected end of data"):
         read(path)
 
 
@@ -135,6 +136,20 @@ def test_overlong_line_is_refused_by_its_number(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(compress(f"CO\n{longest}CC\n".encode()))
         with pytest.raises(OSError, match=r"line 2 is too long: expected at most 1,048,576 cha"):
             read(tmp_path / name)
+
+
+def test_an_unclosed_quote_takes_no_rows_silently(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'smiles,id\nCO,a\nCN,"b\nCC,c\nCCO,"d"\nCCC,e\n')
+    with pytest.raises(ValueError, match=r"a\.csv, line 3: ',' expected after '\"'"):
+        read(path)
+
+
+def test_a_cell_may_be_as_long_as_a_line(tmp_path: Path) -> None:
+    note = "n" * 500_000
+    assert read(write(tmp_path / "a.csv", f"smiles,id,note\nCO,a,{note}\nCN,b,\n")) == [
+        Query("CO", "a"),
+        Query("CN", "b"),
+    ]
 
 
 def test_columns_are_copied_only_from_tables(tmp_path: Path) -> None:

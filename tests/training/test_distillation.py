@@ -103,6 +103,33 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
         assert distilled.description["train"]["pairs"] == len(distilled.train)
 
 
+def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
+    """Data that are the model's answers already are written again, without a journal."""
+    table = answers()
+    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": {}})
+    model: Any = Constant(Identity("1"), tiny.VOCABULARY, "CC")
+    prepared_folder, first, second = (tmp_path / name for name in ("prepared", "first", "second"))
+    prepared_folder.mkdir()
+    prepared.write(data, prepared_folder)
+    distilled = distil(data, model, "one", first, 10)
+    for _ in range(2):
+        part = distil(prepared.read(first), model, "one", second, 1)
+        assert len(part.train) == 1
+        assert prepared.read(second).description["train"] == part.train.counts()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for source, pairs, output in (
+        (data, 10, prepared_folder),
+        (data, 10, second),
+        (distilled, 10, second),
+        (distilled, 1, first),
+        (distilled, 1, prepared_folder),
+    ):
+        with pytest.raises(ValueError, match=f"output is {output}: it has other prepared data"):
+            distil(source, model, "one", output, pairs)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
 @dataclass
 class Constant:
     """Predicts the same answer for every source."""

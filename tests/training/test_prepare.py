@@ -300,6 +300,10 @@ def test_wrong_arguments_are_refused(file: Path, tmp_path: Path) -> None:
         prepare([bad], tmp_path / "out", RETRO)
     with pytest.raises(FileNotFoundError):  # before any file is processed
         prepare([file], tmp_path / "out", RETRO, exclude=[tmp_path / "missing.tsv"])
+    device = Path(os.devnull)
+    for named in ({"files": [device]}, {"validation": [file, device]}, {"exclude": [device]}):
+        with pytest.raises(ValueError, match="null is a pipe or a device: expected a file"):
+            prepare(**{"files": [file], "output": tmp_path / "out", "options": RETRO, **named})
     assert not (tmp_path / "out").exists()
     for wrong, message in (
         ({"task": "both"}, "task is 'both': expected one of retro, product"),

@@ -1,8 +1,9 @@
-"""Finds and reads files of checkpoints; errors name the file."""
+"""Finds, reads and writes files of checkpoints; errors name the file."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
+from molspec.console.usage import naming
 
 
 def only_file(path: Path, pattern: str, what: str = "checkpoints, name one") -> Path:
@@ -52,6 +54,24 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def write_object(path: Path, values: dict[str, Any]) -> None:
-    """Write `values` to `path`, a key a line."""
+    """Write `values` to `path`, a key a line, as `write_file` does."""
     lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in values.items())
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    write_file(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file, or the file that a link leads to, completely or not at all.
+
+    Pipes and devices are written directly. Raises OSError, naming the file.
+    """
+    with naming(path):
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        target = Path(os.path.realpath(path))
+        unfinished = target.with_name(target.name + ".unfinished")
+        try:
+            unfinished.write_bytes(data)
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)

@@ -112,8 +112,8 @@ def run(
         if not first and not before:
             raise UsageError(f"there are no {unit} in {source}")
         answers = results.write(answer(chain(first, rest), done=before))
-    if is_shown(output == STANDARD and sys.stdout.isatty()):
-        answers = counted(answers, unit, count(), before)
+        if is_shown(output == STANDARD and sys.stdout.isatty()):
+            answers = counted(answers, unit, count(), before)
     for _ in answers:
         pass
     progress = results.progress

@@ -178,7 +178,7 @@ def _results(
     raw_cells: bool,
 ) -> jobs.Results[Answer]:
     """The output. Raises ValueError if it belongs to another job."""
-    from molspec.provenance import run_settings
+    from molspec.provenance import answer_settings
 
     _check_task(form, loaded)
     about = (
@@ -190,7 +190,7 @@ def _results(
     )
     _check_copied(copied, form, context)
     settings = {
-        **run_settings(model.model_name, loaded.identity, options),
+        **answer_settings(model.model_name, loaded.identity, options),
         "format": form,
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,

@@ -220,6 +220,7 @@ def ngram_command(
     """Make the n-gram model that drafts for a model. It is tried on the validation pairs."""
     with failures():
         from molspec import drafting, files
+        from molspec.checkpoints.files import write_file
         from molspec.training import prepared
 
         files.check_apart({"DATA": data}, [output])
@@ -227,7 +228,7 @@ def ngram_command(
         ngram = drafting.build_ngram(
             made.vocabulary, made.train.spread(pairs).pairs(), min_gain=min_gain
         )
-        output.write_bytes(ngram)
+        write_file(output, ngram)
     guess = drafting.guess_model(made.vocabulary, ngram)
     tried = made.validation.spread(_TRIED_PAIRS).pairs()
     print_out(f"{len(ngram)} bytes written to {output}")

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from molspec.tables import choose_column, read_cells
+from molspec.tables import check_rereadable, choose_column, read_cells
 from molspec.task import Task
 
 #: If no column is named, the first of these in the table: queries, targets.
@@ -38,7 +38,7 @@ class PairTable:
     Iterating opens the file again and reads a row at a time. Empty lines are no rows; a missing
     cell is empty.
 
-    Raises ValueError if the table has no such column, OSError if it cannot be read.
+    Raises ValueError if the table has no such column or is a pipe, OSError if it cannot be read.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class PairTable:
         group_column: str | None = None,
     ) -> None:
         self.path = path
+        check_rereadable(path)
         with closing(read_cells(path)) as rows:
             _, header = next(rows, (0, []))
         queries, targets = (

@@ -26,7 +26,9 @@ def _text(value: object) -> str | None:
     return value
 
 
-_ANSWERS: Kind[str | None] = Kind("answers", _text, _text)
+_ANSWERS: Kind[str | None] = Kind(
+    "answers", _text, _text, "take another output folder to begin anew"
+)
 _JOURNAL = "answers.jsonl"
 #: Sources whose spellings are decoded at a time.
 _CHUNK = 256
@@ -42,15 +44,24 @@ def distil(
     the model's answers too; an answer that makes a recorded validation pair is not trained on. Data
     that are this model's answers already are written unchanged.
 
-    Raises ValueError if the vocabularies differ, or if the folder's journal is of another model or
-    of other data.
+    Raises ValueError if the vocabularies differ, if the folder's journal is of another model or of
+    other data, or if the folder has other prepared data.
     """
     data.check_vocabulary(model.vocabulary, name)
     in_spellings = f" in {augmentations} spellings" if augmentations > 1 else ""
     teacher = model.identity.weights + in_spellings
+    train = data.train.spread(pairs)
+    description = {**data.description, "train": {**data.description["train"], **train.counts()}}
+    made = Prepared(data.vocabulary, train, data.validation, description)
+    is_answered = data.description.get("teacher", "").endswith(teacher)
+    if (folder / prepared.LAST).exists():
+        is_own = (folder / _JOURNAL).exists()  # which names its data
+        if is_answered:
+            is_own = prepared.read(folder).fingerprint == made.fingerprint
+        if not is_own:
+            raise ValueError(f"output is {folder}: it has other prepared data: take another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    made = Prepared(data.vocabulary, data.train.spread(pairs), data.validation, data.description)
-    if not data.description.get("teacher", "").endswith(teacher):
+    if not is_answered:
         settings = {"teacher": teacher, "data": data.fingerprint, "pairs": pairs}
         journal = Journal(folder / _JOURNAL, settings, _ANSWERS)
         sources = [ids for table in (made.train, made.validation) for ids, _ in table.pairs()]

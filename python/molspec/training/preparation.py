@@ -17,7 +17,7 @@ from rdkit import rdBase
 import molspec
 from molspec.console.usage import naming
 from molspec.processes import DIED, in_processes
-from molspec.tables import inert_cell
+from molspec.tables import check_rereadable, inert_cell
 from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
@@ -59,8 +59,9 @@ def prepare(
     was full, the same call resumes from there and writes the same bytes.
 
     Raises ValueError if `output` exists, if the vocabulary is not one of SMILES tokens, if a file
-    has no reactions, or if no pair is left. Raises OSError if a file cannot be read or written,
-    RuntimeError if no worker can start, or if workers died three times with a row of `exclude`.
+    is a pipe or has no reactions, or if no pair is left. Raises OSError if a file cannot be read or
+    written, RuntimeError if no worker can start, or if workers died three times with a row of
+    `exclude`.
     """
     output = Path(output)
     check_output(output)
@@ -76,6 +77,7 @@ def prepare(
     if output.parent.exists() and not os.access(output.parent, os.W_OK):
         raise ValueError(f"output is {output}: {output.parent} cannot be written to")
     for file in chain(files, validation, exclude):
+        check_rereadable(Path(file))
         next(_read([file], options), None)  # an unreadable file is found before any work
     names = {
         "files": [Path(file).name for file in files],

@@ -140,14 +140,14 @@ def digest(*tables: PairTable, start: str = "") -> str:
 
 
 def write(prepared: Prepared, folder: Path) -> None:
-    """Write `prepared` to the existing folder `folder`."""
-    header = {"format": FORMAT, "format_version": VERSION}
-    described = ({**header, **prepared.description}, prepared.vocabulary.to_json())
-    for name, values in zip(_DESCRIBING, described, strict=True):
-        (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    """Write `prepared` to the existing folder `folder`, `LAST` at the end."""
     for split in SPLITS:
         # Not save_file, which would make it unreadable to others.
         (folder / f"{split}.safetensors").write_bytes(save(vars(getattr(prepared, split))))
+    header = {"format": FORMAT, "format_version": VERSION}
+    described = (prepared.vocabulary.to_json(), {**header, **prepared.description})
+    for name, values in zip(reversed(_DESCRIBING), described, strict=True):
+        (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
 def read(folder: str | Path) -> Prepared:
