@@ -133,6 +133,11 @@ def _plain(name: str) -> str:
     return name.casefold().translate(_BLANKS)
 
 
+def printable(path: str | Path) -> str:
+    """The name of a file as text: a name may hold bytes that are no UTF-8."""
+    return Path(path).name.encode("utf-8", "backslashreplace").decode()
+
+
 def name_columns(header: Sequence[str]) -> str:
     """The names of a header for an error, truncated if they are many."""
     shown = ", ".join(header)

@@ -45,8 +45,9 @@ def test_records_become_queries_and_damaged_ones_fail_alone(tmp_path: Path) -> N
         Query("", "", unread),
         Query("C[C@H](N)O", ""),
     ]
-    names = [query.name for query in read(tmp_path, text, "CAS")]
-    assert names == ["64-17-5", "damaged", "five bonds", "64-17-5", "", ""]
+    for name in ("CAS", "cas"):
+        names = [query.name for query in read(tmp_path, text, name)]
+        assert names == ["64-17-5", "damaged", "five bonds", "64-17-5", "", ""]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\n \n"])

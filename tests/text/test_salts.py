@@ -16,6 +16,7 @@ from molspec.text.salts import main_component
         ("CCN.CCN.OS(=O)(=O)O", "CCN", ("O=S(=O)(O)O",)),
         ("C[N+](C)(C)C.CCC(=O)[O-]", "CCC(=O)O", ("C[N+](C)(C)C",)),
         ("X.[Na+]", "X.[Na+]", ()),
+        ("C.\ud800", "C.\ud800", ()),
         ("", "", ()),
     ],
 )

@@ -219,6 +219,19 @@ def test_excluded_test_set_may_have_products_in_either_column(
     assert made.description["rejected"]["product of an excluded file"] == 7
 
 
+def test_a_named_column_is_that_of_the_training_files(file: Path, tmp_path: Path) -> None:
+    """Their name is no text: it is printed with its bytes escaped."""
+    reactions = [row.reaction for row in read_rows(file)]
+    named = tmp_path / os.fsdecode(b"tr\xe9.tsv")
+    named.write_text("raw\tclean\n" + "".join(f"C\t{each}\n" for each in [*reactions[9:], ">>C"]))
+    for kind in ("exclude", "validation"):
+        options = replace(RETRO, reaction_column="clean")
+        (tmp_path / "test.smi").write_text("\n".join(reactions[:9]))
+        made = prepare([named], tmp_path / kind, options, **{kind: [tmp_path / "test.smi"]})
+        assert made.description["files"] == [r"tr\xe9.tsv".replace("xe9", "udce9")]
+        assert r"tr\udce9.tsv" in (tmp_path / kind / "rejected.tsv").read_text()
+
+
 def test_unfit_excluded_reactions_still_exclude_their_products(file: Path, tmp_path: Path) -> None:
     before, _, product = next(read_rows(file)).reaction.split(">")
     rejected = []

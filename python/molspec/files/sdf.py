@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer, OutputContext, Query
 from molspec.files.lines import copied, fault, further_fields, probability
+from molspec.tables import find_column
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -49,8 +50,9 @@ def _query(record: list[str], name_field: str | None) -> Query:
         if molecule is None:
             return Query("", title, error=_reason(supplier, text))
         if name_field is not None:
-            held = molecule.HasProp(name_field)
-            title = molecule.GetProp(name_field).strip() if held else title
+            names = list(molecule.GetPropNames())
+            index = find_column(names, name_field)
+            title = title if index is None else molecule.GetProp(names[index]).strip()
         return Query(str(Chem.MolToSmiles(molecule)), title)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -153,7 +154,9 @@ def open_source(
     Raises OSError if the file cannot be read, UsageError if standard input is closed.
     """
     if name is None:
-        yield Source("the arguments", _GIVEN, iter(given))
+        # As in files: bytes that are no UTF-8 are replaced.
+        texts = (os.fsencode(text).decode("utf-8", "replace") for text in given)
+        yield Source("the arguments", _GIVEN, texts)
     elif name == STANDARD:
         if sys.stdin is None:
             raise UsageError("--input is -: standard input is closed")

@@ -8,6 +8,7 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.smiles import quiet
+from molspec.text.vocabulary import is_text
 
 #: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
 LONGEST = 1000
@@ -20,7 +21,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     solvent, the one with the most heavy atoms is the main component. A single molecule, a text that
     is none, and one longer than LONGEST are returned unchanged.
     """
-    if "." not in smiles or len(smiles) > LONGEST:
+    if "." not in smiles or len(smiles) > LONGEST or not is_text(smiles):
         return smiles, ()
     with quiet():
         whole = Chem.MolFromSmiles(smiles)

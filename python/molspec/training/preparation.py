@@ -17,7 +17,7 @@ from rdkit import rdBase
 import molspec
 from molspec.console.usage import naming
 from molspec.processes import DIED, in_processes
-from molspec.tables import check_rereadable, inert_cell
+from molspec.tables import check_rereadable, inert_cell, printable
 from molspec.task import Task
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
@@ -76,14 +76,13 @@ def prepare(
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
     if output.parent.exists() and not os.access(output.parent, os.W_OK):
         raise ValueError(f"output is {output}: {output.parent} cannot be written to")
-    for file in chain(files, validation, exclude):
-        check_rereadable(Path(file))
-        next(_read([file], options), None)  # an unreadable file is found before any work
-    names = {
-        "files": [Path(file).name for file in files],
-        "validation_files": [Path(file).name for file in validation],
-        "excluded_files": [Path(file).name for file in exclude],
-    }
+    groups = {"files": files, "validation_files": validation, "excluded_files": exclude}
+    for group in groups.values():
+        for file in group:
+            check_rereadable(Path(file))
+            # An unreadable file is found before any work.
+            next(_read([file], options, has_column=group is files), None)
+    names = {kind: [printable(file) for file in group] for kind, group in groups.items()}
     decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
     settings = {"task": options.task, "options": decisive, **names}
     if _is_done(output, settings):
@@ -102,7 +101,9 @@ def prepare(
             split = "validation" if share == 1.0 else "train"
             rejected = partial(Made, split=split, reason=DIED)
             work = partial(_make, options=options, validation_share=share, failed=rejected)
-            made.take(progress.make(name, _read(group, options), work), words)
+            made.take(
+                progress.make(name, _read(group, options, has_column=group is files), work), words
+            )
     judged = {}
     if judge is not None and options.max_nats is not None:
         judged = {"judge": {"name": judge.name, **made.judge(judge, options.max_nats, progress)}}
@@ -137,7 +138,9 @@ def _products(
 ) -> frozenset[str]:
     """Products of all reactions, whichever of the columns src and tgt is the product."""
     rows = {
-        row: None for task in get_args(Task) for row in _read(files, replace(options, task=task))
+        row: None
+        for task in get_args(Task)
+        for row in _read(files, replace(options, task=task), has_column=False)
     }
     if not rows:
         return frozenset()
@@ -154,9 +157,13 @@ def _refuse(row: Row) -> NoReturn:
     )
 
 
-def _read(files: Sequence[str | Path], options: PrepareOptions) -> Iterator[Row]:
+def _read(
+    files: Sequence[str | Path], options: PrepareOptions, *, has_column: bool
+) -> Iterator[Row]:
+    """Rows of files; only those to train on must have the named column."""
     return chain.from_iterable(
-        read_rows(Path(file), options.reaction_column, options.task) for file in files
+        read_rows(Path(file), options.reaction_column, options.task, has_column=has_column)
+        for file in files
     )
 
 

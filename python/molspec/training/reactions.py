@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.tables import choose_column, find_column, name_columns, read_cells
+from molspec.tables import choose_column, find_column, name_columns, printable, read_cells
 from molspec.task import Task
 from molspec.text import TokenizationError, tokenize
 from molspec.training.rooting import Molecule, UnfitReactionError
@@ -63,7 +63,11 @@ class Reaction:
 
 
 def read_rows(
-    path: Path, reaction_column: str | None = None, task: Task | None = None
+    path: Path,
+    reaction_column: str | None = None,
+    task: Task | None = None,
+    *,
+    has_column: bool = True,
 ) -> Iterator[Row]:
     """Rows of a file of reactions, numbered as its lines.
 
@@ -73,6 +77,8 @@ def read_rows(
     reactants and product, or, if a task is given, in src and tgt or source and target: for "retro"
     the source is the product.
 
+    has_column: whether a file without `reaction_column` is refused, or read by the default.
+
     Raises ValueError if there is no such column, OSError if the file cannot be read.
     """
     table = read_cells(path)
@@ -81,7 +87,9 @@ def read_rows(
     first = peeked[0][1] if peeked else []
     is_header = column is None and not any(map(_lacks_a_side, first))
     header = peeked.pop(0)[1] if peeked and is_header else []
-    if reaction_column is not None:
+    if reaction_column is not None and (
+        has_column or find_column(header, reaction_column) is not None
+    ):
         column = choose_column(path, header, "reaction_column", reaction_column, ())
     elif column is None:
         column = _reaction_column(peeked)
@@ -92,7 +100,7 @@ def read_rows(
             f"src and tgt, or source and target in its header, {name_columns(header)}"
         )
     for number, cells in chain(peeked, table):
-        yield Row(path.name, number, _reaction(cells, column, sides))
+        yield Row(printable(path), number, _reaction(cells, column, sides))
 
 
 def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
