@@ -250,8 +250,9 @@ def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
         for budget, other in (("minutes", "steps"), ("steps", "minutes")):
             if more.get(budget) is not None:
                 values.pop(other, None)
-        sizes = {**values.get("model", {}), **more.get("model", {})}
-        values |= more | ({"model": sizes} if sizes else {})
+        if isinstance(sizes := more.get("model"), dict):
+            more = {**more, "model": {**values.get("model", {}), **sizes}}
+        values |= more
     return TrainConfig.from_json(values)
 
 
