@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
@@ -287,7 +288,7 @@ def test_rdkit_work_does_not_block_the_event_loop(
         assert may_continue.wait(60)
         return prepare_query(query, main)
 
-    monkeypatch.setattr("molspec.server.service.prepare_query", prepare_slowly)
+    monkeypatch.setattr(sys.modules[Service.__module__], "prepare_query", prepare_slowly)
     body = {"model": "retro", "queries": ["C.Cl"], "seconds": 0.2}
     with ThreadPoolExecutor(1) as pool:
         slow_request = pool.submit(client.post, "/v1/predict", json=body)
