@@ -81,7 +81,7 @@ def prepare(
         for file in group:
             check_rereadable(Path(file))
             # An unreadable file is found before any work.
-            next(_read([file], options, has_column=group is files), None)
+            next(_read([file], options, needs_column=group is files), None)
     names = {kind: [printable(file) for file in group] for kind, group in groups.items()}
     decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
     settings = {"task": options.task, "options": decisive, **names}
@@ -102,7 +102,7 @@ def prepare(
             rejected = partial(Made, split=split, reason=DIED)
             work = partial(_make, options=options, validation_share=share, failed=rejected)
             made.take(
-                progress.make(name, _read(group, options, has_column=group is files), work), words
+                progress.make(name, _read(group, options, needs_column=group is files), work), words
             )
     judged = {}
     if judge is not None and options.max_nats is not None:
@@ -140,7 +140,7 @@ def _products(
     rows = {
         row: None
         for task in get_args(Task)
-        for row in _read(files, replace(options, task=task), has_column=False)
+        for row in _read(files, replace(options, task=task), needs_column=False)
     }
     if not rows:
         return frozenset()
@@ -158,11 +158,11 @@ def _refuse(row: Row) -> NoReturn:
 
 
 def _read(
-    files: Sequence[str | Path], options: PrepareOptions, *, has_column: bool
+    files: Sequence[str | Path], options: PrepareOptions, *, needs_column: bool
 ) -> Iterator[Row]:
     """Rows of files; only those to train on must have the named column."""
     return chain.from_iterable(
-        read_rows(Path(file), options.reaction_column, options.task, has_column=has_column)
+        read_rows(Path(file), options.reaction_column, options.task, needs_column=needs_column)
         for file in files
     )
 

@@ -67,7 +67,7 @@ def read_rows(
     reaction_column: str | None = None,
     task: Task | None = None,
     *,
-    has_column: bool = True,
+    needs_column: bool = True,
 ) -> Iterator[Row]:
     """Rows of a file of reactions, numbered as its lines.
 
@@ -77,7 +77,7 @@ def read_rows(
     reactants and product, or, if a task is given, in src and tgt or source and target: for "retro"
     the source is the product.
 
-    has_column: whether a file without `reaction_column` is refused, or read by the default.
+    needs_column: whether a file without `reaction_column` is refused, or read by the default.
 
     Raises ValueError if there is no such column, OSError if the file cannot be read.
     """
@@ -88,7 +88,7 @@ def read_rows(
     is_header = column is None and not any(map(_lacks_a_side, first))
     header = peeked.pop(0)[1] if peeked and is_header else []
     if reaction_column is not None and (
-        has_column or find_column(header, reaction_column) is not None
+        needs_column or find_column(header, reaction_column) is not None
     ):
         column = choose_column(path, header, "reaction_column", reaction_column, ())
     elif column is None:
