@@ -44,18 +44,19 @@ QUERIES = (
 )
 
 
-def checkpoint(seed: int = 1) -> Checkpoint:
+def checkpoint(seed: int = 1, vocabulary: Vocabulary = VOCABULARY) -> Checkpoint:
     """Random weights with large attention and embeddings, so that answers differ by query."""
-    weights = random_weights(SPEC, seed)
+    spec = replace(SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
+    weights = random_weights(spec, seed)
     for name in weights:
         if "query.weight" in name:
             weights[name] = 8 * weights[name]
     weights["source_embedding"] = 5 * weights["source_embedding"]
     weights["output.weight"] = 2 * weights["output.weight"]
-    for special_id in VOCABULARY.special_ids:
-        if special_id != VOCABULARY.eos_id:
+    for special_id in vocabulary.special_ids:
+        if special_id != vocabulary.eos_id:
             weights["output.bias"][special_id] -= 8
-    return Checkpoint(SPEC, weights, VOCABULARY)
+    return Checkpoint(spec, weights, vocabulary)
 
 
 def model(seed: int = 1, dtype: str = "float32") -> Model:

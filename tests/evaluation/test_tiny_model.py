@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from molspec.decoding import QueryStatistics
-from molspec.evaluation import Evaluation, PairTable, Settings
+from molspec.evaluation import Evaluation, PairTable, Settings, report
 from molspec.options import PredictOptions
 from molspec.provenance import Identity
 from tests import tiny
@@ -60,3 +60,17 @@ def test_batch_size_changes_only_times(tmp_path: Path) -> None:
         summaries.append({name: value for name, value in values.items() if "second" not in name})
     assert summaries[0] == summaries[1]
     assert summaries[0]["failed"] == 1
+
+
+def test_samples_are_ranked_as_they_are_drawn(tmp_path: Path) -> None:
+    """A target may be found at any rank, and the report names the options of the samples."""
+    options = PredictOptions(samples=6, temperature=4, seed=2, max_length=12)
+    table = PairTable(write_table(tmp_path / "a.tsv", [("CCO", "O")]))
+    settings = Settings(table, "tiny", Identity("f00d"), options)
+    evaluation = Evaluation(settings)
+    (record,) = evaluation.run(tiny.model())
+    assert record.found_at == 3
+    assert len(evaluation.summary.ranks) == 6
+    assert "with         samples 6, temperature 4.0, seed 2" in report(settings.to_json(), evaluation.summary)
+    with pytest.raises(ValueError, match=r"^run was called before"):
+        evaluation.run(tiny.model())

@@ -14,7 +14,6 @@ import pytest
 
 import molspec
 from molspec import checkpoints
-from molspec.checkpoints import Checkpoint
 from molspec.options import PredictOptions
 from molspec.provenance import Identity
 from molspec.results import Prediction, Result
@@ -25,16 +24,17 @@ from molspec.training.prepared import PairTable, Prepared
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
-from tests.engine.models import random_weights
 from tests.training.test_heads import answers
+from tests.training.tiny import teacher
 
 Captured = pytest.CaptureFixture[str]
+COUNTS = {"reactions": 2, "pairs": 2}
 
 
 def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = answers()
-    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
-    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": {}})
+    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
+    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": COUNTS})
     total = len(table) + 2
     queries: list[str] = []
 
@@ -72,7 +72,7 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(queries) == total  # no query is repeated
     assert len(distilled.train) == len(table) - 1
     assert distilled.train.pairs()[0][1] == table.pairs()[0][0][::-1]
-    assert distilled.description["train"] == distilled.train.counts()
+    assert distilled.description["train"] == COUNTS | distilled.train.counts()
     longest = max(len(source) for source, _ in distilled.train.pairs())
     assert distilled.train.counts()["longest_target"] == longest
     read = prepared.read(tmp_path)
@@ -87,11 +87,11 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> None:
     """The source may also be trained on with another target, which the model does not predict."""
-    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
+    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
     encode = tiny.VOCABULARY.encode
     table = PairTable.pack([(encode("CCO"), encode("CC")), (encode("CO"), encode("CC"))])
     validation = PairTable.pack([(encode("CCO"), encode("OCC"))])
-    data = Prepared(tiny.VOCABULARY, table, validation, {**description, "validation": {}})
+    data = Prepared(tiny.VOCABULARY, table, validation, {**description, "validation": COUNTS})
     for name, answer in (("recorded", "OCC"), ("other", "CN")):
         model: Any = Constant(Identity(name), tiny.VOCABULARY, answer)
         folder = tmp_path / name
@@ -101,13 +101,15 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
         assert distilled.train.pairs() == (others if name == "recorded" else both)
         assert distilled.validation.pairs() == [(encode("CCO"), encode(answer))]
         assert distilled.description["train"]["pairs"] == len(distilled.train)
+    unfinished: Any = Constant(Identity("cut"), tiny.VOCABULARY, "CN", finished=False)
+    assert len(distil(data, unfinished, "cut", tmp_path / "cut", 10).train) == 0
 
 
 def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
     """Data that are the model's answers already are written again, without a journal."""
     table = answers()
-    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
-    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": {}})
+    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
+    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": COUNTS})
     model: Any = Constant(Identity("1"), tiny.VOCABULARY, "CC")
     prepared_folder, first, second = (tmp_path / name for name in ("prepared", "first", "second"))
     prepared_folder.mkdir()
@@ -116,7 +118,7 @@ def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
     for _ in range(2):
         part = distil(prepared.read(first), model, "one", second, 1)
         assert len(part.train) == 1
-        assert prepared.read(second).description["train"] == part.train.counts()
+        assert prepared.read(second).description["train"] == COUNTS | part.train.counts()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for source, pairs, output in (
         (data, 10, prepared_folder),
@@ -137,17 +139,18 @@ class Constant:
     identity: Identity
     vocabulary: Vocabulary
     answer: str
+    finished: bool = True
 
     def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
-        return (Result(text, (Prediction(self.answer, 0.0),)) for text in texts)
+        answer = Prediction(self.answer, 0.0, finished=self.finished)
+        return (Result(text, (answer,)) for text in texts)
 
 
 def test_train_reads_the_output_of_the_command(
     data: Path, tmp_path: Path, run: Callable[..., int]
 ) -> None:
     vocabulary = prepared.read(data).vocabulary
-    spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
-    checkpoint = Checkpoint(spec, random_weights(spec, 1), vocabulary, task="retro")
+    checkpoint = teacher(vocabulary)
     checkpoints.write(checkpoint, tmp_path / "teacher")
     out = tmp_path / "distilled"
     arguments = ["distil", str(tmp_path / "teacher"), "--data", str(data), "--output", str(out)]
@@ -195,8 +198,8 @@ def test_merged_answers_are_written_in_their_likeliest_spelling(
     }
     texts = sorted(differ, key=lambda product: not differ[product])[:3] + products[:3]
     table = PairTable.pack([(model.vocabulary.encode(text), [3]) for text in texts])
-    description = {"task": "retro", "files": [], "validation_files": [], "train": {}}
-    data = Prepared(model.vocabulary, table, table.spread(1), {**description, "validation": {}})
+    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
+    data = Prepared(model.vocabulary, table, table.spread(1), {**description, "validation": COUNTS})
     (tmp_path / "data").mkdir()
     prepared.write(data, tmp_path / "data")
     out = tmp_path / "out"

@@ -17,8 +17,7 @@ from molspec.training.config import HeadsConfig, Precision
 from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import PairTable
 from tests import tiny
-from tests.engine.models import random_weights
-from tests.training.tiny import assert_equal, interrupted_thrice
+from tests.training.tiny import assert_equal, interrupted_thrice, teacher
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
 
@@ -116,8 +115,7 @@ def test_command_trains_heads(
     data: Path, tmp_path: Path, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     vocabulary = prepared.read(data).vocabulary
-    spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
-    checkpoint = Checkpoint(spec, random_weights(spec, 1), vocabulary, task="retro")
+    checkpoint = teacher(vocabulary)
     checkpoints.write(checkpoint, tmp_path / "small")
     arguments = [
         *("train-heads", str(tmp_path / "small"), "--data", str(data), "--pairs", "8"),

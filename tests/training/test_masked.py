@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from molspec import checkpoints
-from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer
 from molspec.predictor import load
 from molspec.training import prepared
@@ -18,9 +17,8 @@ from molspec.training.config import SpecDrafterConfig
 from molspec.training.masked import SpecDrafterTrainer, accepted, guesses
 from molspec.training.masked_layout import Lay, causal, published
 from tests import tiny
-from tests.engine.models import random_weights
 from tests.training.test_heads import answers
-from tests.training.tiny import assert_equal, interrupted_thrice
+from tests.training.tiny import assert_equal, interrupted_thrice, teacher
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1}
 CONFIG = SpecDrafterConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, **SIZES)
@@ -142,8 +140,7 @@ def test_error_names_an_invalid_value(name: str, value: float) -> None:
 
 def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:
     vocabulary = prepared.read(data).vocabulary
-    spec = replace(tiny.SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
-    checkpoint = Checkpoint(spec, random_weights(spec, 1), vocabulary, task="retro")
+    checkpoint = teacher(vocabulary)
     checkpoints.write(checkpoint, tmp_path / "small")
 
     def arguments(data: Path, output: str, *more: str) -> list[str]:
@@ -163,6 +160,9 @@ def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Callable
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="spec", max_length=9)
     assert results.statistics.drafted_tokens > 0
     assert run(*arguments(data, "other", "--glancing", "2")) == 2
+    # Sizes that do not fit are refused before the model answers anything.
+    assert run(*arguments(data, "wide", "--width", "15")) == 2
+    assert not (tmp_path / "wide").exists()
     # No engine runs the published layout.
     assert run(*arguments(tmp_path / "run" / "data", "published", "--published")) == 0
     assert not (tmp_path / "published" / "model").exists()

@@ -188,7 +188,8 @@ def test_workers_end_when_the_preparation_is_killed() -> None:
 
 def test_products_of_validation_and_excluded_files_are_rejected(file: Path, tmp_path: Path) -> None:
     rows = [row.reaction for row in read_rows(file)]
-    (tmp_path / "validation.smi").write_text("\n".join(rows[5:11]))
+    unreadable = rows[20].replace(">", ".C(>", 1)
+    (tmp_path / "validation.smi").write_text("\n".join([*rows[5:11], unreadable]))
     (tmp_path / "test.smi").write_text("\n".join(rows[8:15]))
     result = prepare(
         [file],
@@ -202,9 +203,9 @@ def test_products_of_validation_and_excluded_files_are_rejected(file: Path, tmp_
     assert result.description["excluded_files"] == ["test.smi"]
     assert result.description["excluded_products"] == 7
     assert result.description["validation"]["reactions"] == 3
-    assert result.description["train"]["reactions"] == 60 - 10
+    assert result.description["train"]["reactions"] == 60 - 10 - 1
     assert result.description["rejected"]["product of an excluded file"] == 3 + 7
-    assert result.description["rejected"]["product of a validation reaction"] == 3
+    assert result.description["rejected"]["product of a validation reaction"] == 3 + 1
 
 
 @pytest.mark.parametrize("header", ["src\ttgt", "tgt\tsrc"])

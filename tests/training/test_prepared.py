@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load, save
 
 from molspec.model.spec import ModelSpec
 from molspec.training import PrepareOptions, Validation, prepare
@@ -89,3 +91,23 @@ def test_incompatible_folders_are_refused(parts: Path) -> None:
         read_together([parts / "first", parts / "forward"])
     with pytest.raises(ValueError, match="folders is empty"):
         read_together([])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda ids: ids.float(), "sources are no integers"),
+        (lambda ids: ids + 5000, "source_ids are not all 0 to"),
+        (lambda ids: ids[:-1], "source_lengths do not add up to source_ids"),
+    ],
+)
+def test_damaged_tables_are_refused(parts: Path, damage: Any, message: str) -> None:
+    file = parts / "first" / "train.safetensors"
+    written = file.read_bytes()
+    table = load(written)
+    try:
+        file.write_bytes(save({**table, "source_ids": damage(table["source_ids"])}))
+        with pytest.raises(ValueError, match=f"train.safetensors: damaged: .*{message}"):
+            read(parts / "first")
+    finally:
+        file.write_bytes(written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -10,8 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from molspec.checkpoints import Checkpoint
+from molspec.text import Vocabulary
 from molspec.training import TrainConfig
 from molspec.training.drafters import DrafterTrainer
+from tests import tiny
 
 Training = TypeVar("Training", bound=DrafterTrainer)
 
@@ -49,3 +53,10 @@ def interrupted_thrice(start: Callable[[], Training]) -> Training:
     assert 30 < resumed.step_count < 40
     list(resumed.run())
     return resumed
+
+
+def teacher(vocabulary: Vocabulary) -> Checkpoint:
+    """A random model of retro of which some answers end."""
+    checkpoint = tiny.checkpoint(5, vocabulary)
+    checkpoint.weights["output.bias"][vocabulary.eos_id] += 2
+    return replace(checkpoint, task="retro")

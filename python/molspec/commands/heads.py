@@ -129,6 +129,7 @@ def _train(
     places = ("state.pt", "data/*", "model/**/*")
     _check_apart(model, data, chain.from_iterable(map(output.glob, places)))
     checkpoint, made = read_model(model), prepared.read(data)
+    trainer.check(config, checkpoint)
     if isinstance(config, HeadsConfig) and config.joint:
         made.check_vocabulary(checkpoint.vocabulary, model)
         made = replace(made, train=made.train.spread(pairs))

@@ -105,7 +105,8 @@ def train_command(
 ) -> None:
     """Train a model. The same command resumes an interrupted training.
 
-    SIGTERM and Ctrl-C save the state before they end it. Flags override settings of --config.
+    SIGTERM and Ctrl-C save the state of a single process before they end it.
+    Flags override settings of --config.
     """
     with failures():
         from molspec.training.loop import train

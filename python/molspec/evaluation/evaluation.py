@@ -70,8 +70,9 @@ class Evaluation:
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}: expected at least {least}")
         self.settings = settings
-        self.summary = Summary(settings.options.n_best)
+        self.summary = Summary(settings.options.answer_count)
         self.groups: dict[str, Summary] = {}
+        self._has_run = False
         stop = None if limit is None else settings.offset + limit
         self._rows = islice(settings.table, settings.offset, stop)
         self._log = None if output is None else Journal(output, settings.to_json(), _RECORDS)
@@ -89,8 +90,11 @@ class Evaluation:
 
         processes: as of `Model.predict_stream`.
 
-        Raises ValueError if the model cannot be used with the options.
+        Raises ValueError if the model cannot be used with the options, or if it was called before.
         """
+        if self._has_run:
+            raise ValueError("run was called before: make a new Evaluation, which resumes `output`")
+        self._has_run = True
 
         def results(rows: Iterator[Pair]) -> Iterator[Result]:
             queries = (row.query for row in rows)
@@ -110,5 +114,5 @@ class Evaluation:
     def _add(self, record: Record) -> None:
         self.summary.add(record)
         if self.settings.table.group_column is not None:
-            empty = Summary(self.settings.options.n_best)
+            empty = Summary(self.settings.options.answer_count)
             self.groups.setdefault(record.group, empty).add(record)

@@ -61,9 +61,11 @@ class PairTable:
             choose_column(path, header, "target_column", target_column, targets),
         ]
         self.query_column, self.target_column = (header[index] for index in self._columns)
-        self.group_column = group_column
+        self.group_column = None
         if group_column is not None:
-            self._columns.append(choose_column(path, header, "group_column", group_column, ()))
+            index = choose_column(path, header, "group_column", group_column, ())
+            self._columns.append(index)
+            self.group_column = header[index]
 
     def __iter__(self) -> Iterator[Pair]:
         with closing(read_cells(self.path)) as rows:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from textwrap import wrap
 from typing import Any
 
 from molspec.evaluation.summary import Summary, share
+from molspec.options import PredictOptions
 
 
 def report(
@@ -34,6 +37,13 @@ def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
     yield f"             {_named(settings, around)}"
     spelt = ("canonical_queries", "augmentations", "augment_below")
     yield f"queried      {_named(settings, spelt)}"
+    shown = {*search, *around, *spelt, "drafter"}
+    others = [
+        each.name
+        for each in fields(PredictOptions)
+        if each.name not in shown and settings.get(each.name, each.default) != each.default
+    ]
+    yield from wrap(f"with         {_named(settings, others)}", 100) if others else ()
     yield f"drafter      {kind}{': ' if drafter else ''}{_named(drafter, tuple(drafter))}"
     yield f"queries      {summary.queries}; {summary.failed} failed; " + (
         f"{summary.excluded} with a target that is no molecule, not counted for accuracy"

@@ -33,15 +33,15 @@ class Rank:
 
 
 class Summary:
-    """Running sums over records. n_best: answers requested for a query."""
+    """Running sums over records. answer_count: answers requested for a query."""
 
-    def __init__(self, n_best: int) -> None:
+    def __init__(self, answer_count: int) -> None:
         self.queries = 0
         #: Queries without answers; their targets count as not found.
         self.failed = 0
         #: Queries whose target is no molecule to RDKit: they do not count for accuracy.
         self.excluded = 0
-        self.ranks = tuple(Rank() for _ in range(n_best))
+        self.ranks = tuple(Rank() for _ in range(answer_count))
         #: As in `QueryStatistics`.
         self.counts = dict.fromkeys(
             ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens"), 0

@@ -17,7 +17,7 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
     card is the first model's; weights are float32.
 
     Raises ValueError if there are no models, if a share is not positive or not every model has one,
-    or if a model has another spec or vocabulary than the first.
+    or if a model has another spec, vocabulary, task or spelling of queries than the first.
     """
     if not models:
         raise ValueError("models is empty: expected at least one")
@@ -28,7 +28,7 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
         raise ValueError(f"shares has {wrong[0]}: expected positive numbers")
     first = models[0]
     for number, model in enumerate(models[1:], 2):
-        for name in ("spec", "vocabulary"):
+        for name in ("spec", "vocabulary", "task", "canonical_queries"):
             if getattr(model, name) != getattr(first, name):
                 raise ValueError(
                     f"model {number} has another {name} than the first: "

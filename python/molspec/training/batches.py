@@ -158,14 +158,10 @@ def _wrap(
     ids: Tensor, lengths: Tensor, before: Sequence[int], after: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
     """Put `before` and `after` around every row of packed ids."""
-    wrapped_lengths = lengths + (len(before) + len(after))
-    ends = wrapped_lengths.long().cumsum(0)
-    starts = ends - wrapped_lengths
-    wrapped = torch.empty(int(wrapped_lengths.sum()), dtype=ids.dtype)
-    inner = torch.ones_like(wrapped, dtype=torch.bool)
-    for tokens, begins in ((before, starts), (after, ends - len(after))):
-        for index, token in enumerate(tokens):
-            wrapped[begins + index] = token
-            inner[begins + index] = False
-    wrapped[inner] = ids
-    return wrapped, wrapped_lengths
+    if not (before or after):
+        return ids, lengths
+    ends = lengths.long().cumsum(0)
+    places = torch.stack([ends - lengths] * len(before) + [ends] * len(after), 1).flatten()
+    tokens = np.tile([*before, *after], len(lengths))
+    wrapped = np.insert(ids.numpy(), places.numpy(), tokens)
+    return torch.from_numpy(wrapped), lengths + (len(before) + len(after))

@@ -133,7 +133,8 @@ class TrainConfig(StepConfig):
     steps: int | None = setting(
         None,
         "Budget: steps.",
-        more="The same configuration and data give the same weights, to the bit on a CPU.",
+        more="The same configuration and data give the same weights: on a CPU to the bit, with the "
+        "same number of threads.",
         group=_BUDGET,
     )
     patience: int | None = setting(
@@ -183,7 +184,7 @@ class TrainConfig(StepConfig):
             raise ValueError(f"model is {self.model!r}: expected fields of ModelSpec")
         if decided := [name for name in _DATA_FIELDS if name in self.model]:
             raise ValueError(f"model has {', '.join(decided)}: the data decide that")
-        self.spec(4)  # finds wrong sizes now
+        self.spec(2**20)  # finds wrong sizes now
 
     def spec(self, vocab_size: int) -> ModelSpec:
         """Describe the model to train."""

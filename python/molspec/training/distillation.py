@@ -97,8 +97,8 @@ def _answers(model: Model, augmentations: int, texts: Iterable[str]) -> Iterator
     """The best answer to each source, in the spelling of the answer to the unchanged source."""
     as_it_stands = PredictOptions(canonical_queries=False)
     if augmentations == 1:
-        found = map(_best, model.predict_stream(texts, as_it_stands))
-        yield from (None if best is None else best.smiles for best in found)
+        for best in map(_best, model.predict_stream(texts, as_it_stands)):
+            yield best.smiles if best is not None and best.finished else None
         return
     texts = iter(texts)
     while chunk := list(islice(texts, _CHUNK)):

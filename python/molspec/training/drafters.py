@@ -57,6 +57,10 @@ class DrafterTrainer(Trainer):
         if path.exists():
             self.restore(read_state(path))
 
+    @staticmethod
+    def check(config: Any, checkpoint: Checkpoint) -> None:
+        """Raise ValueError if a drafter of this config does not fit the model."""
+
     @abstractmethod
     def _begin(self, checkpoint: Checkpoint) -> tuple[nn.Module, list[Optimizer]]:
         """Make the trained module, with random numbers of the seed, and its optimisers."""

@@ -52,6 +52,8 @@ def read_state(file: Path) -> dict[str, Any]:
             stored: dict[str, Any] = torch.load(stream, "cpu", weights_only=True)
         except Exception as error:  # of many kinds
             raise ValueError(f"{file}: damaged: {error}") from error
+    if not isinstance(stored, dict):
+        raise ValueError(f"{file}: damaged: it holds no saved state")
     return stored
 
 

@@ -302,13 +302,16 @@ class _Training:
             "tokens": trainer.token_count,
         }
 
-    def _log_row(self, losses: list[Tensor], learning_rate: float) -> dict[str, float]:
-        """Log the steps since the last row; waits for their losses. Raises TrainingError."""
-        loss = float(torch.stack(losses).mean())
+    def _check_loss(self, loss: float) -> None:
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss is {loss} at step {self._trainer.step_count}: try a lower learning_rate"
             )
+
+    def _log_row(self, losses: list[Tensor], learning_rate: float) -> dict[str, float]:
+        """Log the steps since the last row; waits for their losses. Raises TrainingError."""
+        loss = float(torch.stack(losses).mean())
+        self._check_loss(loss)
         before, now = self._logged, self._numbers()
         seconds = 60 * (now["minutes"] - before["minutes"])
         speed = (now["tokens"] - before["tokens"]) / max(seconds, 1e-9)
@@ -337,6 +340,7 @@ class _Training:
         """Validate, and write the model if it is the best so far."""
         averaged = self._trainer.averaged
         validation = self._processes.from_lead(lambda: self._validate(averaged))
+        self._check_loss(validation.loss)
         better = self._best is None or validation.token_accuracy > self._best.token_accuracy
         if better:
             self._best = validation

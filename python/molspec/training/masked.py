@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
+from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
@@ -33,18 +34,16 @@ class SpecDrafterTrainer(DrafterTrainer):
 
     config: SpecDrafterConfig
 
+    @staticmethod
+    def check(config: SpecDrafterConfig, checkpoint: Checkpoint) -> None:
+        """Raise ValueError if a drafter of this config does not fit the model."""
+        drafter_spec(config, checkpoint.spec)
+
     def _begin(self, checkpoint: Checkpoint) -> tuple[nn.Module, list[Optimizer]]:
         config = self.config
         #: The layout of a decoder's input on which it is trained.
         self._lay = published if config.published else causal
-        spec = replace(
-            checkpoint.spec,
-            encoder_layers=config.encoder_layers,
-            decoder_layers=config.decoder_layers,
-            d_model=config.width or checkpoint.spec.d_model,
-        )
-        if spec.positions == "relative":  # MASKs are anywhere in a row
-            spec = replace(spec, positions="sinusoidal")
+        spec = drafter_spec(config, checkpoint.spec)
         self.model = Transformer(spec, 0.0, checkpoint.vocabulary.pad_id)
         shapes = spec.weight_shapes()
         fitting = {
@@ -102,6 +101,23 @@ class SpecDrafterTrainer(DrafterTrainer):
         wrong = (there & (guessed != layout.wanted)).sum(1) / there.sum(1).clamp(min=1)
         drawn = torch.rand(layout.ids.shape, generator=chance) < share * wrong[:, None]
         return layout.revealed(drawn & layout.masks & (layout.truth != pad_id), pad_id)
+
+
+def drafter_spec(config: SpecDrafterConfig, target: ModelSpec) -> ModelSpec:
+    """Describe the drafter of a model. Raises ValueError if its sizes do not fit together."""
+    width = config.width or target.d_model
+    if width % target.head_count:
+        raise ValueError(
+            f"width is {width}: expected a multiple of the model's {target.head_count} heads"
+        )
+    return replace(
+        target,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        d_model=width,
+        # MASKs are anywhere in a row
+        positions="sinusoidal" if target.positions == "relative" else target.positions,
+    )
 
 
 def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor) -> Tensor:

@@ -65,6 +65,10 @@ def prepare(
     """
     output = Path(output)
     check_output(output)
+    groups = {"files": files, "validation": validation, "exclude": exclude}
+    for name, group in groups.items():
+        if isinstance(group, str | Path):
+            raise ValueError(f"{name} is {str(group)!r}: expected a list of files")
     if not files:
         raise ValueError("files is empty: expected at least one file of reactions")
     if (judge is None) != (options.max_nats is None):
@@ -76,17 +80,20 @@ def prepare(
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
     if output.parent.exists() and not os.access(output.parent, os.W_OK):
         raise ValueError(f"output is {output}: {output.parent} cannot be written to")
-    groups = {"files": files, "validation_files": validation, "excluded_files": exclude}
     for group in groups.values():
         for file in group:
             check_rereadable(Path(file))
             # An unreadable file is found before any work.
             next(_read([file], options, needs_column=group is files), None)
-    names = {kind: [printable(file) for file in group] for kind, group in groups.items()}
+    kinds = ("files", "validation_files", "excluded_files")
+    names = {
+        kind: [printable(file) for file in group]
+        for kind, group in zip(kinds, groups.values(), strict=True)
+    }
     decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
     settings = {"task": options.task, "options": decisive, **names}
-    if _is_done(output, settings):
-        return folder_format.read(output)
+    if (done := _done(output, settings, vocabulary, judge)) is not None:
+        return done
     # Other versions may make other pairs from the same reactions.
     versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
     judged_by = {"judge": None if judge is None else judge.name}
@@ -121,16 +128,23 @@ def prepare(
     return prepared
 
 
-def _is_done(output: Path, settings: dict[str, Any]) -> bool:
-    """Whether this preparation was killed after all was written; removes `unfinished` then."""
+def _done(
+    output: Path, settings: dict[str, Any], vocabulary: Vocabulary | None, judge: Judge | None
+) -> Prepared | None:
+    """Return the data of this preparation if it was killed after all was written."""
     unfinished = output / "unfinished"
     if not unfinished.is_dir() or not (output / folder_format.LAST).is_file():
-        return False
-    description = folder_format.read(output).description
-    if any(description.get(name) != value for name, value in settings.items()):
+        return None
+    done = folder_format.read(output)
+    judged_by = done.description.get("judge", {}).get("name")
+    if (
+        any(done.description.get(name) != value for name, value in settings.items())
+        or judged_by != (judge and judge.name)
+        or vocabulary not in (None, done.vocabulary)
+    ):
         raise ValueError(f"output is {output}: it exists already")
     shutil.rmtree(unfinished)
-    return True
+    return done
 
 
 def _products(

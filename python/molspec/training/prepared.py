@@ -167,8 +167,16 @@ def read(folder: str | Path) -> Prepared:
         )
     if missing := sorted({"task", "files", "validation_files", *SPLITS} - description.keys()):
         raise ValueError(f"{folder}: prepared.json does not say {', '.join(missing)}")
-    train, validation = (_read_table(folder / f"{split}.safetensors") for split in SPLITS)
-    return Prepared(Vocabulary.from_json(vocabulary), train, validation, description)
+    for split in SPLITS:
+        counted = description[split]
+        if not isinstance(counted, dict) or not {"reactions", "pairs"} <= counted.keys():
+            raise ValueError(f"{folder}: prepared.json does not count the pairs of {split}")
+    try:
+        tokens = Vocabulary.from_json(vocabulary)
+    except ValueError as error:
+        raise ValueError(f"{folder}: vocabulary.json: {error}") from error
+    tables = (_read_table(folder / f"{split}.safetensors", tokens.size) for split in SPLITS)
+    return Prepared(tokens, *tables, description)
 
 
 def read_together(folders: Sequence[str | Path]) -> Prepared:
@@ -210,13 +218,19 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**first, "files": files, "train": train, "parts": parts}
 
 
-def _read_table(path: Path) -> PairTable:
+def _read_table(path: Path, vocab_size: int) -> PairTable:
     try:
         table = PairTable(**load_file(path))
     except (SafetensorError, TypeError) as error:
         raise ValueError(f"{path}: damaged: {error}") from error
+    if len(table.source_lengths) != len(table.target_lengths):
+        raise ValueError(f"{path}: damaged: it has more sources than targets, or fewer")
     for side in ("source", "target"):
         ids, lengths = getattr(table, f"{side}_ids"), getattr(table, f"{side}_lengths")
-        if int(lengths.sum()) != len(ids):
+        if any(each.dtype.is_floating_point for each in (ids, lengths)):
+            raise ValueError(f"{path}: damaged: {side}s are no integers")
+        if int(lengths.sum()) != len(ids) or bool((lengths < 0).any()):
             raise ValueError(f"{path}: damaged: {side}_lengths do not add up to {side}_ids")
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
+            raise ValueError(f"{path}: damaged: {side}_ids are not all 0 to {vocab_size - 1}")
     return table

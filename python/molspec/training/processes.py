@@ -100,6 +100,8 @@ class Processes:
         if kind not in ("cpu", "cuda") or not is_number or (kind == "cuda" and not usable):
             able = "cpu or cuda" if usable else "cpu, there is no usable GPU"
             raise ValueError(f"device is {name!r}: expected {able}")
+        if kind == "cuda" and number and int(number) >= (count := torch.cuda.device_count()):
+            raise ValueError(f"device is {name!r}: expected cuda:0 to cuda:{count - 1}")
         if self.count == 1 or kind == "cpu":
             return torch.device(name)
         if number:

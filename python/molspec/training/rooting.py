@@ -38,6 +38,9 @@ class Molecule:
     @classmethod
     def parse(cls, text: str) -> Molecule:
         """Read SMILES with or without atom maps. Raises UnfitReactionError."""
+        # RDKit would read text after a blank as a name.
+        if len(text.split()) > 1 or not text.isascii():
+            raise UnfitReactionError("blanks or other characters that are not of SMILES")
         with quiet():
             rdkit = Chem.MolFromSmiles(text)
             if rdkit is None or rdkit.GetNumAtoms() == 0:
@@ -76,7 +79,7 @@ def align(map_numbers: Iterable[Set[int]], molecules: Sequence[Molecule]) -> str
 
     An atom of the text has the map numbers of all atoms to which it may correspond; 0 is none. Each
     molecule begins at its atom that comes first in the text, and molecules are in the order of
-    these atoms. Molecules without such an atom come last, canonical.
+    these atoms. Molecules without such an atom come last, canonical and sorted.
     """
     waiting = dict(enumerate(molecules))
     written: list[str] = []
@@ -89,7 +92,7 @@ def align(map_numbers: Iterable[Set[int]], molecules: Sequence[Molecule]) -> str
                 del waiting[index]
         if not waiting:
             break
-    return ".".join([*written, *(molecule.smiles for molecule in waiting.values())])
+    return ".".join([*written, *sorted(molecule.smiles for molecule in waiting.values())])
 
 
 def product_to_reactants(

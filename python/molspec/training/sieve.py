@@ -11,7 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from molspec.text import TokenizationError, tokenize
-from molspec.training.pairs import Made
+from molspec.training.pairs import Made, product_alone
 from molspec.training.prepared import SPLITS
 from molspec.training.progress import Progress
 
@@ -47,13 +47,13 @@ class Sieve:
         """Sort rows; validation reactions come before the training reactions they rule out."""
         for made in tqdm(rows, desc=what, unit=" rows", disable=None):
             reason = made.reason or self._reason(made)
+            if made.split == "validation":
+                self._validation_products.add(made.product or product_alone(made.row))
             if reason:
                 self.reject(made, reason)
                 continue
             self.selected[made.split].append(made)
             self._seen.add((made.split, *made.pairs[0]))
-            if made.split == "validation":
-                self._validation_products.add(made.product)
 
     def judge(self, judge: Judge, max_nats: float, progress: Progress) -> dict[str, Any]:
         """Drop training reactions that the judge finds too improbable; return its statistics."""
