@@ -48,10 +48,24 @@ class TestWithSyntheseus:
         )
 
     def test_routes_are_shown(self, run: Run, capfd: pytest.CaptureFixture[str]) -> None:
-        assert run("plan", TARGETS[3], "CCO", "CC(", *SEARCH, *LIMITS) == 1
+        assert run("plan", TARGETS[3], "CCO", "CC(", "CCO>CC", *SEARCH, *LIMITS) == 1
         shown = capfd.readouterr().out
-        for expected in ("1 route of at least 1 %", "to buy", "CC(\n   error: not a molecule"):
+        for expected in (
+            *("1 route of at least 1 %", "to buy", "CC(\n   error: not a molecule"),
+            "CCO>CC\n   error: a side of a reaction: expected a molecule",
+        ):
             assert expected in shown
+
+    @pytest.mark.parametrize("count", ["1", "2"])
+    def test_wrong_arguments_are_one_line(
+        self, run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path, count: str
+    ) -> None:
+        (tmp_path / "notes.txt").write_text("no answers\n" * 100)
+        job = ("plan", TARGETS[3], *SEARCH, *LIMITS, "--processes", count)
+        assert run(*job, "--cache", str(tmp_path / "notes.txt")) == 2
+        assert "expected a file of answers" in capfd.readouterr().err
+        assert run(*job, "-m", "product") == 2
+        assert "model is 'product': expected one of task 'retro'" in capfd.readouterr().err
 
     def test_a_job_resumes_with_an_added_target(self, run: Run, tmp_path: Path) -> None:
         targets, plans = tmp_path / "targets.smi", tmp_path / "plans.jsonl"

@@ -89,3 +89,8 @@ def test_missing_drawing_library_is_reported_before_any_work(
 def test_query_with_reagents_is_drawn() -> None:
     answer = Answer(1, Query("CO>CN"), Result("CO>CN", (Prediction("CCO", -0.5),)))
     assert page(answer).count("<svg") == 2
+
+
+@pytest.mark.parametrize("count", [401, 5000])
+def test_huge_molecules_are_text(count: int) -> None:
+    assert list(drawn("C" * count)) == [f"<code>{'C' * count}</code>"]

@@ -149,3 +149,12 @@ def test_every_query_gets_exactly_one_turn(
     expected = {(id(request), index) for request in fake_requests for index in range(request.count)}
     assert {(id(request), index) for request, index in seen} == expected
     assert len(seen) == len(expected)
+
+
+def test_a_request_without_a_turn_does_not_block_free_rows() -> None:
+    scheduler = FairScheduler(8)
+    long, short = FakeRequest(3, rows=5), FakeRequest(1)
+    scheduler.add(long)
+    assert take_turns(scheduler) == [(long, 0)]
+    scheduler.add(short)
+    assert take_turns(scheduler) == [(short, 0)]

@@ -127,6 +127,11 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
             "draft_length",
             "is 1001: expected at most 1000",
         ),
+        (
+            {"beam": "sbs", "n_best": 2, "draft_length": 100, "draft_count": 11},
+            "draft_count",
+            "draft_count is 11: expected at most 10 on this server",
+        ),
         ({"node_budget": 1001}, "node_budget", "is 1001: expected at most 1000 on this server"),
         ({"n_best": 3, "beam_size": 2}, "beam_size", "expected at least n_best 3"),
         (

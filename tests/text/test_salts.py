@@ -28,3 +28,8 @@ def test_one_component_remains() -> None:
     parent, removed = main_component("[Na+].[Cl-]")
     assert parent in ("[Na+]", "Cl", "[Cl-]")
     assert len(removed) == 1
+
+
+def test_text_after_a_blank_is_no_name() -> None:
+    text = "CC(=O)Nc1ccccc1.Cl CCCC"
+    assert main_component(text) == (text, ())

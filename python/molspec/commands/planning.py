@@ -94,6 +94,11 @@ def plan_command(
                 )
             loaded = loading.load_model(model)
             loaded.check_processes(count)
+            if loaded.task not in ("retro", None):
+                raise UsageError(
+                    f"model is {model.model_name!r}: expected one of task 'retro', it is of "
+                    f"{loaded.task!r}"
+                )
             queries = opened.queries(source.column, source.id_column, "retro")
             reads = {**jobs.files_read(model, source), "--stock": stock}
             files.check_apart(reads, AnswerCache.files(cache))
@@ -132,6 +137,7 @@ def plan_command(
             targets = enumerate(rest, start=done + 1)
             if count == 1:
                 return work(targets)
+            work(iter(()))  # wrong arguments are an error here, not in every worker
             failed = lambda target: Plan(target[0], target[1], error=DIED)  # noqa: E731
             return in_processes(work, targets, count, failed, piece=1)
 

@@ -46,4 +46,6 @@ def counted(things: Iterable[T], unit: str, total: int | None = None, done: int 
 
     rest = iter(things)
     yield from islice(rest, _FEW)
-    yield from tqdm(rest, initial=done + _FEW, total=total, delay=0.1, unit=f" {unit}")
+    yield from tqdm(
+        rest, initial=done + _FEW, total=total, delay=0.1, unit=f" {unit}", disable=None
+    )

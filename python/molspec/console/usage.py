@@ -16,8 +16,8 @@ import typer
 #: Standard input or output in place of a file.
 STANDARD = "-"
 _STANDARD_OUTPUT = "standard output"
-#: torch's messages for it, on the CPU and on CUDA.
-_NO_MEMORY = re.compile("can't allocate memory|out of memory")
+#: Messages of torch for it, on the CPU and on CUDA, and of `processes`.
+_NO_MEMORY = re.compile("can't allocate memory|out of memory|memory for another process")
 
 
 class UsageError(Exception):

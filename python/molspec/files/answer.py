@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from molspec.processes import DIED
 from molspec.task import Task
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Answer:
     @property
     def is_refused(self) -> bool:
         """Whether the query was refused before any call of the decoder."""
-        return self.error is not None and self.result.statistics.decoder_calls == 0
+        return self.error not in (None, DIED) and self.result.statistics.decoder_calls == 0
 
 
 @dataclass(frozen=True)

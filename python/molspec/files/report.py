@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Pixels of an angstrom: bonds have the same length in every drawing, whose size varies.
 _SCALE = 19.0
 _AS_LARGE_AS_NEEDED = (-1, -1)
+#: Larger molecules are shown as text: RDKit would lay out their drawing for minutes.
+_LONGEST_DRAWN, _MOST_ATOMS_DRAWN = 1000, 400
 #: Titles, and the names of queries and answers, by task.
 _WORDS = {
     "retro": ("Predicted reactants", "product", "reactants"),
@@ -110,11 +112,13 @@ def _drawing(smiles: str) -> str | None:
 
     from molspec.text import quiet
 
+    if len(smiles) > _LONGEST_DRAWN:
+        return None
     with quiet():
         molecule = Chem.MolFromSmiles(smiles.strip())  # its > may be of a bond, ->
         if molecule is None:
             molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
-        if molecule is None or molecule.GetNumAtoms() == 0:
+        if molecule is None or not 0 < molecule.GetNumAtoms() <= _MOST_ATOMS_DRAWN:
             return None
         return svg(molecule)
 

@@ -30,7 +30,7 @@ class Expander:
         are dropped, and a query is decoded once.
     mass: predictions beyond this share of the list's probability are dropped.
 
-    Raises ValueError, naming the argument.
+    Raises ValueError, naming the argument, and TypeError for an unknown option.
     """
 
     def __init__(

@@ -162,6 +162,8 @@ class Planner:
             if query.error is not None:
                 raise ValueError(query.error)
             target = canonical_query(prepared.smiles)
+            if ">" in target:
+                raise ValueError("a side of a reaction: expected a molecule")
         except ValueError as error:
             return Plan(number, query, error=str(error))
         search = self._search

@@ -5,7 +5,7 @@
     python -m molspec.planners.syntheseus eval model_dir=retro data_dir=...
 
 The arguments are those of Syntheseus' own command lines; `model_kwargs` are those of the models
-here, as in `model_kwargs.dtype=int8`. Forward models serve as filter and for back translation.
+here, as in `model_kwargs.dtype=int8`.
 """
 
 from __future__ import annotations
@@ -143,12 +143,6 @@ class BackwardClass(Enum):
     """The values of `model_class` on Syntheseus' command lines."""
 
     molspec = BackwardModel
-
-
-class ForwardClass(Enum):
-    """The values of `model_class` of a forward model there."""
-
-    molspec = ForwardModel
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
 _PAGE = Path(__file__).with_name("page")
+#: Media types that are parsed as JSON.
+_JSON = re.compile(r"application/(.+\+)?json", re.IGNORECASE)
 #: The page may call only this server, and no other page may embed it.
 _PAGE_HEADERS = {
     "Content-Security-Policy": (
@@ -111,7 +114,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong(request: Request, error: RequestValidationError) -> JSONResponse:
         kind = request.headers.get("content-type", "")
-        if request.method == "POST" and "json" not in kind.lower():
+        if request.method == "POST" and not _JSON.fullmatch(kind.partition(";")[0].strip()):
             return _AsciiJSON(
                 {"detail": f"Content-Type is {kind!r}: expected application/json"}, 415
             )

@@ -58,8 +58,6 @@ class FairScheduler:
         lane_is_full = False
         for request in self._waiting:
             rows, hypotheses = request.rows, request.hypotheses
-            if self._rows_taken and self._rows_taken + rows > self._row_count:
-                return None
             if (request.under_way + 1) * rows > max(rows, self._row_count // 2):
                 continue
             if hypotheses > _NARROW and (
@@ -68,6 +66,9 @@ class FairScheduler:
             ):
                 lane_is_full = True
                 continue
+            # Those after it wait too, so that it gets the rows that become free.
+            if self._rows_taken and self._rows_taken + rows > self._row_count:
+                return None
             index = request.next
             request.next += 1
             self.waiting_count -= 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from molspec.drafting.configurations import WindowDrafts
 from molspec.fields import setting
 from molspec.options import PredictOptions
 
@@ -72,13 +73,11 @@ class Limits:
 
     def _of_windows(self, options: PredictOptions) -> list[tuple[str, int, int]]:
         """The options of windows, their values, which have defaults, and their limits."""
-        if options.drafter != "windows":
+        drafter = options.configuration
+        if not isinstance(drafter, WindowDrafts):
             return []
-        from molspec.drafting.configurations import WindowDrafts  # loads torch
-
-        length = options.draft_length or WindowDrafts.draft_length
-        count = options.draft_count or WindowDrafts.draft_count
+        most = self.drafted // drafter.draft_length
         return [
-            ("draft_length", length, self.drafted),
-            ("draft_count", count, self.drafted // length),
+            ("draft_length", drafter.draft_length, self.drafted),
+            ("draft_count", drafter.draft_count, most),
         ]

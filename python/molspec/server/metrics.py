@@ -84,7 +84,7 @@ def exposition() -> tuple[bytes, str]:
     for pid in {int(path.stem.rpartition("_")[2]) for path in Path(folder).glob("gauge_*.db")}:
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # it ended; its number may be another's now
             with suppress(FileNotFoundError):  # another process removes them now
                 mark_process_dead(pid)  # removes its gauges: it has no queries any more
     MultiProcessCollector(registry)

@@ -54,7 +54,9 @@ def warm_up(decoder: Decoder, max_positions: int) -> None:
 
     The largest batch is first, and twice: a buffer that grows invalidates all graphs.
     """
-    sizes = [decoder.batch_size >> k for k in range(decoder.batch_size.bit_length())]
+    most = decoder.batch_size
+    # Steps have powers of two of nodes, so batches between two of these need no other graph.
+    sizes = [most, *(1 << k for k in reversed(range(most.bit_length())) if 1 << k < most)]
     rounds = [
         (options, "C" * (max_positions - 2), n) for n in (sizes[0], *sizes) for options in _USUAL
     ]

@@ -21,7 +21,8 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     solvent, the one with the most heavy atoms is the main component. A single molecule, a text that
     is none, and one longer than LONGEST are returned unchanged.
     """
-    if "." not in smiles or len(smiles) > LONGEST or not is_text(smiles):
+    is_one_word = len(smiles.split()) == 1  # RDKit would read text after a blank as a name
+    if "." not in smiles or len(smiles) > LONGEST or not (is_one_word and is_text(smiles)):
         return smiles, ()
     with quiet():
         whole = Chem.MolFromSmiles(smiles)
