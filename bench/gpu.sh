@@ -71,7 +71,7 @@ fi
 part checks 70
 part laws 70
 if command -v nvidia-smi > /dev/null; then
-  step costs 40 bash -c "nvcc -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a \
+  step costs 40 bash -o pipefail -c "nvcc -O3 -std=c++17 -arch=native \
     bench/gpu/costs.cu -o '$site/costs' && '$site/costs' | tee -a '$out/results.jsonl'"
 else
   echo "skip  costs: no GPU" >> "$out/summary.txt"
@@ -79,10 +79,10 @@ fi
 part times 110
 part kernels 40
 if command -v ncu > /dev/null; then
-  # The five slowest kernels of a step, by name.
-  step ncu 60 ncu --set full --launch-count 5 --csv --clock-control none \
-    --kernel-name-base function --kernel-name "regex:linear_narrow|attention_kernel|propose_tree|look_ahead|linear_wide" \
-    "$python" bench/gpu small
+  for kernel in linear_narrow linear_wide attention_kernel propose_tree look_ahead; do
+    step "ncu $kernel" 20 ncu --set full --launch-count 1 --csv --clock-control none \
+      --kernel-name-base function --kernel-name "regex:$kernel" "$python" bench/gpu small
+  done
 else
   echo "skip  ncu: not installed" >> "$out/summary.txt"
 fi

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from molspec.cache import AnswerCache
+from molspec.cache import AnswerCache, _settings_digest
 from molspec.drafting import DraftTree, merged
 from molspec.options import PredictOptions
 from molspec.predictor import Model
@@ -293,3 +293,14 @@ def test_cached_samples_equal_those_of_the_model(tiny_model: Model) -> None:
             found = cache.predict(tiny_model, ["CCO"], options)
             assert found == list(tiny_model.predict_stream(["CCO"], options))
     assert cache.hits == 2
+
+
+def test_equal_options_have_one_key(tmp_path: Path) -> None:
+    """Numbers of either kind, and whatever drafts: none of that decides an answer."""
+    model = tiny.model()
+    options = PredictOptions(samples=2, temperature=2)
+    AnswerCache(path=tmp_path / "answers").predict(model, ["CCO"], options)
+    again = AnswerCache(path=tmp_path / "answers")
+    _settings_digest.cache_clear()
+    again.predict(model, ["CCO"], PredictOptions(samples=2, temperature=2.0, drafter="none"))
+    assert (again.hits, again.misses) == (1, 0)

@@ -188,7 +188,7 @@ struct Int8 {
   static void accumulate(const uint8_t* const* in, int k, const int8_t* weights,
                          i32x16 (&sums)[kRows][kTileVectors]) {
     i32x16 column[kTileVectors];
-    for (int v = 0; v < kTileVectors; ++v) column[v] = load_bytes(weights + v * 4 * kLanes);
+    for (int v = 0; v < kTileVectors; ++v) column[v] = load_integers(weights + v * 4 * kLanes);
     for (int row = 0; row < kRows; ++row) {
       const i32x16 value = broadcast_bytes(in[row] + k);
       for (int v = 0; v < kTileVectors; ++v)

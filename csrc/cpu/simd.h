@@ -42,7 +42,7 @@ inline __mmask16 first_lanes(int count) {
   return count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
 }
 // from[indices[i]] in lane i of the first `count`; the other indices are not read. `from` has
-// kVectors * 16 floats: permuting two registers at a time is faster than a gather.
+// `registers` * 16 floats: permuting two registers at a time is faster than a gather.
 class Selection {
  public:
   Selection(const int32_t* indices, int count, int registers)
@@ -92,7 +92,6 @@ struct i32x16 {
   __m512i value;
 };
 inline i32x16 zeros() { return {_mm512_setzero_si512()}; }
-inline i32x16 load_bytes(const int8_t* from) { return {_mm512_loadu_si512(from)}; }
 inline i32x16 broadcast_bytes(const uint8_t* from) {
   int32_t four;
   memcpy(&four, from, sizeof(four));
@@ -112,7 +111,7 @@ inline i32x16 add_products(i32x16 sum, i32x16 unsigned_bytes, i32x16 signed_byte
   return {_mm512_add_epi32(sum.value, _mm512_add_epi32(even, odd))};
 #endif
 }
-inline i32x16 load_integers(const int32_t* from) { return {_mm512_loadu_si512(from)}; }
+inline i32x16 load_integers(const void* from) { return {_mm512_loadu_si512(from)}; }
 inline i32x16 operator-(i32x16 a, i32x16 b) { return {_mm512_sub_epi32(a.value, b.value)}; }
 inline f32x16 as_floats(i32x16 a) { return {_mm512_cvtepi32_ps(a.value)}; }
 // Integer lanes in [0, 255] as bytes.
@@ -198,17 +197,13 @@ inline __m256i add_products(__m256i sum, __m256i a, __m256i b) {
 inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
   return {add_products(sum.low, a.low, b.low), add_products(sum.high, a.high, b.high)};
 }
-inline i32x16 load_bytes(const int8_t* from) {
-  const __m256i* bytes = reinterpret_cast<const __m256i*>(from);
-  return {_mm256_loadu_si256(bytes), _mm256_loadu_si256(bytes + 1)};
-}
 inline i32x16 broadcast_bytes(const uint8_t* from) {
   int32_t four;
   memcpy(&four, from, sizeof(four));
   return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)};
 }
-inline i32x16 load_integers(const int32_t* from) {
-  const __m256i* lanes = reinterpret_cast<const __m256i*>(from);
+inline i32x16 load_integers(const void* from) {
+  const __m256i* lanes = static_cast<const __m256i*>(from);
   return {_mm256_loadu_si256(lanes), _mm256_loadu_si256(lanes + 1)};
 }
 inline i32x16 operator-(i32x16 a, i32x16 b) {
@@ -292,11 +287,6 @@ struct i32x16 {
   int32_t lane[kLanes];
 };
 inline i32x16 zeros() { return {}; }
-inline i32x16 load_bytes(const int8_t* from) {
-  i32x16 bytes;
-  memcpy(bytes.lane, from, sizeof(bytes.lane));
-  return bytes;
-}
 inline i32x16 broadcast_bytes(const uint8_t* from) {
   i32x16 bytes;
   for (int i = 0; i < kLanes; ++i) memcpy(&bytes.lane[i], from, sizeof(bytes.lane[i]));
@@ -312,7 +302,7 @@ inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
   }
   return sum;
 }
-inline i32x16 load_integers(const int32_t* from) {
+inline i32x16 load_integers(const void* from) {
   i32x16 integers;
   memcpy(integers.lane, from, sizeof(integers.lane));
   return integers;

@@ -116,7 +116,7 @@ void Workers::hire() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     for (; hired_ < size() - 1; ++hired_) std::thread(&Workers::help, this, hired_).detach();
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // of threads or memory; fewer workers do
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

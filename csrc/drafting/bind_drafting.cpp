@@ -113,6 +113,12 @@ void bind_drafting(py::module_& module) {
   py::class_<GuessModel, std::shared_ptr<GuessModel>>(module, "GuessModel")
       .def(py::init(&make_guess_model), py::kw_only(), py::arg("tokens"), py::arg("pad"),
            py::arg("bos"), py::arg("eos"), py::arg("unk"), py::arg("ngram"))
+      .def(
+          "admitted",
+          [](const GuessModel& model, const DraftTree& tree) {
+            return admitted(tree, model.roles());
+          },
+          py::arg("tree"))
       .def("copy_text", &copy_text)
       .def("window_trees",
            [](const GuessModel& model, const Ids& source_ids, const WindowOptions& options) {

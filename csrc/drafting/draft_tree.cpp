@@ -24,7 +24,8 @@ void check_drawn_from(const DraftTree& tree, const TokenRoles& roles) {
   const auto vocab_size = static_cast<size_t>(roles.vocab_size());
   const auto count = tree.token_ids.size();
   if (tree.drawn_from.size() != count * vocab_size)
-    throw_invalid("a proposed tree's drawn_from: expected [", count, ", ", vocab_size, "]");
+    throw_invalid("a proposed tree's drawn_from has ", tree.drawn_from.size(),
+                  " entries: expected [", count, ", ", vocab_size, "]");
   for (size_t i = 0; i < count; ++i) {
     const auto before = static_cast<int64_t>(i) - 1;
     check_entry(tree.parents[i] == before, "parents", i, tree.parents[i], before,

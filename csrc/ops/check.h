@@ -28,7 +28,7 @@ inline const char* type_name(ScalarType type) {
     case ScalarType::BFloat16:
       return "bfloat16";
     default:
-      return "another type";
+      return torch::headeronly::toString(type);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "ops/check.h"
+#include "ops/model.h"
 
 namespace molspec {
 namespace {
@@ -103,7 +104,8 @@ SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tens
   problem.token_ids = checked_like(token_ids, "token_ids", scores, kLike);
   problem.candidate_counts =
       checked_list(candidate_counts, "candidate_counts", scores.size(0), "query");
-  check(beam_size >= 1, "beam_size is ", beam_size, ": expected at least 1");
+  check(beam_size >= 1 && beam_size <= kMostSize, "beam_size is ", beam_size, ": expected 1 to ",
+        kMostSize);
   return problem;
 }
 

@@ -284,9 +284,4 @@ void BeamSearch::finish() {
   decoded_.hypotheses = ranked_hypotheses(*row_.tree, best, std::min(count, spec_.n_best));
 }
 
-std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
-  if (sampling) return stochastic_beam_search(*this, row);
-  return std::make_unique<BeamSearch>(*this, row);
-}
-
 }  // namespace molspec

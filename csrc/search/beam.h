@@ -6,7 +6,7 @@
 //   the true distributions are known. A replayed step uses the same values as beam search, so
 //   sequences, log-probs and order are the same, to the bit if a node's distribution does not
 //   depend on the other nodes. Guesses only affect the time: they come from an external drafter if
-//   there is one, otherwise from the n-gram model.
+//   there is one, and otherwise, as beyond its drafts, from the n-gram model.
 //
 // Hypotheses rank by score (log_prob / length^length_penalty), ties as in rules/candidate.h. The
 // steps are those of rules/beam.h. A finished hypothesis stays in the beam and competes; the query
@@ -138,8 +138,5 @@ class BeamSearch : public Search {
   std::vector<int32_t> staged_;  // slots
   int64_t round_ = 1;            // of guesses; it only advances with an external drafter
 };
-
-// The search of a spec with `sampling`.
-std::unique_ptr<Search> stochastic_beam_search(const BeamSpec& spec, const Row& row);
 
 }  // namespace molspec

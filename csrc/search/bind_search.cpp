@@ -121,7 +121,8 @@ void bind_sampling(py::module_& module) {
           "token",
           [](const Sampler& self, const LogProbs& log_probs, uint32_t position) {
             if (log_probs.ndim() != 1 || log_probs.size() == 0)
-              throw_invalid("log_probs: expected [vocab]");
+              throw_invalid("log_probs has ", log_probs.ndim(), " dimensions and ",
+                            log_probs.size(), " entries: expected [vocab]");
             return self.at(log_probs.data(), static_cast<int32_t>(log_probs.size()), position)
                 .token_id;
           },
@@ -270,10 +271,6 @@ void bind_batch(py::module_& module) {
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
       .def("advance", &advance<Batch>, py::arg("log_probs"))
       .def("run", &run, py::arg("step"), py::arg("until_done") = false)
-      .def(
-          "check",
-          [](const Batch& batch, const DraftTree& tree) { admitted(tree, batch.model().roles()); },
-          py::arg("tree"))
       .def_property_readonly("live_count", &Batch::live_count);
   bind_step(bound);
 }

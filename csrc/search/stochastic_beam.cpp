@@ -154,8 +154,9 @@ class StochasticBeamSearch final : public BeamSearch {
 
 }  // namespace
 
-std::unique_ptr<Search> stochastic_beam_search(const BeamSpec& spec, const Row& row) {
-  return std::make_unique<StochasticBeamSearch>(spec, row);
+std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
+  if (sampling) return std::make_unique<StochasticBeamSearch>(*this, row);
+  return std::make_unique<BeamSearch>(*this, row);
 }
 
 }  // namespace molspec

@@ -17,7 +17,7 @@ from weakref import finalize
 from molspec.fields import check_count
 from molspec.options import PredictOptions
 from molspec.predictor import Model, checked
-from molspec.provenance import Identity, deciding, run_settings
+from molspec.provenance import Identity, answer_settings, deciding
 from molspec.results import Prediction, Result
 from molspec.text import canonical_query
 
@@ -204,7 +204,7 @@ def _key(identity: Identity, query: str, options: PredictOptions) -> bytes:
 
 @lru_cache(64)
 def _settings_digest(identity: Identity, options: PredictOptions) -> bytes:
-    values = json.dumps(run_settings("", identity, options), sort_keys=True)
+    values = json.dumps(answer_settings("", identity, options), sort_keys=True)
     return blake2b(values.encode(), digest_size=32).digest()
 
 

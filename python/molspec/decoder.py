@@ -10,8 +10,6 @@ from functools import cached_property
 from time import perf_counter
 from typing import Protocol
 
-import torch
-
 from molspec import _native
 from molspec._native import Decoded, Hypothesis
 from molspec.decoding import (
@@ -81,8 +79,7 @@ class Decoder(Scheduler[Result]):
         statistics: Statistics | None = None,
     ) -> None:
         batch_size = check_count("batch_size", batch_size, LARGEST["batch_size"])
-        with torch.inference_mode(False):
-            session = model.engine.session(batch_size)
+        session = model.engine.session(batch_size)
         super().__init__(session, model.context.guess, batch_size, statistics)
         self._model = model
         #: By the id of the options, which the plan refers to.

@@ -87,8 +87,8 @@ def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
     elif float in kinds:
         above, most, least = (each.metadata.get(name) for name in ("above", "most", "least"))
         check_number(each.name, value, math.inf if most is None else most, above, least or 0)
-        if not isinstance(value, int | float):  # NumPy's, which is no JSON value
-            object.__setattr__(settings, each.name, float(value))
+        # Equal settings have the same JSON values.
+        object.__setattr__(settings, each.name, float(value))
 
 
 def _is_number(value: Any) -> bool:

@@ -8,7 +8,6 @@ twin is the host's search with the same spec, in a `_native.Batch`.
 from __future__ import annotations
 
 import ctypes
-import operator
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from molspec import _native
+from molspec.fields import check_count
 
 _MOST_THREADS = _native.LIMITS["threads"]
 #: In an editable install the libraries are in another folder than this file.
@@ -202,13 +202,7 @@ def set_num_threads(threads: int) -> None:
 
     Their results do not depend on it. Raises ValueError for any other number.
     """
-    try:
-        whole = 0 if isinstance(threads, bool) else operator.index(threads)
-    except TypeError:
-        whole = 0
-    if not 1 <= whole <= _MOST_THREADS:
-        raise ValueError(f"threads is {threads!r}: expected 1 to {_MOST_THREADS}")
-    library.set_num_threads(whole)
+    library.set_num_threads(check_count("threads", threads, _MOST_THREADS))
 
 
 def get_num_threads() -> int:

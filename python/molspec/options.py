@@ -37,6 +37,8 @@ DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
 #: Maximum hypotheses of a beam: a larger number is a typing error, and would exceed the memory.
 WIDEST_BEAM = 1000
+#: Options of a named drafter.
+DRAFT_COUNTS = ("draft_length", "draft_count", "node_budget")
 #: Options that do not apply to samples.
 _NOT_WITH_SAMPLES = (
     *("n_best", "beam_size", "beam", "length_penalty", "drop_invalid", "drop_unchanged"),
@@ -385,8 +387,8 @@ class PredictOptions:
     @property
     def _counts(self) -> dict[str, int]:
         """The given options of the drafter."""
-        names = ("draft_length", "draft_count", "node_budget")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        values = {name: getattr(self, name) for name in DRAFT_COUNTS}
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def configuration(self) -> AnyConfiguration:

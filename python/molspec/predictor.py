@@ -96,7 +96,7 @@ class Model:
     ) -> Iterator[Result]:
         """Yield the answers in the order of the queries, which are read as needed.
 
-        At most `options.batch_size` of the queries that were read are unanswered.
+        In one process, at most `options.batch_size` of the queries that were read are unanswered.
 
         statistics: sums over the answered queries.
         processes: workers on the CPU, or "all": one for each usable core. They share the weights

@@ -257,7 +257,11 @@ class _Template(Generic[ItemT, ResultT]):
         self._control, theirs = socket.socketpair()
         gc.collect()
         gc.freeze()  # a collection would write to every object, and so copy its page
-        self._process = os.fork()
+        try:
+            self._process = os.fork()
+        except OSError:
+            gc.unfreeze()
+            raise
         if self._process == 0:
             self._control.close()
             _fork_workers(theirs, work)

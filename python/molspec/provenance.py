@@ -7,7 +7,7 @@ from typing import Any
 
 import molspec
 from molspec.drafting import Drafting, HeadsDraft
-from molspec.options import PredictOptions
+from molspec.options import DRAFT_COUNTS, PredictOptions
 from molspec.strategy import chosen_drafter
 
 
@@ -42,7 +42,7 @@ def run_settings(model: str, identity: Identity, options: PredictOptions) -> dic
     An evaluation resumes if they are equal. model: the model's name.
     """
     # The drafter comes after the batch size, on which it may depend.
-    replaced = ("drafter", "draft_length", "draft_count", "node_budget")
+    replaced = ("drafter", *DRAFT_COUNTS)
     values = {name: value for name, value in vars(options).items() if name not in replaced}
     drafter = chosen_drafter(options, identity.device, identity.decoder_bytes)
     return {
@@ -69,12 +69,6 @@ def answer_settings(model: str, identity: Identity, options: PredictOptions) -> 
 def deciding(options: PredictOptions) -> PredictOptions | None:
     """The part of the options that decides answers; None if a drafter of any kind is part of it."""
     if options.verification == "strict" and options.search != "sbs":
-        return replace(
-            options,
-            batch_size=1,
-            drafter=None,
-            draft_length=None,
-            draft_count=None,
-            node_budget=None,
-        )
+        unset: dict[str, Any] = dict.fromkeys(("drafter", *DRAFT_COUNTS))
+        return replace(options, batch_size=1, **unset)
     return options if isinstance(options.drafter, str | Drafting | HeadsDraft | None) else None

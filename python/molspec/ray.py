@@ -70,7 +70,7 @@ class Predictor:
     ) -> None:
         set_num_threads(threads)
         self._model = load(model, device, dtype)
-        self._options = options or PredictOptions()
+        self._options = self._model.resolved(options or PredictOptions())
         self._column, self._keep_salts = column, keep_salts
 
     def __call__(self, rows: pa.Table) -> pa.Table:

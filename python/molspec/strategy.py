@@ -39,6 +39,7 @@ def search_spec(
     device: of molspec's own engine, which decides the defaults; None for PyTorch models.
     """
     drafting = chosen_drafter(options, device, context.decoder_bytes)
+    context = replace(context, query_count=options.batch_size)
     common: dict[str, Any] = {"max_length": max_length}
     if options.samples is not None:
         common["sampling"] = _native.Sampling(
@@ -76,7 +77,7 @@ def _beam(
     if not isinstance(drafting, NoDraft):
         ahead = drafting
         if not isinstance(ahead, LookAhead):
-            ahead = replace(lookahead(width), drafter=ahead)
+            ahead = replace(lookahead(width, options.node_budget), drafter=ahead)
         if ahead.drafter is not None:
             external = replace(context, width=width).build(ahead.drafter)
         common |= {

@@ -17,7 +17,7 @@ import torch
 from molspec import Decoder, drafting, predictor
 from molspec.engine import devices
 from molspec.engine.cuda.engine import CudaEngine
-from molspec.engine.cuda.graphs import Graphs
+from molspec.engine.cuda.graphs import Graphs, Staged
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.options import PredictOptions
@@ -457,3 +457,26 @@ def test_copied_engine_has_no_idle_sessions() -> None:
     assert copied._idle == []
     assert engine._idle == [(session, [])]
     assert torch.equal(copied.packed.weights, engine.packed.weights)
+
+
+def test_a_buffer_that_gets_no_memory_keeps_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    staged = Staged((4,), torch.int32, torch.device("cpu"))
+    assert staged.grow(8)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "empty", failing_after(torch.empty, 1))
+        with pytest.raises(MemoryError):
+            staged.grow(16)
+    assert (len(staged.host), len(staged.device)) == (8, 8)
+    assert staged.grow(16)
+
+
+def failing_after(function: Any, count: int) -> Any:
+    """The function, which fails after so many calls."""
+    calls = iter(range(count))
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(calls, None) is None:
+            raise MemoryError
+        return function(*arguments, **options)
+
+    return call

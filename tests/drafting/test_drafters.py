@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from molspec._native import DraftTree, ExternalOptions, NativeDrafter, NoDraftOptions
 from molspec.drafting import (
     Drafting,
+    HeadsDraft,
     NoDraft,
     TreeDraft,
     WindowDrafts,
@@ -187,6 +188,8 @@ def test_copied_ring_digits_are_renumbered() -> None:
         (lambda: WindowDrafts(draft_length=0), "draft_length is 0: expected"),
         (lambda: WindowDrafts(draft_count=-1), "draft_count is -1: expected"),
         (lambda: WindowDrafts(choice="all"), "choice is 'all'"),
+        (lambda: WindowDrafts(smart="no"), "smart is 'no': expected True or False"),
+        (lambda: HeadsDraft(tree=1), "tree is 1: expected True or False"),
         (lambda: TreeDraft(node_budget=0), "node_budget is 0: expected"),
         (lambda: TreeDraft(min_probability=2), "min_probability is 2: expected a number from 0 to"),
         (lambda: resolve("beams"), "drafter is 'beams': expected one of none, windows, tree"),

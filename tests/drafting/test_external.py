@@ -201,6 +201,8 @@ class Wrong(Recorded):
     [
         (DraftTree([4], [5], [0.0]), r"parents\[0\] is 5: expected -1 to -1"),
         (DraftTree([4], [-1], [3.0]), r"log_probs\[0\] is 3.*: expected at most its parent's, 0"),
+        (DraftTree([4, 999], [-1, 0], [0.0, -0.1]), r"token_ids\[1\] is 999: expected 0 to"),
+        (DraftTree([4], [-1, 0], [0.0]), "has 1 token_ids, 2 parents and 1 log_probs"),
         (None, "TypeError"),
     ],
 )
@@ -245,3 +247,14 @@ def test_merged_tree_is_valid_and_within_budget(seed: int) -> None:
     assert all(parent < index for index, parent in enumerate(found.parents))
     keys = list(zip(found.parents, found.token_ids, strict=True))
     assert len(set(keys)) == len(keys)
+
+
+def test_a_missing_tree_of_a_part_is_named(model: Model) -> None:
+    class Few(Recorded):
+        def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+            return []
+
+    for drafter in (Few({}), merged("tree", Few({}), node_budget=8)):
+        (result,) = model.predict(["CCO"], drafter=drafter, max_length=8)
+        expected = "drafter Few failed in propose: ValueError: gave 0 trees: expected 1, one a path"
+        assert result.error == expected

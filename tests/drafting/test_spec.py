@@ -95,7 +95,7 @@ def test_guesses_match_training_twin() -> None:
     assert checkpoint.spec_drafter is not None
     spec_model = SpecModel(checkpoint.spec_drafter, checkpoint.vocabulary, "float32")
     drafter = spec_model.open(
-        SpecDraft(node_budget=60, min_probability=0.0), tiny.model().context.guess
+        SpecDraft(node_budget=60, min_probability=0.0), tiny.model().context.guess, 3
     )
     source = tiny.VOCABULARY.encode("CC(=O)O")
     drafter.start(7, source)
@@ -222,3 +222,10 @@ def test_k_above_trained_count_is_refused() -> None:
         Model(tiny.with_spec()).predict(["C"], drafter=SpecDraft(k=6))
     with pytest.raises(ValueError, match="k is 65: expected at most 64"):
         SpecDrafterWeights(65, tiny.SPEC, {})
+
+
+def test_a_large_batch_drafts_for_every_query() -> None:
+    model = Model(tiny.with_spec(2))
+    options: dict[str, Any] = {"max_length": 2, "batch_size": 1100}
+    results = model.predict(["CO"] * 1100, drafter="spec", **options)
+    assert results == model.predict(["CO"] * 1100, drafter="none", **options)

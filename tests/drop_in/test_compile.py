@@ -194,8 +194,9 @@ def test_decoder_start_is_read_from_hugging_face_models() -> None:
     module = models.bart(decoder_start_token_id=0).float()
     module.generation_config.min_length = 5
     vocabulary = Vocabulary(tuple(f"[{index}C]" for index in range(20)), 1, 19, 2)
-    with pytest.warns(UserWarning, match=r"sets min_length: molspec.compile ranks by the model's"):
+    with pytest.warns(UserWarning, match=r"sets min_length: molspec.compile ranks by the") as seen:
         model = compile(module, vocabulary)
+    assert seen[0].filename == __file__
     assert model.spec.decoder_start(vocabulary.bos_id) == 0
 
 

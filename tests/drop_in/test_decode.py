@@ -249,6 +249,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"tokens": ["C"] * 14},
         "tokens has 14 strings: expected 15, one for each target id",
     ),
+    "no list": ({"tokens": 5}, "tokens is a int: expected a list of strings"),
     "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0: expected a string"),
     "a map of text": (
         {"source_to_target": {5: "a"}},

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from molspec import decode
 from molspec.checkpoints import read
+from molspec.drafting import ModelDraft
 from molspec.models import locate
 from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of
 from tests.drop_in.loops import NextTokens, beam_search
@@ -209,8 +210,18 @@ def test_decode_warns_of_ignored_generation_settings() -> None:
     model = bart()
     model.generation_config.no_repeat_ngram_size = 3
     model.generation_config.forced_bos_token_id = 0
-    with pytest.warns(UserWarning, match=r"forced_bos_token_id, no_repeat_ngram_size: molspec"):
+    with pytest.warns(UserWarning, match=r"forced_bos_token_id, no_repeat_ngram_size: mol") as seen:
         decode(model, sources(model, 1), max_length=2, **ids_of(model))
+    assert seen[0].filename == __file__
+
+
+def test_a_draft_model_may_have_fewer_positions() -> None:
+    model, short = bart(), bart(max_position_embeddings=12)
+    options: dict[str, Any] = {**ids_of(model), "max_length": 30}
+    ids = [[5] * 21, [5, 6, 7, 2]]
+    expected = decode(model, ids, **options)
+    found = decode(model, ids, drafter=ModelDraft(short, gamma=2), **options)
+    assert torch.equal(found.sequences, expected.sequences)
 
 
 UNSUPPORTED = {

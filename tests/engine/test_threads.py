@@ -137,6 +137,6 @@ def test_predict_works_if_threads_cannot_start() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 65, 10**30, 1.5, "2", True, None])
 def test_thread_counts_out_of_range_are_refused(count: Any) -> None:
-    with pytest.raises(ValueError, match=f"^threads is {count!r}: expected 1 to 64$"):
+    with pytest.raises(ValueError, match=f"^threads is {count!r}: expected (a whole|at most 64)"):
         molspec.set_num_threads(count)
     assert molspec.get_num_threads() == 1

@@ -95,6 +95,8 @@ def test_vocabulary_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        ({"tokens": "pbec"}, "tokens is 'pbec': expected a tuple of strings"),
+        ({"tokens": 5}, "tokens is 5: expected a tuple of strings"),
         ({"tokens": ("a", "b", "c", "")}, "token 3 is '': expected text"),
         ({"tokens": ("a", "b", "c", 4)}, "token 3 is 4: expected text"),
         ({"tokens": ("a", "b", "c", "b")}, "token 'b' occurs twice"),

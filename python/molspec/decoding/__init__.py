@@ -9,6 +9,7 @@ from molspec.decoding.drafter import (
     EncoderDrafter,
     Path,
     failing,
+    propose,
     wants_hidden_states,
 )
 from molspec.decoding.round import Source, Strategy
@@ -29,5 +30,6 @@ __all__ = [
     "Statistics",
     "Strategy",
     "failing",
+    "propose",
     "wants_hidden_states",
 ]

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from molspec._native import DraftTree, Sampler
+from molspec._native import DraftTree, GuessModel, Sampler
 
 __all__ = ["DraftTree", "Drafter", "DrafterError", "EncoderDrafter", "Path"]
 
@@ -29,6 +29,18 @@ def failing(drafter: object, method: str) -> Iterator[None]:
         raise DrafterError(
             f"drafter {type(drafter).__name__} failed in {method}: {type(error).__name__}: {error}"
         ) from error
+
+
+def propose(drafter: Drafter, paths: Sequence[Path], guess: GuessModel) -> list[DraftTree]:
+    """Draft after every path; return what is valid of the trees, one for each path.
+
+    Raises DrafterError, naming the drafter, if it fails or a tree is wrong.
+    """
+    with failing(drafter, "propose"):
+        trees = drafter.propose(paths)
+        if len(trees) != len(paths):
+            raise ValueError(f"gave {len(trees)} trees: expected {len(paths)}, one a path")
+        return [guess.admitted(tree) for tree in trees]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from molspec.decoding.drafter import (
     EncoderDrafter,
     Path,
     failing,
+    propose,
     wants_hidden_states,
 )
 from molspec.decoding.statistics import Stopwatch
@@ -71,7 +72,7 @@ class HostExecutor:
         self, session: Session, guess: GuessModel, row_count: int, watch: Stopwatch
     ) -> None:
         self._session = session
-        self._batch = Batch(row_count, guess)
+        self._batch, self._guess = Batch(row_count, guess), guess
         #: For rows with an external drafter: the drafter, and the query's number there.
         self._drafters: dict[int, tuple[Drafter, int]] = {}
         self._watch = watch
@@ -188,12 +189,7 @@ class HostExecutor:
     def _proposed(self, paths: _Places) -> dict[int, DraftTree]:
         """One drafter's trees. Raises DrafterError, also if there is not one tree for each path."""
         drafter, _ = self._drafters[next(iter(paths.values())).row]
-        with failing(drafter, "propose"):
-            trees = drafter.propose(self._shown(drafter, list(paths.values())))
-            if len(trees) != len(paths):
-                raise ValueError(f"gave {len(trees)} trees: expected {len(paths)}, one a path")
-            for tree in trees:
-                self._batch.check(tree)
+        trees = propose(drafter, self._shown(drafter, list(paths.values())), self._guess)
         return dict(zip(paths, trees, strict=True))
 
     def _shown(self, drafter: Drafter, paths: Sequence[_native.Path]) -> list[Path]:

@@ -20,7 +20,7 @@ from molspec.drafting.configurations import (
 )
 
 if TYPE_CHECKING:
-    from molspec.decoding import Drafter, DraftTree, Path
+    from molspec.decoding import Drafter, DrafterError, DraftTree, Path
     from molspec.drafting.context import DraftContext
     from molspec.drafting.merging import merged
     from molspec.drafting.model_draft import ModelDraft
@@ -35,6 +35,7 @@ __all__ = [
     "DraftStatistics",
     "DraftTree",
     "Drafter",
+    "DrafterError",
     "DrafterMaker",
     "Drafting",
     "HeadsDraft",
@@ -56,7 +57,7 @@ __all__ = [
 
 #: Names whose modules need torch.
 _HOMES = {
-    **dict.fromkeys(("Drafter", "DraftTree", "Path"), "molspec.decoding"),
+    **dict.fromkeys(("Drafter", "DrafterError", "DraftTree", "Path"), "molspec.decoding"),
     "DraftContext": "molspec.drafting.context",
     "merged": "molspec.drafting.merging",
     "ModelDraft": "molspec.drafting.model_draft",

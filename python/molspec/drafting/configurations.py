@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path as FilePath
 from typing import (
     TYPE_CHECKING,
@@ -18,10 +18,11 @@ from typing import (
     runtime_checkable,
 )
 
-from molspec.fields import check_counts, check_number
+from molspec.fields import check_counts, check_fields, check_number
 
 if TYPE_CHECKING:
     from molspec import _native
+    from molspec.checkpoints import Checkpoint
     from molspec.decoding import Drafter
     from molspec.drafting.context import DraftContext
 
@@ -69,9 +70,8 @@ class WindowDrafts(_NativeDraft):
     smart: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(self, draft_length=1000, draft_count=1000)
-        if self.choice not in ("even", "first"):
-            raise ValueError(f"choice is {self.choice!r}: expected 'even' or 'first'")
 
     def native(self) -> _native.WindowOptions:
         """Options of the native drafter."""
@@ -122,6 +122,7 @@ class _OwnDraft:
     command: ClassVar[str]
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(self, node_budget=10_000)
         check_number("min_probability", self.min_probability, 1)
 
@@ -150,7 +151,7 @@ class _OwnDraft:
         if not self.tree:
             return own
         tree = TreeDraft(self.node_budget, min_probability=self.min_probability)
-        return MergedDrafter([tree.build(context), own], self.node_budget)
+        return MergedDrafter([tree.build(context), own], self.node_budget, context.guess)
 
 
 @dataclass(frozen=True)
@@ -199,8 +200,16 @@ class SpecDraft(_OwnDraft):
         if self.k is not None:
             check_counts(self, k=1000)
 
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint `model`, read once. Raises CheckpointError if there is none."""
+        from molspec.drafting.context import read_drafter
+
+        assert self.model is not None
+        return read_drafter(self.model)
+
     def _build(self, context: DraftContext) -> Drafter:
-        return context.own_spec(self).open(self, context.guess)
+        return context.own_spec(self).open(self, context.guess, context.query_count)
 
 
 @dataclass(frozen=True)
@@ -285,19 +294,11 @@ def check_drafter(name: str, value: object, besides: str = "") -> None:
         )
 
 
-def resolve(
-    drafter: AnyDrafter,
-    *,
-    draft_length: int | None = None,
-    draft_count: int | None = None,
-    node_budget: int | None = None,
-) -> AnyConfiguration:
+def resolve(drafter: AnyDrafter, **options: int) -> AnyConfiguration:
     """Make a named drafter with its options; return a drafter unchanged.
 
     Raises ValueError for an unknown name and for an option that the drafter does not have.
     """
-    given = {"draft_length": draft_length, "draft_count": draft_count, "node_budget": node_budget}
-    options = {name: value for name, value in given.items() if value is not None}
     if not isinstance(drafter, str):
         check_drafter("drafter", drafter, f"one of {', '.join(_NAMES)}, ")
         if options:

@@ -35,6 +35,7 @@ class DraftContext:
     model: its fingerprint.
     dtype: of draft models.
     width: of the beam.
+    query_count: maximum queries in progress together.
     decoder_bytes: of the weights that a decoder pass reads.
     open_module: opens a session on a draft model of `molspec.decode`; also gives the positions of
         its longest source, if they are limited.
@@ -47,6 +48,7 @@ class DraftContext:
     dtype: str = "float32"
     decoder_bytes: int = 0
     width: int = 1
+    query_count: int = 32
     open_module: Callable[[Any], tuple[Session, int | None]] | None = None
 
     def build(self, drafter: AnyConfiguration) -> Drafter:
@@ -85,7 +87,7 @@ class DraftContext:
         """
         if draft.model is None:
             return self.spec or _missing(draft)
-        other = read_drafter(draft.model)
+        other = draft.checkpoint
         check_vocabulary(str(draft.model), list(other.vocabulary.tokens), self.guess.tokens)
         if (its := other.fingerprint(with_drafters=False)) != self.model:
             raise ValueError(

@@ -15,7 +15,7 @@ from molspec.decoding import (
     DraftTree,
     EncoderDrafter,
     Path,
-    failing,
+    propose,
     wants_hidden_states,
 )
 from molspec.drafting.configurations import (
@@ -29,9 +29,6 @@ from molspec.fields import check_count
 
 if TYPE_CHECKING:
     from molspec.drafting.context import DraftContext
-
-#: Of log-probabilities, for rounding errors.
-_SLACK = 1e-4
 
 
 def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
@@ -60,14 +57,17 @@ class Merged:
 
     def build(self, context: DraftContext) -> MergedDrafter:
         """Build all drafters, as one."""
-        return MergedDrafter([context.build(part) for part in self.parts], self.node_budget)
+        parts = [context.build(part) for part in self.parts]
+        return MergedDrafter(parts, self.node_budget, context.guess)
 
 
 class MergedDrafter:
     """Calls several drafters and merges their trees."""
 
-    def __init__(self, drafters: Sequence[Drafter], node_budget: int) -> None:
-        self._drafters = drafters
+    def __init__(
+        self, drafters: Sequence[Drafter], node_budget: int, guess: _native.GuessModel
+    ) -> None:
+        self._drafters, self._guess = drafters, guess
         self.wants_hidden_states = any(map(wants_hidden_states, drafters))
         self._node_budget = node_budget
 
@@ -87,10 +87,7 @@ class MergedDrafter:
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft after every path."""
-        proposed = []
-        for drafter in self._drafters:
-            with failing(drafter, "propose"):
-                proposed.append([_checked(tree) for tree in drafter.propose(paths)])
+        proposed = [propose(drafter, paths, self._guess) for drafter in self._drafters]
         return [merge(trees, self._node_budget) for trees in zip(*proposed, strict=True)]
 
     def release(self, row: int) -> None:
@@ -124,22 +121,6 @@ class NativeParts:
     def release(self, row: int) -> None:
         """End a query."""
         self._idle.append(self._drafters.pop(row))
-
-
-def _checked(tree: DraftTree) -> DraftTree:
-    """The tree. Raises ValueError, naming the entry, if it is none."""
-    for index, (parent, log_prob) in enumerate(zip(tree.parents, tree.log_probs, strict=True)):
-        if not -1 <= parent < index:
-            raise ValueError(
-                f"a proposed tree's parents[{index}] is {parent}: expected -1 to {index - 1}"
-            )
-        most = 0.0 if parent == -1 else tree.log_probs[parent]
-        if not log_prob <= most + _SLACK:
-            raise ValueError(
-                f"a proposed tree's log_probs[{index}] is {log_prob}: expected at most its "
-                f"parent's, {most}"
-            )
-    return tree
 
 
 def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:

@@ -10,12 +10,12 @@ from pathlib import Path as FilePath
 from typing import Any, Literal
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path
+from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path, propose
 from molspec.drafting.configurations import AnyDrafter, LookAhead, OwnDraft, resolve
 from molspec.drafting.context import DraftContext, check_vocabulary, read_drafter
 from molspec.drafting.gamma import Gamma
-from molspec.drafting.session_drafter import MOST_ROWS, Ids, Opened, SessionDrafter
-from molspec.engine.devices import Engine, make_engine
+from molspec.drafting.session_drafter import Ids, Opened, SessionDrafter
+from molspec.engine.devices import Engine, by_name, make_engine
 from molspec.fields import check_counts
 from molspec.text import Vocabulary
 
@@ -70,16 +70,16 @@ class ModelDraft:
         else:
             vocabulary, engine = self._loaded
             check_vocabulary(str(self.model), list(vocabulary.tokens), context.guess.tokens)
-            opened = Opened.of(engine, vocabulary)
+            opened = Opened.of(engine, vocabulary, context.query_count)
         drafts, inner = replace(context, width=1).parts(resolve(self.drafter))
         native = _native.Continuations(
-            row_count=MOST_ROWS,
+            row_count=context.query_count,
             guess_model=context.guess,
             drafts=drafts,
             width=self.width or context.width,
         )
         gamma = Gamma(None if self.gamma == "adaptive" else self.gamma)
-        return ModelDrafter(opened, native, gamma, inner)
+        return ModelDrafter(opened, native, context.query_count, gamma, inner, context.guess)
 
     @cached_property
     def _loaded(self) -> tuple[Vocabulary, Engine]:
@@ -88,7 +88,7 @@ class ModelDraft:
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
         checkpoint = read_drafter(self.model)
-        engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", self.dtype)
+        engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", by_name(self.dtype))
         return checkpoint.vocabulary, engine
 
 
@@ -98,11 +98,17 @@ class ModelDrafter(SessionDrafter):
     _paths: _native.Continuations
 
     def __init__(
-        self, opened: Opened, native: _native.Continuations, gamma: Gamma, inner: Drafter | None
+        self,
+        opened: Opened,
+        native: _native.Continuations,
+        query_count: int,
+        gamma: Gamma,
+        inner: Drafter | None,
+        guess: _native.GuessModel,
     ) -> None:
-        super().__init__(opened, native)
+        super().__init__(opened, native, query_count)
         self._gamma = gamma
-        self._inner = inner
+        self._inner, self._guess = inner, guess
         #: The last drafts, by query and path.
         self._last: dict[tuple[int, tuple[int, ...]], list[list[int]]] = {}
 
@@ -148,12 +154,11 @@ class ModelDrafter(SessionDrafter):
         """The trees of the inner drafter, if there is one, for this model's own paths."""
         if self._inner is None:
             return []
-        return self._inner.propose(
-            [
-                Path(self._names[path.row], path.token_ids, path.log_prob, sampler=path.sampler)
-                for path in self._paths.paths()
-            ]
-        )
+        paths = [
+            Path(self._names[path.row], path.token_ids, path.log_prob, sampler=path.sampler)
+            for path in self._paths.paths()
+        ]
+        return propose(self._inner, paths, self._guess)
 
     def _remember(self, paths: Sequence[Path], trees: Sequence[DraftTree]) -> None:
         self._last = {}

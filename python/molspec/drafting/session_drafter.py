@@ -16,8 +16,6 @@ from molspec.engine.session import Session
 from molspec.text import Vocabulary
 
 Ids = Sequence[int]
-#: Queries in progress together at most.
-MOST_ROWS = 1024
 #: The ids before and after a source for the encoder.
 Frame = tuple[list[int], list[int]]
 
@@ -35,27 +33,30 @@ class Opened:
     max_positions: int | None = None
 
     @classmethod
-    def of(cls, engine: Engine, vocabulary: Vocabulary) -> Opened:
+    def of(cls, engine: Engine, vocabulary: Vocabulary, query_count: int) -> Opened:
         """A session of molspec's engine."""
         frame = engine.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
-        return cls(engine.session(MOST_ROWS), frame, engine.spec.max_positions)
+        return cls(engine.session(query_count), frame, engine.spec.max_positions)
 
 
 class SessionDrafter(ABC):
-    """Drafts with a session of its own for one decode loop, of at most MOST_ROWS queries.
+    """Drafts with a session of its own for one decode loop, of at most `query_count` queries.
 
     `native` has the paths that the session has evaluated. A source that is too long for the model
     gets no drafts.
     """
 
     def __init__(
-        self, opened: Opened, native: _native.Continuations | _native.MaskedPlaces
+        self,
+        opened: Opened,
+        native: _native.Continuations | _native.MaskedPlaces,
+        query_count: int,
     ) -> None:
         self._session = opened.session
         self._paths = native
         self._frame = opened.frame
         self._longest = opened.max_positions
-        self._free = list(reversed(range(MOST_ROWS)))
+        self._free = list(reversed(range(query_count)))
         #: Rows of the session by the queries' names; None for sources that it cannot read.
         self._rows: dict[int, int | None] = {}
         self._names: dict[int, int] = {}
@@ -84,7 +85,7 @@ class SessionDrafter(ABC):
             self._rows[row] = None
             return
         if not self._free:
-            raise ValueError(f"batch_size: expected at most {len(self._rows)} where a model drafts")
+            raise ValueError(f"{len(self._rows)} queries are in progress: expected no more")
         place = self._free.pop()
         self._paths.start(place, source_ids)
         self._rows[row], self._names[place], self._new[place] = place, row, encoder_ids

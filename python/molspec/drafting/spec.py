@@ -8,7 +8,7 @@ from functools import cached_property
 from molspec import _native
 from molspec.decoding import DraftTree, Path
 from molspec.drafting.configurations import SpecDraft
-from molspec.drafting.session_drafter import MOST_ROWS, Opened, SessionDrafter
+from molspec.drafting.session_drafter import Opened, SessionDrafter
 from molspec.engine.devices import Engine, make_engine
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import Vocabulary
@@ -35,19 +35,22 @@ class SpecModel:
         """The engine that runs it."""
         return make_engine(self._weights.spec, self._weights.weights, "cpu", self._dtype)
 
-    def open(self, configuration: SpecDraft, guess: _native.GuessModel) -> SpecDrafter:
+    def open(
+        self, configuration: SpecDraft, guess: _native.GuessModel, query_count: int
+    ) -> SpecDrafter:
         """Make the drafter. Raises ValueError for more tokens than it was trained to guess."""
         if (k := configuration.k or self.most) > self.most:
             raise ValueError(
                 f"k is {k}: expected at most {self.most}, which the drafter was trained for"
             )
         native = _native.MaskedPlaces(
-            row_count=MOST_ROWS,
+            row_count=query_count,
             guess_model=guess,
             node_budget=configuration.node_budget,
             min_log_prob=configuration.min_log_prob,
         )
-        return SpecDrafter(Opened.of(self.engine, self._vocabulary), native, k)
+        opened = Opened.of(self.engine, self._vocabulary, query_count)
+        return SpecDrafter(opened, native, query_count, k)
 
 
 class SpecDrafter(SessionDrafter):
@@ -55,8 +58,10 @@ class SpecDrafter(SessionDrafter):
 
     _paths: _native.MaskedPlaces
 
-    def __init__(self, opened: Opened, native: _native.MaskedPlaces, k: int) -> None:
-        super().__init__(opened, native)
+    def __init__(
+        self, opened: Opened, native: _native.MaskedPlaces, query_count: int, k: int
+    ) -> None:
+        super().__init__(opened, native, query_count)
         self._k = k
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:

@@ -99,7 +99,7 @@ def compile(  # noqa: A001
     double: Any = copy.deepcopy(module).double()
     with evaluating(double):
         if is_hugging_face(double):
-            warn_of_processors(generation_settings(module), "molspec.compile", 1)
+            warn_of_processors(generation_settings(module), "molspec.compile", 2)
             spec, weights = hugging_face.convert(
                 double.config.to_dict(), double.state_dict(), max_positions
             )

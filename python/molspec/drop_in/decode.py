@@ -88,8 +88,8 @@ def decode(
         of Hugging Face. A result of `compile` or `load`. A pair of callables,
         `encode(source_ids) -> memory` and `decode(target_ids, memory, memory_padding_mask,
         position_offset) -> logits`, see `engine.torch.module.EncoderDecoder`. Rows are padded on
-        the left if `decode` takes its last argument, and on the right if it does not. The model is
-        not changed. It runs on its device, in its dtype, without gradients, in evaluation mode;
+        the left if `decode` requires its last argument, otherwise on the right. The model is not
+        changed. It runs on its device, in its dtype, without gradients, in evaluation mode;
         afterwards its mode is restored.
     source_ids: integers [batch, length], padded on the right with pad_id, or a list of lists. They
         have the special tokens that the model expects.
@@ -148,7 +148,11 @@ def decode(
             name = f"the drafter, a {type(drafter).__name__}"
             if isinstance(drafter, Model):
                 drafter = drafter.engine
-            longest = drafter.spec.max_positions if isinstance(drafter, Engine) else None
+            longest = None
+            if isinstance(drafter, Engine):
+                longest = drafter.spec.max_positions
+            elif is_hugging_face(drafter):
+                longest = getattr(drafter.config, "max_position_embeddings", None)
             limit = max_length if longest is None else min(max_length, longest)
             # A longer source gets no drafts.
             readable = [each for each in sequences if longest is None or len(each) <= longest]
@@ -161,7 +165,7 @@ def decode(
                     f"{name}, has {own_size} target ids: expected {vocab_size}, as the model that "
                     "it drafts for"
                 )
-            return session, longest or getattr(session, "max_positions", None)
+            return session, longest
 
         context = DraftContext(guess) if own is None else replace(own.context, guess=guess)
         context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
@@ -233,6 +237,8 @@ def _guess_model(
         bos_id = own.spec.decoder_start(vocabulary.bos_id)
         if special_ids == SpecialIds(vocabulary.pad_id, bos_id, vocabulary.eos_id):
             return own.context.guess
+    if not isinstance(tokens, Sequence | None):
+        raise ValueError(f"tokens is a {type(tokens).__name__}: expected a list of strings")
     if tokens is not None and len(tokens) != vocab_size:
         raise ValueError(
             f"tokens has {len(tokens)} strings: expected {vocab_size}, one for each target id"

@@ -10,6 +10,7 @@ from torch import Tensor
 from molspec import ops
 from molspec.engine.cpu.engine import NativeEngine
 from molspec.engine.cuda.engine import CudaEngine
+from molspec.engine.cuda.graphs import synchronize
 from molspec.model.spec import ModelSpec
 
 _CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
@@ -31,7 +32,8 @@ def by_name(value: str | torch.device | torch.dtype) -> str:
 def check_device(device: str, dtype: str) -> None:
     """Raise ValueError, naming the argument, if this machine cannot run them."""
     kind, colon, index = device.partition(":")
-    if kind not in ("cpu", "cuda") or (colon and not (kind == "cuda" and index.isdecimal())):
+    is_number = index.isdecimal() and index == str(int(index))
+    if kind not in ("cpu", "cuda") or (colon and not (kind == "cuda" and is_number)):
         raise ValueError(
             f"device is {device!r}: expected 'cpu', 'auto', 'cuda' or 'cuda:' and a number"
         )
@@ -83,7 +85,7 @@ def is_lost(device: str) -> bool:
     if device == "cpu":
         return False
     try:
-        torch.cuda.synchronize(device)
+        synchronize(device)
     except RuntimeError:
         return True
     return False

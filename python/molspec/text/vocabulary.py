@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
@@ -44,6 +44,8 @@ class Vocabulary:
     unk_id: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.tokens, str) or not isinstance(self.tokens, Sequence):
+            raise ValueError(f"tokens is {self.tokens!r}: expected a tuple of strings")
         for index, token in enumerate(self.tokens):
             if not isinstance(token, str) or not token or not is_text(token):
                 raise ValueError(f"token {index} is {token!r}: expected text")

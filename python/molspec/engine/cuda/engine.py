@@ -76,7 +76,9 @@ class CudaEngine:
         return session, rounds
 
     def _make(self, query_count: int) -> CudaSession:
-        return CudaSession(self.packed, query_count)
+        # A later step may run outside the caller's inference mode.
+        with torch.inference_mode(False):
+            return CudaSession(self.packed, query_count)
 
     def _give_back(self, session: CudaSession, rounds: Rounds) -> None:
         self._idle[:] = [(session, rounds)]

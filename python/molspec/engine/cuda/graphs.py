@@ -26,6 +26,12 @@ def _capturing() -> Iterator[None]:
                 gc.enable()
 
 
+def synchronize(device: str) -> None:
+    """Wait for a device; while a graph is captured, that would be an error."""
+    with _CAPTURE:
+        torch.cuda.synchronize(device)
+
+
 class Graphs:
     """Captured graphs by key: work is captured at its first use, then replayed."""
 
@@ -50,7 +56,9 @@ class Graphs:
         # captures, and empties torch's caches.
         graph = torch.cuda.CUDAGraph()
         if self._stream is None:
-            self._stream = torch.cuda.Stream(self._device)
+            # Of the pool of high priority: torch deals out few streams, so another session may work
+            # on one of the others, and its kernels would become part of this graph.
+            self._stream = torch.cuda.Stream(self._device, priority=-1)
         with torch.cuda.stream(self._stream):
             # In other modes an allocation by another thread would break the capture.
             graph.capture_begin(capture_error_mode="thread_local")
@@ -91,8 +99,9 @@ class Staged:
             return False
         device, dtype = self.device.device, self.device.dtype
         shape = (count, *self._columns)
-        self.host = torch.empty(shape, dtype=dtype, device="cpu", pin_memory=device.type == "cuda")
-        self.device = torch.empty(shape, dtype=dtype, device=device)
+        host = torch.empty(shape, dtype=dtype, device="cpu", pin_memory=device.type == "cuda")
+        # Both, or, if there is no memory, none.
+        self.device, self.host = torch.empty(shape, dtype=dtype, device=device), host
         return True
 
     def upload(self, count: int) -> None:

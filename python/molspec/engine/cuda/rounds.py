@@ -132,10 +132,11 @@ class GraphExecutor(ABC, Generic[SpecT]):
         image = self._images[(self._looked_count + len(self._under_way)) % len(self._images)]
         size = self._session.step_size(sum(most for _, most in self._live.values()))
         if size > len(self._nodes):
-            self._nodes = self._nodes.new_zeros(size, 4)
+            # Before the buffers move, and the one that tells the size last: memory may not suffice.
+            self._session.graphs.clear()
             self._log_probs = self._log_probs.new_zeros(size, self._log_probs.shape[1])
             self._grow(size)
-            self._session.graphs.clear()
+            self._nodes = self._nodes.new_zeros(size, 4)
         self._session.reserve(size)
         graphs = self._session.graphs
         graphs.run((id(self), size), lambda: self._launch(size))

@@ -51,6 +51,7 @@ class CudaSession:
         self.device = packed.weights.device
         self._stream: torch.cuda.Stream | None = None
         if self.device.type == "cuda":
+            ops.load_cuda()  # a model may have been unpickled
             self._stream = torch.cuda.Stream(self.device)
             self._stream.wait_stream(torch.cuda.current_stream(self.device))  # the weights
         self.graphs = Graphs(self.device) if graphs is None else graphs
@@ -229,6 +230,13 @@ class CudaSession:
         self.launch(nodes, self._path_slots.device, self._kv_cache, log_probs, self._hidden_states)
 
     def _grow(self, size: int, path_slot_count: int, block_count: int) -> None:
+        try:
+            self._grow_buffers(size, path_slot_count, block_count)
+        except BaseException:  # no memory, after some have moved
+            self.graphs.clear()
+            raise
+
+    def _grow_buffers(self, size: int, path_slot_count: int, block_count: int) -> None:
         moved = self._nodes.grow(size) | self._log_probs.grow(size)
         moved |= self._path_slots.grow(_power_of_two(path_slot_count))
         if block_count > len(self._kv_cache):
