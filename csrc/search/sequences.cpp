@@ -4,8 +4,8 @@
 // Each round verifies the drafts after the last emitted tokens, then emits the accepted ones and
 // the model's next token. Lossless (rules/argmax.h), except for relaxed verification
 // (rules/relaxed.h). A sample is greedy decoding on noisy log-probs (rules/noise.h), or is drawn by
-// rejection sampling (rejection.h). Except there, the seed alone decides the samples of a query; the
-// drafter only affects the time.
+// rejection sampling (rejection.h). Except there, the seed alone decides the samples of a query;
+// the drafter only affects the time.
 
 #include <unordered_map>
 

@@ -71,6 +71,7 @@ def test_samples_are_ranked_as_they_are_drawn(tmp_path: Path) -> None:
     (record,) = evaluation.run(tiny.model())
     assert record.found_at == 3
     assert len(evaluation.summary.ranks) == 6
-    assert "with         samples 6, temperature 4.0, seed 2" in report(settings.to_json(), evaluation.summary)
+    shown = report(settings.to_json(), evaluation.summary)
+    assert "with         samples 6, temperature 4.0, seed 2" in shown
     with pytest.raises(ValueError, match=r"^run was called before"):
         evaluation.run(tiny.model())

@@ -175,8 +175,9 @@ def read(folder: str | Path) -> Prepared:
         tokens = Vocabulary.from_json(vocabulary)
     except ValueError as error:
         raise ValueError(f"{folder}: vocabulary.json: {error}") from error
-    tables = (_read_table(folder / f"{split}.safetensors", tokens.size) for split in SPLITS)
-    return Prepared(tokens, *tables, description)
+    files = (folder / f"{split}.safetensors" for split in SPLITS)
+    train, validation = (_read_table(file, tokens.size) for file in files)
+    return Prepared(tokens, train, validation, description)
 
 
 def read_together(folders: Sequence[str | Path]) -> Prepared:
