@@ -151,7 +151,7 @@ DAMAGE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (drop(STATE), "no state_dict in it: not a Lightning checkpoint"),
     (drop(SIZES), "no hyper_parameters in it: not a Lightning checkpoint"),
     (drop(SIZES, "num_heads"), "hyper_parameters lack num_heads"),
-    (put("8", SIZES, "embedding_dim"), "d_model is '8': expected int"),
+    (put("8", SIZES, "embedding_dim"), "d_model is '8': expected a whole number of at least 1"),
     (put("tanh", SIZES, "activation"), "activation is 'tanh': expected one of relu, gelu, gelu_t"),
     (put(3, SIZES, "num_encoder_layers"), "missing weights: model.transformer.encoder.layers.1."),
     (drop(STATE, SOURCE), f"missing weights: {SOURCE}"),

@@ -23,7 +23,7 @@ class Machine:
         stream = SimpleNamespace(synchronize=lambda: None)
         for name, stand_in in {
             "CUDAGraph": lambda: Graph(self),
-            "Stream": lambda _: stream,
+            "Stream": lambda _, priority: stream,
             "stream": lambda _: nullcontext(),
             "device": lambda _: nullcontext(),
             "current_stream": lambda: stream,

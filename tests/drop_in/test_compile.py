@@ -185,7 +185,7 @@ def test_options_set_bos_and_eos_of_sources() -> None:
     assert unwrapped.spec.target_bos
     assert not compile(module, source_bos=False).spec.source_bos
     wrong: Any = "no"
-    with pytest.raises(ValueError, match="source_eos is 'no': expected bool"):
+    with pytest.raises(ValueError, match="source_eos is 'no': expected True or False"):
         compile(module, source_eos=wrong)
 
 

@@ -99,7 +99,7 @@ def test_a_tree_without_nodes_has_no_distributions() -> None:
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        (chain(one_hot()[:1]), rf"drawn_from: expected \[2, {VOCAB}\]"),
+        (chain(one_hot()[:1]), rf"drawn_from has {VOCAB} entries: expected \[2, {VOCAB}\]"),
         (chain(one_hot(), (-1, -1)), r"parents\[1\] is -1: expected 0, a chain"),
         (chain(one_hot() / 2), r"drawn_from\[0\] is 0.5: expected a sum of 1"),
         (chain(-one_hot()), r"drawn_from\[0\] is -1: expected a probability"),

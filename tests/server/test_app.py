@@ -11,7 +11,7 @@ import pytest
 
 import molspec.server
 from molspec.options import PredictOptions
-from molspec.server import connections, guards, metrics
+from molspec.server import connections, guards
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from tests.server.serving import serving
@@ -59,21 +59,6 @@ def test_every_query_is_counted_by_its_outcome(client: httpx.Client) -> None:
     assert increase('molspec_request_seconds_count{path="/v1/predict",status="200"}') == 1
     assert client.get("/no/such").status_code == 404
     assert not any("/no/such" in name for name in metric_values(client))
-
-
-def test_counts_of_a_dead_process_may_be_removed_by_another(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Both find the file, and one of them removes it first."""
-
-    def removed_before(pid: int) -> None:
-        raise FileNotFoundError(f"gauge_livesum_{pid}.db")
-
-    (tmp_path / f"gauge_livesum_{2**30}.db").touch()
-    monkeypatch.setenv(metrics.FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(metrics, "mark_process_dead", removed_before)
-    monkeypatch.setattr(metrics, "MultiProcessCollector", lambda registry: None)
-    assert client.get("/metrics").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from math import prod
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
-from molspec.fields import check_fields, choices, hints, setting
+from molspec.fields import check_counts, check_fields, setting
 
 Norm = Literal["post", "pre"]
 NormKind = Literal["layer", "rms"]
@@ -57,7 +57,7 @@ class ModelSpec:
     norm: Norm = "post"
     #: "rms" divides by the root of the mean square (Zhang and Sennrich 2019): no mean, no bias.
     norm_kind: NormKind = "layer"
-    norm_eps: float = 1e-5
+    norm_eps: float = field(default=1e-5, metadata={"above": 0, "most": 1})
     #: One more normalisation after the last layer of each stack.
     final_norm: bool = True
     #: Normalise the sum of embedding and position (BART).
@@ -88,32 +88,21 @@ class ModelSpec:
     source_bos: bool = True
     source_eos: bool = True
     #: The token that the decoder starts with, if it is not BOS (BART: EOS, Marian: PAD).
-    start_id: int | None = None
+    start_id: int | None = field(default=None, metadata={"least": 0})
     #: The decoder writes BOS after its start, before the target (BART as transformers trains it).
     target_bos: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value: Any = getattr(self, field.name)
-            hint = hints(ModelSpec)[field.name]
-            known = choices(hint)
-            kinds = (str,) if known else (float, int) if hint is float else get_args(hint) or hint
-            if not isinstance(value, kinds) or (hint is not bool and isinstance(value, bool)):
-                raise ValueError(f"{field.name} is {value!r}: expected {field.type}")
-            most = _MOST.get(field.name, _MOST_OF_ALL)
-            if field.type == "int" and not 1 <= value <= most:
-                raise ValueError(f"{field.name} is {value}: expected 1 to {most}")
-            if known and value not in known:
-                raise ValueError(f"{field.name} is {value!r}: expected one of {', '.join(known)}")
+        check_fields(self)
+        counts = [each.name for each in fields(self) if each.type == "int"]
+        check_counts(self, **{name: _MOST.get(name, _MOST_OF_ALL) for name in counts})
         self._check_attention()
-        if not 0 < self.norm_eps <= 1:
-            raise ValueError(f"norm_eps is {self.norm_eps}: expected more than 0, at most 1")
         if self.shared_embedding and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 f"shared_embedding needs one vocabulary size, got source_vocab_size "
                 f"{self.source_vocab_size} and target_vocab_size {self.target_vocab_size}"
             )
-        if self.start_id is not None and not 0 <= self.start_id < self.target_vocab_size:
+        if self.start_id is not None and self.start_id >= self.target_vocab_size:
             raise ValueError(
                 f"start_id is {self.start_id}: expected a target id, "
                 f"0 to {self.target_vocab_size - 1}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from pathlib import Path
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -16,7 +14,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from molspec.results import Result
 
@@ -81,11 +79,5 @@ def exposition() -> tuple[bytes, str]:
     if folder is None:
         return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
     registry = CollectorRegistry()
-    for pid in {int(path.stem.rpartition("_")[2]) for path in Path(folder).glob("gauge_*.db")}:
-        try:
-            os.kill(pid, 0)
-        except (ProcessLookupError, PermissionError):  # it ended; its number may be another's now
-            with suppress(FileNotFoundError):  # another process removes them now
-                mark_process_dead(pid)  # removes its gauges: it has no queries any more
     MultiProcessCollector(registry)
     return generate_latest(registry), CONTENT_TYPE_LATEST

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import typer
 import uvicorn
 from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import LOGGING_CONFIG
 
 from molspec.console.usage import UsageError, one_line_errors, value_errors_are_usage_errors
@@ -177,6 +178,7 @@ def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -
                 for place, (process, listens) in enumerate(processes):
                     if process.is_alive() or stopping:
                         continue
+                    mark_process_dead(process.pid)  # removes its gauges: it has no queries
                     failures = 0 if listens.is_set() else failures + 1
                     if failures and process.exitcode == _WRONG_USE:
                         raise typer.Exit(_WRONG_USE)
