@@ -286,7 +286,7 @@ def set_config(key: str, value: Any) -> Callable[[Path], None]:
 
 
 EXCESSIVE_SIZES: dict[str, tuple[Any, str]] = {
-    "max_position_embeddings": (2**20, "is 1048576: expected at most 16384"),
+    "max_position_embeddings": (2**20, "is 1048576: expected 1 to 16384"),
     "encoder_layers": (300_000, "is 300000: expected at most 1024"),
 }
 
