@@ -41,8 +41,9 @@ def distil(
 
     `name` is the model's name in the result; it answers each source in `augmentations` spellings. A
     journal there has the finished answers, so that an interrupted run resumes. Validation pairs are
-    the model's answers too; an answer that makes a recorded validation pair is not trained on. Data
-    that are this model's answers already are written unchanged.
+    the model's answers too; an answer that makes a recorded validation pair is not trained on.
+    Sources without a finished answer are left out. Data that are this model's answers already are
+    written unchanged.
 
     Raises ValueError if the vocabularies differ, if the folder's journal is of another model or of
     other data, or if the folder has other prepared data.
