@@ -48,7 +48,7 @@ class DraftContext:
     dtype: str = "float32"
     decoder_bytes: int = 0
     width: int = 1
-    query_count: int = 32
+    query_count: int = 1024
     open_module: Callable[[Any], tuple[Session, int | None]] | None = None
 
     def build(self, drafter: AnyConfiguration) -> Drafter:

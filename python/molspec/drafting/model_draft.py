@@ -66,7 +66,7 @@ class ModelDraft:
         """
         if context.open_module is not None and not isinstance(self.model, str | FilePath):
             session, longest = context.open_module(self.model)
-            opened = Opened(session, max_positions=longest)
+            opened = Opened(session, context.query_count, max_positions=longest)
         else:
             vocabulary, engine = self._loaded
             check_vocabulary(str(self.model), list(vocabulary.tokens), context.guess.tokens)
@@ -79,7 +79,7 @@ class ModelDraft:
             width=self.width or context.width,
         )
         gamma = Gamma(None if self.gamma == "adaptive" else self.gamma)
-        return ModelDrafter(opened, native, context.query_count, gamma, inner, context.guess)
+        return ModelDrafter(opened, native, gamma, inner, context.guess)
 
     @cached_property
     def _loaded(self) -> tuple[Vocabulary, Engine]:
@@ -101,12 +101,11 @@ class ModelDrafter(SessionDrafter):
         self,
         opened: Opened,
         native: _native.Continuations,
-        query_count: int,
         gamma: Gamma,
         inner: Drafter | None,
         guess: _native.GuessModel,
     ) -> None:
-        super().__init__(opened, native, query_count)
+        super().__init__(opened, native)
         self._gamma = gamma
         self._inner, self._guess = inner, guess
         #: The last drafts, by query and path.

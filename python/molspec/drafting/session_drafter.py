@@ -22,13 +22,14 @@ Frame = tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class Opened:
-    """A session on a draft model.
+    """A session on a draft model, for at most `query_count` queries in progress.
 
     frame: the ids before and after a source's ids for the encoder; without it, the target model's
     encoder ids are used. max_positions: of the longest source.
     """
 
     session: Session
+    query_count: int
     frame: Frame | None = None
     max_positions: int | None = None
 
@@ -36,27 +37,24 @@ class Opened:
     def of(cls, engine: Engine, vocabulary: Vocabulary, query_count: int) -> Opened:
         """A session of molspec's engine."""
         frame = engine.spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
-        return cls(engine.session(query_count), frame, engine.spec.max_positions)
+        return cls(engine.session(query_count), query_count, frame, engine.spec.max_positions)
 
 
 class SessionDrafter(ABC):
-    """Drafts with a session of its own for one decode loop, of at most `query_count` queries.
+    """Drafts with a session of its own for one decode loop.
 
     `native` has the paths that the session has evaluated. A source that is too long for the model
     gets no drafts.
     """
 
     def __init__(
-        self,
-        opened: Opened,
-        native: _native.Continuations | _native.MaskedPlaces,
-        query_count: int,
+        self, opened: Opened, native: _native.Continuations | _native.MaskedPlaces
     ) -> None:
         self._session = opened.session
         self._paths = native
         self._frame = opened.frame
         self._longest = opened.max_positions
-        self._free = list(reversed(range(query_count)))
+        self._free = list(reversed(range(opened.query_count)))
         #: Rows of the session by the queries' names; None for sources that it cannot read.
         self._rows: dict[int, int | None] = {}
         self._names: dict[int, int] = {}

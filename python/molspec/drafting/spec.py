@@ -49,8 +49,7 @@ class SpecModel:
             node_budget=configuration.node_budget,
             min_log_prob=configuration.min_log_prob,
         )
-        opened = Opened.of(self.engine, self._vocabulary, query_count)
-        return SpecDrafter(opened, native, query_count, k)
+        return SpecDrafter(Opened.of(self.engine, self._vocabulary, query_count), native, k)
 
 
 class SpecDrafter(SessionDrafter):
@@ -58,10 +57,8 @@ class SpecDrafter(SessionDrafter):
 
     _paths: _native.MaskedPlaces
 
-    def __init__(
-        self, opened: Opened, native: _native.MaskedPlaces, query_count: int, k: int
-    ) -> None:
-        super().__init__(opened, native, query_count)
+    def __init__(self, opened: Opened, native: _native.MaskedPlaces, k: int) -> None:
+        super().__init__(opened, native)
         self._k = k
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:

@@ -10,6 +10,7 @@ from molspec.text.smiles import (
     check_no_name,
     check_smiles,
     check_text,
+    is_one_word,
     other_spellings,
     quiet,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "check_no_name",
     "check_smiles",
     "check_text",
+    "is_one_word",
     "is_text",
     "other_spellings",
     "quiet",

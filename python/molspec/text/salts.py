@@ -7,8 +7,7 @@ from collections import Counter
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
-from molspec.text.smiles import quiet
-from molspec.text.vocabulary import is_text
+from molspec.text.smiles import is_one_word, quiet
 
 #: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
 LONGEST = 1000
@@ -21,8 +20,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     solvent, the one with the most heavy atoms is the main component. A single molecule, a text that
     is none, and one longer than LONGEST are returned unchanged.
     """
-    is_one_word = len(smiles.split()) == 1  # RDKit would read text after a blank as a name
-    if "." not in smiles or len(smiles) > LONGEST or not (is_one_word and is_text(smiles)):
+    if "." not in smiles or len(smiles) > LONGEST or not is_one_word(smiles):
         return smiles, ()
     with quiet():
         whole = Chem.MolFromSmiles(smiles)

@@ -54,10 +54,17 @@ class InvalidSmilesError(ValueError):
     """Text that is no molecule; the message has the reason."""
 
 
+def is_one_word(text: str) -> bool:
+    """Whether RDKit reads the whole text as SMILES.
+
+    It takes text after a blank as a name, and before 2024.3 also text after other characters.
+    """
+    return len(text.split()) <= 1 and text.isascii()
+
+
 def canonicalise(smiles: str) -> str | None:
     """RDKit's canonical SMILES without atom maps; None if there is no such molecule."""
-    # RDKit would read text after a blank as a name; before 2024.3 also after other characters.
-    if len(smiles.split()) > 1 or not smiles.isascii():
+    if not is_one_word(smiles):
         return None
     parts = [_canonical_part(part) for part in smiles.split(".")]
     if None not in parts:

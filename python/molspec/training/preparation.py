@@ -65,8 +65,7 @@ def prepare(
     """
     output = Path(output)
     check_output(output)
-    groups = {"files": files, "validation": validation, "exclude": exclude}
-    for name, group in groups.items():
+    for name, group in (("files", files), ("validation", validation), ("exclude", exclude)):
         if isinstance(group, str | Path):
             raise ValueError(f"{name} is {str(group)!r}: expected a list of files")
     if not files:
@@ -80,16 +79,13 @@ def prepare(
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
     if output.parent.exists() and not os.access(output.parent, os.W_OK):
         raise ValueError(f"output is {output}: {output.parent} cannot be written to")
+    groups = {"files": files, "validation_files": validation, "excluded_files": exclude}
     for group in groups.values():
         for file in group:
             check_rereadable(Path(file))
             # An unreadable file is found before any work.
             next(_read([file], options, needs_column=group is files), None)
-    kinds = ("files", "validation_files", "excluded_files")
-    names = {
-        kind: [printable(file) for file in group]
-        for kind, group in zip(kinds, groups.values(), strict=True)
-    }
+    names = {kind: [printable(file) for file in group] for kind, group in groups.items()}
     decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
     settings = {"task": options.task, "options": decisive, **names}
     if (done := _done(output, settings, vocabulary, judge)) is not None:

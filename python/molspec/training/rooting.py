@@ -15,7 +15,7 @@ from random import Random
 
 from rdkit import Chem
 
-from molspec.text import quiet
+from molspec.text import is_one_word, quiet
 
 Pair = tuple[str, str]
 
@@ -38,8 +38,7 @@ class Molecule:
     @classmethod
     def parse(cls, text: str) -> Molecule:
         """Read SMILES with or without atom maps. Raises UnfitReactionError."""
-        # RDKit would read text after a blank as a name.
-        if len(text.split()) > 1 or not text.isascii():
+        if not is_one_word(text):
             raise UnfitReactionError("blanks or other characters that are not of SMILES")
         with quiet():
             rdkit = Chem.MolFromSmiles(text)
