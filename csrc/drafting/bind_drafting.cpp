@@ -136,20 +136,15 @@ void bind_drafting(py::module_& module) {
                              })
       .def_property_readonly("vocab_size",
                              [](const GuessModel& model) { return model.roles().vocab_size(); })
-      .def_property_readonly("tokens",
-                             [](const GuessModel& model) { return model.roles().tokens(); })
       .def_property_readonly("bos",
                              [](const GuessModel& model) { return model.roles().special().bos; })
       .def_property_readonly("eos",
                              [](const GuessModel& model) { return model.roles().special().eos; });
   py::class_<GuessTrainer>(module, "GuessTrainer")
-      .def(py::init([](const std::vector<std::string>& tokens, int32_t pad, int32_t bos,
-                       int32_t eos, int32_t unk, bool rewrites) {
-             return std::make_unique<GuessTrainer>(TokenRoles(tokens, {pad, bos, eos, unk}),
-                                                   rewrites);
+      .def(py::init([](const GuessModel& model, bool rewrites) {
+             return std::make_unique<GuessTrainer>(model.roles(), rewrites);
            }),
-           py::kw_only(), py::arg("tokens"), py::arg("pad"), py::arg("bos"), py::arg("eos"),
-           py::arg("unk"), py::arg("rewrites"))
+           py::arg("model"), py::kw_only(), py::arg("rewrites"))
       .def("add", &GuessTrainer::add)
       .def(
           "build",

@@ -64,6 +64,8 @@ ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& p
   problem.query_count = draft_ids.size(0);
   problem.draft_count = draft_ids.size(1);
   problem.draft_length = draft_ids.size(2);
+  check(problem.draft_count <= kMostSize, "draft_ids has ", problem.draft_count,
+        " drafts a query: expected at most ", kMostSize);  // without tokens, any number fits
   return problem;
 }
 

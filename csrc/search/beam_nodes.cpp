@@ -7,11 +7,6 @@
 
 namespace molspec {
 
-void BeamNodes::remove(int32_t slot) {
-  tree_->remove(slot);
-  slots_.erase(std::find(slots_.rbegin(), slots_.rend(), slot).base() - 1);  // one of the last
-}
-
 void BeamNodes::collect(const Beam& beam) {
   enum : char { kDrop, kBefore, kAfter };
   marks_.resize(static_cast<size_t>(tree_->block_count()) * kBlockPositions);

@@ -32,8 +32,6 @@ class BeamNodes {
     const int32_t child = tree_->child(parent, token_id);
     return child != TokenTree::kNone ? child : add(parent, token_id);
   }
-  // Frees one node. The nodes after it must be freed too, before the next one is added.
-  void remove(int32_t slot);
   // Frees the nodes that are neither before nor after a hypothesis of the beam.
   void collect(const Beam& beam);
 

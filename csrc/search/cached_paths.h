@@ -46,7 +46,6 @@ class CachedPaths {
     states_.clear();
     trees_.assign(paths.size(), {});
     if (unfinished_) forget();
-    std::vector<std::vector<int32_t>> kept(rows_.size());
     for (size_t i = 0; i < paths.size(); ++i) {
       Query& query = checked_row(paths[i].row, true);
       const std::vector<int32_t>& token_ids = paths[i].token_ids;
@@ -59,11 +58,9 @@ class CachedPaths {
       state.sequence.live = counts[i] > 0;
       state.sequence.token_ids = token_ids;
       state.sequence.node = known(query, token_ids);
-      if (state.sequence.node != TokenTree::kNone) kept[state.row].push_back(state.sequence.node);
       states_.push_back(std::move(state));
     }
-    for (size_t row = 0; row < rows_.size(); ++row)
-      if (!kept[row].empty()) rows_[row].nodes->keep(kept[row], true);
+    keep(true);
     for (PathState& state : states_)
       if (state.sequence.live) {
         unfinished_ = true;
@@ -147,6 +144,15 @@ class CachedPaths {
     const auto live = [](const PathState& state) { return state.sequence.live; };
     if (tree_.staged().empty() && std::any_of(states_.begin(), states_.end(), live))
       throw_invalid("nothing is staged: expected plan() after request() and advance()");
+  }
+  // Frees the queries' nodes except those of the requested paths and, with `and_after`, the nodes
+  // after them.
+  void keep(bool and_after) {
+    std::vector<std::vector<int32_t>> kept(rows_.size());
+    for (const PathState& state : states_)
+      if (state.sequence.node != TokenTree::kNone) kept[state.row].push_back(state.sequence.node);
+    for (size_t row = 0; row < rows_.size(); ++row)
+      if (!kept[row].empty()) rows_[row].nodes->keep(kept[row], and_after);
   }
   void finish_round(bool done) {
     tree_.clear_staged();

@@ -59,9 +59,7 @@ class MaskedPlaces : public CachedPaths {
         place_trees_.draft(places_, vocab_size, special, trees_[i]);
       }
     }
-    // Frees the MASKs: the next round extends the path by tokens.
-    for (PathState& state : states_)
-      if (state.sequence.live) query(state).nodes->cut_after(state.sequence.node, special.pad);
+    keep(false);  // frees the MASKs: the next round extends the path by tokens
     finish_round(true);
   }
 

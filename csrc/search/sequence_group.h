@@ -95,15 +95,6 @@ class SequenceGroup {
     }
     nodes_.collect(kept_);
   }
-  // Frees the chain of nodes of one token after a node.
-  void cut_after(int32_t node, int32_t token_id) {
-    node = row_.tree->child(node, token_id);
-    while (node != TokenTree::kNone) {
-      const int32_t next = row_.tree->child(node, token_id);
-      nodes_.remove(node);
-      node = next;
-    }
-  }
 
  private:
   template <typename Choose>

@@ -16,65 +16,41 @@ struct RingEnd {
   int32_t bond = MoleculeGraph::kPlainBond;
 };
 
-// Bonds that are in no ring, by depth-first search (Tarjan 1974), without recursion.
+// Bonds that are in no ring, by depth-first search (Tarjan 1974).
 class BridgeFinder {
  public:
-  explicit BridgeFinder(std::vector<Atom>& atoms)
-      : atoms_(atoms), order_(atoms.size(), 0), low_(atoms.size(), 0), next_(atoms.size(), 0) {}
+  explicit BridgeFinder(std::vector<Atom>& atoms) : atoms_(atoms), order_(atoms.size(), 0) {}
 
   void mark() {
     for (size_t root = 0; root < atoms_.size(); ++root) {
-      if (order_[root] == 0) search(static_cast<int32_t>(root));
+      if (order_[root] == 0) search(static_cast<int32_t>(root), kNoAtom);
     }
   }
 
  private:
-  void search(int32_t root) {
-    enter(root, kNoAtom);
-    while (!path_.empty()) {
-      const auto [atom, parent] = path_.back();
-      std::vector<Bond>& bonds = at(atom).bonds;
-      if (next_[atom] == bonds.size()) {
-        leave(atom, parent);
-        continue;
-      }
-      const int32_t other = bonds[next_[atom]++].neighbour;
-      if (order_[other] == 0) {
-        enter(other, atom);
-      } else if (other != parent) {
-        lower(atom, order_[other]);
-      }
+  // Returns the least order of the atoms that a bond joins to `atom` or to those after it.
+  int32_t search(int32_t atom, int32_t parent) {
+    const int32_t own = order_[atom] = ++time_;
+    int32_t least = own;
+    for (const Bond& bond : atoms_[atom].bonds) {
+      const int32_t other = bond.neighbour;
+      if (other == parent) continue;
+      const bool is_new = order_[other] == 0;
+      const int32_t reached = is_new ? search(other, atom) : order_[other];
+      least = std::min(least, reached);
+      if (is_new && reached > own) set_bridge(atom, other), set_bridge(other, atom);
     }
+    return least;
   }
-
-  void enter(int32_t atom, int32_t parent) {
-    order_[atom] = low_[atom] = ++time_;
-    path_.push_back({atom, parent});
-  }
-
-  void leave(int32_t atom, int32_t parent) {
-    path_.pop_back();
-    if (parent == kNoAtom) return;
-    lower(parent, low_[atom]);
-    const bool bridge = low_[atom] > order_[parent];
-    if (bridge) set_bridge(atom, parent), set_bridge(parent, atom);
-  }
-
-  void lower(int32_t atom, int32_t value) { low_[atom] = std::min(low_[atom], value); }
 
   void set_bridge(int32_t from, int32_t to) {
-    for (Bond& bond : at(from).bonds) {
+    for (Bond& bond : atoms_[from].bonds) {
       if (bond.neighbour == to) bond.in_ring = false;
     }
   }
 
-  Atom& at(int32_t atom) { return atoms_[atom]; }
-
   std::vector<Atom>& atoms_;
   std::vector<int32_t> order_;
-  std::vector<int32_t> low_;
-  std::vector<size_t> next_;
-  std::vector<std::pair<int32_t, int32_t>> path_;
   int32_t time_ = 0;
 };
 

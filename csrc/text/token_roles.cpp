@@ -63,7 +63,7 @@ TokenRoles::Role TokenRoles::parse(const std::string& text) {
   } else if (bond) {
     role.kind = TokenKind::kBond;
     role.bond_order = text == "=" ? 2 : text == "#" ? 3 : text == "$" ? 4 : 1;
-  } else if (bracket || parse_element(text) > 0) {
+  } else if (bracket || text == "*" || parse_element(text) > 0) {
     const size_t element = bracket ? text.find_first_not_of("0123456789", 1) : 0;
     role.kind = TokenKind::kAtom;
     role.atomic_number = static_cast<uint8_t>(parse_element(text.substr(element)));

@@ -27,7 +27,6 @@ class TokenRoles {
   // tokens[id] is the text of id. Throws std::invalid_argument if a special id is out of range.
   TokenRoles(const std::vector<std::string>& tokens, const SpecialIds& special);
 
-  const std::vector<std::string>& tokens() const { return tokens_; }
   int vocab_size() const { return static_cast<int>(roles_.size()); }
   const SpecialIds& special() const { return special_; }
   const Role& role(int32_t token) const { return roles_[token]; }

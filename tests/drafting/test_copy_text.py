@@ -11,12 +11,12 @@ from molspec.text import Vocabulary
 TOKENS = (
     *("<pad>", "<bos>", "<eos>", "?", "C", "c", "N", "n", "[nH]", "O", "o", "S", "s", "F", "Cl"),
     *("Br", "(", ")", "=", "#", "-", ".", "[N+]", "[O-]", "[Na+]", "B", "P"),
-    *("1", "2", "3", "4", "5", "6", "%10"),
+    *("1", "2", "3", "4", "5", "6", "%10", "*"),
 )
 VOCABULARY = Vocabulary(TOKENS, unk_id=3)
 MODEL = guess_model(VOCABULARY, None)
 RING_OPENING = VOCABULARY.size
-ATOMS = {i for i, token in enumerate(TOKENS) if token[0] == "[" or token.isalpha()}
+ATOMS = {i for i, token in enumerate(TOKENS) if token[0] in "[*" or token.isalpha()}
 
 MOLECULES = (
     "CCO",
@@ -28,6 +28,7 @@ MOLECULES = (
     "CC1=C2CC(=O)CC2=CC1",
     "N#CC1(c2cc(Cl)sc2Br)CCN(S(=O)(=O)c2ccco2)CC1",
     "C1CC%10CC1CC%10",
+    "C(*)OC",
     "FB(F)F.CCOCC.[Na+].OP(=O)(O)O",
 )
 

@@ -118,6 +118,13 @@ def test_select_hypotheses_ranks_by_score_parent_token_and_index() -> None:
             r"query_indices\[0\] is 2: expected 0 to 0",
         ),
         (
+            lambda: ops.expand_drafts(
+                *(torch.zeros(size, dtype=torch.int64) for size in ((4, 1), 4, 4)),
+                torch.empty(1, 2**62, 0, dtype=torch.int64),
+            ),
+            f"draft_ids has {2**62} drafts a query: expected at most",
+        ),
+        (
             lambda: ops.expand_drafts(long([[1]]), long([0, 0]), long([0]), long([[[1]]])),
             "position_offsets has 2 entries",
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from molspec import _native
 from molspec.drafting.configurations import TreeDraft
@@ -25,10 +24,21 @@ def guess_model(
 ) -> _native.GuessModel:
     """The data of a loaded model for guesses: its tokens and, if it has one, its n-gram model.
 
-    start_id: the decoder's first token, if it is not BOS.
+    start_id: the decoder's first token, if it is not BOS; PAD if neither is known (T5, Marian).
     Raises ValueError if the n-gram model is damaged or of another vocabulary.
     """
-    return _native.GuessModel(**_tokens_and_roles(vocabulary, start_id), ngram=ngram)
+    starts = (start_id, vocabulary.bos_id, vocabulary.pad_id)
+    return _native.GuessModel(
+        tokens=[
+            token if vocabulary.atomwise else f"<{index}>"  # a piece has no role in SMILES
+            for index, token in enumerate(vocabulary.tokens)
+        ],
+        pad=vocabulary.pad_id,
+        bos=next(start for start in starts if start is not None),
+        eos=vocabulary.eos_id,
+        unk=vocabulary.pad_id if vocabulary.unk_id is None else vocabulary.unk_id,
+        ngram=ngram,
+    )
 
 
 def build_ngram(
@@ -37,6 +47,7 @@ def build_ngram(
     *,
     min_gain: float = 3.0,
     rewrites: bool | None = None,
+    start_id: int | None = None,
 ) -> bytes:
     """Make ngram.bin from pairs: an n-gram model of where targets copy their sources, and of edits.
 
@@ -44,6 +55,7 @@ def build_ngram(
     rewrites: whether to copy also from the source's molecules written from every other atom. It
         helps if targets begin at other atoms than their sources, and costs time. If not given, a
         trial on a part of the pairs decides.
+    start_id: as in `guess_model`.
 
     The same pairs give the same bytes. Raises ValueError for an id outside the vocabulary, a
     negative `min_gain`, or if there are no pairs.
@@ -53,38 +65,26 @@ def build_ngram(
     if not pairs:
         raise ValueError("pairs is empty: expected pairs of source ids and target ids")
     if rewrites is None:
-        rewrites = _rewriting_pays(vocabulary, pairs, min_gain)
-    trainer = _native.GuessTrainer(**_tokens_and_roles(vocabulary), rewrites=rewrites)
+        rewrites = _rewriting_pays(vocabulary, pairs, min_gain, start_id)
+    trainer = _native.GuessTrainer(guess_model(vocabulary, None, start_id), rewrites=rewrites)
     for source_ids, target_ids in pairs:
         trainer.add(source_ids, target_ids)
     return trainer.build(discount=_DISCOUNT, min_gain=min_gain)
 
 
-def _rewriting_pays(vocabulary: Vocabulary, pairs: Sequence[Pair], min_gain: float) -> bool:
+def _rewriting_pays(
+    vocabulary: Vocabulary, pairs: Sequence[Pair], min_gain: float, start_id: int | None
+) -> bool:
     """Whether a model with rewriting needs fewer decoder calls on pairs that it has not seen."""
     spread = pairs[:: max(1, len(pairs) // _TRIAL_PAIRS)]
     tried_count = min(_TRIED_PAIRS, len(spread) // 2)
     tried, seen = spread[:tried_count], spread[tried_count:]
 
     def calls(rewrites: bool) -> int:
-        ngram = build_ngram(vocabulary, seen, min_gain=min_gain, rewrites=rewrites)
-        guess = guess_model(vocabulary, ngram)
+        ngram = build_ngram(
+            vocabulary, seen, min_gain=min_gain, rewrites=rewrites, start_id=start_id
+        )
+        guess = guess_model(vocabulary, ngram, start_id)
         return simulate(TreeDraft(), guess, tried, vocabulary.eos_id).decoder_calls
 
     return calls(True) < calls(False)
-
-
-def _tokens_and_roles(vocabulary: Vocabulary, start_id: int | None = None) -> dict[str, Any]:
-    bos_id = vocabulary.bos_id if start_id is None else start_id
-    if bos_id is None:
-        raise ValueError("start_id is None: expected an id, as the vocabulary has no BOS")
-    return {
-        "tokens": [
-            token if vocabulary.atomwise else f"<{index}>"  # a piece has no role in SMILES
-            for index, token in enumerate(vocabulary.tokens)
-        ],
-        "pad": vocabulary.pad_id,
-        "bos": bos_id,
-        "eos": vocabulary.eos_id,
-        "unk": vocabulary.pad_id if vocabulary.unk_id is None else vocabulary.unk_id,
-    }

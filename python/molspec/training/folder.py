@@ -14,7 +14,6 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +105,7 @@ class Folder:
         self._data = data
         self._start = start
         self._shard_bytes = shard_bytes
+        self._ngram: bytes | None = None
 
     def is_new(self) -> bool:
         """Whether there is no training yet. Raises ValueError if there is something else."""
@@ -150,6 +150,11 @@ class Folder:
         self, model: Transformer, numbers: Mapping[str, float], best: Validation
     ) -> None:
         """Write the checkpoint, replacing the one before."""
+        if self._ngram is None:
+            # For drafting; a part of a large table is enough for it.
+            pairs = self._data.train.spread(_NGRAM_PAIRS).pairs()
+            vocabulary, start_id = self._data.vocabulary, model.spec.start_id
+            self._ngram = build_ngram(vocabulary, pairs, start_id=start_id)
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
         card = write_card(
             *(self.path.name, model.spec, self._data.description, numbers, best, self._start)
@@ -164,12 +169,6 @@ class Folder:
             task=self._data.description["task"],
         )
         checkpoints.write(checkpoint, self.model, overwrite=True, shard_bytes=self._shard_bytes)
-
-    @cached_property
-    def _ngram(self) -> bytes:
-        """The n-gram model of targets, for drafting; a part of a large table is enough for it."""
-        pairs = self._data.train.spread(_NGRAM_PAIRS).pairs()
-        return build_ngram(self._data.vocabulary, pairs)
 
 
 class CsvLog:
