@@ -14,7 +14,6 @@ from molspec.text import Vocabulary
 from tests.checkpoints.paper_model import PaperModel, store
 
 Save = Callable[[Any], Path]
-ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
 
 
 def test_reads_sizes_and_vocabulary(
@@ -26,55 +25,6 @@ def test_reads_sizes_and_vocabulary(
         assert checkpoint.spec == spec
         assert checkpoint.vocabulary == vocabulary
         assert checkpoint.dtype == "float32"
-
-
-def test_stacked_projection_is_split_into_query_key_and_value(
-    stored: dict[str, Any], save_lightning: Save
-) -> None:
-    weights = read(save_lightning(stored)).weights
-    for stack, layer, attention in (
-        ("encoder", 0, "self_attention"),
-        ("decoder", 0, "self_attention"),
-        ("decoder", 1, "cross_attention"),
-    ):
-        prefix = f"{stack}.layers.{layer}.{attention}"
-        torch_prefix = f"model.transformer.{stack}.layers.{layer}.{ATTENTIONS[attention]}"
-        for kind in ("weight", "bias"):
-            parts = [weights[f"{prefix}.{part}.{kind}"] for part in ("query", "key", "value")]
-            assert torch.equal(
-                torch.cat(parts), stored["state_dict"][f"{torch_prefix}.in_proj_{kind}"]
-            )
-            assert torch.equal(
-                weights[f"{prefix}.output.{kind}"],
-                stored["state_dict"][f"{torch_prefix}.out_proj.{kind}"],
-            )
-
-
-@pytest.mark.parametrize(
-    ("ours", "torchs"),
-    [
-        ("source_embedding", "src_token_featurizer.embedding.weight"),
-        (
-            "encoder.layers.0.self_attention_norm.weight",
-            "transformer.encoder.layers.0.norm1.weight",
-        ),
-        ("encoder.layers.0.feed_forward.inner.bias", "transformer.encoder.layers.0.linear1.bias"),
-        ("encoder.layers.0.feed_forward.outer.bias", "transformer.encoder.layers.0.linear2.bias"),
-        ("encoder.layers.0.feed_forward_norm.bias", "transformer.encoder.layers.0.norm2.bias"),
-        ("encoder.norm.weight", "transformer.encoder.norm.weight"),
-        ("decoder.layers.1.self_attention_norm.bias", "transformer.decoder.layers.1.norm1.bias"),
-        ("decoder.layers.1.cross_attention_norm.bias", "transformer.decoder.layers.1.norm2.bias"),
-        ("decoder.layers.1.feed_forward_norm.bias", "transformer.decoder.layers.1.norm3.bias"),
-        ("decoder.norm.bias", "transformer.decoder.norm.bias"),
-        ("output.weight", "next_token_classifier.weight"),
-        ("output.bias", "next_token_classifier.bias"),
-    ],
-)
-def test_weights_are_renamed(
-    stored: dict[str, Any], save_lightning: Save, ours: str, torchs: str
-) -> None:
-    weights = read(save_lightning(stored)).weights
-    assert torch.equal(weights[ours], stored["state_dict"][f"model.{torchs}"])
 
 
 def test_every_value_is_used_exactly_once(stored: dict[str, Any], save_lightning: Save) -> None:
@@ -166,7 +116,7 @@ DAMAGE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (put(1.5, STATE, STACKED), f"{STACKED} is a float: expected a tensor"),
     (
         put(torch.full((24, 8), float("nan")), STATE, STACKED),
-        "decoder.layers.1.cross_attention.query.weight holds NaN or infinity",
+        f"{STACKED} holds NaN or infinity",
     ),
     (put(torch.zeros(7, 8), STATE, TARGET), "source and target embedding differ"),
     (put(torch.zeros(6, 8), STATE, TARGET), "shared_embedding needs one vocabulary size"),
@@ -193,14 +143,6 @@ def test_python_objects_are_ignored(
     assert read(save_lightning(stored)).spec == spec
 
 
-@pytest.mark.parametrize("keep", [0, 100, 5000])
-def test_truncated_file_is_refused(stored: dict[str, Any], save_lightning: Save, keep: int) -> None:
-    file = save_lightning(stored) / "model.ckpt"
-    file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(CheckpointError, match=r"model\.ckpt is damaged or no file of torch\.save"):
-        read(file)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -215,13 +157,6 @@ def test_broken_vocabulary_is_refused(
     folder = save_lightning(stored)
     (folder / "vocab.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match=message):
-        read(folder)
-
-
-def test_deeply_nested_vocabulary_is_refused(stored: dict[str, Any], save_lightning: Save) -> None:
-    folder = save_lightning(stored)
-    (folder / "vocab.json").write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(CheckpointError, match=r"vocab\.json is nested too deeply"):
         read(folder)
 
 

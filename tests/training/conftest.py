@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from molspec.training import PrepareOptions, prepare
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """Runs torch on one thread, because sums on a CPU depend on the number of threads."""
-    count = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(count)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -18,8 +17,6 @@ from molspec import checkpoints
 from molspec.training import TrainConfig, cool_down, train
 from tests.training.test_train import column, weights
 from tests.training.tiny import CONFIG, assert_equal
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 TRUNK = replace(CONFIG, schedule="constant", warm_up=0.25)
 
@@ -44,7 +41,7 @@ else:
 
 
 @pytest.fixture(scope="module")
-def trunk(data: Path, one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trunk(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("trunk") / "run"
     train(data, output, TRUNK)
     return output
@@ -55,7 +52,6 @@ def is_killed(data: Path, output: Path, run: Path | None, step: int) -> bool:
     arguments = [data, output, config, run or "", str(step)]
     completed = subprocess.run(
         [sys.executable, "-c", KILLED, *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=False,
     )
     assert completed.returncode in (0, -signal.SIGKILL)

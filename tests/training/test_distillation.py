@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ import pytest
 import molspec
 from molspec import checkpoints
 from molspec.options import PredictOptions
-from molspec.provenance import Identity
 from molspec.results import Prediction, Result
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import prepared
@@ -31,6 +31,11 @@ Captured = pytest.CaptureFixture[str]
 COUNTS = {"reactions": 2, "pairs": 2}
 
 
+def of_model(fingerprint: str) -> SimpleNamespace:
+    """The context of a model that has this fingerprint without its drafters."""
+    return SimpleNamespace(model=fingerprint)
+
+
 def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = answers()
     description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
@@ -42,8 +47,9 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
     class Reverse:
         """Predicts the reversed source, or nothing."""
 
-        identity: Identity
+        context: Any
         vocabulary: Vocabulary
+        task: str | None = None
 
         def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
             assert options == PredictOptions(canonical_queries=False)
@@ -62,7 +68,7 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
 
     def run(counted: Callable[..., Any], **fields: Any) -> Prepared:
         monkeypatch.setattr("molspec.training.distillation.counted", counted)
-        model: Any = Reverse(**{"identity": Identity("1"), "vocabulary": tiny.VOCABULARY, **fields})
+        model: Any = Reverse(**{"context": of_model("1"), "vocabulary": tiny.VOCABULARY, **fields})
         return distil(data, model, "reverse", tmp_path, 10**6)
 
     with pytest.raises(ValueError, match="zip"):
@@ -79,10 +85,12 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
     assert read.fingerprint == distilled.fingerprint
     assert read.description["teacher"] == "reverse, 1"
     with pytest.raises(ValueError, match="teacher is '2', but"):
-        run(all_texts, identity=Identity("2"))
+        run(all_texts, context=of_model("2"))
     extended = replace(tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens, "Xx"))
     with pytest.raises(ValueError, match="reverse has another vocabulary than the data"):
         run(all_texts, vocabulary=extended)
+    with pytest.raises(ValueError, match="reverse is a model of the task 'product': the data are"):
+        run(all_texts, task="product")
 
 
 def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> None:
@@ -93,7 +101,7 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
     validation = PairTable.pack([(encode("CCO"), encode("OCC"))])
     data = Prepared(tiny.VOCABULARY, table, validation, {**description, "validation": COUNTS})
     for name, answer in (("recorded", "OCC"), ("other", "CN")):
-        model: Any = Constant(Identity(name), tiny.VOCABULARY, answer)
+        model: Any = Constant(of_model(name), tiny.VOCABULARY, answer)
         folder = tmp_path / name
         distilled = distil(data, model, name, folder, 10)
         others = [(encode("CO"), encode(answer))]
@@ -101,7 +109,8 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
         assert distilled.train.pairs() == (others if name == "recorded" else both)
         assert distilled.validation.pairs() == [(encode("CCO"), encode(answer))]
         assert distilled.description["train"]["pairs"] == len(distilled.train)
-    unfinished: Any = Constant(Identity("cut"), tiny.VOCABULARY, "CN", finished=False)
+        assert distilled.description["train"]["reactions"] == len(distilled.train)
+    unfinished: Any = Constant(of_model("cut"), tiny.VOCABULARY, "CN", finished=False)
     assert len(distil(data, unfinished, "cut", tmp_path / "cut", 10).train) == 0
 
 
@@ -110,7 +119,7 @@ def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
     table = answers()
     description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
     data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": COUNTS})
-    model: Any = Constant(Identity("1"), tiny.VOCABULARY, "CC")
+    model: Any = Constant(of_model("1"), tiny.VOCABULARY, "CC")
     prepared_folder, first, second = (tmp_path / name for name in ("prepared", "first", "second"))
     prepared_folder.mkdir()
     prepared.write(data, prepared_folder)
@@ -118,7 +127,7 @@ def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
     for _ in range(2):
         part = distil(prepared.read(first), model, "one", second, 1)
         assert len(part.train) == 1
-        assert prepared.read(second).description["train"] == COUNTS | part.train.counts()
+        assert prepared.read(second).description["train"] == {"reactions": 1} | part.train.counts()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for source, pairs, output in (
         (data, 10, prepared_folder),
@@ -136,10 +145,11 @@ def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
 class Constant:
     """Predicts the same answer for every source."""
 
-    identity: Identity
+    context: Any
     vocabulary: Vocabulary
     answer: str
     finished: bool = True
+    task: str | None = None
 
     def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
         answer = Prediction(self.answer, 0.0, finished=self.finished)

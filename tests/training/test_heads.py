@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from molspec import checkpoints
-from molspec.checkpoints import Checkpoint
+from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.model.spec import HeadsSpec
 from molspec.predictor import Model, load
 from molspec.training import prepared
@@ -58,6 +59,22 @@ def test_precision_and_optimizer_are_not_ignored(tmp_path: Path) -> None:
     assert max(losses) < 1.1 * min(losses)
     with pytest.raises(ValueError, match="optimizer is 'muon': expected one of adamw"):
         replace(CONFIG, optimizer="muon")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_only_matrices_decay(tmp_path: Path, joint: bool) -> None:
+    config = replace(CONFIG, joint=joint)
+    training = HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
+    (optimizer,) = training._optimizers
+    for group in optimizer.param_groups:
+        assert all((each.dim() > 1) == (group["weight_decay"] > 0) for each in group["params"])
+
+
+def test_heads_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    training = HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+    next(training.heads.parameters()).data.fill_(torch.nan)
+    with pytest.raises(CheckpointError, match=r"draft heads: weight .* holds NaN or infinity"):
+        training.grown(tiny.checkpoint())
 
 
 def test_batches_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,6 @@ from molspec.training.prepared import read
 from molspec.training.processes import Processes
 from tests.training.tiny import CONFIG, assert_equal
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SCRIPT = Path(__file__).with_name("together.py")
 STILL = replace(CONFIG, learning_rate=1e-30, validate_every=2, patience=2)
 #: Unchanged gradients: no dropout, rounding to bfloat16, clipping or learning.

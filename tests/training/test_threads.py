@@ -95,7 +95,6 @@ def test_measuring_changes_no_weights_and_restores_torchs_threads(
     train(data, tmp_path / "measured", replace(config, steps=5))
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_too_short_budget_is_reported_before_and_after_training(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

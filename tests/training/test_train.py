@@ -21,13 +21,12 @@ from torch import Tensor
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer
-from molspec.training import PrepareOptions, TrainingError, prepare, train, trainer
+from molspec.training import PrepareOptions, TrainingError, prepare, prepared, train, trainer
 from molspec.training.batches import Batches
 from molspec.training.prepared import read
 from molspec.training.processes import Processes
+from molspec.training.trainer import ModelTrainer
 from tests.training.tiny import CONFIG, assert_equal
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 #: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
 KILLED = """
@@ -54,7 +53,7 @@ train(data, output, TrainConfig.from_json(json.loads(config)))
 
 
 @pytest.fixture(scope="module")
-def unbroken(data: Path, one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a training without interruption."""
     output = tmp_path_factory.mktemp("unbroken") / "run"
     train(data, output, CONFIG)
@@ -67,7 +66,6 @@ def weights(output: Path) -> Mapping[str, Tensor]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.usefixtures("one_thread")
 def test_a_signal_saves_the_step_and_training_resumes_there(
     data: Path,
     unbroken: Path,
@@ -143,7 +141,6 @@ def test_killed_training_resumes_to_the_same_weights(
     config = json.dumps(CONFIG.to_json())
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, data, output, config, where],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
@@ -365,3 +362,47 @@ def test_nan_loss_ends_the_training(
     monkeypatch.setattr("molspec.training.trainer.ModelTrainer._loss", broken)
     with pytest.raises(TrainingError, match="the loss is nan at step 2"):
         train(data, tmp_path / "run", replace(CONFIG, steps=2))
+
+
+def test_nan_loss_leaves_the_state_before_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = ModelTrainer._loss
+
+    def breaking(self: Any, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        found = loss(self, source_ids, target_ids)
+        return found * torch.nan if self.step_count >= 3 else found
+
+    monkeypatch.setattr(ModelTrainer, "_loss", breaking)
+    with pytest.raises(TrainingError, match="the loss is nan at step 4"):
+        train(data, tmp_path / "run", replace(CONFIG, save_minutes=0))
+    state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)["trainer"]
+    assert state["step_count"] == 3
+    assert all(bool(weight.isfinite().all()) for weight in state["model"].values())
+
+
+def test_a_state_beyond_the_end_of_an_epoch_goes_to_the_next(data: Path, tmp_path: Path) -> None:
+    """Another device may have had more batches an epoch."""
+    train(data, tmp_path / "run", replace(CONFIG, steps=2))
+    file = tmp_path / "run" / "state.pt"
+    state = torch.load(file, weights_only=True)
+    epoch = state["trainer"]["epoch_number"]
+    state["trainer"]["batch_index"] = 10**6
+    torch.save(state, file)
+    train(data, tmp_path / "run", replace(CONFIG, steps=3))
+    state = torch.load(file, weights_only=True)["trainer"]
+    assert (state["epoch_number"], state["batch_index"]) == (epoch + 1, 1)
+
+
+def test_a_model_without_bos_is_trained_further(data: Path, unbroken: Path, tmp_path: Path) -> None:
+    """T5 and Marian start a target with PAD."""
+    other = tmp_path / "data"
+    made = prepared.read(data)
+    vocabulary = replace(made.vocabulary, bos_id=None)
+    other.mkdir()
+    prepared.write(replace(made, vocabulary=vocabulary), other)
+    start = checkpoints.read(unbroken / "model")
+    spec = replace(start.spec, start_id=vocabulary.pad_id, source_bos=False, target_bos=False)
+    start = replace(start, spec=spec, vocabulary=vocabulary, ngram=None)
+    train(other, tmp_path / "run", replace(CONFIG, steps=1, model={}), start=start)
+    assert checkpoints.read(tmp_path / "run" / "model").ngram is not None

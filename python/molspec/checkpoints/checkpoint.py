@@ -50,11 +50,11 @@ class Checkpoint:
     spec_drafter: SpecDrafterWeights | None = None
 
     def __post_init__(self) -> None:
-        check_shapes(self.weights, self.spec.weight_shapes())
+        check_weights(self.weights, self.spec.weight_shapes())
         if self.heads is not None:
             shapes = weight_shapes(self.heads.spec, self.spec.d_model)
             try:
-                check_shapes(self.heads.weights, shapes)
+                check_weights(self.heads.weights, shapes)
             except CheckpointError as error:
                 raise CheckpointError(f"draft heads: {error}") from error
         if self.spec_drafter is not None:
@@ -62,13 +62,6 @@ class Checkpoint:
                 self.drafting(self.spec_drafter)
             except CheckpointError as error:
                 raise CheckpointError(f"Spec-Drafter: {error}") from error
-        for name, weight in self.weights.items():
-            if not weight.is_floating_point():
-                raise CheckpointError(
-                    f"weight {name} is of {weight.dtype}: expected floating point"
-                )
-            if not bool(weight.isfinite().all()):
-                raise CheckpointError(f"weight {name} holds NaN or infinity")
         for side in ("source", "target"):
             rows = getattr(self.spec, f"{side}_vocab_size")
             if rows != self.vocabulary.size:
@@ -123,10 +116,10 @@ class Checkpoint:
             raise CheckpointError(f"in {dtype}, {error}") from error
 
 
-def check_shapes(
+def check_weights(
     weights: Mapping[str, torch.Tensor], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Raise CheckpointError unless `weights` have exactly the names and shapes of `shapes`."""
+    """Raise CheckpointError unless `weights` are finite, with exactly these names and shapes."""
     if missing := shapes.keys() - weights.keys():
         raise CheckpointError(f"missing weights: {_some(missing)}")
     if unexpected := weights.keys() - shapes.keys():
@@ -139,6 +132,12 @@ def check_shapes(
             raise CheckpointError(
                 f"weight {name} has shape {tuple(weights[name].shape)}: expected {shape}"
             )
+        if not weights[name].is_floating_point():
+            raise CheckpointError(
+                f"weight {name} is of {weights[name].dtype}: expected floating point"
+            )
+        if not bool(weights[name].isfinite().all()):
+            raise CheckpointError(f"weight {name} holds NaN or infinity")
 
 
 def _some(names: Collection[str], count: int = 5) -> str:

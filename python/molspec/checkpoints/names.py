@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from molspec.checkpoints.checkpoint import CheckpointError, check_shapes
+from molspec.checkpoints.checkpoint import CheckpointError, check_weights
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -56,7 +56,7 @@ def take(
     for key, shape in shapes.items():
         if key not in kept and absent is not None and re.search(absent, key):
             kept[key] = torch.zeros(shape, dtype=torch.float32, device="cpu")
-    check_shapes(kept, shapes)
+    check_weights(kept, shapes)
     return {name: _part(kept[key], name, key) for name, key in keys.items()}
 
 

@@ -131,7 +131,7 @@ def _train(
     checkpoint, made = read_model(model), prepared.read(data)
     trainer.check(config, checkpoint)
     if isinstance(config, HeadsConfig) and config.joint:
-        made.check_vocabulary(checkpoint.vocabulary, model)
+        made.check_model(checkpoint.vocabulary, checkpoint.task, model)
         made = replace(made, train=made.train.spread(pairs))
     else:
         set_num_threads(threads)

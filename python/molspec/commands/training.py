@@ -262,7 +262,8 @@ def _prepared_sample(output: Path) -> Path:
     from molspec.training.preparation import prepare
     from molspec.training.sample import FILE, OPTIONS
 
-    folder = output.with_name(f"{output.name}-data")
+    folder = output.resolve()  # "." has no name
+    folder = folder.with_name(f"{folder.name}-data")
     if not (folder / "prepared.json").exists() or (folder / "unfinished").is_dir():
         prepare([FILE], folder, OPTIONS)
     return folder

@@ -31,7 +31,8 @@ def write_card(
     read, written = _TASKS[data["task"]]
     million = sum(map(prod, spec.weight_shapes().values())) / 1e6
     train = data["train"]
-    judges = [part["judge"] for part in data.get("parts", [data]) if "judge" in part]
+    parts = data.get("parts", [data])
+    judges = [part["judge"] for part in parts if "judge" in part]
     files = ", ".join(data["validation_files"]) or "a share of the same products"
     top_1 = "not measured" if best.top_1 is None else f"{100 * best.top_1:.1f} %"
     rows = {
@@ -45,6 +46,11 @@ def write_card(
         "Judge": "; ".join(
             f"{judge['name']}: kept {judge['kept']} of {judge['reactions']} reactions"
             for judge in judges
+        ),
+        "Targets": "; ".join(
+            f"of {', '.join(part['files'])}: answers of {part['teacher']}"
+            for part in parts
+            if "teacher" in part
         ),
         "Began with": start and f"the weights {start[:8]} of another model",
         "Validation": f"{files}: {data['validation']['reactions']} reactions",

@@ -45,14 +45,14 @@ def distil(
     Sources without a finished answer are left out. Data that are this model's answers already are
     written unchanged.
 
-    Raises ValueError if the vocabularies differ, if the folder's journal is of another model or of
-    other data, or if the folder has other prepared data.
+    Raises ValueError if the vocabularies or tasks differ, if the folder's journal is of another
+    model or of other data, or if the folder has other prepared data.
     """
-    data.check_vocabulary(model.vocabulary, name)
+    data.check_model(model.vocabulary, model.task, name)
     in_spellings = f" in {augmentations} spellings" if augmentations > 1 else ""
-    teacher = model.identity.weights + in_spellings
+    teacher = model.context.model + in_spellings
     train = data.train.spread(pairs)
-    description = {**data.description, "train": {**data.description["train"], **train.counts()}}
+    description = {**data.description, "train": _counts(data.description["train"], train)}
     made = Prepared(data.vocabulary, train, data.validation, description)
     is_answered = data.description.get("teacher", "").endswith(teacher)
     if (folder / prepared.LAST).exists():
@@ -88,10 +88,15 @@ def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Pr
         )
         if split == "train":
             learned = learned.without(data.validation)
-        description[split] = {**data.description[split], **learned.counts()}
+        description[split] = _counts(data.description[split], learned)
         tables.append(learned)
     train, validation = tables
     return Prepared(data.vocabulary, train, validation, description)
+
+
+def _counts(described: dict[str, Any], table: PairTable) -> dict[str, Any]:
+    reactions = min(described["reactions"], len(table))
+    return {**described, **table.counts(), "reactions": reactions}
 
 
 def _answers(model: Model, augmentations: int, texts: Iterable[str]) -> Iterator[str | None]:

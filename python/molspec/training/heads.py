@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,7 @@ from molspec.model.heads import HeadsWeights, new_heads
 from molspec.model.transformer import Transformer
 from molspec.training.config import HeadsConfig
 from molspec.training.drafters import DrafterTrainer
-from molspec.training.optimizers import BETAS, SHARE
+from molspec.training.optimizers import BETAS, SHARE, grouped
 from molspec.training.trainer import autocast
 
 #: The factor of the next head's loss: a farther token is accepted only if all before it are right.
@@ -45,10 +44,10 @@ class HeadsTrainer(DrafterTrainer):
         shared = dict(self.model.named_parameters()) if config.joint else weights
         self.heads = new_heads(config.heads, checkpoint.spec, shared)
         module: nn.Module = self.heads
-        groups: list[dict[str, Any]] = [{"params": self.heads.parameters()}]
+        groups = grouped(self.heads.parameters())
         if config.joint:
             module = nn.ModuleDict({"heads": self.heads, "model": self.model})
-            groups.append({"params": self.model.parameters(), SHARE: _MODELS_SHARE})
+            groups += grouped(self.model.parameters(), **{SHARE: _MODELS_SHARE})
         rate, decay = config.learning_rate, config.weight_decay
         return module, [torch.optim.AdamW(groups, rate, BETAS, weight_decay=decay)]
 

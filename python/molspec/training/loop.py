@@ -72,15 +72,7 @@ class Beginning:
     def _check(self, start: Checkpoint, data: Prepared) -> None:
         if self.config.model and self.state is None:
             raise ValueError("config.model is given with start, whose sizes stay: leave it out")
-        task = data.description["task"]
-        if start.task not in (None, task):
-            raise ValueError(
-                f"start is a model of the task {start.task!r}: the data are of {task!r}"
-            )
-        if start.vocabulary != data.vocabulary:
-            raise ValueError(
-                "start has another vocabulary: prepare the data with start's vocabulary"
-            )
+        data.check_model(start.vocabulary, start.task, "start")
 
 
 @dataclass(frozen=True)
@@ -272,6 +264,7 @@ class _Training:
                 signalled = bool(received)
                 if judged or signalled or self._seconds - saved >= 60 * self._config.save_minutes:
                     if self._processes.is_lead:
+                        self._check_loss(float(loss))  # the state before may be resumed
                         self._save()
                     saved = self._seconds
         if signalled and not self._is_finished:

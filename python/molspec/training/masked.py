@@ -16,7 +16,7 @@ from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import SpecDrafterConfig
 from molspec.training.drafters import DrafterTrainer
-from molspec.training.masked_layout import Lay, Layout, causal, published
+from molspec.training.masked_layout import Lay, Layout, causal, lengths_of, published
 from molspec.training.optimizers import optimizers
 from molspec.training.prepared import PairTable
 from molspec.training.trainer import autocast
@@ -75,7 +75,7 @@ class SpecDrafterTrainer(DrafterTrainer):
         config, pad_id = self.config, self.model.pad_id
         seed = (config.seed * 1_000_003 + self.step_count) % 2**64
         chance = torch.Generator().manual_seed(seed)
-        prefixes = _prefixes((target_ids != pad_id).sum(1), config.prefixes, chance)
+        prefixes = _prefixes(lengths_of(target_ids, pad_id), config.prefixes, chance)
         layout = self._lay(target_ids, prefixes, config.k, pad_id)
         with autocast(target_ids.device, config.precision):
             padding = source_ids == pad_id
@@ -144,7 +144,7 @@ def accepted(
         source_ids, targets = batches.take(epoch, index)
         padding = source_ids == pad_id
         memory = model.encode(source_ids, padding)
-        lengths = (targets != pad_id).sum(1)
+        lengths = lengths_of(targets, pad_id)
         tokens += int(lengths.sum()) - len(lengths)
         prefixes = torch.ones_like(lengths)
         while bool((live := prefixes < lengths).any()):

@@ -48,6 +48,11 @@ class Layout:
 Lay = Callable[[Tensor, Tensor, int, int], Layout]
 
 
+def lengths_of(targets: Tensor, pad_id: int) -> Tensor:
+    """Lengths of targets, with the first token, which is PAD in T5 and Marian."""
+    return 1 + (targets[:, 1:] != pad_id).sum(1)
+
+
 def causal(targets: Tensor, prefixes: Tensor, k: int, pad_id: int) -> Layout:
     """No position sees later ones, so a prefix does not depend on the MASKs after it.
 
@@ -57,7 +62,7 @@ def causal(targets: Tensor, prefixes: Tensor, k: int, pad_id: int) -> Layout:
     device = targets.device
     real = torch.arange(length - 1, device=device)
     places = prefixes[:, :, None] + torch.arange(k - 1, device=device)
-    lengths = (targets != pad_id).sum(1)
+    lengths = lengths_of(targets, pad_id)
     needed = (places < lengths[:, None, None] - 1).any(0)  # of some row
     chain, mask = needed.nonzero(as_tuple=True)
     places = places[:, chain, mask]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import nn
@@ -31,11 +31,16 @@ def optimizers(model: Transformer, config: StepConfig) -> list[Optimizer]:
 
 
 def _adamw(parameters: list[nn.Parameter], settings: dict[str, Any]) -> AdamW:
-    groups: list[dict[str, Any]] = [
-        {"params": [parameter for parameter in parameters if parameter.dim() > 1]},
-        {"params": [item for item in parameters if item.dim() == 1], "weight_decay": 0.0},
+    return AdamW(grouped(parameters), betas=BETAS, fused=True, **settings)
+
+
+def grouped(parameters: Iterable[nn.Parameter], **more: Any) -> list[dict[str, Any]]:
+    """Two parameter groups, so that only matrices decay; `more` are other settings of both."""
+    parameters = list(parameters)
+    return [
+        {"params": [item for item in parameters if item.dim() > 1], **more},
+        {"params": [item for item in parameters if item.dim() == 1], "weight_decay": 0.0, **more},
     ]
-    return AdamW(groups, betas=BETAS, fused=True, **settings)
 
 
 def set_learning_rate(all_optimizers: Sequence[Optimizer], learning_rate: float) -> None:

@@ -77,8 +77,9 @@ def prepare(
         )
     if vocabulary is not None and not vocabulary.atomwise:
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
-    if output.parent.exists() and not os.access(output.parent, os.W_OK):
-        raise ValueError(f"output is {output}: {output.parent} cannot be written to")
+    place = output if output.exists() else output.parent
+    if place.exists() and not os.access(place, os.W_OK):
+        raise ValueError(f"output is {output}: {place} cannot be written to")
     groups = {"files": files, "validation_files": validation, "excluded_files": exclude}
     for group in groups.values():
         for file in group:

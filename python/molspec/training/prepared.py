@@ -124,10 +124,15 @@ class Prepared:
         values = [self.description["task"], self.vocabulary.to_json()]
         return digest(self.train, self.validation, start=json.dumps(values, sort_keys=True))
 
-    def check_vocabulary(self, vocabulary: Vocabulary, name: str) -> None:
-        """Raise ValueError, naming the model, if its vocabulary differs."""
+    def check_model(self, vocabulary: Vocabulary, task: str | None, name: str) -> None:
+        """Raise ValueError, naming the model, if its task or vocabulary differs."""
+        own = self.description["task"]
+        if task not in (None, own):
+            raise ValueError(f"{name} is a model of the task {task!r}: the data are of {own!r}")
         if self.vocabulary != vocabulary:
-            raise ValueError(f"{name} has another vocabulary than the data")
+            raise ValueError(
+                f"{name} has another vocabulary than the data: prepare them with its vocabulary"
+            )
 
 
 def digest(*tables: PairTable, start: str = "") -> str:

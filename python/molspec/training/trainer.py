@@ -91,7 +91,7 @@ class Trainer(ABC):
         It does not wait for a GPU. `progress` is the used share of the budget.
         """
         config = self.config
-        if self._batch_index == len(self._epoch):
+        if self._batch_index >= len(self._epoch):  # more if resumed on another device
             self.epoch_number += 1
             self._batch_index = 0
             self._epoch = self._batches.epoch(config.seed, self.epoch_number)
