@@ -67,6 +67,7 @@ def test_unchanged_answers_are_dropped() -> None:
 
     assert changed("OCC", "CCO", "CCO.Cl", "CC=O", "C(") == ["CC=O", "C("]
     assert changed("CC(=O)Cl>NCC", "CCN", "CC(Cl)=O", "CCNC(C)=O") == ["CCNC(C)=O"]
+    assert changed("CC>", "CC", "CO") == changed(">CC", "CC", "CO") == ["CO"]
     assert changed("junk", "C", "junk") == ["C", "junk"]
 
 

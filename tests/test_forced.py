@@ -80,6 +80,9 @@ def test_bad_pair_gets_an_error_and_the_others_get_answers() -> None:
     assert str(results[4].error).endswith(f"{longest}, the model's longest target")
     assert math.isfinite(results[5].predictions[0].log_prob)
     assert list(model.log_probs(["CCO"], ["CC"])) == results[:1]
+    for aligned in (False, True):
+        (result,) = model.log_probs(["CCO"], [None], aligned=aligned)  # type: ignore[list-item]
+        assert str(result.error).startswith("target: ")
 
 
 def test_queries_are_canonicalised_as_for_predictions() -> None:

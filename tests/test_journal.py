@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from io import BufferedReader
 from pathlib import Path
 from threading import Lock
 
 import pytest
 
-from molspec.drafting import TreeDraft, WindowDrafts, merged
+from molspec.drafting import LookAhead, ModelDraft, TreeDraft, WindowDrafts, merged
 from molspec.journal import Journal, Kind, open_unlinked
 from molspec.options import PredictOptions
 from molspec.provenance import Identity, run_settings
@@ -53,6 +54,12 @@ def test_settings_do_not_copy_a_drafter() -> None:
     options = PredictOptions(drafter=OwnDrafter())  # type: ignore[arg-type]
     settings = run_settings("product", Identity("f00d"), options)
     assert settings["drafter"] == {"kind": "OwnDrafter"}
+    merged_one = merged(OwnDrafter(), ModelDraft(Path("small")), node_budget=3)  # type: ignore[arg-type]
+    for drafter in (merged_one, LookAhead(3, drafter=merged_one)):
+        options = PredictOptions(n_best=2, drafter=drafter)
+        text = json.dumps(run_settings("product", Identity("f00d"), options)["drafter"])
+        assert '{"kind": "OwnDrafter"}' in text
+        assert '"kind": "ModelDraft", "model": "small"' in text
 
 
 def test_a_file_is_read_in_blocks(tmp_path: Path) -> None:

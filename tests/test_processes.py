@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from molspec import processes
@@ -199,7 +200,7 @@ def test_number_of_items_read_ahead_is_bounded() -> None:
 def test_process_count_follows_the_usable_cores(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert process_count(3) == 3
+    assert process_count(3) == process_count(np.int64(3)) == 3
     assert process_count("all") == usable_cores() >= 1
     for wrong in (0, -1, True, 1.5, "many"):
         with pytest.raises(ValueError, match=r"processes is .*: expected at least 1, or 'all'"):
@@ -209,3 +210,12 @@ def test_process_count_follows_the_usable_cores(
         (tmp_path / "cpu.max").write_text(limit)
         monkeypatch.setattr(processes, "_CONTAINER_LIMIT", tmp_path / "cpu.max")
         assert usable_cores() == cores
+
+
+def test_results_are_given_where_child_processes_are_ignored() -> None:
+    """As a supervisor may have set it."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert list(in_processes(squares, range(4), 2, lost)) == [0, 1, 4, 9]
+    finally:
+        signal.signal(signal.SIGCHLD, before)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
+from time import time_ns
 from weakref import finalize
 
 from molspec.fields import check_count
@@ -19,7 +20,6 @@ from molspec.options import PredictOptions
 from molspec.predictor import Model, checked
 from molspec.provenance import Identity, answer_settings, deciding
 from molspec.results import Prediction, Result
-from molspec.text import canonical_query
 
 #: Identifies SQLite files of answers, with the version of their table.
 _APPLICATION, _VERSION = 0x6D6F6C73, 1
@@ -33,8 +33,6 @@ pragma application_id = {_APPLICATION};
 pragma user_version = {_VERSION};
 commit;
 """
-#: Times of use beyond this are damaged; counting on from them would overflow.
-_LAST_USE = 1 << 53
 
 
 class AnswerCache:
@@ -73,11 +71,6 @@ class AnswerCache:
             self._database.execute("pragma synchronous = normal")
             if is_new:
                 self._database.executescript(_TABLE)
-            (last,) = self._database.execute(
-                "select max(used) from answers where typeof(used) = 'integer' and used < ?",
-                (_LAST_USE,),
-            ).fetchone()
-        self._clock: int = last or 0
 
     def _is_new(self) -> bool:
         """Whether the file is empty.
@@ -134,7 +127,7 @@ class AnswerCache:
         if decisive is None:
             self.misses += len(queries)
             return list(model.predict_stream(queries, options))
-        keys = [_key(model.identity, query, decisive) for query in queries]
+        keys = [_key(model, query, decisive) for query in queries]
         found = self._found(set(keys))
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in found}
         self.misses += len(new)
@@ -188,18 +181,18 @@ class AnswerCache:
 
     def _touch(self, keys: Iterable[bytes]) -> None:
         for key in keys:
-            self._clock += 1
-            self._database.execute("update answers set used = ? where key = ?", (self._clock, key))
+            used = time_ns()  # processes that share the file have one clock
+            self._database.execute("update answers set used = ? where key = ?", (used, key))
 
 
-def _key(identity: Identity, query: str, options: PredictOptions) -> bytes:
+def _key(model: Model, query: str, options: PredictOptions) -> bytes:
     if options.canonical_queries:
         try:
-            query = canonical_query(query)
+            query = model.reader.canonical(query)
         except ValueError:  # it gets its own error as the answer
             query = f"as it is: {query}"
     text = str(query).encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=16, key=_settings_digest(identity, options)).digest()
+    return blake2b(text, digest_size=16, key=_settings_digest(model.identity, options)).digest()
 
 
 @lru_cache(64)

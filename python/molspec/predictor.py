@@ -49,6 +49,7 @@ class Model:
         drafters_dtype = dtype if device == "cpu" else "float32"
         self._drafters: dict[str, Any] = {
             "model": checkpoint.fingerprint(with_drafters=False),
+            "tokens": checkpoint.vocabulary.tokens,
             "dtype": drafters_dtype,
             "decoder_bytes": decoder_bytes,
             "heads": heads and heads.to(device, torch.float32),
@@ -162,7 +163,8 @@ class Model:
 
         def submit(decoder: Decoder, pair: tuple[str, str]) -> int:
             query, target = _two(pair)
-            return decoder.submit(query, options, target=target, aligned=aligned)
+            given = "" if target is None else target  # None would ask for a prediction
+            return decoder.submit(query, options, target=given, aligned=aligned)
 
         query_of = lambda pair: _two(pair)[0]  # noqa: E731
         return self._answers(pairs, submit, query_of, options, statistics, processes)

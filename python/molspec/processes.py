@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from multiprocessing.connection import Connection, Pipe, wait
+from numbers import Integral
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Lock, Thread
@@ -53,9 +54,9 @@ def process_count(processes: Processes) -> int:
     """Number of worker processes. Raises ValueError if `processes` is no such number."""
     if processes == "all":
         return usable_cores()
-    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
+    if isinstance(processes, bool) or not isinstance(processes, Integral) or processes < 1:
         raise ValueError(f"processes is {processes!r}: expected at least 1, or 'all'")
-    return processes
+    return int(processes)
 
 
 def in_processes(
@@ -282,7 +283,8 @@ class _Template(Generic[ItemT, ResultT]):
             # A process that was forked since then keeps the socket open, but not connected.
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
-        os.waitpid(self._process, 0)
+        with suppress(ChildProcessError):  # the system has reaped it, if SIGCHLD is ignored
+            os.waitpid(self._process, 0)
 
 
 def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:

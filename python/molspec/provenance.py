@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import molspec
@@ -50,11 +51,21 @@ def run_settings(model: str, identity: Identity, options: PredictOptions) -> dic
         **values,
         "beam": options.search,
         "beam_size": options.width,
-        "drafter": {
-            "kind": type(drafter).__name__,
-            **(asdict(drafter) if is_dataclass(drafter) else {}),
-        },
+        "drafter": _described(drafter),
     }
+
+
+def _described(value: Any) -> Any:
+    """A drafter or one of its options as a JSON value; of other objects the kind."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple):
+        return [_described(each) for each in value]
+    if isinstance(value, Path):
+        return str(value)
+    options = fields(value) if is_dataclass(value) and not isinstance(value, type) else ()
+    described = {each.name: _described(getattr(value, each.name)) for each in options}
+    return {"kind": type(value).__name__, **described}
 
 
 def answer_settings(model: str, identity: Identity, options: PredictOptions) -> dict[str, Any]:

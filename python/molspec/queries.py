@@ -34,18 +34,21 @@ class QueryReader:
 
     def source(self, query: str, canonical: bool = False) -> Source:
         """The text to decode: the query's canonical SMILES, or the query unchanged."""
-        text = self._text(query)
-        # The length first: RDKit's time grows with the square of the depth of nested branches.
-        if canonical:
-            count = len(tokenize(text))
-            if count > _LONGEST_SPELLING * self._longest:
-                _check_length(count, self._longest)
-            text = canonical_query(text)
+        text = self.canonical(query) if canonical else self._text(query)
         ids = self._encode(text, query)
         _check_length(len(ids), self._longest)
         if self.vocabulary.atomwise and not canonical:
             check_smiles(text)
         return Source(ids, [*self._begin, *ids, *self._end])
+
+    def canonical(self, query: str) -> str:
+        """The query's canonical SMILES."""
+        text = self._text(query)
+        # The length first: RDKit's time grows with the square of the depth of nested branches.
+        count = len(tokenize(text))
+        if count > _LONGEST_SPELLING * self._longest:
+            _check_length(count, self._longest)
+        return canonical_query(text)
 
     def views(self, query: str, canonical: bool, count: int) -> list[Source]:
         """The query, and those of its other spellings that the model can read."""

@@ -116,7 +116,7 @@ def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Pr
     An answer is unchanged if all its molecules are among the query's, such as a product that is a
     reactant, or if it has all molecules of the query, such as reactants with the product.
     """
-    query_molecules = _molecules(canonicalise(query.strip().replace(">", ".")))
+    query_molecules = _molecules(canonicalise(query.strip().strip(">").replace(">", ".")))
 
     def is_unchanged(found: Prediction) -> bool:
         parts = _molecules(found.canonical)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import molspec
-from molspec import Decoder, PredictOptions, Result, ops
+from molspec import Decoder, PredictOptions, ops
 from molspec.checkpoints.folder import write
 from molspec.drafting import DraftTree, ModelDraft, Path, merged
 from molspec.engine.cpu.engine import NativeEngine
@@ -86,13 +86,6 @@ def model() -> Model:
     return tiny.model()
 
 
-def run_to_end(decoder: Decoder) -> dict[int, Result]:
-    found: dict[int, Result] = {}
-    while decoder.live_count:
-        found.update(decoder.step())
-    return found
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("fault", FAULTS)
@@ -106,7 +99,7 @@ def test_failing_drafter_fails_only_its_query(
     request = PredictOptions(**options, drafter=drafter)
     for _ in range(2 * batch_size):  # reuses every row
         tickets = [decoder.submit(query, request) for query in QUERIES]
-        found = run_to_end(decoder)
+        found = dict(decoder.finish())
         assert sorted(found) == tickets
         for index, ticket in enumerate(tickets):
             if index == BAD:
@@ -142,7 +135,7 @@ def test_broken_drafter_fails_only_its_own_queries(model: Model) -> None:
     decoder = Decoder(model, 4)
     broken = [decoder.submit(query, PredictOptions(drafter=Broken(""))) for query in QUERIES]
     others = [decoder.submit(query) for query in QUERIES]
-    found = run_to_end(decoder)
+    found = dict(decoder.finish())
     for ticket in broken:
         assert found[ticket].error == "drafter Broken failed in propose: RuntimeError: 1"
     assert [found[ticket] for ticket in others] == list(model.predict(QUERIES))
@@ -155,7 +148,7 @@ def test_query_whose_drafter_fails_on_release_is_cancelled(model: Model) -> None
     decoder.step()
     decoder.cancel(ticket)
     other = decoder.submit(QUERIES[0])
-    assert run_to_end(decoder) == {other: model.predict([QUERIES[0]])[0]}
+    assert dict(decoder.finish()) == {other: model.predict([QUERIES[0]])[0]}
 
 
 def test_failing_view_fails_its_query_and_frees_its_rows(model: Model) -> None:
@@ -163,7 +156,7 @@ def test_failing_view_fails_its_query_and_frees_its_rows(model: Model) -> None:
     drafter = Failing("start")
     options = PredictOptions(n_best=2, augmentations=4, canonical_queries=True, drafter=drafter)
     tickets = [decoder.submit(query, options) for query in QUERIES]
-    results = run_to_end(decoder)
+    results = dict(decoder.finish())
     assert [ticket for ticket in tickets if results[ticket].error is not None] == [tickets[BAD]]
     assert drafter.live == {}
 
@@ -195,7 +188,7 @@ def test_encoder_error_fails_only_its_query(
     decoder = Decoder(model, batch_size)
     for _ in range(2 * batch_size):
         tickets = [decoder.submit(query, PredictOptions(max_length=12)) for query in QUERIES]
-        found = run_to_end(decoder)
+        found = dict(decoder.finish())
         assert found[tickets.pop(BAD)].error == "RuntimeError: it overheats"
         assert [found[t] for t in tickets] == [r for i, r in enumerate(expected) if i != BAD]
 

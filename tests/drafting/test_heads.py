@@ -32,7 +32,16 @@ DRAFTERS: dict[str, AnyDrafter] = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-@pytest.mark.parametrize("options", [{}, {"n_best": 3}], ids=["greedy", "beam of 3"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_best": 3},
+        {"samples": 2, "seed": 3},
+        {"samples": 2, "seed": 3, "replacement": False},
+    ],
+    ids=str,
+)
 def test_drafts_of_heads_do_not_change_answers(
     options: dict[str, Any], spec: HeadsSpec, dtype: str
 ) -> None:

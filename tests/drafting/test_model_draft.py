@@ -202,6 +202,7 @@ def test_error_names_drafter_with_another_vocabulary(model: Model, folder: FileP
         ({"width": 0}, "width is 0: expected a whole number of at least 1"),
         ({"drafter": "fast"}, "drafter is 'fast': expected one of none, windows, tree"),
         ({"drafter": LookAhead(3)}, "drafter is LookAhead"),
+        ({"drafter": merged("heads", "tree", node_budget=5)}, "drafter is HeadsDraft"),
     ],
 )
 def test_invalid_options_are_refused(options: Any, message: str) -> None:

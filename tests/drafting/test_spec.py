@@ -36,6 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "greedy": {},
     "beam of 3": {"n_best": 3},
     "samples": {"samples": 2, "seed": 3},
+    "samples without replacement": {"samples": 2, "seed": 3, "replacement": False},
 }
 
 
@@ -99,6 +100,7 @@ def test_guesses_match_training_twin() -> None:
     )
     source = tiny.VOCABULARY.encode("CC(=O)O")
     drafter.start(7, source)
+    drafter.read(7, source, source)
     paths = [[], [4], [4, 5, 6], [4, 5, 7, 8], [4, 5, 6, 4, 4], [9], [4, 5, 7, 8]]
     for batch in (*[[path] for path in paths], paths):
         trees = drafter.propose([Path(7, path, 0.0) for path in batch])

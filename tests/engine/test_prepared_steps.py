@@ -190,7 +190,8 @@ def test_native_rounds_continue_until_a_query_is_answered(choice: str, model: Mo
     assert decoder.statistics.decoder_calls > 2 * calls
 
 
-def finish(decoder: Decoder) -> None:
+def interrupted(decoder: Decoder) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.002)
     while decoder.live_count:
         decoder.step(until_answered=True)
 
@@ -202,9 +203,8 @@ def test_native_rounds_can_be_interrupted() -> None:
     decoder.submit(tiny.QUERIES[6], options)
     old_handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.002)
         with pytest.raises(KeyboardInterrupt):
-            finish(decoder)
+            interrupted(decoder)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old_handler)

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,22 +95,19 @@ def test_a_forked_child_has_its_own_workers() -> None:
     assert torch.equal(batch.run(ops), expected)
 
 
-FAILING = """
-import molspec
-from tests import tiny
-molspec.set_num_threads(2)
-for result in tiny.model().predict(["CC(=O)Oc1ccccc1"] * 9):
-    print(result.error)
-"""
-
-
-def test_errors_on_threads_become_errors_of_their_queries() -> None:
-    """Missing kernels are detected at their first use."""
-    environment = {**os.environ, "MOLSPEC_INSTRUCTION_SET": "none such"}
-    process = subprocess.run(
-        [sys.executable, "-c", FAILING], env=environment, capture_output=True, text=True, check=True
+def test_errors_on_threads_are_raised_by_the_call() -> None:
+    batch = batch_of("post-norm", "more nodes than a chunk", torch.float32)
+    expected = batch.run(ops)
+    nodes = [[0, position, position * (position + 1) // 2, 0] for position in range(40)]
+    wrong = replace(
+        batch,
+        nodes=torch.tensor(nodes, dtype=torch.int32),
+        path_slots=torch.zeros(820, dtype=torch.int32),
     )
-    assert process.stdout.count("none such") == 9
+    molspec.set_num_threads(3)
+    with pytest.raises(RuntimeError, match="expected no slot twice"):
+        wrong.run(ops)
+    assert torch.equal(batch.run(ops), expected)
 
 
 STARVED = """

@@ -25,21 +25,11 @@ if TYPE_CHECKING:
     from molspec.checkpoints import Checkpoint
     from molspec.decoding import Drafter
     from molspec.drafting.context import DraftContext
-
-
-class _NativeDraft:
-    """A native drafter: a search's own, or merged with others as one object for each query."""
-
-    def build(self, context: DraftContext) -> Drafter:
-        """Build the drafter as an object with the methods of `Drafter`."""
-        from molspec.drafting.merging import NativeParts
-
-        assert isinstance(self, Drafting)
-        return NativeParts(self, context.guess)
+    from molspec.drafting.spec import SpecModel
 
 
 @dataclass(frozen=True)
-class NoDraft(_NativeDraft):
+class NoDraft:
     """No drafts: one token for each decoder pass."""
 
     def native(self) -> _native.NoDraftOptions:
@@ -50,7 +40,7 @@ class NoDraft(_NativeDraft):
 
 
 @dataclass(frozen=True)
-class WindowDrafts(_NativeDraft):
+class WindowDrafts:
     """Windows of the source, the drafts of Andronov et al. (J. Cheminform. 2025, "Drafting").
 
     draft_length: tokens of a window; the last windows of the source may be shorter.
@@ -82,7 +72,7 @@ class WindowDrafts(_NativeDraft):
 
 
 @dataclass(frozen=True)
-class TreeDraft(_NativeDraft):
+class TreeDraft:
     """One token tree of the likeliest continuations: copies of the source, and likely edits.
 
     node_budget: draft tokens in each decoder pass. Five and the last token fill one tile of the
@@ -151,7 +141,7 @@ class _OwnDraft:
         if not self.tree:
             return own
         tree = TreeDraft(self.node_budget, min_probability=self.min_probability)
-        return MergedDrafter([tree.build(context), own], self.node_budget, context.guess)
+        return MergedDrafter([context.build(tree), own], self.node_budget, context.guess)
 
 
 @dataclass(frozen=True)
@@ -207,6 +197,16 @@ class SpecDraft(_OwnDraft):
 
         assert self.model is not None
         return read_drafter(self.model)
+
+    @cached_property
+    def target(self) -> str:
+        """The fingerprint of the model that `model` drafts for."""
+        return self.checkpoint.fingerprint(with_drafters=False)
+
+    @cached_property
+    def opened(self) -> dict[str, SpecModel]:
+        """The Spec-Drafter of `model` by dtype, opened once for all calls."""
+        return {}
 
     def _build(self, context: DraftContext) -> Drafter:
         return context.own_spec(self).open(self, context.guess, context.query_count)
@@ -277,7 +277,7 @@ _COUNTS_OF_TREES = ("node_budget",)
 
 def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
     """Whether the object has a drafter's methods, or builds such an object."""
-    if isinstance(value, type | Drafting | OwnDraft):
+    if isinstance(value, type | OwnDraft):
         return False
     methods = ("start", "propose", "release")
     return isinstance(value, DrafterMaker) or all(hasattr(value, name) for name in methods)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -19,7 +19,7 @@ from molspec.drafting.configurations import (
     OwnDraft,
     SpecDraft,
 )
-from molspec.drafting.merging import Merged
+from molspec.drafting.merging import Merged, NativeParts
 from molspec.drafting.spec import SpecModel
 from molspec.engine.session import Session
 from molspec.model.heads import DraftHeads
@@ -30,7 +30,8 @@ from molspec.models import locate
 class DraftContext:
     """The target model's data from which a drafter is built.
 
-    guess: the model's tokens and n-gram model.
+    guess: the model's n-gram model and the roles of its tokens.
+    tokens: of its vocabulary, if they are known.
     heads, spec: the model's own drafters.
     model: its fingerprint.
     dtype: of draft models.
@@ -42,6 +43,7 @@ class DraftContext:
     """
 
     guess: _native.GuessModel
+    tokens: Sequence[str] | None = None
     heads: DraftHeads | None = None
     spec: SpecModel | None = None
     model: str = ""
@@ -53,6 +55,8 @@ class DraftContext:
 
     def build(self, drafter: AnyConfiguration) -> Drafter:
         """Build a drafter for the model. Raises ValueError like `check` and its `build`."""
+        if isinstance(drafter, Drafting):
+            return NativeParts(drafter, self.guess)
         if isinstance(drafter, DrafterMaker):
             return drafter.build(self)
         assert isinstance(drafter, Drafter)
@@ -87,14 +91,32 @@ class DraftContext:
         """
         if draft.model is None:
             return self.spec or _missing(draft)
-        other = draft.checkpoint
-        check_vocabulary(str(draft.model), list(other.vocabulary.tokens), self.guess.tokens)
-        if (its := other.fingerprint(with_drafters=False)) != self.model:
+        vocabulary = draft.checkpoint.vocabulary
+        self.check_vocabulary(str(draft.model), vocabulary.tokens)
+        if draft.target != self.model:
             raise ValueError(
-                f"drafter {str(draft.model)!r} is of the model {its}: expected one of {self.model}"
+                f"drafter {str(draft.model)!r} is of the model {draft.target}: expected one of "
+                f"{self.model}"
             )
-        found = other.spec_drafter or _missing(draft)
-        return SpecModel(found, other.vocabulary, self.dtype)
+        if self.dtype not in draft.opened:
+            found = draft.checkpoint.spec_drafter or _missing(draft)
+            draft.opened[self.dtype] = SpecModel(found, vocabulary, self.dtype)
+        return draft.opened[self.dtype]
+
+    def check_vocabulary(self, name: str, own: Sequence[str]) -> None:
+        """Raise ValueError, naming both models' tokens, if the drafter's differ."""
+        if self.tokens is None:
+            raise ValueError(
+                f"tokens is None: expected the target's tokens, to compare with those of {name!r}"
+            )
+        for at, (mine, its) in enumerate(zip_longest(own, self.tokens)):
+            if mine != its:
+                here, there = ("none" if token is None else repr(token) for token in (its, mine))
+                raise ValueError(
+                    f"drafter {name!r} has another vocabulary than the model that it drafts for: "
+                    f"token {at} is {there} of {len(own)} there and {here} of {len(self.tokens)} "
+                    "here; expected the same tokens in the same order"
+                )
 
 
 def _missing(draft: OwnDraft) -> Any:
@@ -110,15 +132,3 @@ def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
         return checkpoints.read(locate(model))
     except ValueError as error:
         raise checkpoints.CheckpointError(str(error)) from error
-
-
-def check_vocabulary(name: str, own: list[str], other: list[str]) -> None:
-    """Raise ValueError, naming both models' tokens, if the drafter's differ."""
-    for at, (mine, its) in enumerate(zip_longest(own, other)):
-        if mine != its:
-            here, there = ("none" if token is None else repr(token) for token in (its, mine))
-            raise ValueError(
-                f"drafter {name!r} has another vocabulary than the model that it drafts for: token "
-                f"{at} is {there} of {len(own)} there and {here} of {len(other)} here; expected "
-                "the same tokens in the same order"
-            )

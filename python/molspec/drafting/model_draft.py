@@ -12,12 +12,14 @@ from typing import Any, Literal
 from molspec import _native
 from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path, propose
 from molspec.drafting.configurations import AnyDrafter, LookAhead, OwnDraft, resolve
-from molspec.drafting.context import DraftContext, check_vocabulary, read_drafter
+from molspec.drafting.context import DraftContext, read_drafter
 from molspec.drafting.gamma import Gamma
+from molspec.drafting.merging import Merged
 from molspec.drafting.session_drafter import Ids, Opened, SessionDrafter
 from molspec.engine.devices import Engine, by_name, make_engine
 from molspec.fields import check_counts
 from molspec.text import Vocabulary
+from molspec.text.aligned import common_length
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,14 @@ class ModelDraft:
             check_counts(self, gamma=1000)
         if self.width is not None:
             check_counts(self, width=1000)
-        if isinstance(inner := resolve(self.drafter), LookAhead | OwnDraft):
-            raise ValueError(f"drafter is {inner!r}: expected one that drafts after a single path")
+        inner = [resolve(self.drafter)]
+        for each in inner:
+            if isinstance(each, LookAhead | OwnDraft):
+                raise ValueError(
+                    f"drafter is {each!r}: expected one that drafts after a single path"
+                )
+            if isinstance(each, Merged):
+                inner += each.parts
 
     def build(self, context: DraftContext) -> ModelDrafter:
         """Build the drafter.
@@ -69,7 +77,7 @@ class ModelDraft:
             opened = Opened(session, context.query_count, max_positions=longest)
         else:
             vocabulary, engine = self._loaded
-            check_vocabulary(str(self.model), list(vocabulary.tokens), context.guess.tokens)
+            context.check_vocabulary(str(self.model), vocabulary.tokens)
             opened = Opened.of(engine, vocabulary, context.query_count)
         drafts, inner = replace(context, width=1).parts(resolve(self.drafter))
         native = _native.Continuations(
@@ -114,17 +122,10 @@ class ModelDrafter(SessionDrafter):
     def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
         """Begin a query with the target model's encoder ids."""
         super().read(row, source_ids, encoder_ids)
+        if self._inner is not None:
+            self._inner.start(row, source_ids)
         if isinstance(self._inner, EncoderDrafter):
             self._inner.read(row, source_ids, encoder_ids)
-
-    def _start(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
-        super()._start(row, source_ids, encoder_ids)
-        if self._inner is not None:
-            try:
-                self._inner.start(row, source_ids)
-            except BaseException:
-                super().release(row)
-                raise
 
     def release(self, row: int) -> None:
         """End a query."""
@@ -175,8 +176,8 @@ class ModelDrafter(SessionDrafter):
                 chains = self._last.get((path.row, token_ids[:begin]))
                 if chains is not None:
                     going = token_ids[begin:-1]
-                    best = max(chains, key=lambda drafted: _common(drafted, going))
-                    self._gamma.verified(_common(best, going), len(best))
+                    best = max(chains, key=lambda drafted: common_length(drafted, going))
+                    self._gamma.verified(common_length(best, going), len(best))
                     break
 
 
@@ -188,13 +189,3 @@ def _chain(tree: DraftTree) -> list[int]:
             drafted.append(token_id)
             last = node
     return drafted
-
-
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """The length of the common prefix."""
-    count = 0
-    for mine, its in zip(left, right, strict=False):
-        if mine != its:
-            break
-        count += 1
-    return count

@@ -68,22 +68,18 @@ class SessionDrafter(ABC):
         """Draft after the given paths."""
 
     def start(self, row: int, source_ids: Ids) -> None:
-        """Begin a query. Raises ValueError if there are too many."""
-        if self._frame is not None:
-            begin, end = self._frame
-            self._start(row, source_ids, [*begin, *source_ids, *end])
+        """Announce a query, which `read` begins."""
+        self._rows[row] = None
 
     def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
-        """Begin a query with the target model's encoder ids."""
-        if self._frame is None:
-            self._start(row, source_ids, encoder_ids)
-
-    def _start(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
+        """Begin a query with the target model's encoder ids. Raises ValueError if too many are."""
+        if self._frame is not None:
+            begin, end = self._frame
+            encoder_ids = [*begin, *source_ids, *end]
         if self._longest is not None and len(encoder_ids) > self._longest:
-            self._rows[row] = None
             return
         if not self._free:
-            raise ValueError(f"{len(self._rows)} queries are in progress: expected no more")
+            raise ValueError(f"{len(self._names)} queries are in progress: expected no more")
         place = self._free.pop()
         self._paths.start(place, source_ids)
         self._rows[row], self._names[place], self._new[place] = place, row, encoder_ids

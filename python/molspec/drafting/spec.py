@@ -27,7 +27,7 @@ class SpecModel:
 
     @property
     def megabytes(self) -> float:
-        """The bytes of its weights in float32."""
+        """The size of its weights in float32."""
         return 4 * sum(weight.numel() for weight in self._weights.weights.values()) / 1e6
 
     @cached_property

@@ -24,6 +24,7 @@ from molspec.drop_in.token_ids import (
 from molspec.engine.devices import Engine
 from molspec.engine.session import Session
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
+from molspec.engine.torch.generation import longest_sequence
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
 from molspec.fields import check_count
@@ -152,7 +153,7 @@ def decode(
             if isinstance(drafter, Engine):
                 longest = drafter.spec.max_positions
             elif is_hugging_face(drafter):
-                longest = getattr(drafter.config, "max_position_embeddings", None)
+                longest = longest_sequence(drafter)
             limit = max_length if longest is None else min(max_length, longest)
             # A longer source gets no drafts.
             readable = [each for each in sequences if longest is None or len(each) <= longest]
@@ -167,7 +168,7 @@ def decode(
                 )
             return session, longest
 
-        context = DraftContext(guess) if own is None else replace(own.context, guess=guess)
+        context = DraftContext(guess, tokens) if own is None else replace(own.context, guess=guess)
         context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
         spec = search_spec(strategy, context, max_length, device_name)
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, strategy.batch_size)

@@ -37,7 +37,9 @@ def check_device(device: str, dtype: str) -> None:
         raise ValueError(
             f"device is {device!r}: expected 'cpu', 'auto', 'cuda' or 'cuda:' and a number"
         )
-    if kind == "cuda" and (fault := cuda_fault(int(index or 0))):
+    if kind == "cpu":
+        ops.instruction_set()  # raises if the environment names a wrong one
+    elif fault := cuda_fault(int(index or 0)):
         raise ValueError(f"device is {device!r}: {fault}")
     dtypes = _CPU_DTYPES if kind == "cpu" else _CUDA_DTYPES
     if dtype not in dtypes:

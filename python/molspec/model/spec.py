@@ -111,7 +111,9 @@ class ModelSpec:
     def _check_attention(self) -> None:
         name = "d_model" if self.attention_width is None else "attention_width"
         width = getattr(self, name)
-        if not 1 <= width <= _MOST_OF_ALL or width % self.head_count:
+        if width > _MOST_OF_ALL:
+            raise ValueError(f"{name} is {width}: expected at most {_MOST_OF_ALL}")
+        if width < 1 or width % self.head_count:
             raise ValueError(
                 f"{name} is {width}: expected a multiple of head_count {self.head_count}"
             )

@@ -87,7 +87,8 @@ def _from_each_atom(canonical: str) -> list[str]:
 def _beside(query: Sequence[str], text: str) -> _Spelling:
     tokens = [_plain(token) for token in tokenize(text)]
     prefix, place = max(
-        ((_common(tokens, query[start:]), -start) for start in range(len(query))), default=(0, 0)
+        ((common_length(tokens, query[start:]), -start) for start in range(len(query))),
+        default=(0, 0),
     )
     blocks = SequenceMatcher(None, query, tokens, autojunk=False).get_matching_blocks()
     longest = max(blocks, key=lambda block: block.size)
@@ -95,8 +96,8 @@ def _beside(query: Sequence[str], text: str) -> _Spelling:
     return _Spelling(text, prefix, -place, shared, longest.a - longest.b)
 
 
-def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """The number of equal tokens at the beginning of two texts."""
+def common_length(first: Sequence[object], second: Sequence[object]) -> int:
+    """The length of the common beginning."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 

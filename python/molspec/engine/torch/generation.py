@@ -30,6 +30,13 @@ def generation_settings(model: Any) -> Mapping[str, Any]:
     return {} if config is None else config.to_dict()
 
 
+def longest_sequence(model: Any) -> int | None:
+    """Maximum ids of a source and of a target, if a config of the model or its stacks has them."""
+    stacks = (model, model.get_encoder(), model.get_decoder())
+    found = (getattr(stack.config, "max_position_embeddings", None) for stack in stacks)
+    return min((number for number in found if number is not None), default=None)
+
+
 def warn_of_processors(settings: Mapping[str, Any], who: str, depth: int) -> None:
     """Warn if a generation config makes `generate` change the model's distributions.
 

@@ -19,7 +19,11 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.torch.adapters import device_of
-from molspec.engine.torch.generation import generation_settings, warn_of_processors
+from molspec.engine.torch.generation import (
+    generation_settings,
+    longest_sequence,
+    warn_of_processors,
+)
 from molspec.engine.torch.module import (
     Memories,
     PickedNodes,
@@ -66,8 +70,8 @@ class HuggingFaceSession(RowsSession):
 
     @property
     def max_positions(self) -> int | None:
-        """Maximum ids of a source and of a target, if the config has them."""
-        return getattr(self._model.config, "max_position_embeddings", None)
+        """Maximum ids of a source and of a target, if a config has them."""
+        return longest_sequence(self._model)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows, and the keys and values of their memories."""
