@@ -124,7 +124,8 @@ class PredictOptions:
         "beam",
         "Whether finished hypotheses stay in the beam (beam) or leave it (separate).",
         more='"separate" is the search of Hugging Face\'s `generate`. It costs more nodes and '
-        "gives likelier answers at the lower ranks. It ends when no better answer can come.",
+        "gives likelier answers at the lower ranks. It ends when no unfinished hypothesis ranks "
+        "before the last finished one; without a length penalty no better answer can then come.",
         group=BEAMS,
     )
     batch_size: int = setting(
@@ -295,16 +296,14 @@ class PredictOptions:
         width = min(factor * self.width, WIDEST_BEAM)
         return replace(self, n_best=width, beam_size=None, max_beam_factor=1)
 
-    def distinct(self, widest: int = WIDEST_BEAM) -> PredictOptions:
+    def distinct(self) -> PredictOptions:
         """These options, for a list of n_best different molecules if the beam finds so many.
 
         They do not change for one greedy answer, for samples, and for beams with a length penalty.
-
-        widest: maximum hypotheses of a beam.
         """
         if self.is_greedy or self.samples is not None or self.length_penalty:
             return self
-        return replace(self, merge_duplicates=True, drop_invalid=True).within(widest)
+        return replace(self, merge_duplicates=True, drop_invalid=True)
 
     def within(self, widest: int) -> PredictOptions:
         """These options, for beams that do not widen beyond so many hypotheses."""

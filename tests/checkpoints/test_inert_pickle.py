@@ -1,12 +1,15 @@
 import os
+from contextlib import suppress
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 import torch
 
-from molspec.checkpoints import CheckpointError
+from molspec.checkpoints import CheckpointError, read
 from molspec.checkpoints.inert_pickle import Inert, load
+from molspec.training.folder import read_state
+from tests.fuzz.files import FORMATS
 
 
 class Trap:
@@ -85,3 +88,20 @@ def test_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.pt").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"x\.pt is damaged or no file of torch\.save"):
         load(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("name", ["Lightning", "Chemformer", "OpenNMT 3.5, values"])
+def test_no_reader_of_checkpoints_runs_code(tmp_path: Path, name: str) -> None:
+    trap = Trap(f"touch {tmp_path / 'sprung'}")
+    (tmp_path / "model").mkdir()
+    for file, content in FORMATS[name]().items():
+        if isinstance(content, bytes):
+            (tmp_path / "model" / file).write_bytes(content)
+        else:
+            torch.save({"trap": trap, **content}, tmp_path / "model" / file)
+    with suppress(CheckpointError):
+        read(tmp_path / "model")
+    torch.save({"trainer": trap}, tmp_path / "state.pt")
+    with pytest.raises(ValueError, match="damaged"):
+        read_state(tmp_path / "state.pt")
+    assert not (tmp_path / "sprung").exists()

@@ -134,7 +134,15 @@ def _hugging_face(kind: str, vocabulary: str) -> _Files:
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
-_FORMATS: dict[str, Callable[[], _Files]] = {
+def _pieces() -> _Files:
+    from tests.checkpoints.test_pieces import write as write_folder
+
+    with TemporaryDirectory() as folder:
+        write_folder(Path(folder), "t5")
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+FORMATS: dict[str, Callable[[], _Files]] = {
     "own": _molspec,
     "own, no hash": _molspec_without_hash,
     "draft heads": lambda: _molspec(tiny.with_heads()),
@@ -147,5 +155,6 @@ _FORMATS: dict[str, Callable[[], _Files]] = {
     "BART": lambda: _hugging_face("bart", "tokenizer.json"),
     "Marian": lambda: _hugging_face("marian", "vocab.json"),
     "T5": lambda: _hugging_face("t5 v1.1", "vocab.txt"),
+    "pieces": _pieces,
 }
-_TEMPLATES = [make() for make in _FORMATS.values()]
+_TEMPLATES = [make() for make in FORMATS.values()]

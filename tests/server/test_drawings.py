@@ -40,6 +40,7 @@ def test_a_molecule_without_a_product_is_not_coloured(client: httpx.Client) -> N
     [
         ({"smiles": "C("}, "smiles"),
         ({"smiles": ""}, "smiles"),
+        ({"smiles": "CCO aspirin"}, "smiles"),
         ({"smiles": "C" * 201}, "smiles"),
         ({"smiles": "C" * 1001}, "smiles"),
         ({"smiles": "C", "product": "<svg>"}, "product"),

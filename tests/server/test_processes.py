@@ -166,6 +166,20 @@ def test_a_port_in_use_is_reported(run: Run, capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
 
 
+def test_keys_that_no_browser_can_send_are_refused(
+    run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for content in (b"schl\xfcssel", "schl\u00fcssel".encode()):
+        (tmp_path / "keys").write_bytes(content)
+        assert run("serve", "--api-key-file", str(tmp_path / "keys")) == 2
+        assert capfd.readouterr().err.endswith("keys holds a key that is not ASCII\n")
+
+
+def test_a_text_that_is_no_host_name_is_named() -> None:
+    with pytest.raises(OSError, match=r"no host has such a name: .127\.0\.0\.\.1:8000"):
+        processes.listen("127.0.0..1", 8000)
+
+
 def test_an_unknown_host_is_named(
     run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

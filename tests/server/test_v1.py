@@ -26,7 +26,8 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
     stream = StringIO()
     raw = options.pop("raw", False)
     predict_options = PredictOptions(**options)
-    predict_options = predict_options if raw else predict_options.distinct(served.limits.beam_size)
+    if not raw:
+        predict_options = predict_options.distinct().within(served.limits.beam_size)
     for answer in predict(model, map(Query, queries), predict_options):
         stream.write(FORMATS["jsonl"].render(answer, OutputContext(name, model.task)))
     return [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -204,6 +205,12 @@ def test_a_beam_widens_up_to_the_limit_of_the_server(client: httpx.Client) -> No
     body = {"model": "retro", "queries": ["CCO"], "n_best": 8, "drop_unchanged": True, **SHORT}
     (result,) = client.post("/v1/predict", json=body).json()["results"]
     assert result["error"] is None
+    for drops in (True, False):
+        response = client.post(
+            "/v1/predict", json={**body, "drop_unchanged": drops, "max_beam_factor": 4}
+        )
+        assert response.status_code == 422
+        assert "max_beam_factor is 4: expected at most " in response.text
 
 
 def test_score_needs_one_target_per_query(client: httpx.Client) -> None:

@@ -15,6 +15,7 @@ from molspec.text.salts import main_component
         ("NCCN.CCCCCCO", "CCCCCCO", ("NCCN",)),
         ("CCN.CCN.OS(=O)(=O)O", "CCN", ("O=S(=O)(O)O",)),
         ("C[N+](C)(C)C.CCC(=O)[O-]", "CCC(=O)O", ("C[N+](C)(C)C",)),
+        ("[Na+].F[P-](F)(F)(F)(F)F", "F[P-](F)(F)(F)(F)F", ("[Na+]",)),
         ("X.[Na+]", "X.[Na+]", ()),
         ("C.\ud800", "C.\ud800", ()),
         ("", "", ()),

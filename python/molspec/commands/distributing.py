@@ -47,7 +47,8 @@ def predict_parquet_command(
         distributed = _ray(workers * model.threads)
         began = perf_counter()
         # Errors appear here, and not once for every worker; only workers need a GPU.
-        loaded = loading.load_model(replace(model, device="cpu", dtype="float32"))
+        dtype = model.dtype if model.device == "cpu" else "float32"
+        loaded = loading.load_model(replace(model, device="cpu", dtype=dtype))
         table = distributed.read(source)
         distributed.check(table.schema().names, queries.get("column"), loaded.task)
         loaded.resolved(options)

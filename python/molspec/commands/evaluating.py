@@ -64,8 +64,7 @@ def evaluate_command(
         table = PairTable(table_path, query_column, target_column, loaded.task, by)
         settings = Settings(table, model.model_name, loaded.identity, options, offset)
         evaluation = Evaluation(settings, output, limit)
-        records = evaluation.run(loaded, count)
-    _work_off(records, evaluation.summary, limit)
+        _work_off(evaluation.run(loaded, count), evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
     raise typer.Exit(1 if evaluation.summary.failed else 0)
 

@@ -107,15 +107,15 @@ def run(
     """
     began, before = perf_counter(), results.progress.done
     with value_errors_are_usage_errors():
-        rest = results.rest(_readable(queries))
+        rest = results.rest(queries)
         first = list(islice(rest, 1))
         if not first and not before:
             raise UsageError(f"there are no {unit} in {source}")
         answers = results.write(answer(chain(first, rest), done=before))
         if is_shown(output == STANDARD and sys.stdout.isatty()):
             answers = counted(answers, unit, count(), before)
-    for _ in answers:
-        pass
+        for _ in answers:
+            pass
     progress = results.progress
     if progress.failed or not quiet:
         seconds = f"in {perf_counter() - began:.1f} s"
@@ -129,9 +129,3 @@ def run(
             f"{why if progress.failed else ''}"
         )
     return 1 if progress.failed else 0
-
-
-def _readable(queries: Iterator[Query]) -> Iterator[Query]:
-    """Turn the error of an unreadable row, such as invalid CSV, into a UsageError."""
-    with value_errors_are_usage_errors():
-        yield from queries

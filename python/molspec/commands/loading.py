@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 def load_model(flags: ModelFlags) -> Model:
     """Load the requested model. Raises ValueError if there is none or it is broken."""
     with _no_garbage(), stages(("loading PyTorch", f"loading {flags.model_name}")) as done:
-        from molspec.ops import instruction_set, set_num_threads
+        from molspec.ops import set_num_threads
         from molspec.predictor import load
 
         done()
-        instruction_set()  # raises if the environment names a wrong one
         set_num_threads(flags.threads)
         loaded = load(flags.model_name, flags.device, flags.dtype)
         done()

@@ -116,7 +116,10 @@ def _keys(file: Path | None) -> tuple[str, ...]:
     """The keys in a file. Raises UsageError if it has none."""
     if file is None:
         return ()
-    keys = tuple(filter(None, map(str.strip, file.read_text(encoding="utf-8-sig").splitlines())))
+    text = file.read_text(encoding="utf-8-sig", errors="replace")
+    keys = tuple(filter(None, map(str.strip, text.splitlines())))
     if not keys:
         raise UsageError(f"{file} holds no key: expected one a line")
+    if not text.isascii():  # a browser cannot send it
+        raise UsageError(f"{file} holds a key that is not ASCII")
     return keys

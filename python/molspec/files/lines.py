@@ -129,7 +129,7 @@ def _written_lines(answer: Answer, context: OutputContext, written: Callable[[st
         for rank, prediction in enumerate(result.predictions, start=1)
     ]
     if not result.predictions:
-        cells = [("", answer.identifier, "", f"error: {result.error}")]
+        cells = [("", answer.identifier, "", f"error: {result.error or 'no answer'}")]
     return "".join("\t".join(map(one_line, row)) + "\n" for row in cells)
 
 
@@ -139,8 +139,8 @@ def for_people(answer: Answer, context: OutputContext) -> str:
     lines = ["  ".join(filter(None, map(one_line, (result.query, answer.query.name))))]
     if answer.note:
         lines.append(f"   note: {answer.note}")
-    if result.error is not None:
-        lines.append(f"   error: {result.error}")
+    if not result.predictions:
+        lines.append(f"   error: {result.error or 'no answer'}")
     for rank, prediction in enumerate(result.predictions, start=1):
         percent = 100 * math.exp(prediction.log_prob)
         shown = context.shown(prediction)

@@ -107,7 +107,16 @@ def _add_page(app: FastAPI) -> None:
     def page() -> FileResponse:
         return FileResponse(_PAGE / "index.html", headers=_PAGE_HEADERS)
 
-    app.mount("/page", StaticFiles(directory=_PAGE), name="page")
+    app.mount("/page", _PageFiles(directory=_PAGE), name="page")
+
+
+class _PageFiles(StaticFiles):
+    """Files that a browser requests again with their tags, so that an upgrade is complete."""
+
+    def file_response(self, *arguments: Any, **more: Any) -> Response:
+        response = super().file_response(*arguments, **more)
+        response.headers["Cache-Control"] = _PAGE_HEADERS["Cache-Control"]
+        return response
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -12,7 +12,7 @@ from rdkit import Chem
 from molspec.files.report import svg
 from molspec.server.reaction_center import Change, changes
 from molspec.server.service import Service, refusing
-from molspec.text import quiet
+from molspec.text import is_one_word, quiet
 
 _MOST_CHARACTERS = 1000
 _MOST_ATOMS = 200
@@ -88,7 +88,7 @@ def drawn(smiles: str, product: str | None) -> Drawings:
 
 def _read(name: str, smiles: str) -> Chem.Mol:
     with quiet():
-        molecule = Chem.MolFromSmiles(smiles)
+        molecule = Chem.MolFromSmiles(smiles) if is_one_word(smiles) else None
     if molecule is None or not molecule.GetNumAtoms():
         raise ValueError(f"{name} is {smiles!r}: expected a molecule to RDKit")
     if molecule.GetNumAtoms() > _MOST_ATOMS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import multiprocessing
 import os
@@ -100,6 +101,8 @@ def listen(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+    except UnicodeError as error:
+        raise OSError(errno.EINVAL, "no host has such a name", f"{host}:{port}") from error
     return taken
 
 

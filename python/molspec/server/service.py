@@ -65,11 +65,13 @@ def refusing(*place: str | int) -> Iterator[None]:
 def _options(model: Model, limits: Limits, raw: bool, **values: Any) -> PredictOptions:
     """One object for equal values, checked once: a decoder caches its plan by it."""
     options = PredictOptions(**values)
+    if not raw:
+        options = options.distinct()
     if "max_beam_factor" not in values:
         options = options.within(limits.beam_size)
     limits.check(options)
     model.resolved(options)
-    return options if raw else options.distinct(limits.beam_size)
+    return options
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -41,10 +41,7 @@ class PieceVocabulary(Vocabulary):
                 "a vocabulary of pieces needs the tokenizers library: "
                 "pip install 'molspec[hugging-face]'"
             ) from error
-        try:
-            library = Tokenizer.from_str(self.tokenizer)
-        except Exception as error:  # the library has no exceptions of its own
-            raise ValueError(f"tokenizer is none of the tokenizers library: {error}") from error
+        library = _called("is none of the tokenizers library", Tokenizer.from_str, self.tokenizer)
         # Files may have the truncation and padding of a training.
         library.no_truncation()
         library.no_padding()
@@ -58,10 +55,7 @@ class PieceVocabulary(Vocabulary):
         """
         if not is_text(text):
             raise TokenizationError("no text: holds half a surrogate pair")
-        try:
-            encoding = self._library.encode(text, add_special_tokens=False)
-        except Exception as error:  # the library has no exceptions of its own
-            raise TokenizationError(f"the tokenizer fails: {error}") from error
+        encoding = _called("fails", self._library.encode, text, add_special_tokens=False)
         covered = [character.isspace() for character in text]
         unknown = []
         for index, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True):
@@ -93,12 +87,24 @@ class PieceVocabulary(Vocabulary):
             added = self._library.get_added_tokens_decoder()
             special = {index for index, token in added.items() if token.special}
             return "".join(self.tokens[index] for index in kept if index not in special)
-        return str(self._library.decode(kept, skip_special_tokens=True))
+        return str(_called("fails", self._library.decode, kept, skip_special_tokens=True))
 
     def wrapping(self) -> tuple[list[int], list[int]]:
         """Ids that the tokenizer puts before and after a text for its model."""
-        inner = self._library.encode("C", add_special_tokens=False).ids
-        whole = self._library.encode("C", add_special_tokens=True).ids
+        inner, whole = (
+            _called("fails", self._library.encode, "C", add_special_tokens=special).ids
+            for special in (False, True)
+        )
         places = range(len(whole) - len(inner) + 1)
         begin = next((i for i in places if whole[i : i + len(inner)] == inner), len(whole))
         return whole[:begin], whole[begin + len(inner) :]
+
+
+def _called(fault: str, function: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call the library. Its errors have no class, and those of Rust are no `Exception`."""
+    try:
+        return function(*given, **options)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise TokenizationError(f"tokenizer {fault}: {error}") from error

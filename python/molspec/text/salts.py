@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
@@ -27,18 +25,16 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
         if whole is None:
             return smiles, ()
         parts = _fragments(whole)
-        if sum(parts.values()) < 2:
+        if len(parts) < 2:
             return smiles, ()
         rest = _fragments(rdMolStandardize.FragmentRemover().remove(whole))
-        main = min(rest, key=lambda part: (-_heavy_atoms(part), part))
-        charged = Chem.MolFromSmiles(main)
-        parent = str(Chem.MolToSmiles(rdMolStandardize.Uncharger().uncharge(charged)))
+        main = min(rest, key=lambda part: (-rest[part].GetNumHeavyAtoms(), part))
+        parent = str(Chem.MolToSmiles(rdMolStandardize.Uncharger().uncharge(rest[main])))
+        if Chem.MolFromSmiles(parent) is None:  # the neutral form of PF6- has no valence
+            parent = main
     return parent, tuple(sorted(parts.keys() - {main}))
 
 
-def _fragments(molecule: Chem.Mol) -> Counter[str]:
-    return Counter(str(Chem.MolToSmiles(part)) for part in Chem.GetMolFrags(molecule, asMols=True))
-
-
-def _heavy_atoms(smiles: str) -> int:
-    return int(Chem.MolFromSmiles(smiles).GetNumHeavyAtoms())
+def _fragments(molecule: Chem.Mol) -> dict[str, Chem.Mol]:
+    """Its molecules by their SMILES, each once."""
+    return {str(Chem.MolToSmiles(part)): part for part in Chem.GetMolFrags(molecule, asMols=True)}

@@ -25,10 +25,10 @@ async function call(path, body) {
   } catch {
     throw new Refused("The server cannot be reached.");
   }
-  if (response.ok) return response.json();
+  if (response.ok) return response.json().catch(() => { throw new Refused("The server's answer is not JSON."); });
   $("key-field").hidden = $("key-field").hidden && response.status !== 401;
   const detail = (await response.json().catch(() => ({}))).detail;
-  throw new Refused(Array.isArray(detail) ? detail.map((each) => each.msg).join("; ") : detail ?? response.statusText);
+  throw new Refused(Array.isArray(detail) ? detail.map((each) => each.msg).join("; ") : detail || response.statusText || `status ${response.status}`);
 }
 
 async function loadModels() {
@@ -56,7 +56,7 @@ async function predict(smiles, model, count) {
     try {
       const { results } = await call("/v1/predict", { model, queries: [smiles], n_best: count, keep_salts: $("salts").checked });
       const [result] = results;
-      step.error = result.error ?? "";
+      step.error = result.error ?? (result.predictions.length ? "" : "No answer.");
       step.note = result.note ?? "";
       step.answers = result.predictions.map((prediction) => ({
         ...prediction,
@@ -97,7 +97,7 @@ async function drawAnswer(step, answer) {
 async function predictNext(step, answer, molecule) {
   step.chosen = step.answers.indexOf(answer);
   step.open = false;
-  if (!molecule.step) {
+  if (!molecule.step || molecule.step.error) {
     const request = await predict(molecule.smiles, $("model").value, Number($("count").value));
     molecule.step = request.step;
   }
@@ -219,10 +219,9 @@ async function copy(text, button) {
     document.execCommand("copy");
     field.remove();
   }
-  const before = button.textContent;
   button.textContent = "Copied";
   say(`copied ${text}`);
-  setTimeout(() => (button.textContent = before), 1200);
+  setTimeout(() => (button.textContent = "Copy"), 1200);
 }
 
 // ---- Exports
@@ -265,17 +264,19 @@ function routeDrawing() {
   let scale = 1; // of all molecules alike, so that the largest fits
   const text = (value) => value.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 
-  function place(svg, smiles, answer, depth) {
+  function place(drawn, smiles, answer, depth) {
     deepest = Math.max(deepest, depth);
     const molecules = (answer?.canonical && answer.molecules) || [];
     const below = molecules.map((each) => {
       const next = each.step?.answers?.[each.step.chosen];
-      return place(next?.queried?.[0]?.svg ?? each.svg, each.smiles, next, depth + 1);
+      return place(next?.queried ?? [each], each.smiles, next, depth + 1);
     });
     const row = below.length ? (below[0] + below.at(-1)) / 2 : leaves++;
     const [x, y] = [20 + depth * SIZE.across, 20 + row * SIZE.down];
-    scale = Math.min(scale, fitting(svg));
-    parts.push(`<g>${nested(svg, x, y, scale)}<text x="${x + SIZE.width / 2}" y="${y + SIZE.height + 14}">${text(short(smiles))}</text></g>`);
+    const wide = SIZE.width / drawn.length; // side by side
+    scale = Math.min(scale, ...drawn.map(({ svg }) => fitting(svg, wide)));
+    const shown = drawn.map(({ svg }, index) => nested(svg, x + index * wide, y, wide, scale));
+    parts.push(`<g>${shown.join("")}<text x="${x + SIZE.width / 2}" y="${y + SIZE.height + 14}">${text(short(smiles))}</text></g>`);
     const [from, middle] = [x + SIZE.width, y + SIZE.height / 2];
     for (const each of below) {
       const to = 20 + each * SIZE.down + SIZE.height / 2;
@@ -288,7 +289,7 @@ function routeDrawing() {
   const answer = root.answers?.[root.chosen];
   for (const _ of ["find the scale", "draw"]) {
     [parts, leaves, deepest] = [[], 0, 0];
-    place(answer?.queried?.[0]?.svg ?? "", root.smiles, answer, 0);
+    place(answer?.queried ?? [{ svg: "" }], root.smiles, answer, 0);
   }
   const [width, height] = [deepest * SIZE.across + SIZE.width + 40, leaves * SIZE.down + 30];
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" color="#1c2530" font-family="sans-serif" font-size="10" text-anchor="middle">
@@ -303,18 +304,18 @@ const short = (smiles) => (smiles.length > 38 ? `${smiles.slice(0, 36)}…` : sm
 
 const DRAWN = /width='([\d.]+)px' height='([\d.]+)px'/;
 
-/** The scale at which a drawing fits into its place. */
-function fitting(svg) {
+/** The scale at which a drawing fits into its place, which is `wide`. */
+function fitting(svg, wide) {
   const [, width, height] = DRAWN.exec(svg) ?? [];
-  return width ? Math.min(1, SIZE.width / width, SIZE.height / height) : 1;
+  return width ? Math.min(1, wide / width, SIZE.height / height) : 1;
 }
 
-function nested(svg, x, y, scale) {
+function nested(svg, x, y, wide, scale) {
   const [, width, height] = DRAWN.exec(svg) ?? [];
   if (!width) return "";
-  const [wide, high] = [scale * width, scale * height];
-  const at = `x="${x + (SIZE.width - wide) / 2}" y="${y + (SIZE.height - high) / 2}"`;
-  return svg.replace(DRAWN, `${at} width="${wide}" height="${high}"`);
+  const [across, down] = [scale * width, scale * height];
+  const at = `x="${x + (wide - across) / 2}" y="${y + (SIZE.height - down) / 2}"`;
+  return svg.replace(DRAWN, `${at} width="${across}" height="${down}"`);
 }
 
 const EXPORTS = {
@@ -359,6 +360,8 @@ async function loadEditor() {
 
 async function submit(event) {
   event.preventDefault();
+  const button = $("form").querySelector("button.main");
+  if (button.disabled) return; // a key submits too
   const smiles = $("smiles").value.trim();
   const count = Number($("count").value);
   $("form-error").textContent = "";
@@ -368,7 +371,6 @@ async function submit(event) {
     $("form-error").textContent = `Answers: a whole number from 1 to ${$("count").max}.`;
     return $("count").focus();
   }
-  const button = $("form").querySelector("button.main");
   button.disabled = true;
   try {
     if ($("key").value) sessionStorage.setItem("key", $("key").value);
