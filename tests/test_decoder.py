@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from molspec import Decoder, PredictOptions, Result
 from molspec.drafting import LookAhead, WindowDrafts, build_ngram
@@ -100,20 +99,6 @@ def test_mixed_requests_at_any_time_get_the_answers_of_predict(
     assert decoder.step() == []
 
 
-def test_order_of_requests_changes_no_answer(model: Model) -> None:
-    requests = [(query, options, None) for query in tiny.QUERIES[:6] for options in OPTIONS]
-    found = []
-    for seed in (1, 2):
-        decoder = Decoder(model, 4)
-        order = random.Random(seed).sample(range(len(requests)), len(requests))
-        tickets = {decoder.submit(*requests[index][:2]): index for index in order}
-        answers = {}
-        while decoder.live_count:
-            answers.update((tickets[ticket], result) for ticket, result in decoder.step())
-        found.append([answers[index] for index in range(len(requests))])
-    assert found[0] == found[1]
-
-
 def test_quick_answers_do_not_wait_for_an_earlier_slow_request(model: Model) -> None:
     decoder = Decoder(model, 2)
     decoder.submit("CC(=O)Oc1ccc2c(c1)CCN2", PredictOptions(drafter="none", max_length=99))
@@ -142,9 +127,7 @@ def test_cancelling_frees_rows(model: Model) -> None:
     for ticket in (tickets[0], tickets[4], tickets[1]):
         decoder.cancel(ticket)
     assert decoder.live_count == 2
-    done: dict[int, Result] = {}
-    while decoder.live_count:
-        done.update(decoder.step())
+    done = dict(decoder.finish())
     assert sorted(done) == tickets[2:4]
     assert list(done.values()) == [predicted(model, ("CCO", options, None))] * 2
     for ticket in (tickets[0], tickets[2], 99, None):
@@ -159,8 +142,7 @@ def test_memory_does_not_grow_with_the_number_of_requests(model: Model) -> None:
     for repeat in range(6):
         for query in tiny.QUERIES:
             decoder.submit(query, OPTIONS[repeat % 4])
-        while decoder.live_count:
-            decoder.step()
+        list(decoder.finish())
         sizes.append((len(session._buffers.memory_cache), len(session._buffers.kv_cache)))  # type: ignore[attr-defined]
     assert sizes[4:] == [sizes[3]] * 2
     assert not decoder._rows
@@ -242,15 +224,3 @@ def test_threads_may_prepare_more_options_than_are_cached(
             assert list(threads.map(prepare, range(8))) == [None] * 8
     finally:
         sys.setswitchinterval(interval)
-
-
-def test_decoder_works_inside_and_outside_inference_mode(model: Model) -> None:
-    decoder = Decoder(model, 1)
-    tickets = [decoder.submit(query) for query in ("CCO", "CCN", "CCC")]
-    done: dict[int, Result] = {}
-    inside = True
-    while decoder.live_count:
-        with torch.inference_mode(inside):
-            done.update(decoder.step())
-        inside = not inside
-    assert [done[ticket] for ticket in tickets] == list(model.predict(["CCO", "CCN", "CCC"]))

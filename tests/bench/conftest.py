@@ -1,24 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from molspec import checkpoints
 from tests import tiny
 
 BENCH = Path(__file__).parents[2] / "bench"
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """Restores torch's thread count, which the scripts set to one for their process."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 from typing import Any
 
@@ -518,29 +517,6 @@ def test_an_interrupt_leaves_whole_lines_and_gives_status_130() -> None:
     for line in lines:
         assert line.endswith("\n")
         assert json.loads(line)["query"] == "CO"
-
-
-def test_a_killed_evaluation_resumes(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
-) -> None:
-    table, output = tmp_path / "table.tsv", tmp_path / "out.jsonl"
-    table.write_text("src\ttgt\n" + "CO\tOC\nCN\tCO\n" * 100)
-    command = ("evaluate", str(table), "--format", "json")
-    with start(*command, "--output", str(output), seconds=0.02) as process:
-        while not output.exists() or output.read_bytes().count(b"\n") < 4:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
-    partial = output.read_bytes()
-    assert partial.count(b"\n") < 200
-    summaries = []
-    for arguments in (("--output", str(output)), ()):
-        assert run(*command, *arguments) == 0
-        values = json.loads(capfd.readouterr().out)
-        summaries.append({name: values[name] for name in values if "second" not in name})
-    assert summaries[0] == summaries[1]
-    assert summaries[0]["accuracy"] == {"1": 0.5}
-    assert output.read_bytes().startswith(partial[: partial.rfind(b"\n") + 1])
 
 
 def test_a_closed_output_pipe_prints_no_error(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, get_args
 
@@ -101,32 +100,6 @@ def test_100_000_lines_are_written_in_order_with_their_identifiers(
         smiles, identifier, *rest = line.split("\t")
         assert (smiles, *rest) == expected
         assert identifier == f"mol-{number}"
-
-
-def test_a_killed_job_resumes_to_the_same_bytes(tmp_path: Path) -> None:
-    count = 1000
-    source = tmp_path / "in.smi"
-    source.write_text("".join(f"{'X' if n % 9 == 0 else 'CO'} m{n}\n" for n in range(count)))
-    environment = {**os.environ, "FAKE_SECONDS": "0.0005"}
-
-    def start(folder: Path) -> subprocess.Popen[bytes]:
-        folder.mkdir(exist_ok=True)
-        command = [*PROGRAM, "-i", str(source), "-o", str(folder / "out.csv")]
-        return subprocess.Popen(command, env=environment, cwd=ROOT)
-
-    with start(tmp_path / "whole") as process:
-        assert process.wait() == 1
-    journal = tmp_path / "killed" / "out.csv.journal"
-    with start(tmp_path / "killed") as process:
-        while not journal.exists() or journal.read_bytes().count(b"\n") < 300:
-            assert process.poll() is None
-            time.sleep(0.002)
-        process.kill()
-    assert not (tmp_path / "killed" / "out.csv").exists()
-    with start(tmp_path / "killed") as process:
-        assert process.wait() == 1
-    for path in (tmp_path / "whole").iterdir():
-        assert (tmp_path / "killed" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_repeated_command_predicts_nothing(

@@ -58,6 +58,7 @@ def _fingerprint() -> str:
         for file in sorted(folder.rglob("*.*")):
             digest.update(file.read_bytes())
     digest.update((_SOURCES / "library.cpp").read_bytes())
+    digest.update(" ".join(_command(Path())).encode())
     return digest.hexdigest()[:16]
 
 

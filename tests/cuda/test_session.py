@@ -138,6 +138,7 @@ def test_rounds_on_the_device_change_no_answer(cuda: Emulator, options: dict[str
         engine = EmulatedEngine(cuda, torch.float32, on_device)
         model.engine = engine
         results = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=7, **options)
+        assert engine.graphs.sizes
         assert all(isinstance(size, tuple) == on_device for size in engine.graphs.sizes)
         statistics = results.statistics
         outcomes.append((list(results), statistics.nodes, statistics.accepted_tokens))

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 #: dictionary lists the jobs of one process, because its start takes longer than many faults.
 EVERY = [
     {"predict": 31, "predict in parts": 53, "evaluate": 7, "score": 17, "prepare": 23, "memory": 3},
-    {"train": 293, "plan": 13, "predict-parquet": 5},
+    {"train": 101, "plan": 13, "predict-parquet": 3},
 ]
 
 
