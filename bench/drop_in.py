@@ -113,7 +113,7 @@ def table(compared: dict[str, Way], queries: Batch, beams: int, batch_size: int)
         equal = sum(mine == own for mine, own in zip(answers, base_answers, strict=True))
         cells = (
             str(beams),
-            str(batch_size),
+            str(min(batch_size, len(queries))),
             name,
             f"{seconds / len(queries):.4f}",
             f"{base_seconds / seconds:.1f}x",

@@ -144,15 +144,17 @@ def run(flags: argparse.Namespace, journal: Journal[Trial]) -> Iterator[Trial]:
 def main(arguments: Sequence[str] | None = None) -> None:
     flags = parse(arguments)
     weights = convert("retro", flags.folder)
-    about = {**machine.describe(), "weights": weights[:8]}
+    about = machine.describe()
+    date = about.pop("date")  # a job may take days
     settings = {"n_best": flags.n_best, "any_reaction": flags.any_reaction, **about}
+    settings["weights"] = weights[:8]
     journal = Journal(flags.journal, settings, _TRIALS)
     for trial in run(flags, journal):
         first = "no route" if trial.first is None else f"{trial.first:.2f} s"
         print(f"{trial.set}, {trial.engine}: {first}, {trial.expansions} expansions", flush=True)
     trials = list(Journal(flags.journal, settings, _TRIALS).records())
     if flags.markdown is not None:
-        flags.markdown.write_text(markdown(trials, settings))
+        flags.markdown.write_text(markdown(trials, {**settings, "date": date}))
     if flags.svg is not None:
         flags.svg.write_text(picture(trials))
 

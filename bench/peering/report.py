@@ -67,8 +67,13 @@ def markdown(
         "# molspec beside its peers",
         "",
         "Same weights, same queries, same threads; every peer in a process of its own, in turns,",
-        "median of the rounds. SMILES in, SMILES out. Ratios are to molspec's float32 in the same",
-        "run; milliseconds belong to the machine. Answers are compared with molspec's float32.",
+        f"median of {max(len(record.seconds) for record in records)} rounds. SMILES in, SMILES",
+        "out. Ratios are to molspec's float32 in the same run; milliseconds belong to the machine.",
+        "Answers are compared with molspec's float32. Every engine reads the queries as given;",
+        "molspec's default also makes them canonical, which takes another 0.1 to 0.2 ms.",
+        "CTranslate2 returns the first n finished hypotheses, not the n best, so its lists differ.",
+        "OpenVINO runs without its snippets: their attention is wrong from 16 cached positions",
+        "on. `--scenarios` adds first answers and the curves.",
         "",
         f"`python bench/peers.py {' '.join(_sets(origins.values()))} "
         "--json peers.json` on: "

@@ -37,6 +37,11 @@ def markdown(trials: Sequence[Trial], settings: Mapping[str, object]) -> str:
     ]
     for name, engines in _sets(trials).items():
         lines += ["", f"## {name}", "", *_table(engines)]
+    lines += [
+        "",
+        "A faster model gains time. With much time, all engines solve the same targets, and none",
+        "solves most of the hard ones.",
+    ]
     return "\n".join(lines) + "\n"
 
 
