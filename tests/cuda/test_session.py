@@ -481,3 +481,9 @@ def failing_after(function: Any, count: int) -> Any:
         return function(*arguments, **options)
 
     return call
+
+
+def test_heads_too_wide_for_the_kernels_are_refused_before_work() -> None:
+    spec = replace(tiny.SPEC, attention_width=129 * tiny.SPEC.head_count)
+    with pytest.raises(ValueError, match="head_dim is 129: expected at most 128 on CUDA"):
+        CudaEngine(spec, {}, torch.float32, torch.device("cpu"))

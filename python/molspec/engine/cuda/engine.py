@@ -25,6 +25,8 @@ from molspec.model.spec import ModelSpec
 Rounds = list[GraphExecutor[Any]]
 #: The kinds of searches whose rounds can run on a device.
 _KINDS: tuple[type[GraphExecutor[Any]], ...] = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
+#: kMostHeadVectors * kWarp of csrc/cuda/attention.cuh.
+_WIDEST_HEAD = 128
 #: Maximum rounds without live queries whose buffers and graphs are stored for reuse.
 _MOST_IDLE = 4
 
@@ -34,6 +36,8 @@ class CudaEngine:
 
     The weights may be shared: `session` makes the caches for one batch. With `rounds_on_device`
     false, the host drafts and selects between steps for every search, for comparison.
+
+    Raises ValueError if the model's heads are too wide for the kernels.
     """
 
     def __init__(
@@ -44,6 +48,10 @@ class CudaEngine:
         device: torch.device,
         rounds_on_device: bool = True,
     ) -> None:
+        if spec.head_dim > _WIDEST_HEAD:
+            raise ValueError(
+                f"head_dim is {spec.head_dim}: expected at most {_WIDEST_HEAD} on CUDA"
+            )
         self.spec = spec
         self.dtype = dtype
         packed = pack(spec, weights, dtype)
