@@ -21,6 +21,7 @@ _MODULES = {
     "predict-parquet": "distributing",
     "serve": "serving",
     "plan": "planning",
+    "vary": "training",
     "prepare": "training",
     "train": "training",
     "cooldown": "training",

@@ -1,4 +1,4 @@
-"""The commands `prepare`, `train`, `cooldown`, `average` and `ngram`."""
+"""The commands `vary`, `prepare`, `train`, `cooldown`, `average` and `ngram`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,36 @@ Threads = Annotated[
 ]
 #: Validation pairs on which `ngram` measures the new model.
 _TRIED_PAIRS = 500
+
+
+@with_flags
+def vary_command(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of mapped reactions: tables or lines.")
+    ],
+    count: Annotated[int, typer.Option(min=1, help="Variations of each reaction, at most.")] = 5,
+    reaction_column: Annotated[
+        str | None, typer.Option(help="Column of reaction SMILES; found if not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random changes.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; the output stays the same.")] = 1,
+) -> None:
+    """Print reactions with other groups far from all that changes, to train on beside the files."""
+    with failures():
+        from random import Random
+
+        from molspec.processes import in_processes
+        from molspec.training.reactions import Row, read_rows
+        from molspec.training.variation import vary
+
+        def work(rows: Iterator[Row]) -> Iterator[list[str]]:
+            for row in rows:
+                yield vary(row.reaction, count, Random(f"{seed} {row.file} {row.number}"))
+
+        rows = (row for file in files for row in read_rows(file, reaction_column))
+        for found in in_processes(work, rows, workers, lambda _: []):
+            for reaction in found:
+                print_out(reaction)
 
 
 @with_flags
