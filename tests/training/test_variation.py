@@ -104,7 +104,9 @@ def test_the_command_prints_what_prepare_reads(
     printed = []
     for workers in ("1", "2"):
         assert run("vary", str(tmp_path / "in.rsmi"), "--count", "3", "--workers", workers) == 0
-        printed.append(capsys.readouterr().out)
+        out, err = capsys.readouterr()
+        assert err == "molspec: 6 variations of 2 of 3 reactions\n"
+        printed.append(out)
     assert printed[0] == printed[1]
     assert len(set(printed[0].splitlines())) == 6
     (tmp_path / "out.rsmi").write_text(printed[0])

@@ -54,9 +54,13 @@ def vary_command(
                 yield vary(row.reaction, count, Random(f"{seed} {row.file} {row.number}"))
 
         rows = (row for file in files for row in read_rows(file, reaction_column))
+        counts = []
         for found in in_processes(work, rows, workers, lambda _: []):
+            counts.append(len(found))
             for reaction in found:
                 print_out(reaction)
+    varied = len(counts) - counts.count(0)
+    print_err(f"{sum(counts)} variations of {varied} of {len(counts)} reactions")
 
 
 @with_flags
