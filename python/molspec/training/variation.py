@@ -41,14 +41,18 @@ def vary(reaction: str, count: int, random: Random) -> list[str]:
         atoms = _by_number(products)
         changes = {number: list(_changes(atoms[number])) for number in _far(reactants, products)}
         numbers = [number for number, possible in changes.items() if possible]
+        if not numbers:
+            return []
+        new = 1 + max(*atoms, *_by_number(reactants))
         found: dict[str, None] = {}
-        for _ in range(2 * count if numbers else 0):
+        for _ in range(2 * count):
             chosen = random.sample(numbers, min(random.choice(_COUNTS), len(numbers)))
             drawn = {number: random.choice(changes[number]) for number in chosen}
-            new = 1 + max(*atoms, *_by_number(reactants))
             sides = [_changed(side, drawn, new) for side in (reactants, products)]
-            if None not in sides and len(found) < count:
+            if None not in sides:
                 found[f"{sides[0]}>{agents}>{sides[1]}"] = None
+            if len(found) == count:
+                break
     return list(found)
 
 
