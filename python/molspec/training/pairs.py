@@ -8,6 +8,7 @@ from hashlib import blake2b
 from random import Random
 
 from molspec.training.config import PrepareOptions
+from molspec.training.oxygens import map_by_bonds
 from molspec.training.reactions import Reaction, Row
 from molspec.training.rooting import (
     Molecule,
@@ -52,7 +53,8 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
             pairs = _retro_pairs(reaction, variant_count, random)
         else:
             before = reaction.reactants + reaction.agents
-            pairs = reactants_to_product(before, reaction.products, variant_count, random)
+            sources, products = map_by_bonds(before, reaction.products)
+            pairs = reactants_to_product(sources, products, variant_count, random)
     except UnfitReactionError as error:
         split = "validation" if validation_share == 1.0 else "train"
         return Made(row, split, product, reason=str(error))

@@ -1,0 +1,99 @@
+"""Oxygens that can be mapped either way give one product spelling."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+import pytest
+
+from molspec.training.oxygens import map_by_bonds
+from molspec.training.reactions import Reaction, read_rows
+from molspec.training.rooting import Pair, reactants_to_product
+from molspec.training.sample import FILE
+
+
+def pairs_of(text: str, count: int = 30) -> list[Pair]:
+    reaction = Reaction.parse(text)
+    before, after = map_by_bonds(reaction.reactants, reaction.products)
+    return reactants_to_product(before, after, count, Random(1))
+
+
+@pytest.mark.parametrize(
+    ("product", "maps"),
+    [
+        (  # hydrolysis: the acid's hydroxyl group from the ester, from water, or from nowhere
+            "OC(=O)CBr",
+            [
+                "C[O:1][C:2](=[O:3])[CH2:4]Br.O>>[OH:1][C:2](=[O:3])[CH2:4]Br",
+                "C[O:1][C:2](=[O:3])[CH2:4]Br.O>>[OH:3][C:2](=[O:1])[CH2:4]Br",
+                "CO[C:2](=[O:3])[CH2:4]Br.[OH2:1]>>[OH:1][C:2](=[O:3])[CH2:4]Br",
+                "C[O:1][C:2](=O)[CH2:4]Br.O>>[OH][C:2](=[O:1])[CH2:4]Br",
+            ],
+        ),
+        (  # reduction of an ester
+            "OCCBr",
+            [
+                "C[O:1][C:2](=O)[CH2:4]Br>>[OH:1][CH2:2][CH2:4]Br",
+                "CO[C:2](=[O:1])[CH2:4]Br>>[OH:1][CH2:2][CH2:4]Br",
+            ],
+        ),
+        (  # an amide from an ester keeps the double bond's oxygen alone
+            "CNC(=O)CBr",
+            [
+                "CO[C:2](=[O:1])[CH2:4]Br.[NH2:5][CH3:6]>>[O:1]=[C:2]([CH2:4]Br)[NH:5][CH3:6]",
+                "C[O:1][C:2](=O)[CH2:4]Br.[NH2:5][CH3:6]>>[O:1]=[C:2]([CH2:4]Br)[NH:5][CH3:6]",
+            ],
+        ),
+        (  # oxidation of an aldehyde: its oxygen stays a double bond's
+            "O=C(O)CBr",
+            [
+                "[O:1]=[CH:2][CH2:4]Br>>[O:1]=[C:2](O)[CH2:4]Br",
+                "[O:1]=[CH:2][CH2:4]Br>>O=[C:2]([OH:1])[CH2:4]Br",
+            ],
+        ),
+    ],
+)
+def test_maps_of_one_group_give_the_same_pairs(product: str, maps: list[str]) -> None:
+    first, *others = map(pairs_of, maps)
+    canonical_source, target = first[0]
+    assert target == product
+    assert all(pairs == first for pairs in others), canonical_source
+
+
+def test_oxygen_of_an_alcohol_keeps_its_number() -> None:
+    reaction = Reaction.parse(
+        "[CH3:5][OH:6].[O:1]=[C:2]([OH:3])[CH3:4]>>[O:3]=[C:2]([O:6][CH3:5])[CH3:4]"
+    )
+    before, after = map_by_bonds(reaction.reactants, reaction.products)
+    assert [molecule.map_numbers for molecule in before] == [(5, 6), (4, 2, 1, 3)]
+    assert [molecule.map_numbers for molecule in after] == [(5, 6, 2, 4, 1)]
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        "[CH3:1][C:2](=[O:3])[CH3:4]>>[CH3:1][CH:2]([OH:3])[CH3:4]",  # one oxygen
+        "[O:1]=[C:2]([OH:3])[CH3:4].[CH3:2]O>>[O:3]=[C:2]([O:1]C)[CH3:4]",  # a number twice
+        "CC(=O)OC>>CC(=O)O",  # no maps
+    ],
+)
+def test_other_maps_stay(reaction: str) -> None:
+    parsed = Reaction.parse(reaction)
+    before, after = map_by_bonds(parsed.reactants, parsed.products)
+    assert [each.map_numbers for each in before] == [each.map_numbers for each in parsed.reactants]
+    assert [each.map_numbers for each in after] == [each.map_numbers for each in parsed.products]
+
+
+def test_real_targets_are_the_same_molecules() -> None:
+    for row in islice(read_rows(FILE), 200):
+        reaction = Reaction.parse(row.reaction)
+        before, after = map_by_bonds(reaction.reactants, reaction.products)
+        for old, new in zip(reaction.reactants + reaction.products, (*before, *after), strict=True):
+            assert old.smiles == new.smiles
+            moved = [n != m for n, m in zip(old.map_numbers, new.map_numbers, strict=True)]
+            assert all(
+                atom.GetAtomicNum() == 8
+                for atom, other in zip(new.rdkit.GetAtoms(), moved, strict=True)
+                if other
+            )
