@@ -52,6 +52,22 @@ def pairs_of(text: str, count: int = 30) -> list[Pair]:
                 "[O:1]=[CH:2][CH2:4]Br>>O=[C:2]([OH:1])[CH2:4]Br",
             ],
         ),
+        (  # an acid from a nitrile: its atom had no oxygen before
+            "C(=O)(O)CBr",
+            [
+                "N#[C:2][CH2:4]Br.[OH2:1]>>[OH:1][C:2](=O)[CH2:4]Br",
+                "N#[C:2][CH2:4]Br.[OH2:1]>>O[C:2](=[O:1])[CH2:4]Br",
+            ],
+        ),
+        (  # an anhydride with a bridge: either half, and the oxygen of its other side
+            "CC(C)(C)OC(=O)NCC",
+            [
+                "[CH3:1][C:2]([CH3:3])([CH3:4])[O:5][C:6](=[O:7])OC(=O)OC(C)(C)C.[NH2:8][CH2:9][CH3:10]"
+                ">>[CH3:1][C:2]([CH3:3])([CH3:4])[O:5][C:6](=[O:7])[NH:8][CH2:9][CH3:10]",
+                "CC(C)(C)OC(=O)O[C:6](=[O:7])[O:5][C:2]([CH3:1])([CH3:3])[CH3:4].[NH2:8][CH2:9][CH3:10]"
+                ">>[CH3:1][C:2]([CH3:3])([CH3:4])[O:5][C:6](=[O:7])[NH:8][CH2:9][CH3:10]",
+            ],
+        ),
     ],
 )
 def test_maps_of_one_group_give_the_same_pairs(product: str, maps: list[str]) -> None:
@@ -66,8 +82,8 @@ def test_oxygen_of_an_alcohol_keeps_its_number() -> None:
         "[CH3:5][OH:6].[O:1]=[C:2]([OH:3])[CH3:4]>>[O:3]=[C:2]([O:6][CH3:5])[CH3:4]"
     )
     before, after = map_by_bonds(reaction.reactants, reaction.products)
-    assert [molecule.map_numbers for molecule in before] == [(5, 6), (4, 2, 1, 3)]
-    assert [molecule.map_numbers for molecule in after] == [(5, 6, 2, 4, 1)]
+    assert [molecule.map_numbers for molecule in before] == [(5, 6), (4, 2, -5, -4)]
+    assert [molecule.map_numbers for molecule in after] == [(5, 6, 2, 4, -5)]
 
 
 @pytest.mark.parametrize(
@@ -76,6 +92,9 @@ def test_oxygen_of_an_alcohol_keeps_its_number() -> None:
         "[CH3:1][C:2](=[O:3])[CH3:4]>>[CH3:1][CH:2]([OH:3])[CH3:4]",  # one oxygen
         "[O:1]=[C:2]([OH:3])[CH3:4].[CH3:2]O>>[O:3]=[C:2]([O:1]C)[CH3:4]",  # a number twice
         "CC(=O)OC>>CC(=O)O",  # no maps
+        # a spectator nitrate whose three oxygens are mapped as they are bound
+        "[O:1]=[N+:2]([O-:3])[O:4][CH2:5][CH2:6]Br.[NH3:8]>>"
+        "[O:1]=[N+:2]([O-:3])[O:4][CH2:5][CH2:6][NH2:8]",
     ],
 )
 def test_other_maps_stay(reaction: str) -> None:
@@ -85,12 +104,11 @@ def test_other_maps_stay(reaction: str) -> None:
     assert [each.map_numbers for each in after] == [each.map_numbers for each in parsed.products]
 
 
-def test_real_targets_are_the_same_molecules() -> None:
+def test_only_oxygens_of_real_reactions_are_mapped_anew() -> None:
     for row in islice(read_rows(FILE), 200):
         reaction = Reaction.parse(row.reaction)
         before, after = map_by_bonds(reaction.reactants, reaction.products)
         for old, new in zip(reaction.reactants + reaction.products, (*before, *after), strict=True):
-            assert old.smiles == new.smiles
             moved = [n != m for n, m in zip(old.map_numbers, new.map_numbers, strict=True)]
             assert all(
                 atom.GetAtomicNum() == 8
