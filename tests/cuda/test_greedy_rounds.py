@@ -10,7 +10,6 @@ from torch import Tensor
 
 from molspec._native import LIMITS, GuessModel, NativeDrafter, SequenceSpec, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
-from molspec.engine.cuda.drafts import DeviceTree
 from molspec.engine.cuda.greedy import GreedyRounds
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -42,7 +41,7 @@ def spec_of(drafter: Drafting, max_length: int) -> SequenceSpec:
 def test_device_rounds_equal_host_rounds(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch, drafter: Drafting, max_length: int
 ) -> None:
-    monkeypatch.setattr(DeviceTree, "MAX_TURNS", LIMITS["tree_nodes"])
+    monkeypatch.setattr(GreedyRounds, "MAX_TURNS", LIMITS["tree_nodes"])
     expected, host = run(HostSession(4), spec_of(drafter, max_length), 4)
     assert any(error for _, _, error in expected.values()) == (max_length > 2)
     for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
@@ -64,7 +63,7 @@ def test_trees_of_few_turns_change_no_answer(
 ) -> None:
     spec = spec_of(TreeDraft(node_budget=32, min_probability=0.0), 24)
     expected, host = run(HostSession(4), spec, 4)
-    monkeypatch.setattr(DeviceTree, "MAX_TURNS", turns)
+    monkeypatch.setattr(GreedyRounds, "MAX_TURNS", turns)
     outcomes, device = run(DeviceSession(cuda, 4, GreedyRounds, 1), spec, 4)
     answers = {i: (hypotheses, error) for i, (hypotheses, _, error) in outcomes.items()}
     assert answers == {i: (hypotheses, error) for i, (hypotheses, _, error) in expected.items()}

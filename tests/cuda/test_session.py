@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from threading import Lock
@@ -143,6 +144,48 @@ def test_rounds_on_the_device_change_no_answer(cuda: Emulator, options: dict[str
         statistics = results.statistics
         outcomes.append((list(results), statistics.nodes, statistics.accepted_tokens))
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("options", [{"drafter": "none"}, {"beam": "standard", "n_best": 3}])
+@pytest.mark.parametrize("on_device", [True, False])
+def test_passes_of_many_rows_are_split(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], on_device: bool
+) -> None:
+    results = []
+    for most in (1 << 17, 8):
+        monkeypatch.setattr("molspec.engine.cuda.session.MOST_ROWS", most)
+        monkeypatch.setattr("molspec.engine.cuda.rounds.MOST_ROWS", most)
+        model = model_with_ngram()
+        model.engine = EmulatedEngine(cuda, torch.float32, on_device)
+        results.append(list(model.predict(tiny.QUERIES[:4], batch_size=4, max_length=4, **options)))
+    assert results[0] == results[1]
+
+
+def test_idle_rounds_go_if_others_need_their_memory(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for one cache at a time: each call runs on the device, and none beside idle buffers."""
+    model = model_with_ngram()
+    engine = EmulatedEngine(cuda, torch.float32)
+    model.engine = engine
+    engine.session(1)  # whose own cache is not counted
+    make = CudaSession.cache
+    caches: list[weakref.ref[torch.Tensor]] = []
+
+    def cache(session: CudaSession, blocks: int) -> torch.Tensor:
+        made = make(session, blocks)
+        caches.append(weakref.ref(made))
+        return made
+
+    monkeypatch.setattr(CudaSession, "cache", cache)
+    monkeypatch.setattr(
+        CudaSession, "has_room", lambda *_: not any(each() is not None for each in caches)
+    )
+    for n_best in (2, 2, 3, 2):
+        engine.graphs.sizes.clear()
+        model.predict(tiny.QUERIES[:1], beam="standard", n_best=n_best, max_length=2, batch_size=1)
+        assert engine.graphs.sizes
+        assert all(isinstance(size, tuple) for size in engine.graphs.sizes)
 
 
 @pytest.mark.parametrize("options", [{}, {"n_best": 2}], ids=["greedy", "beam of 2"])

@@ -25,6 +25,7 @@ from molspec._native import (
     WindowOptions,
 )
 from molspec.engine.cuda import drafts
+from molspec.engine.cuda.drafts import DraftSizes
 from molspec.engine.cuda.rounds import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
@@ -48,6 +49,9 @@ class TreeSizes:
     #: Nodes of a query in a round.
     planned: int
     numbers: tuple[float, ...]
+    drafts: DraftSizes
+    #: Bytes of a node's guess state.
+    state_size: int = 0
     finished_apart: bool = False
 
     @classmethod
@@ -77,43 +81,34 @@ class TreeSizes:
         """The nodes of a query's tree."""
         return self.blocks * BLOCK_POSITIONS
 
-    def fit(
-        self, session: CudaSession, length_norm: Callable[[int], float], state_size: int = 0
-    ) -> bool:
-        """Whether the rounds of such a search can run on a session's device.
+    def fit(self, session: CudaSession, length_norm: Callable[[int], float]) -> bool:
+        """Whether the rounds of such a search can run on a device with room for it.
 
-        `state_size` is that of a node's guess state, in bytes.
-
-        The host runs beams that exceed a block of threads, searches that need much of the device's
-        memory, and length penalties whose norm overflows.
+        The host runs beams that exceed a block of threads, and length penalties whose norm
+        overflows.
         """
-        slots = self.nodes * session.query_count
-        slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + state_size
         return (
             self.beam_size <= LIMITS["beam_size"]
             and self.nodes <= LIMITS["beam_nodes"]
-            and slots * self.capacity < 2**31
+            and self.nodes * session.query_count * self.capacity < 2**31
             and isfinite(length_norm(self.capacity))
-            and session.has_room(slots // BLOCK_POSITIONS, slots * slot_size)
         )
+
+    def needs(self, session: CudaSession) -> tuple[int, int]:
+        """The blocks of the cache, and further bytes on the device."""
+        slots = self.nodes * session.query_count
+        slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + self.state_size
+        return slots // BLOCK_POSITIONS, slots * slot_size
 
 
 class BeamTreeRounds(GraphExecutor[SpecT]):
     """Buffers of a beam search on a session's device; a subclass has its rounds."""
 
-    @staticmethod
-    @abstractmethod
-    def _sizes_of(spec: SpecT, guess: GuessModel, session: CudaSession) -> TreeSizes:
-        """The sizes of such a search."""
-
-    def fits(self, spec: SpecT, guess: GuessModel) -> bool:
-        """Whether another spec can use the buffers and graphs."""
-        return self._sizes == self._sizes_of(spec, guess, self._session)
+    sizes: TreeSizes
 
     def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
         session = self._session
-        self._sizes = sizes = self._sizes_of(spec, guess, session)
-        rows = session.query_count
+        sizes, rows = self.sizes, session.query_count
         self._path_slots = self._zeros(rows, sizes.nodes, sizes.capacity)
         #: BeamTrees.
         self._trees = (
@@ -138,9 +133,9 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
         )
 
     def begin(self, spec: SpecT, guess: GuessModel) -> None:
-        """Drop all queries and begin with a spec that `fits`."""
+        """Drop all queries and begin with a spec of the same sizes."""
         super().begin(spec, guess)
-        norms = [spec.length_norm(length) for length in range(self._sizes.capacity)]
+        norms = [spec.length_norm(length) for length in range(self.sizes.capacity)]
         self._length_norms.copy_(
             self._session.send(torch.tensor(norms, dtype=torch.float64, device="cpu"))
         )
@@ -158,11 +153,8 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
         """BeamRows."""
         return self._answers, *self._trees
 
-    def _grow(self, size: int) -> None:
-        """Do nothing: no other buffer depends on the nodes of a round."""
-
     def _launch(self, size: int) -> None:
-        library, sizes = self._session.library, self._sizes
+        library, sizes = self._session.library, self.sizes
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
         self._draft()
         library.stage_beams(self._beams, nodes, sizes.beam_size, self._guess.bos)
@@ -185,8 +177,8 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
 
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
         head, places = answer["head"], answer["places"]
-        if self._sizes.finished_apart:
-            best = places[self._sizes.beam_size :][: head["finished_count"]]
+        if self.sizes.finished_apart:
+            best = places[self.sizes.beam_size :][: head["finished_count"]]
         else:
             best = places[: head["count"]]
         return [
@@ -203,57 +195,52 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
         """Whether it is beam search that fits, without drafts or with guesses of the device."""
         if not isinstance(spec, BeamSpec) or spec.proposed or spec.sampling:
             return False
-        state_size = 0
-        if spec.drafts:
-            if not drafts.guesses(guess):
-                return False
-            _, state_size = guess.row_limits(session.spec.max_positions)
-        sizes = BeamRounds._sizes_of(spec, guess, session)
-        return sizes.fit(session, spec.length_norm, state_size)
+        if spec.drafts and not drafts.guesses(guess):
+            return False
+        return BeamRounds.sizes_of(spec, guess, session).fit(session, spec.length_norm)
 
     @staticmethod
-    def _sizes_of(spec: BeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
-        del session
-        steps, budget, confidence = (
-            (spec.steps, spec.node_budget, spec.min_confidence) if spec.drafts else (0, 0, 0.0)
-        )
+    def sizes_of(spec: BeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
+        """The sizes of such a search."""
+        steps, budget, confidence, drafted, state_size = 0, 0, 0.0, DraftSizes(), 0
+        if spec.drafts:
+            steps, budget, confidence = spec.steps, spec.node_budget, spec.min_confidence
+            drafted = DraftSizes(guess=guess)
+            _, state_size = guess.row_limits(session.spec.max_positions)
         return TreeSizes.of(
             spec,
             guess,
             drafted=steps,
             planned=spec.beam_size + budget,
             numbers=(steps, budget, confidence),
+            drafts=drafted,
+            state_size=state_size,
             finished_apart=spec.finished_apart,
         )
-
-    def fits(self, spec: BeamSpec, guess: GuessModel) -> bool:
-        """Whether another spec can use the buffers and graphs."""
-        same = self._guessed is None or self._guessed.model is guess
-        return same and super().fits(spec, guess)
 
     def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
         row = super()._make_buffers(spec, guess)
         self._guessed = (
-            drafts.DeviceGuess(self._session, guess, self._sizes.nodes) if spec.drafts else None
+            drafts.DeviceGuess(self._session, guess, self.sizes.nodes) if spec.drafts else None
         )
         return row
 
     def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
         if self._guessed is not None:
             self._guessed.start(row, source_ids)
-        return self._sizes.planned
+        return self.sizes.planned
 
     def _draft(self) -> None:
         if self._guessed is None:
             return
         self._session.library.look_ahead(
             *(self._beams, self._best, self._length_norms, self._guessed.tensors),
-            *(self._sizes.beam_size, *self._sizes.numbers, self._guess.bos, self._guess.eos),
+            *(self.sizes.beam_size, *self.sizes.numbers, self._guess.bos, self._guess.eos),
         )
 
     def _select(self) -> None:
         self._session.library.replay_beams(
-            self._beams, self._best, self._length_norms, self._sizes.beam_size, self._guess.eos
+            self._beams, self._best, self._length_norms, self.sizes.beam_size, self._guess.eos
         )
 
 
@@ -270,40 +257,40 @@ class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
             return False
         if isinstance(drafter, WindowOptions) and drafter.draft_length > LIMITS["draft_depth"]:
             return False
-        sizes = SpeculativeBeamRounds._sizes_of(spec, guess, session)
+        sizes = SpeculativeBeamRounds.sizes_of(spec, guess, session)
         return sizes.fit(session, spec.length_norm)
 
     @staticmethod
-    def _sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
-        limit, _ = drafts.window_limits(session, spec.drafter)
-        planned = spec.beam_size * (1 + limit)
-        return TreeSizes.of(spec, guess, drafted=limit, planned=planned, numbers=(spec.nucleus,))
-
-    def fits(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> bool:
-        """Whether another spec can use the buffers and graphs."""
-        return super().fits(spec, guess) and self._windows.fits(spec.drafter, guess)
+    def sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
+        """The sizes of such a search."""
+        drafted = DraftSizes.of(session, spec.drafter, guess)
+        planned = spec.beam_size * (1 + drafted.limit)
+        return TreeSizes.of(
+            spec,
+            guess,
+            drafted=drafted.limit,
+            planned=planned,
+            numbers=(spec.nucleus,),
+            drafts=drafted,
+        )
 
     def _make_buffers(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> np.dtype[Any]:
-        self._windows = drafts.DeviceWindows(self._session, spec.drafter, guess)
+        self._windows = drafts.DeviceWindows(self._session, self.sizes.drafts.entries)
         return super()._make_buffers(spec, guess)
 
-    def begin(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> None:
-        """Drop all queries and begin with a spec that `fits`."""
-        super().begin(spec, guess)
-        self._windows.begin(spec.drafter, guess)
-
     def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
-        return self._sizes.beam_size * (1 + self._windows.start(row, source_ids))
+        most = self._windows.start(row, source_ids, self.spec.drafter, self._guess)
+        return self.sizes.beam_size * (1 + most)
 
     def _draft(self) -> None:
         self._session.library.plan_windows(
-            self._beams, self._windows.trees, self._sizes.beam_size, self._guess.bos
+            self._beams, self._windows.trees, self.sizes.beam_size, self._guess.bos
         )
 
     def _select(self) -> None:
         self._session.library.select_leaves(
-            *(self._beams, self._best, self._length_norms, self._sizes.beam_size),
-            *(*self._sizes.numbers, self._guess.eos),
+            *(self._beams, self._best, self._length_norms, self.sizes.beam_size),
+            *(*self.sizes.numbers, self._guess.eos),
         )
 
 

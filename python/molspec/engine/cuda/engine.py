@@ -77,6 +77,7 @@ class CudaEngine:
         except IndexError:
             return self._make(query_count), []
         if session.query_count != query_count:
+            del session, rounds  # before the new one needs their memory
             return self._make(query_count), []
         for each in rounds:
             each.end()
@@ -142,28 +143,35 @@ class Lease(Session):
             return None
         rounds = next((each for each in self._rounds if each.spec is search), None)
         if rounds is None:
-            kinds = (kind for kind in _KINDS if kind.takes(search, guess, self._session))
-            if (kind := next(kinds, None)) is None:
-                return None
             with self._session.on_stream():
-                rounds = self._make(kind, search, guess)
+                rounds = self._find(search, guess)
+            if rounds is None:
+                return None
         else:
             self._rounds.remove(rounds)
         self._rounds.append(rounds)
         return rounds
 
-    def _make(
-        self, kind: type[GraphExecutor[Any]], spec: SearchSpec, guess: GuessModel
-    ) -> GraphExecutor[Any]:
+    def _find(self, spec: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
+        """Idle rounds whose buffers fit; or new ones, if there is room when idle ones go."""
+        session = self._session
+        kind = next((kind for kind in _KINDS if kind.takes(spec, guess, session)), None)
+        if kind is None:
+            return None
+        sizes = kind.sizes_of(spec, guess, session)
         idle = [each for each in self._rounds if not each.live_count]
-        for rounds in idle:
-            if isinstance(rounds, kind) and rounds.fits(spec, guess):
-                self._rounds.remove(rounds)
-                rounds.end()
-                rounds.begin(spec, guess)
-                return rounds
-        for rounds in idle[: max(0, len(idle) - _MOST_IDLE + 1)]:
-            rounds.end()
+        fitting = (each for each in idle if isinstance(each, kind) and each.sizes == sizes)
+        if (rounds := next(fitting, None)) is not None:
             self._rounds.remove(rounds)
-            self._session.graphs.forget(rounds)
-        return kind(self._session, spec, guess)
+            rounds.end()
+            rounds.begin(spec, guess)
+            return rounds
+        needed = sizes.needs(session)
+        while len(idle) >= _MOST_IDLE or (idle and not session.has_room(*needed)):
+            self._drop(idle.pop(0))  # no variable here keeps its memory
+        return kind(session, spec, guess) if session.has_room(*needed) else None
+
+    def _drop(self, rounds: GraphExecutor[Any]) -> None:
+        rounds.end()
+        self._rounds.remove(rounds)
+        self._session.graphs.forget(rounds)

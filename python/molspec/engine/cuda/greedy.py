@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from molspec._native import LAYOUTS, GuessModel, Hypothesis, SequenceSpec
+from molspec._native import LAYOUTS, LIMITS, GuessModel, Hypothesis, SequenceSpec
 from molspec.engine.cuda import drafts
+from molspec.engine.cuda.drafts import DraftSizes
 from molspec.engine.cuda.rounds import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
@@ -18,57 +20,87 @@ from molspec.engine.packing import BLOCK_POSITIONS
 _HEAD = LAYOUTS["GreedyAnswer"]
 
 
+@dataclass(frozen=True)
+class GreedySizes:
+    """The sizes of greedy search."""
+
+    #: Token ids in a row of answers: an even number.
+    capacity: int
+    special_ids: tuple[int, int]
+    drafts: DraftSizes
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of a query's path and drafts."""
+        return -(-(self.capacity + 1 + self.drafts.limit) // BLOCK_POSITIONS)
+
+    def needs(self, session: CudaSession) -> tuple[int, int]:
+        """The blocks of the cache; the bytes of window trees, drafts, paths and log-probs."""
+        of_node = 2 + self.capacity + session.spec.target_vocab_size
+        of_query = self.drafts.entries + (1 + self.drafts.limit) * of_node
+        return session.query_count * self.blocks, 4 * session.query_count * of_query
+
+
 class GreedyRounds(GraphExecutor[SequenceSpec]):
     """Greedy search on a session's device."""
+
+    sizes: GreedySizes
+    #: In which a tree grows; later ones cost more than they save (docs/benchmarks/engine.md).
+    MAX_TURNS: ClassVar = 3
 
     @staticmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
         """Whether it is greedy search whose drafts can be made on the device."""
-        del session
         if not isinstance(spec, SequenceSpec) or spec.relaxed or spec.sampling:
             return False
-        return drafts.takes(spec.drafter, guess)
+        sizes = GreedyRounds.sizes_of(spec, guess, session)
+        most_nodes = session.step_size(session.query_count * (1 + sizes.drafts.limit))
+        return most_nodes * sizes.capacity < 2**31 and drafts.takes(spec.drafter, guess)
 
-    def fits(self, spec: SequenceSpec, guess: GuessModel) -> bool:
-        """Whether another spec can use the buffers and graphs."""
-        same = (self._guess.bos, self._guess.eos, self._capacity)
-        return same == (guess.bos, guess.eos, _capacity(spec)) and self._drafter.fits(
-            spec.drafter, guess
-        )
+    @staticmethod
+    def sizes_of(spec: SequenceSpec, guess: GuessModel, session: CudaSession) -> GreedySizes:
+        """The sizes of such a search."""
+        drafted = DraftSizes.of(session, spec.drafter, guess)
+        return GreedySizes(-(-spec.max_length // 2) * 2, (guess.bos, guess.eos), drafted)
 
     def _make_buffers(self, spec: SequenceSpec, guess: GuessModel) -> np.dtype[Any]:
-        session = self._session
-        #: Token ids in a row of answers: a row has a multiple of 8 bytes.
-        self._capacity = _capacity(spec)
-        self._drafter = drafts.make(session, spec.drafter, guess)
-        rows, limit = session.query_count, self._drafter.limit
-        blocks = -(-(self._capacity + 1 + limit) // BLOCK_POSITIONS)
-        slots = torch.arange(rows * blocks * BLOCK_POSITIONS, dtype=torch.int32)
+        session, sizes = self._session, self.sizes
+        rows, limit = session.query_count, sizes.drafts.limit
+        self._guessed, self._windows = None, None
+        if sizes.drafts.guess is not None:
+            self._guessed = drafts.DeviceGuess(session, guess, limit + LIMITS["tree_states"])
+        elif limit:
+            self._windows = drafts.DeviceWindows(session, sizes.drafts.entries)
+        slots = torch.arange(rows * sizes.blocks * BLOCK_POSITIONS, dtype=torch.int32)
         self._slots = slots.to(session.device).view(rows, -1)
         self._drafts = self._zeros(rows, 1 + 2 * limit)
-        self._kv_cache = session.cache(rows * blocks)
+        self._kv_cache = session.cache(rows * sizes.blocks)
         self._path_slots = self._zeros(0)
-        return np.dtype([("head", _HEAD), ("token_ids", "<i4", (self._capacity,))])
-
-    def begin(self, spec: SequenceSpec, guess: GuessModel) -> None:
-        """Drop all queries and begin with a spec that `fits`."""
-        super().begin(spec, guess)
-        self._drafter.begin(spec.drafter, guess)
+        return np.dtype([("head", _HEAD), ("token_ids", "<i4", (sizes.capacity,))])
 
     def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
         head = np.zeros((), dtype=_HEAD)
         head["state"], head["max_length"] = LIVE, self.spec.max_length
-        return 1 + self._drafter.start(row, source_ids), head
+        drafted = self.sizes.drafts.limit
+        if self._guessed is not None:
+            self._guessed.start(row, source_ids)
+        elif self._windows is not None:
+            drafted = self._windows.start(row, source_ids, self.spec.drafter, self._guess)
+        return 1 + drafted, head
 
     def _grow(self, size: int) -> None:
-        self._path_slots = self._path_slots.new_zeros(size * self._capacity)
+        self._path_slots = self._path_slots.new_zeros(size * self.sizes.capacity)
 
     def _launch(self, size: int) -> None:
-        library = self._session.library
+        library, bos = self._session.library, self._guess.bos
         answers, slots, drafted = self._answers, self._slots, self._drafts
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
-        self._drafter.propose(answers, drafted)
-        library.stage_nodes(answers, slots, drafted, nodes, self._path_slots, self._guess.bos)
+        if self._guessed is not None:
+            limits = self.sizes.drafts.max_depth, self.MAX_TURNS, self.sizes.drafts.min_log_prob
+            library.propose_tree(answers, drafted, *self._guessed.tensors, *limits)
+        elif self._windows is not None:
+            library.propose_windows(answers, drafted, self._windows.trees, bos)
+        library.stage_nodes(answers, slots, drafted, nodes, self._path_slots, bos)
         self._session.launch(nodes, self._path_slots, self._kv_cache, log_probs)
         library.verify_nodes(answers, slots, drafted, log_probs, self._guess.eos)
 
@@ -82,7 +114,3 @@ class GreedyRounds(GraphExecutor[SequenceSpec]):
                 finished=bool(head["finished"]),
             )
         ]
-
-
-def _capacity(spec: SequenceSpec) -> int:
-    return -(-spec.max_length // 2) * 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import NON_FINITE, STATES, Decoded, GuessModel, Hypothesis, SearchStatistics
-from molspec.engine.cuda.session import CudaSession
+from molspec.engine.cuda.session import MOST_ROWS, CudaSession
 
 #: Queued rounds while the host reads answers. With two the device never waits for the host, and
 #: does one empty round when the last query ends. Answers do not depend on it.
@@ -34,6 +34,13 @@ _COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_token
 SpecT = TypeVar("SpecT")
 
 
+class Sizes(Protocol):
+    """What buffers and captured graphs depend on: searches of equal sizes can share them."""
+
+    def needs(self, session: CudaSession) -> tuple[int, int]:
+        """The blocks of the cache, and further bytes on the device."""
+
+
 class GraphExecutor(ABC, Generic[SpecT]):
     """Rounds of one spec on a session's device; of another one when no query is live.
 
@@ -41,22 +48,24 @@ class GraphExecutor(ABC, Generic[SpecT]):
     Raises ValueError if the guess's vocabulary is not the model's.
     """
 
-    #: The spec.
     spec: SpecT
+    sizes: Any
 
     @staticmethod
     @abstractmethod
     def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
-        """Whether it is such a search, and its rounds can run on the session's device."""
+        """Whether it is such a search, and its rounds can run on a device with room for it."""
 
+    @staticmethod
     @abstractmethod
-    def fits(self, spec: SpecT, guess: GuessModel) -> bool:
-        """Whether another spec can use the buffers and graphs."""
+    def sizes_of(spec: Any, guess: GuessModel, session: CudaSession) -> Sizes:
+        """The sizes of such a search."""
 
     def __init__(
         self, session: CudaSession, spec: SpecT, guess: GuessModel, rounds_ahead: int = ROUNDS_AHEAD
     ) -> None:
         self._session = session
+        self.sizes = self.sizes_of(spec, guess, session)
         self._row = self._make_buffers(spec, guess)
         self._answers = self._zeros(session.query_count, self._row.itemsize, dtype=torch.uint8)
         self._nodes = self._zeros(0, 4)
@@ -72,7 +81,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
         return torch.zeros(shape, dtype=dtype, device=self._session.device)
 
     def begin(self, spec: SpecT, guess: GuessModel) -> None:
-        """Drop all queries and begin with a spec that `fits`."""
+        """Drop all queries and begin with a spec of the same sizes."""
         self.spec = spec
         most = self._session.spec.target_vocab_size
         if guess.vocab_size < most:
@@ -137,7 +146,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
             self._log_probs = self._log_probs.new_zeros(size, self._log_probs.shape[1])
             self._grow(size)
             self._nodes = self._nodes.new_zeros(size, 4)
-        self._session.reserve(size)
+        self._session.reserve(min(size, MOST_ROWS))
         graphs = self._session.graphs
         graphs.run((id(self), size), lambda: self._launch(size))
         image.copy_(self._answers, non_blocking=True)
@@ -173,9 +182,8 @@ class GraphExecutor(ABC, Generic[SpecT]):
         Returns its maximum nodes in a round, and the first bytes of its answer.
         """
 
-    @abstractmethod
     def _grow(self, size: int) -> None:
-        """Grow the buffers for rounds of so many nodes."""
+        """Grow further buffers for rounds of so many nodes."""
 
     @abstractmethod
     def _launch(self, size: int) -> None:

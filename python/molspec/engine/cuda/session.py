@@ -19,6 +19,9 @@ from molspec.engine.session import check_source_length, grown, integers
 _FEWEST_NODES = 8
 #: The ids of the smallest captured source.
 _FEWEST_POSITIONS = 16
+#: The most nodes, or ids of several sources, of one call; more are split. The kernels take 2 ** 20,
+#: but the workspace grows with them: to 10 KB each for the bundled models.
+MOST_ROWS = 1 << 17
 #: A row of a captured step without a node (csrc/ops/steps.h).
 _GAP = (0, 0, 0, -1)
 
@@ -80,6 +83,10 @@ class CudaSession:
         """Free all rows for other requests; requests that ended early may still have some."""
         for row in self._host_memories[:, 0].nonzero().flatten().tolist():
             self.release(row)
+        if self._keeps_hidden_states:  # the next request may not need them
+            self._keeps_hidden_states = False
+            self._hidden_states = self._hidden_states.new_empty(0, self.spec.d_model)
+            self.graphs.clear()
 
     def cache(self, blocks: int) -> Tensor:
         """A tensor for the keys and values of so many blocks."""
@@ -103,6 +110,11 @@ class CudaSession:
         if not rows:
             return
         lengths = [len(source) for source in sources]
+        if len(rows) > 1 and sum(lengths) > MOST_ROWS:
+            half = len(rows) // 2
+            self.encode(rows[:half], sources[:half])
+            self.encode(rows[half:], sources[half:])
+            return
         for row, length in zip(rows, lengths, strict=True):
             self._allocate(row, length)
         source_ids = integers([i for source in sources for i in source])
@@ -212,18 +224,20 @@ class CudaSession:
         log_probs: Tensor,
         hidden_states: Tensor | None = None,
     ) -> None:
-        """Queue one pass of the decoder over nodes on the device."""
-        self.library.decoder_step(
-            *self._model,
-            nodes,
-            path_slots,
-            self._memories,
-            self._memory_cache,
-            kv_cache,
-            self._workspace,
-            log_probs,
-            self._hidden_states[:0] if hidden_states is None else hidden_states,
-        )
+        """Queue passes of the decoder over nodes on the device, parents before children."""
+        for begin in range(0, len(nodes), MOST_ROWS):
+            part = slice(begin, begin + MOST_ROWS)
+            self.library.decoder_step(
+                *self._model,
+                nodes[part],
+                path_slots,
+                self._memories,
+                self._memory_cache,
+                kv_cache,
+                self._workspace,
+                log_probs[part],
+                self._hidden_states[:0] if hidden_states is None else hidden_states,
+            )
 
     def _launch(self, size: int) -> None:
         nodes, log_probs = self._nodes.device[:size], self._log_probs.device[:size]
@@ -246,7 +260,7 @@ class CudaSession:
         if self._keeps_hidden_states and slots > len(self._hidden_states):
             self._hidden_states = grown(self._hidden_states, slots)
             moved = True
-        if self.reserve(size) or moved:
+        if self.reserve(min(size, MOST_ROWS)) or moved:
             self.graphs.clear()
 
     def reserve(self, rows: int) -> bool:
