@@ -9,14 +9,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import plain
 import subject
 import torch
+from bench.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
 from place import DTYPES, Place, Row
+from torch.nn.utils.rnn import pad_sequence
 
 from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda.engine import Lease
-from molspec.model.transformer import Transformer
 from molspec.predictor import Model
 
 
@@ -110,23 +110,29 @@ def _query(
 
 
 def _baselines(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
-    """Greedy decoding of the product model by the training twin's modules."""
+    """Greedy decoding of the product model in plain PyTorch, with and without a cache."""
     checkpoint = _checkpoint("product", place, feed_forward)
     vocabulary = checkpoint.vocabulary
     begin = checkpoint.spec.decoder_start(vocabulary.bos_id)
-    twin = Transformer(checkpoint.spec, dropout=0.0, pad_id=vocabulary.pad_id).eval()
-    twin.load_state_dict(dict(checkpoint.weights))
-    twin = twin.to(place.tensors, DTYPES[dtype])
+    model = PlainTransformer(checkpoint).to(place.tensors, DTYPES[dtype])
+    most = 20 if place.few else 120
+
+    @torch.inference_mode()
+    def decode(kind: type[WithCache | WithoutCache], ids: torch.Tensor) -> None:
+        with torch.device(place.tensors):
+            step = kind(model, ids, vocabulary.pad_id, 1)
+            greedy(step, len(ids), begin, vocabulary.eos_id, most)
+
     for batch_size in (1,) if place.few else (1, 8, 32, 128):
         sources = [
-            [begin, *vocabulary.encode(query), vocabulary.eos_id]
+            torch.tensor([begin, *vocabulary.encode(query), vocabulary.eos_id])
             for query in subject.queries(checkpoint, batch_size)
         ]
-        ids = plain.pad(sources, vocabulary.pad_id, place.tensors)
-        arguments = (twin, ids, begin, vocabulary.eos_id, 20 if place.few else 120)
-        for decode in (plain.without_cache, plain.with_cache):
-            seconds = _seconds(place, partial(decode, *arguments), 1) / batch_size
-            row = {"what": decode.__name__, "batch_size": batch_size}
+        ids = pad_sequence(sources, batch_first=True, padding_value=vocabulary.pad_id)
+        ids = ids.to(place.tensors)
+        for name, kind in (("without_cache", WithoutCache), ("with_cache", WithCache)):
+            seconds = _seconds(place, partial(decode, kind, ids), 1) / batch_size
+            row = {"what": name, "batch_size": batch_size}
             yield {**row, "milliseconds_a_query": 1e3 * seconds}
 
 
