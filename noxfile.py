@@ -28,7 +28,7 @@ AIZYNTHFINDER = ("aizynthfinder==4.4.1", "numpy<2", "pandas<3", "pyarrow<22")
 
 NATIVE_FOLDERS = ("csrc", "tests", "bench")
 NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
-NATIVE_TESTS = [f"tests/{part}" for part in ("drafting", "engine", "ops", "search", "text")]
+NATIVE_TESTS = [f"tests/{part}" for part in ("drafting", "engine", "ops", "search")]
 #: What a test starts as a process or forks is not instrumented.
 THREAD_TESTS = ("tests/engine/test_threads.py", "-k", "bits or share")
 

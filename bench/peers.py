@@ -137,7 +137,7 @@ def queries(scenario: Scenario, table: Path, folder: Path) -> list[str]:
 
 
 def _tokens(smiles: str) -> int:
-    from molspec._native import tokenize
+    from molspec.text import tokenize
 
     return len(tokenize(smiles))
 

@@ -10,7 +10,6 @@
 
 namespace molspec {
 
-void bind_text(pybind11::module_& module);
 void bind_drafting(pybind11::module_& module);
 void bind_search(pybind11::module_& module);
 

@@ -44,9 +44,8 @@ void bind_layouts(py::module_& module) {
 }  // namespace molspec
 
 PYBIND11_MODULE(_native, module) {
-  module.doc() = "Native text, drafting and search of molspec.";
+  module.doc() = "Native drafting and search of molspec.";
   molspec::bind_layouts(module);
-  molspec::bind_text(module);
   molspec::bind_drafting(module);
   molspec::bind_search(module);
 }

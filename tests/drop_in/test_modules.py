@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from molspec import Hypotheses, decode
-from molspec._native import tokenize
 from molspec.drafting import TreeDraft
+from molspec.text import tokenize
 from tests.drop_in.loops import Hypothesis, NextTokens, beam_search, greedy, module_steps
 from tests.drop_in.models import (
     BOS,

@@ -1,6 +1,5 @@
 """Text: SMILES, their atomwise tokens, and the tokens' ids."""
 
-from molspec._native import TokenizationError, tokenize
 from molspec.text.aligned import aligned_spellings
 from molspec.text.pieces import PieceVocabulary
 from molspec.text.smiles import (
@@ -14,7 +13,8 @@ from molspec.text.smiles import (
     other_spellings,
     quiet,
 )
-from molspec.text.vocabulary import Vocabulary, is_text
+from molspec.text.tokens import TokenizationError, is_text, tokenize
+from molspec.text.vocabulary import Vocabulary
 
 __all__ = [
     "InvalidSmilesError",

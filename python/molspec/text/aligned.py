@@ -14,8 +14,8 @@ from itertools import product
 
 from rdkit import Chem
 
-from molspec._native import tokenize
-from molspec.text.smiles import canonicalise
+from molspec.text.smiles import canonicalise, quiet
+from molspec.text.tokens import tokenize
 
 #: Maximum spellings of a target of several molecules. A single molecule has all of them.
 _MOST = 64
@@ -79,9 +79,10 @@ def _chosen(spellings: Sequence[_Spelling], most: int) -> list[tuple[str, int]]:
 
 
 def _from_each_atom(canonical: str) -> list[str]:
-    molecule = Chem.MolFromSmiles(canonical)
-    atoms = range(molecule.GetNumAtoms())
-    return list({str(Chem.MolToSmiles(molecule, rootedAtAtom=atom)): None for atom in atoms})
+    with quiet():
+        molecule = Chem.MolFromSmiles(canonical)
+        atoms = range(molecule.GetNumAtoms())
+        return list({str(Chem.MolToSmiles(molecule, rootedAtAtom=atom)): None for atom in atoms})
 
 
 def _beside(query: Sequence[str], text: str) -> _Spelling:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from molspec._native import TokenizationError
-from molspec.text.vocabulary import Vocabulary, is_text
-
-_MOST_NAMED = 5
+from molspec.text.tokens import TokenizationError, is_text, refuse_unknown
+from molspec.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -61,12 +59,11 @@ class PieceVocabulary(Vocabulary):
         for index, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True):
             covered[begin:end] = [True] * (end - begin)
             if index in self.special_ids:
-                unknown.append(repr(text[begin:end]))
+                unknown.append(text[begin:end])
         if not all(covered):
-            unknown += map(repr, self._passed_over(text))
+            unknown += self._passed_over(text)
         if unknown or not all(covered) or not encoding.ids:
-            named = ", ".join(unknown[:_MOST_NAMED]) + ", ..." * (len(unknown) > _MOST_NAMED)
-            raise TokenizationError(f"not in the model's vocabulary: {named or repr(text)}")
+            refuse_unknown(unknown or [text])
         return list(encoding.ids)
 
     def _passed_over(self, text: str) -> list[str]:

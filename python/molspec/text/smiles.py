@@ -12,8 +12,7 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
-from molspec._native import tokenize
-from molspec.text.vocabulary import is_text
+from molspec.text.tokens import is_text, tokenize
 
 #: Separates reactants and reagents, for models that distinguish them.
 _ARROW = ">"

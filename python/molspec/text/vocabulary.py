@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
-from molspec._native import TokenIds
+from molspec.text.tokens import is_text, refuse_unknown, tokenize
 
 _SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "unk_id")
-
-
-def is_text(text: str) -> bool:
-    """Whether UTF-8 can encode it: Python's strings may contain a lone surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -49,6 +41,8 @@ class Vocabulary:
         for index, token in enumerate(self.tokens):
             if not isinstance(token, str) or not token or not is_text(token):
                 raise ValueError(f"token {index} is {token!r}: expected text")
+        if twice := [token for token, count in Counter(self.tokens).items() if count > 1]:
+            raise ValueError(f"token {twice[0]!r} occurs twice")
         for name in _SPECIAL_IDS:
             value = getattr(self, name)
             missing = name in ("bos_id", "unk_id") and value is None
@@ -59,14 +53,12 @@ class Vocabulary:
                 raise ValueError(f"special id {index}: expected 0 to {self.size - 1}")
         if len(set(self.special_ids)) < len(self.special_ids):
             raise ValueError(f"special ids {self.special_ids}: expected different ones")
-        _ = self._ids  # checks the rest
 
     @cached_property
-    def _ids(self) -> TokenIds:
-        return TokenIds(self.tokens, self.special_ids)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+    def _ids(self) -> dict[str, int]:
+        """Ids of tokens that match text."""
+        special = set(self.special_ids)
+        return {token: index for index, token in enumerate(self.tokens) if index not in special}
 
     @property
     def size(self) -> int:
@@ -84,7 +76,11 @@ class Vocabulary:
 
         Raises TokenizationError, naming character and position or the unknown tokens.
         """
-        return self._ids.encode(smiles)
+        tokens = tokenize(smiles)
+        try:
+            return [self._ids[token] for token in tokens]
+        except KeyError:
+            refuse_unknown(token for token in tokens if token not in self._ids)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`: PAD, BOS and EOS have none, wherever they are; UNK has its spelling.

@@ -1,0 +1,69 @@
+"""Atomwise SMILES tokens.
+
+They are those of Schwaller et al. (ACS Cent. Sci. 2019, 5, 1572): a bracket atom with its content,
+Br, Cl, one-letter atoms, bonds, branches, ring closures as one digit or % and two, and the dot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+_TOKEN = re.compile(r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}")
+_TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
+#: Characters of a token that a message shows, and tokens that it names.
+_SHOWN, _NAMED = 40, 5
+
+
+class TokenizationError(ValueError):
+    """The text is not SMILES, or has tokens that a vocabulary lacks; the message names them."""
+
+
+def tokenize(smiles: str) -> list[str]:
+    """Tokens of `smiles` in order; joined, they are `smiles`.
+
+    Raises TokenizationError, naming the first character that begins no token, and its position
+    from 1.
+    """
+    end = _end(smiles)
+    if end == len(smiles):
+        return _TOKEN.findall(smiles)
+    character = smiles[end]
+    reason = {
+        "[": " opens a bracket that is empty or never closed",
+        "%": " is not followed by two digits",
+    }.get(character, "")
+    raise TokenizationError(f"not SMILES: {_quoted(character)} at position {end + 1}{reason}")
+
+
+def _end(smiles: str) -> int:
+    """The place of the first character that begins no token."""
+    if not is_text(smiles):
+        raise TokenizationError("not SMILES: holds half a surrogate pair")
+    match = _TOKENS.match(smiles)
+    return match.end() if match else 0
+
+
+def refuse_unknown(tokens: Iterable[str]) -> NoReturn:
+    """Raise TokenizationError, naming tokens that a vocabulary lacks, each once."""
+    names = list(map(_quoted, dict.fromkeys(tokens)))
+    named = ", ".join(names[:_NAMED]) + ", ..." * (len(names) > _NAMED)
+    raise TokenizationError(f"not in the model's vocabulary: {named}")
+
+
+def _quoted(text: str) -> str:
+    """The text in quotes, safe to show anywhere: code points for what is not printable ASCII."""
+    shown = "".join(
+        each if " " <= each <= "~" else f"<U+{ord(each):04X}>" for each in text[:_SHOWN]
+    )
+    return f"'{shown}{'...' * (len(text) > _SHOWN)}'"
+
+
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can encode it: Python's strings may contain a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
