@@ -9,8 +9,10 @@ namespace molspec {
 
 void BeamNodes::collect(const Beam& beam) {
   enum : char { kDrop, kBefore, kAfter };
-  marks_.resize(static_cast<size_t>(tree_->block_count()) * kBlockPositions);
-  const auto mark = [this](int32_t slot) -> char& { return marks_[slot]; };
+  // By slot of the whole batch, so one for all queries; read only where it was set before.
+  thread_local std::vector<char> marks;
+  marks.resize(static_cast<size_t>(tree_->block_count()) * kBlockPositions);
+  const auto mark = [](int32_t slot) -> char& { return marks[slot]; };
   for (const int32_t slot : slots_) mark(slot) = kDrop;
   for (const BeamEntry& entry : beam) {
     for (int32_t slot = tree_->parent(entry.node); slot != TokenTree::kNone && mark(slot) == kDrop;

@@ -39,7 +39,6 @@ class BeamNodes {
   TokenTree* tree_;
   int32_t query_;
   std::vector<int32_t> slots_;
-  std::vector<char> marks_;  // by slot
 };
 
 // The divisor of the log-prob of `length` tokens: length^length_penalty.

@@ -32,7 +32,7 @@ class SequenceGroup {
   // Resets the group and returns the node of BOS. The tree's row must be empty.
   int32_t begin() {
     nodes_.clear();
-    unstage();
+    staged_.clear();  // another query may have these slots now
     return nodes_.add(TokenTree::kNone, row_.bos());
   }
   // The node of a token after `parent`, added if it is new.
@@ -48,15 +48,12 @@ class SequenceGroup {
   // call has no effect), then the drafts after it, except those at max_position. The latter returns
   // how many.
   void unstage() {
-    for (const int32_t slot : staged_) rows_[slot] = kNotStaged;
+    for (const int32_t slot : staged_) row_.tree->set_row(slot, TokenTree::kNone);
     staged_.clear();
   }
   void stage(int32_t node) {
-    if (rows_.size() <= static_cast<size_t>(node))
-      rows_.resize(static_cast<size_t>(node) + 1, kNotStaged);
-    int32_t& row = rows_[node];
-    if (row != kNotStaged) return;
-    row = static_cast<int32_t>(staged_.size());
+    if (row_of(node) != TokenTree::kNone) return;
+    row_.tree->set_row(node, static_cast<int32_t>(staged_.size()));
     staged_.push_back(node);
   }
   int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position) {
@@ -73,8 +70,8 @@ class SequenceGroup {
     }
     return count;
   }
-  // The row of log-probs of a staged node.
-  int32_t row_of(int32_t node) const { return rows_[node]; }
+  // The row of log-probs of a staged node; kNone of another one.
+  int32_t row_of(int32_t node) const { return row_.tree->row(node); }
   size_t staged_count() const { return staged_.size(); }
   // Stages the nodes in the tree, for the decoder.
   void submit() const {
@@ -99,13 +96,11 @@ class SequenceGroup {
  private:
   template <typename Choose>
   class Team;
-  static constexpr int32_t kNotStaged = -1;
 
   Row row_;
   BeamNodes nodes_;
   Beam kept_;                          // scratch
   std::vector<int32_t> staged_;        // slots
-  std::vector<int32_t> rows_;          // by slot, in staged_
   const DraftTree* drafts_ = nullptr;  // staged last
   std::vector<int32_t> placed_;        // their slots
 };
@@ -127,8 +122,7 @@ class SequenceGroup::Team {
   Drawn likeliest(int32_t node) const { return choose_(sequence_, log_probs(node)); }
   int32_t drafted(int32_t node, int32_t token_id) const {
     const int32_t child = group_.row_.tree->child(slot(node), token_id);
-    if (child == TokenTree::kNone || static_cast<size_t>(child) >= group_.rows_.size())
-      return kLastToken;
+    if (child == TokenTree::kNone) return kLastToken;
     return group_.row_of(child) + 1;  // kLastToken where it is not staged
   }
   double nth_log_prob(int32_t node, int32_t n) const {

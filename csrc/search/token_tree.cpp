@@ -27,7 +27,7 @@ int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
   uint32_t& free = free_slots_[block];
   const int32_t slot = block * kBlockPositions + __builtin_ctz(free);
   free &= free - 1;
-  node(slot) = {token_id, parent, 0, kNone, kNone};
+  node(slot) = {token_id, parent, 0, kNone, kNone, kNone};
   if (parent != kNone) {
     node(slot).position = node(parent).position + 1;
     node(slot).next_sibling = node(parent).first_child;

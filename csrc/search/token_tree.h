@@ -36,6 +36,9 @@ class TokenTree {
   int32_t token_id(int32_t slot) const { return node(slot).token_id; }
   int32_t parent(int32_t slot) const { return node(slot).parent; }
   int32_t position(int32_t slot) const { return node(slot).position; }
+  // The row of log-probs that a search gave the node for the next step; kNone at first.
+  int32_t row(int32_t slot) const { return node(slot).row; }
+  void set_row(int32_t slot, int32_t row) { node(slot).row = row; }
   // The tokens of the path to a node, without BOS.
   std::vector<int32_t> path(int32_t slot) const;
   // The first node after `slot`, and the next node with the same parent; or kNone.
@@ -55,7 +58,7 @@ class TokenTree {
  private:
   struct Node {
     int32_t token_id, parent, position;
-    int32_t first_child, next_sibling;
+    int32_t first_child, next_sibling, row;
   };
   const Node& node(int32_t slot) const { return nodes_[slot]; }
   Node& node(int32_t slot) { return nodes_[slot]; }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from molspec._native import (
 from molspec.drafting import guess_model
 from tests.tiny import VOCABULARY
 
+STATM = Path("/proc/self/statm")
 GUESS = guess_model(VOCABULARY, None)
 BEAMS = {"beam_size": 2, "n_best": 2, "max_length": 9}
 SPECS: dict[str, SearchSpec] = {
@@ -232,3 +235,19 @@ def test_a_forced_target_is_one_chain() -> None:
     (decoded,) = batch.advance(log_probs)
     expected = [*log_probs[:20, 5], log_probs[20, VOCABULARY.eos_id]]
     assert decoded.hypotheses[0].log_prob == np.cumsum(expected, dtype=np.float64)[-1]
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="reads the memory of a process as Linux tells it")
+def test_memory_grows_with_the_batch_not_with_its_square() -> None:
+    batch, rows = Batch(2000, GUESS), range(2000)
+    before = resident_bytes()
+    for row in rows:
+        batch.start(row, SequenceSpec(max_length=60, drafter=NoDraftOptions()), [5, 6])
+    for _ in range(30):
+        batch.plan()
+        assert batch.advance(log_probs_of(len(batch.nodes))) == []
+    assert resident_bytes() - before < 100e6  # a number a row and slot would be 512 MB
+
+
+def resident_bytes() -> int:
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
