@@ -131,18 +131,10 @@ inline void store(float* to, f32x16 a) {
   _mm256_storeu_ps(to + 8, a.high);
 }
 inline f32x16 broadcast(float a) { return {_mm256_set1_ps(a), _mm256_set1_ps(a)}; }
-inline f32x16 operator+(f32x16 a, f32x16 b) {
-  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
-}
-inline f32x16 operator-(f32x16 a, f32x16 b) {
-  return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
-}
-inline f32x16 operator*(f32x16 a, f32x16 b) {
-  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
-}
-inline f32x16 operator/(f32x16 a, f32x16 b) {
-  return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
-}
+inline f32x16 operator+(f32x16 a, f32x16 b) { return {a.low + b.low, a.high + b.high}; }
+inline f32x16 operator-(f32x16 a, f32x16 b) { return {a.low - b.low, a.high - b.high}; }
+inline f32x16 operator*(f32x16 a, f32x16 b) { return {a.low * b.low, a.high * b.high}; }
+inline f32x16 operator/(f32x16 a, f32x16 b) { return {a.low / b.low, a.high / b.high}; }
 inline f32x16 max(f32x16 a, f32x16 b) {
   return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
 }
