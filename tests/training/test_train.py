@@ -286,20 +286,6 @@ def test_further_training_begins_with_the_model(data: Path, unbroken: Path, tmp_
         train(data, tmp_path / "other", still, start=replace(start, vocabulary=fewer))
 
 
-def test_weights_are_written_in_shards(data: Path, tmp_path: Path) -> None:
-    train(data, tmp_path / "run", replace(CONFIG, steps=1), shard_bytes=6000)
-    shards = sorted((tmp_path / "run" / "model").glob("model-*.safetensors"))
-    assert len(shards) > 2
-    state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)["trainer"]
-    assert_equal(checkpoints.read(tmp_path / "run" / "model").weights, state["averaged"])
-
-
-def test_shards_of_zero_bytes_are_refused_at_once(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="shard_bytes is 0: expected at least 1"):
-        train(data, tmp_path / "run", replace(CONFIG, steps=1), shard_bytes=0)
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04", b"\x80\x02."])
 def test_error_names_a_damaged_state(data: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run").mkdir()

@@ -4,8 +4,7 @@ config.json        {"format": "molspec", "format_version": 1, "spec": the fields
                    "canonical_queries": whether its queries are made canonical; false if not
                    given, "task": what it answers; unknown if not given, "sha256": of the other
                    values, vocabulary.json and the weights, compared if given; see `seal`}
-model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or, in shards,
-                   model-00001-of-00002.safetensors, ... and model.safetensors.index.json
+model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes()
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
 heads.safetensors  optional: draft heads, and in its metadata their spec and the fingerprint of the
@@ -27,7 +26,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
@@ -41,7 +39,6 @@ from molspec.text import PieceVocabulary, Vocabulary
 LOOKS_FOR = "a folder with config.json and model.safetensors"
 VERSION = 1
 
-_INDEX = "model.safetensors.index.json"
 _CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary.json"
 _NGRAM, _CARD = "ngram.bin", "README.md"
 _SPEC, _DRAFTER = "spec", "drafter.json"
@@ -52,8 +49,7 @@ _MEBIBYTE = 2**20
 
 def recognises(path: Path) -> bool:
     """Whether `path` is a folder of this format."""
-    weights = (path / _WEIGHTS).is_file() or (path / _INDEX).is_file()
-    return (path / _CONFIG).is_file() and weights
+    return (path / _CONFIG).is_file() and (path / _WEIGHTS).is_file()
 
 
 def read(path: Path) -> Checkpoint:
@@ -94,9 +90,10 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
     checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=kind.from_json(vocabulary),
-        weights=load_weights(path / name for name in _weight_files(path)),
+        weights=load_weights([path / _WEIGHTS]),
         ngram=ngram.read_bytes() if ngram.exists() else None,
-        card=card.read_text(encoding="utf-8") if card.exists() else None,
+        # The card is for people: a wrong byte in it does not make the model unusable.
+        card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
         canonical_queries=config["canonical_queries"],
         task=config["task"],
     )
@@ -135,15 +132,14 @@ def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
         drafter = SpecDrafterWeights(described.get("k", 0), stored.spec, stored.weights)
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
-    for what, its, own in (
-        ("vocabulary", list(stored.vocabulary.tokens), list(of.vocabulary.tokens)),
-        ("model", described.get("model"), of.fingerprint(with_drafters=False)),
-    ):
-        if its != own:
-            raise CheckpointError(
-                f"{path.name} has a Spec-Drafter of the {what} {its}: expected that of {own}, "
-                "which is here"
-            )
+    if stored.vocabulary.tokens != of.vocabulary.tokens:
+        raise CheckpointError(f"{path.name} has another vocabulary: expected that of the model")
+    its, own = described.get("model"), of.fingerprint(with_drafters=False)
+    if its != own:
+        raise CheckpointError(
+            f"{path.name} has a Spec-Drafter of the model {its}: expected that of {own}, "
+            "which is here"
+        )
     return drafter
 
 
@@ -167,24 +163,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _weight_files(folder: Path) -> list[str]:
-    if (folder / _WEIGHTS).is_file():
-        return [_WEIGHTS]
-    shards = read_object(folder / _INDEX).get("weight_map")
-    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
-        raise CheckpointError(f"{_INDEX} has no weight_map")
-    names = sorted(set(shards.values()))
-    for name in names:
-        if Path(name).name != name:
-            raise CheckpointError(f"{_INDEX} names {name!r}: expected a file beside it")
-    return names
-
-
 def _hash(folder: Path, config: Mapping[str, Any]) -> str:
     """SHA-256, for which processors have instructions, of the data that decide answers."""
     others = {name: value for name, value in config.items() if name != _HASH}
     digest = sha256(json.dumps(others, sort_keys=True).encode())
-    for name in (_VOCABULARY, *_weight_files(folder)):
+    for name in (_VOCABULARY, _WEIGHTS):
         with (folder / name).open("rb") as stream:
             digest.update(f"\n{name} {os.fstat(stream.fileno()).st_size}\n".encode())
             while piece := stream.read(_MEBIBYTE):
@@ -192,22 +175,13 @@ def _hash(folder: Path, config: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def write(
-    checkpoint: Checkpoint,
-    destination: str | Path,
-    *,
-    overwrite: bool = False,
-    shard_bytes: int | None = None,
-) -> None:
+def write(checkpoint: Checkpoint, destination: str | Path, *, overwrite: bool = False) -> None:
     """Write `checkpoint` to the folder `destination`, completely or not at all.
 
-    `shard_bytes` is the maximum size of a file of weights; a larger weight has its own file.
-
-    Raises ValueError if shard_bytes is not positive, CheckpointError if the destination exists and
-    is not to be overwritten, OSError if it cannot be written.
+    Raises CheckpointError if the destination exists and is not to be overwritten, OSError if it
+    cannot be written.
     """
     destination = Path(destination)
-    check_shard_bytes(shard_bytes)
     check_destination(destination, overwrite=overwrite)
     if destination.is_symlink():
         destination = destination.resolve()  # replaces the folder, and keeps the link to it
@@ -218,7 +192,7 @@ def write(
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         unfinished.mkdir()
-        _write_files(checkpoint, unfinished, shard_bytes)
+        _write_files(checkpoint, unfinished)
         if destination.exists():
             shutil.rmtree(replaced, ignore_errors=True)
             destination.rename(replaced)
@@ -232,19 +206,13 @@ def write(
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def check_shard_bytes(shard_bytes: int | None) -> None:
-    """Raise ValueError if weights cannot be written in files of so many bytes."""
-    if shard_bytes is not None and shard_bytes < 1:
-        raise ValueError(f"shard_bytes is {shard_bytes}: expected at least 1")
-
-
 def check_destination(destination: Path, *, overwrite: bool = False) -> None:
     """Raise CheckpointError if a checkpoint may not be written to `destination`."""
     if destination.exists() and not (overwrite and recognises(destination)):
         raise CheckpointError(f"{destination}: exists already")
 
 
-def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:
+def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
     config = {
         "format": "molspec",
         "format_version": VERSION,
@@ -253,7 +221,8 @@ def _write_files(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) 
         "spec": checkpoint.spec.to_json(),
     }
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
-    _write_weights(checkpoint, folder, shard_bytes)
+    weights = {name: weight.contiguous() for name, weight in checkpoint.weights.items()}
+    (folder / _WEIGHTS).write_bytes(save(weights))  # save_file would make it unreadable to others
     _write_config(folder, config)
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
@@ -274,7 +243,7 @@ def _write_heads(checkpoint: Checkpoint, heads: HeadsWeights, file: Path) -> Non
 
 def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, folder: Path) -> None:
     folder.mkdir()
-    _write_files(checkpoint.drafting(drafter), folder, None)
+    _write_files(checkpoint.drafting(drafter), folder)
     own = checkpoint.fingerprint(with_drafters=False)
     write_object(folder / _DRAFTER, {"k": drafter.k, "model": own})
 
@@ -282,25 +251,3 @@ def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, fol
 def _write_config(folder: Path, config: Mapping[str, Any]) -> None:
     """Write config.json, whose hash covers the other files."""
     write_object(folder / _CONFIG, {**config, _HASH: _hash(folder, config)})
-
-
-def _write_weights(checkpoint: Checkpoint, folder: Path, shard_bytes: int | None) -> None:
-    shards: list[dict[str, torch.Tensor]] = []
-    room = 0
-    for name, weight in checkpoint.weights.items():
-        if not shards or (shard_bytes is not None and weight.nbytes > room):
-            shards.append({})
-            room = shard_bytes or 0
-        shards[-1][name] = weight.contiguous()
-        room -= weight.nbytes
-    count = len(shards)
-    names = [f"model-{index:05}-of-{count:05}.safetensors" for index in range(1, count + 1)]
-    if count == 1:
-        names = [_WEIGHTS]
-    else:
-        places = {
-            weight: name for name, shard in zip(names, shards, strict=True) for weight in shard
-        }
-        write_object(folder / _INDEX, {"metadata": {}, "weight_map": places})
-    for name, shard in zip(names, shards, strict=True):
-        (folder / name).write_bytes(save(shard))  # save_file would make it unreadable to others

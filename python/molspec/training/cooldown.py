@@ -23,7 +23,6 @@ def cool_down(
     steps: int | None = None,
     device: str | None = None,
     decode: Decode | None = None,
-    shard_bytes: int | None = None,
     threads: int | None = None,
 ) -> Outcome:
     """Train a copy of the training in `run` with a learning rate that falls to 0.
@@ -73,4 +72,4 @@ def cool_down(
         patience=None,
     )
     beginning = Beginning(config, checkpoints.read(run / "model"), state["start"], state)
-    return run_training(prepared, output, beginning, device, decode, shard_bytes, threads)
+    return run_training(prepared, output, beginning, device, decode, threads)

@@ -21,7 +21,6 @@ import torch
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.checkpoints.folder import check_shard_bytes
 from molspec.drafting import build_ngram
 from molspec.model.transformer import Transformer
 from molspec.training.card import write_card
@@ -85,26 +84,16 @@ def _unfinished(file: Path) -> Path:
 class Folder:
     """The folder `path` of the training of `config` on `data`.
 
-    `start` is the fingerprint of the model that is trained further. `shard_bytes` is the maximum
-    size of a file of weights; raises ValueError if it is too small.
+    `start` is the fingerprint of the model that is trained further.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        config: TrainConfig,
-        data: Prepared,
-        start: str | None,
-        shard_bytes: int | None,
-    ) -> None:
-        check_shard_bytes(shard_bytes)
+    def __init__(self, path: Path, config: TrainConfig, data: Prepared, start: str | None) -> None:
         self.path = path
         self.model = path / "model"
         self._state = path / _STATE
         self._config = config.to_json()
         self._data = data
         self._start = start
-        self._shard_bytes = shard_bytes
         self._ngram: bytes | None = None
 
     def is_new(self) -> bool:
@@ -168,7 +157,7 @@ class Folder:
             canonical_queries=True,  # every reaction is prepared and validated in canonical SMILES
             task=self._data.description["task"],
         )
-        checkpoints.write(checkpoint, self.model, overwrite=True, shard_bytes=self._shard_bytes)
+        checkpoints.write(checkpoint, self.model, overwrite=True)
 
 
 class CsvLog:

@@ -94,7 +94,6 @@ def train(
     start: Checkpoint | None = None,
     device: str | None = None,
     decode: Decode | None = None,
-    shard_bytes: int | None = None,
     threads: int | None = None,
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
@@ -107,7 +106,6 @@ def train(
     start: a model to train further. It must have the vocabulary of the data; its sizes stay.
     device: by default "cuda" if there is one, otherwise "cpu".
     decode: called with the model at each validation, to measure top-1.
-    shard_bytes: maximum size of a file of weights.
     threads: torch's on the CPU. By default a resumed training takes its earlier number, and a new
         one the number that is measured to be fast.
 
@@ -122,7 +120,7 @@ def train(
     number, LostProcessError if another process has ended, OSError if a file cannot be written.
     """
     beginning = Beginning(config, start, None if start is None else start.fingerprint())
-    return run_training(prepared, output, beginning, device, decode, shard_bytes, threads)
+    return run_training(prepared, output, beginning, device, decode, threads)
 
 
 def run_training(
@@ -131,7 +129,6 @@ def run_training(
     beginning: Beginning,
     device: str | None,
     decode: Decode | None,
-    shard_bytes: int | None,
     threads: int | None,
 ) -> Outcome:
     """Train in all processes; arguments as for `train`."""
@@ -140,9 +137,7 @@ def run_training(
     with joined() as processes:
         with processes.lead_first():
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
-            training = _Training(
-                beginning, data, Path(output), shard_bytes, processes, device, decode
-            )
+            training = _Training(beginning, data, Path(output), processes, device, decode)
         processes.check_same(config=beginning.config, data=data.fingerprint)
         before = torch.get_num_threads()
         try:
@@ -162,14 +157,13 @@ class _Training:
         beginning: Beginning,
         data: Prepared,
         output: Path,
-        shard_bytes: int | None,
         processes: Processes,
         device: str | None,
         decode: Decode | None,
     ) -> None:
         self._config = config = beginning.config
         model = beginning.model(data)
-        self._folder = Folder(output, config, data, beginning.fingerprint, shard_bytes)
+        self._folder = Folder(output, config, data, beginning.fingerprint)
         self._device = processes.device(device)
         self._data, self._state, self._processes = data, beginning.state, processes
         shared = (model.spec, data.vocabulary)
