@@ -99,6 +99,7 @@ void bind_tree(py::module_& module) {
                                const auto count = static_cast<py::ssize_t>(tree.drawn_from.size());
                                return Probabilities({rows, count / rows}, tree.drawn_from.data());
                              })
+      .def("child", &DraftTree::child, py::arg("node"), py::arg("token"))
       .def("__len__", &DraftTree::size)
       .def("__repr__", [](const DraftTree& tree) {
         return py::str("DraftTree(token_ids={}, parents={}, log_probs={})")

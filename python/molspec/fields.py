@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 def setting(
     default: Any,
-    help: str,  # noqa: A002 - the usual name
+    help: str = "",  # noqa: A002 - the usual name
     *,
     more: str = "",
     group: str = "",

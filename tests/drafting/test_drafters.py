@@ -40,6 +40,13 @@ def drafter(
     return native
 
 
+def test_numbers_of_numpy_are_those_of_python() -> None:
+    """Equal settings have equal JSON, which names a drafter in a cache and a journal."""
+    draft = TreeDraft(node_budget=np.int64(3), min_probability=np.float32(0.5))  # type: ignore[arg-type]
+    assert [type(value) for value in vars(draft).values()] == [int, int, float]
+    assert draft == TreeDraft(3, min_probability=0.5)
+
+
 def content(tree: DraftTree) -> tuple[list[int], list[int], list[float]]:
     return tree.token_ids, tree.parents, tree.log_probs
 
@@ -194,7 +201,7 @@ def test_copied_ring_digits_are_renumbered() -> None:
         (lambda: TreeDraft(min_probability=2), "min_probability is 2: expected a number from 0 to"),
         (lambda: resolve("beams"), "drafter is 'beams': expected one of none, windows, tree"),
         (lambda: resolve("tree", draft_length=4), "draft_length is 4: drafter 'tree' has no such"),
-        (lambda: resolve(NoDraft(), node_budget=4), "node_budget is given beside"),
+        (lambda: resolve(NoDraft(), node_budget=4), "node_budget is 4: expected none beside"),
         (lambda: resolve("windows", draft_length=0), "draft_length is 0: expected"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.drafting import DraftTree, HeadsDraft, LookAhead, Path, merged
+from molspec.drafting import DraftTree, HeadsDraft, LookAhead, ModelDraft, Path, merged
 from molspec.drafting.configurations import AnyDrafter
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec
@@ -116,6 +117,13 @@ def test_hidden_state_predicts_last_token() -> None:
     for batch_size in (1, 4):
         model.predict(tiny.QUERIES, drafter=check, batch_size=batch_size, max_length=30)
     assert check.seen > 100
+
+
+def test_a_draft_model_gives_no_hidden_states(tmp_path: FilePath) -> None:
+    checkpoints.write(tiny.checkpoint(), tmp_path / "small")
+    drafter = ModelDraft(tmp_path / "small", drafter=HiddenStateCheck(tiny.checkpoint()))
+    with pytest.raises(ValueError, match="expected one that needs no hidden states"):
+        tiny.model().predict(["CC"], drafter=drafter)
 
 
 def test_model_without_heads_is_refused() -> None:

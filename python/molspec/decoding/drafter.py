@@ -70,9 +70,9 @@ def wants_hidden_states(drafter: object) -> bool:
 class Drafter(Protocol):
     """Proposes tokens that may come next, for all live queries together.
 
-    Its drafts change the time of greedy decoding and exact beams, never an answer. SBS depends on
-    them. A decode loop calls it in one thread at a time. Loops in several threads may share it only
-    if its methods are thread-safe.
+    Its drafts change the time, never an answer, except that SBS and relaxed and rejection
+    verification depend on them. A decode loop calls it in one thread at a time. Loops in several
+    threads may share it only if its methods are thread-safe.
 
     If its attribute `wants_hidden_states` is true, its paths have the model's hidden states.
     """

@@ -153,6 +153,7 @@ class Scheduler(Generic[AnswerT]):
             self._leave(self._requests[ticket])
 
     def _step(self, until_answered: bool) -> list[tuple[int, AnswerT]]:
+        self._watch.restart()  # the caller's time between steps is not decoding's
         answered = self._admit()
         for executor in self._executors:
             if not executor.live_count:
@@ -171,6 +172,7 @@ class Scheduler(Generic[AnswerT]):
                     answered.append(self._fail(request, each.error))
         # An engine may drop the others, and their memory with them.
         self._executors[1:] = [each for each in self._executors[1:] if each.live_count]
+        self._watch.charge("text")
         return answered
 
     def _admit(self) -> list[tuple[int, AnswerT]]:

@@ -93,6 +93,10 @@ class Stopwatch:
         self._statistics = statistics
         self._last = perf_counter()
 
+    def restart(self) -> None:
+        """Charge the time since the last reading to no stage."""
+        self._last = perf_counter()
+
     def charge(self, stage: str) -> None:
         """Charge the time since the last reading to a stage."""
         now = perf_counter()

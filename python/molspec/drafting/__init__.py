@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from molspec.drafting.merging import merged
     from molspec.drafting.model_draft import ModelDraft
     from molspec.drafting.ngram import build_ngram, guess_model
-    from molspec.drafting.simulation import DraftStatistics, simulate
+    from molspec.drafting.simulation import simulate
     from molspec.drafting.spec import SpecModel
 
 __all__ = [
     "AnyConfiguration",
     "AnyDrafter",
     "DraftContext",
-    "DraftStatistics",
     "DraftTree",
     "Drafter",
     "DrafterError",
@@ -62,7 +61,7 @@ _HOMES = {
     "merged": "molspec.drafting.merging",
     "ModelDraft": "molspec.drafting.model_draft",
     **dict.fromkeys(("build_ngram", "guess_model"), "molspec.drafting.ngram"),
-    **dict.fromkeys(("DraftStatistics", "simulate"), "molspec.drafting.simulation"),
+    "simulate": "molspec.drafting.simulation",
     "SpecModel": "molspec.drafting.spec",
 }
 

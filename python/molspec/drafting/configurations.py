@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import MISSING, dataclass, replace
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import (
     TYPE_CHECKING,
+    Any,
     ClassVar,
     Literal,
     Protocol,
     TypeAlias,
     TypeGuard,
+    cast,
     runtime_checkable,
 )
 
-from molspec.fields import check_counts, check_fields, check_number
+from molspec.fields import check_fields, setting
 
 if TYPE_CHECKING:
     from molspec import _native
@@ -53,15 +54,14 @@ class WindowDrafts:
     Raises ValueError, naming the option.
     """
 
-    draft_length: int = 10
-    draft_count: int = 23
+    draft_length: int = setting(10, most=1000)
+    draft_count: int = setting(23, most=1000)
     choice: Literal["even", "first"] = "even"
     dilution: bool = False
     smart: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_counts(self, draft_length=1000, draft_count=1000)
 
     def native(self) -> _native.WindowOptions:
         """Options of the native drafter."""
@@ -83,13 +83,12 @@ class TreeDraft:
     Raises ValueError, naming the option.
     """
 
-    node_budget: int = 5
-    max_depth: int = 64
-    min_probability: float = 0.01
+    node_budget: int = setting(5, most=10_000)
+    max_depth: int = setting(64, most=1000)
+    min_probability: float = setting(0.01, most=1)
 
     def __post_init__(self) -> None:
-        check_counts(self, node_budget=10_000, max_depth=1000)
-        check_number("min_probability", self.min_probability, 1)
+        check_fields(self)
 
     def native(self) -> _native.TreeOptions:
         """Options of the native drafter."""
@@ -102,8 +101,8 @@ class TreeDraft:
 class _OwnDraft:
     """A tree of the likeliest tokens of a drafter in the model's checkpoint."""
 
-    node_budget: int = 16
-    min_probability: float = 0.01
+    node_budget: int = setting(16, most=10_000)
+    min_probability: float = setting(0.01, most=1)
     tree: bool = False
 
     #: Its name without the tree, the part of the model that it needs, and the command to train it.
@@ -113,8 +112,6 @@ class _OwnDraft:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_counts(self, node_budget=10_000)
-        check_number("min_probability", self.min_probability, 1)
 
     @property
     def min_log_prob(self) -> float:
@@ -178,7 +175,7 @@ class SpecDraft(_OwnDraft):
     """
 
     model: str | FilePath | None = None
-    k: int | None = None
+    k: int | None = setting(None, most=1000)
 
     kind, needs, command = "spec", "Spec-Drafter", "train-drafter"
 
@@ -187,8 +184,6 @@ class SpecDraft(_OwnDraft):
         if not isinstance(self.model, str | FilePath | None):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
-        if self.k is not None:
-            check_counts(self, k=1000)
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -224,14 +219,13 @@ class LookAhead:
     Raises ValueError, naming the option.
     """
 
-    node_budget: int
-    steps: int = 12
-    min_confidence: float = 0.4
+    node_budget: int = setting(MISSING, most=10_000)
+    steps: int = setting(12, most=1000)
+    min_confidence: float = setting(0.4, most=1)
     drafter: AnyConfiguration | None = None
 
     def __post_init__(self) -> None:
-        check_counts(self, node_budget=10_000, steps=1000)
-        check_number("min_confidence", self.min_confidence, 1)
+        check_fields(self)
         if self.drafter is not None:
             check_drafter("drafter", self.drafter)
         if isinstance(self.drafter, LookAhead):
@@ -259,20 +253,17 @@ else:  # the module of the protocol Drafter needs torch; `is_drafter` has its me
     AnyConfiguration = object
     AnyDrafter = str | object
 
-_NAMES: dict[str, Callable[..., Drafting | OwnDraft]] = {
-    "none": NoDraft,
-    "windows": WindowDrafts,
-    "tree": TreeDraft,
-    "heads": HeadsDraft,
-    "tree+heads": partial(HeadsDraft, tree=True),
-    "spec": SpecDraft,
-    "tree+spec": partial(SpecDraft, tree=True),
+_NAMES: dict[str, Drafting | OwnDraft] = {
+    "none": NoDraft(),
+    "windows": WindowDrafts(),
+    "tree": TreeDraft(),
+    "heads": HeadsDraft(),
+    "tree+heads": HeadsDraft(tree=True),
+    "spec": SpecDraft(),
+    "tree+spec": SpecDraft(tree=True),
 }
 #: Names of drafters.
 DRAFTERS = tuple(_NAMES)
-#: The options of each named drafter.
-_COUNTS = {"windows": ("draft_length", "draft_count"), "none": ()}
-_COUNTS_OF_TREES = ("node_budget",)
 
 
 def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
@@ -301,14 +292,15 @@ def resolve(drafter: AnyDrafter, **options: int) -> AnyConfiguration:
     """
     if not isinstance(drafter, str):
         check_drafter("drafter", drafter, f"one of {', '.join(_NAMES)}, ")
-        if options:
+        for name, value in options.items():
             raise ValueError(
-                f"{next(iter(options))} is given beside a configuration of the drafter"
+                f"{name} is {value}: expected none beside a configuration of the drafter"
             )
         return drafter
     if drafter not in _NAMES:
         raise ValueError(f"drafter is {drafter!r}: expected one of {', '.join(_NAMES)}")
     for name, value in options.items():
-        if name not in _COUNTS.get(drafter, _COUNTS_OF_TREES):
+        if not hasattr(_NAMES[drafter], name):
             raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
-    return _NAMES[drafter](**options)
+    made: Any = _NAMES[drafter]
+    return cast("AnyConfiguration", replace(made, **options))

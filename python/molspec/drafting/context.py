@@ -96,7 +96,7 @@ class DraftContext:
         if draft.target != self.model:
             raise ValueError(
                 f"drafter {str(draft.model)!r} is of the model {draft.target}: expected one of "
-                f"{self.model}"
+                f"{self.model or 'a model of molspec.load'}"
             )
         if self.dtype not in draft.opened:
             found = draft.checkpoint.spec_drafter or _missing(draft)

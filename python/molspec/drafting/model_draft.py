@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any, Literal
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path, propose
+from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path, propose, wants_hidden_states
 from molspec.drafting.configurations import AnyDrafter, LookAhead, OwnDraft, resolve
 from molspec.drafting.context import DraftContext, read_drafter
 from molspec.drafting.gamma import Gamma
@@ -80,6 +80,11 @@ class ModelDraft:
             context.check_vocabulary(str(self.model), vocabulary.tokens)
             opened = Opened.of(engine, vocabulary, context.query_count)
         drafts, inner = replace(context, width=1).parts(resolve(self.drafter))
+        if wants_hidden_states(inner):
+            raise ValueError(
+                f"drafter is {self.drafter!r}: expected one that needs no hidden states, which a "
+                "draft model does not give"
+            )
         native = _native.Continuations(
             row_count=context.query_count,
             guess_model=context.guess,
