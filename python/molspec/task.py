@@ -6,6 +6,12 @@ from typing import Literal
 
 #: "retro": the reactants of a product; "product": the product of reactants and reagents.
 Task = Literal["retro", "product"]
+#: The columns of a table that a model's task decides: of queries and of targets.
+COLUMNS: dict[Task | None, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "retro": (("product",), ("reactants",)),
+    "product": (("reactants",), ("product",)),
+    None: ((), ()),
+}
 
 
 def reaction_smiles(task: Task, query: str, answer: str) -> str:

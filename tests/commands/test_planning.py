@@ -21,7 +21,7 @@ def test_plan_without_syntheseus_names_the_missing_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, "syntheseus", None)
     assert run("plan", TARGETS[0], *SEARCH) == 2
-    assert "plan needs Syntheseus" in capsys.readouterr().err
+    assert "plan needs the extra 'planning'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import typer
 
 from molspec.commands import loading
 from molspec.commands.flags import Given, InputFlags, ModelFlags, Raw, with_flags
-from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
+from molspec.console.usage import UsageError, extra, print_err, value_errors_are_usage_errors
 from molspec.journal import open_unlinked, write_whole
 from molspec.options import PredictOptions
 
@@ -112,14 +112,10 @@ def _ray(processors: int) -> Any:
     The latter has one processor more than the workers, for the tasks that read and write: otherwise
     they would wait for each other.
     """
-    try:
+    with extra("predict-parquet", "ray"):
         import ray
 
         from molspec import ray as distributed
-    except ImportError as error:
-        raise UsageError(
-            f"predict-parquet needs Ray, {error}: pip install 'molspec[ray]'"
-        ) from error
     if not ray.is_initialized():
         named = "RAY_ADDRESS" in os.environ
         ray.init(**{} if named else {"address": "local", "num_cpus": processors + 1})

@@ -28,7 +28,7 @@ _TRIED_NODES = 16
 # Arguments that these commands share.
 ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")]
 OutputOption = Annotated[Path, typer.Option(help="Output folder; an interrupted run resumes.")]
-Pairs = Annotated[int, typer.Option(min=1, help="Train on at most so many answers.")]
+Pairs = Annotated[int, typer.Option(min=1, help="Maximum answers to train on.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads on the CPU.")]
 
 
@@ -38,7 +38,7 @@ def distil_command(
     data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
     output: OutputOption,
     pairs: Annotated[
-        int, typer.Option(min=1, help="Answer at most so many sources, evenly spread.")
+        int, typer.Option(min=1, help="Maximum sources to answer, evenly spread.")
     ] = 100_000,
     augmentations: Annotated[
         int, typer.Option(min=1, help="Spellings of each source, merged to one answer.")

@@ -13,7 +13,13 @@ import typer
 from molspec import __version__, files
 from molspec.commands import jobs, loading
 from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags, Processes, with_flags
-from molspec.console.usage import STANDARD, UsageError, print_err, value_errors_are_usage_errors
+from molspec.console.usage import (
+    STANDARD,
+    UsageError,
+    extra,
+    print_err,
+    value_errors_are_usage_errors,
+)
 from molspec.fields import check_count, setting
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import Limits, Plan
@@ -72,7 +78,8 @@ def plan_command(
         if stock is None:
             raise UsageError("give --stock, the file of purchasable molecules")
         check_count("n_best", n_best)
-        _check_installed()
+        with extra("plan", "planning"):
+            import syntheseus  # noqa: F401
         from molspec.planners import formats
 
         if first:
@@ -150,15 +157,6 @@ def plan_command(
             quiet=output.output_name == STANDARD and source.input_name is None,
         )
     raise typer.Exit(status)
-
-
-def _check_installed() -> None:
-    try:
-        import syntheseus  # noqa: F401
-    except ImportError as error:
-        raise UsageError(
-            f"plan needs Syntheseus, {error}: pip install 'molspec[planning]'"
-        ) from error
 
 
 def _digest(stock: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from molspec.commands.flags import with_flags
-from molspec.console.usage import UsageError, print_err, value_errors_are_usage_errors
+from molspec.console.usage import UsageError, extra, print_err, value_errors_are_usage_errors
 from molspec.server.limits import Limits
 
 #: Host names that only this machine reaches; in a request ::1 is in brackets.
@@ -66,12 +66,8 @@ def serve_command(
 ) -> None:
     """Serve models over HTTP, with a page to draw in. Ctrl-C or SIGTERM stops the server."""
     with value_errors_are_usage_errors():
-        try:
+        with extra("serve", "server"):
             from molspec.server.processes import Settings, listen, run, run_many
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"serve needs {error.name}: install the extra, pip install 'molspec[server]'"
-            ) from error
         settings = Settings(
             *(_models(models), device, dtype, threads, batch_size),
             *(limits, _keys(api_key_file), _hosts(host, allowed_host)),

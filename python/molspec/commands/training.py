@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from molspec.training.loop import Outcome
     from molspec.training.sieve import Judge
 
-_MEBIBYTE = 2**20
-
 Device = Annotated[str | None, typer.Option(help="cuda or cpu.")]
 Threads = Annotated[
     int | None, typer.Option(min=1, help="Threads on the CPU; measured if not given.")
@@ -41,13 +39,20 @@ def vary_command(
     seed: Annotated[int, typer.Option(help="Seed of the random changes.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Processes; the output stays the same.")] = 1,
 ) -> None:
-    """Print reactions with other groups far from all that changes, to train on beside the files."""
+    """Print variations of reactions, as further training data.
+
+    A variation has other groups far from the reaction centre.
+    """
     with failures():
         from random import Random
 
-        from molspec.processes import in_processes
+        from molspec.processes import DIED, in_processes
         from molspec.training.reactions import Row, read_rows
         from molspec.training.variation import vary
+
+        def failed(row: Row) -> list[str]:
+            print_err(f"row {row.number} of {row.file}: {DIED}; it has no variations")
+            return []
 
         def work(rows: Iterator[Row]) -> Iterator[list[str]]:
             for row in rows:
@@ -55,7 +60,7 @@ def vary_command(
 
         rows = (row for file in files for row in read_rows(file, reaction_column))
         counts = []
-        for found in in_processes(work, rows, workers, lambda _: []):
+        for found in in_processes(work, rows, workers, failed):
             counts.append(len(found))
             for reaction in found:
                 print_out(reaction)
@@ -78,7 +83,8 @@ def prepare_command(
         str | None, typer.Option(help="Take the vocabulary of this model, to train it further.")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(help="A model that must find the reactions probable.")
+        str | None,
+        typer.Option(help="A model whose probabilities select reactions; see --max-nats."),
     ] = None,
 ) -> None:
     """Make tokenised training pairs from reaction files. Bad rows are left out and listed."""
@@ -132,9 +138,6 @@ def train_command(
     config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
     start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
     device: Device = None,
-    shard_size: Annotated[
-        int | None, typer.Option(min=1, help="Largest file of weights, in MiB.")
-    ] = None,
     threads: Threads = None,
 ) -> None:
     """Train a model. The same command resumes an interrupted training.
@@ -161,7 +164,6 @@ def train_command(
                 start=first,
                 device=device,
                 decode=_decode,
-                shard_bytes=None if shard_size is None else shard_size * _MEBIBYTE,
                 threads=threads,
             )
     if processes.is_lead:
@@ -249,10 +251,10 @@ def ngram_command(
         float, typer.Option(help="Bits that an entry must save; more make a smaller file.")
     ] = 3.0,
     pairs: Annotated[
-        int, typer.Option(min=1, help="Train on at most so many pairs, evenly spread.")
+        int, typer.Option(min=1, help="Maximum pairs to train on, evenly spread.")
     ] = 60_000,
 ) -> None:
-    """Make the n-gram model that drafts for a model. It is tried on the validation pairs."""
+    """Make the n-gram model that drafts for a model. It is measured on validation pairs."""
     with failures():
         from molspec import drafting, files
         from molspec.checkpoints.files import write_file
@@ -272,7 +274,7 @@ def ngram_command(
         sums = drafting.simulate(tree, guess, tried, made.vocabulary.eos_id)
         print_out(
             f"{node_budget} nodes: {sums.decoder_calls / max(sums.queries, 1):.2f} decoder calls "
-            f"a target, {sums.draft_seconds / max(sums.decoder_calls, 1) * 1e6:.0f} us a draft"
+            f"a target, {sums.seconds['draft'] / max(sums.decoder_calls, 1) * 1e6:.0f} us a draft"
         )
 
 

@@ -60,6 +60,17 @@ def value_errors_are_usage_errors() -> Iterator[None]:
 
 
 @contextmanager
+def extra(command: str, name: str) -> Iterator[None]:
+    """Turn a failed import into a UsageError that names the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            f"{command} needs the extra {name!r}, {error}: pip install 'molspec[{name}]'"
+        ) from error
+
+
+@contextmanager
 def naming(file: str | Path) -> Iterator[None]:
     """Name this file in an OSError of reading or writing that names none."""
     try:

@@ -8,16 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from molspec.tables import check_rereadable, choose_column, read_cells
-from molspec.task import Task
+from molspec.task import COLUMNS, Task
 
 #: If no column is named, the first of these in the table: queries, targets.
 _COLUMNS = (("src", "source", "query"), ("tgt", "target"))
-#: The columns that a model's task decides.
-_TASK_COLUMNS = {
-    "retro": (("product",), ("reactants",)),
-    "product": (("reactants",), ("product",)),
-    None: ((), ()),
-}
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ class PairTable:
         with closing(read_cells(path)) as rows:
             _, header = next(rows, (0, []))
         queries, targets = (
-            (*names, *more) for names, more in zip(_COLUMNS, _TASK_COLUMNS[task], strict=True)
+            (*names, *more) for names, more in zip(_COLUMNS, COLUMNS[task], strict=True)
         )
         self._columns = [
             choose_column(path, header, "query_column", query_column, queries),

@@ -67,7 +67,7 @@ def score(
 ) -> Iterator[Answer]:
     """Score the queries' targets in their order, reading them when they are needed.
 
-    The options are those of `Model.log_probs_stream`. Raises ValueError if one makes no sense.
+    The options are those of `Model.log_probs_stream`. Raises ValueError if one is invalid.
     """
     from molspec.streams import beside
 

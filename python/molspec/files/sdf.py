@@ -107,7 +107,10 @@ def _with_fields(smiles: str | None, title: str, fields: dict[str, str]) -> Chem
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
-    molecule = Chem.MolFromSmiles(smiles or "")
+    from molspec.text import quiet
+
+    with quiet():
+        molecule = Chem.MolFromSmiles(smiles or "")
     rdDepictor.Compute2DCoords(molecule)
     molecule.SetProp("_Name", _one_line(title))
     for name, value in fields.items():

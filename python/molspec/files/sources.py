@@ -19,7 +19,7 @@ from molspec.tables import (
     open_lines,
     split_cells,
 )
-from molspec.task import Task
+from molspec.task import COLUMNS, Task
 
 #: The format of queries that do not come from a file.
 _GIVEN = "given"
@@ -36,12 +36,6 @@ _NAME_COLUMNS = (
     *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
     *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
 )
-#: Columns that a model's task decides.
-_TASK_COLUMNS: dict[Task | None, tuple[str, ...]] = {
-    "retro": ("product",),
-    "product": ("reactants",),
-    None: (),
-}
 #: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
 _TITLE = "smiles"
 
@@ -129,7 +123,7 @@ def find_query_column(
 
     Raises ValueError if there is no such column.
     """
-    defaults = (*_QUERY_COLUMNS, *_TASK_COLUMNS[task])
+    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0])
     return choose_column(where, header, "column", column, defaults)
 
 

@@ -68,7 +68,10 @@ class Expander:
     def predict(
         self, queries: Sequence[str], n_best: int | None = None, along: Iterable[str] = ()
     ) -> list[Result]:
-        """At most n_best predictions for every query; `along` shares the batch, for later calls."""
+        """At most n_best predictions for every query.
+
+        Molecules in `along` are decoded in the same batch and cached, for later calls.
+        """
         options = self._options
         if n_best is not None:
             width = None if options.beam_size is None else max(options.beam_size, n_best)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
-from molspec.fields import setting
+from molspec.fields import check_counts, setting
 from molspec.files import Query
 from molspec.processes import DIED
 
@@ -89,10 +89,11 @@ class Limits:
     )
 
     def __post_init__(self) -> None:
-        for name, least in (("routes", 1), ("seconds", 0), ("expansions", 1)):
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise ValueError(f"{name} is {value}: expected at least {least}")
+        check_counts(self, routes=None)
+        if self.expansions is not None:
+            check_counts(self, expansions=None)
+        if not self.seconds >= 0:
+            raise ValueError(f"seconds is {self.seconds}: expected at least 0")
         if not 0 <= self.min_share <= 1:
             raise ValueError(f"min_share is {self.min_share}: expected 0 to 1")
 

@@ -29,7 +29,9 @@ def make_router(service: Service) -> APIRouter:
         model_name: str,
         body: _Asked,
         request: Request,
-        n_best: Annotated[int, Query(description="Answers; the wrapper says none.")] = 10,
+        n_best: Annotated[
+            int, Query(description="Number of answers; ASKCOS' wrapper sends none.")
+        ] = 10,
     ) -> list[dict[str, Any]]:
         """Answers, called products for retro too, and their log-probs as scores, best first."""
         worker = service.worker(model_name)

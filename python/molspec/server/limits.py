@@ -26,7 +26,9 @@ class Limits:
     augmentations: int = setting(20, "Spellings of a query.", flags=("--max-augmentations",))
     body_bytes: int = setting(1 << 20, "Bytes of a request's body.", flags=("--max-body-bytes",))
     seconds: float = setting(
-        60.0, "Seconds of a request; later queries are errors.", flags=("--max-seconds",)
+        60.0,
+        "Seconds of a request; queries not answered by then get an error.",
+        flags=("--max-seconds",),
     )
     waiting: int = setting(
         1024,

@@ -31,8 +31,8 @@ _unanswered = Gauge(
     multiprocess_mode="livesum",
 )
 _calls = Counter("molspec_query_decoder_calls", "Decoder calls, of each query.", ["model"])
-_tokens = Counter("molspec_emitted_tokens", "Tokens that decoding went on by.", ["model"])
-_drafted = Counter("molspec_accepted_draft_tokens", "Those of them that were drafted.", ["model"])
+_tokens = Counter("molspec_emitted_tokens", "Emitted tokens.", ["model"])
+_drafted = Counter("molspec_accepted_draft_tokens", "Emitted tokens that were drafted.", ["model"])
 _requests = Histogram(
     "molspec_request_seconds",
     "Requests until their last byte.",

@@ -24,7 +24,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": Results, "content": {_LINES: {"schema": {"type": "string"}}}},
     413: {"description": "The body is larger than is read."},
     422: {"description": "The request is invalid or beyond a limit; `loc` names the field."},
-    429: {"description": "Too much is waiting; Retry-After says when to come again, in seconds."},
+    429: {"description": "Too many queries wait; retry after Retry-After seconds."},
 }
 
 
