@@ -137,32 +137,25 @@ def decoder_step(
     )
 
 
-def prepared_step(
-    weights: Tensor,
-    table: Tensor,
-    memories: Tensor,
-    memory_cache: Tensor,
-    kv_cache: Tensor,
-    workspace: Tensor,
-    log_probs: Tensor,
-) -> _native.Step:
+def prepared_step(weights: Tensor, table: Tensor, *buffers: Tensor) -> _native.Step:
     """`decoder_step` on the CPU over fixed tensors, callable without torch.
 
-    `_native.Batch.run` uses it: it writes log_probs and kv_cache like `decoder_step`, and raises
-    the same errors. It refers to the tensors, which are checked once. Raises RuntimeError.
+    buffers: memories, memory_cache, kv_cache, workspace, log_probs. `_native.Batch.run` uses it: it
+    writes log_probs and kv_cache like `decoder_step`, and raises the same errors. It refers to the
+    tensors, which are checked once. Raises RuntimeError.
     """
-    tensors = (memories, memory_cache, kv_cache, workspace, log_probs)
+    *_, kv_cache, _, log_probs = buffers
     nodes = table.new_empty((0, 4), dtype=torch.int32)
     prepared = table.new_empty(_native.LIMITS["prepared_step_bytes"], dtype=torch.uint8)
     library.prepare_step(
-        weights, table, nodes, nodes[:, 0], *tensors, log_probs.new_empty(0, 0), prepared
+        weights, table, nodes, nodes[:, 0], *buffers, log_probs.new_empty(0, 0), prepared
     )
     return _native.Step(
         function=_STEP_FUNCTION,
         prepared=prepared.numpy(),
         log_probs=log_probs.numpy(),
         block_count=len(kv_cache),
-        tensors=(weights, table, *tensors),
+        tensors=(weights, table, *buffers),
     )
 
 

@@ -146,6 +146,15 @@ def test_decode_supports_modules_of_other_dtypes(dtype: torch.dtype) -> None:
         )
 
 
+def test_samples_without_replacement_have_inclusion_probabilities() -> None:
+    model = PlainTransformer(seed=14)
+    distinct = decode(model, SOURCES, samples=3, replacement=False, **IDS)
+    there = distinct.lengths > 0
+    assert there.any()
+    assert ((distinct.inclusion > 0) & (distinct.inclusion <= 1))[there].all()
+    assert decode(model, SOURCES, samples=3, **IDS).inclusion.isnan().all()
+
+
 def test_tensors_and_lists_give_the_same_answers() -> None:
     model = PlainTransformer(seed=14)
     padded = torch.tensor([SOURCES[0], [*SOURCES[1], PAD, PAD]])
@@ -250,7 +259,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "tokens has 14 strings: expected 15, one for each target id",
     ),
     "no list": ({"tokens": 5}, "tokens is a int: expected a list of strings"),
-    "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0: expected a string"),
+    "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0: expected text"),
     "a map of text": (
         {"source_to_target": {5: "a"}},
         r"an id of source_to_target\[5\] is 'a': expected a whole number of at least 0",

@@ -36,7 +36,7 @@ def read(path: str | Path) -> Checkpoint:
         return _read(path)
     except OSError as error:
         name = Path(error.filename).name if error.filename else path.name
-        raise CheckpointError(f"{path}: {name}: {error.strerror}") from error
+        raise CheckpointError(f"{path}: {name}: {error.strerror or error}") from error
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except _OF_DAMAGE as error:

@@ -214,7 +214,7 @@ def _merged(
     bias = weights["output.bias"] if spec.output_bias else output.new_zeros(len(target))
     merged = {
         **weights,
-        "source_embedding": weights["source_embedding"][torch.tensor(rows)],
+        "source_embedding": weights["source_embedding"][torch.tensor(rows, device="cpu")],
         "target_embedding": F.pad(target_embedding, (0, 0, 0, more)),
         "output.weight": F.pad(output, (0, 0, 0, more)),
         "output.bias": F.pad(bias, (0, more), value=_NEVER),

@@ -147,10 +147,11 @@ def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]
     """
     twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
     twin.load_state_dict(dict(weights))
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator("cpu").manual_seed(0)  # not torch's default device
 
     def ids(size: int, length: int) -> Tensor:
-        drawn = torch.randint(size // 2, max(size - 1, 1), (2, length), generator=generator)
+        bounds = size // 2, max(size - 1, 1)
+        drawn = torch.randint(*bounds, (2, length), generator=generator, device="cpu")
         return drawn.to(own.device)
 
     reach = spec.relative_max_distance if spec.positions == "relative" else 0

@@ -31,6 +31,7 @@ from molspec.fields import check_count
 from molspec.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
 from molspec.predictor import Model
 from molspec.strategy import chosen_drafter, search_spec
+from molspec.text import is_text
 
 #: Options that do not apply to token ids have an error message of their own.
 _OPTIONS = [name for name in OPTION_NAMES if name != "max_length"]
@@ -51,6 +52,8 @@ class Hypotheses:
     finished: bool [batch, n_best], False if max_length came before EOS.
     tolerated: int64 [batch, n_best], tokens that relaxed verification accepted in place of the
         model's own.
+    inclusion: float64 [batch, n_best], of samples without replacement: the probability that the
+        sample has the answer; NaN for other answers.
 
     If a beam found fewer than n_best answers, the rest have length 0 and log-probability -inf. The
     tensors are on the device of the source ids.
@@ -61,6 +64,7 @@ class Hypotheses:
     lengths: Tensor
     finished: Tensor
     tolerated: Tensor
+    inclusion: Tensor
     statistics: Statistics
 
     def to(self, device: torch.device) -> Hypotheses:
@@ -110,7 +114,7 @@ def decode(
 
     A PyTorch model is tested first, in a few calls, and again for new ids or longer answers.
 
-    Raises ValueError, naming the argument, if one makes no sense, or if the model has no embedding
+    Raises ValueError, naming the argument, if one is invalid, or if the model has no embedding
     for an id or a length. It also raises ValueError if the decoder sees later tokens, or returns
     probabilities, a wrong shape or NaN. Raises TypeError for an unknown option, and DrafterError if
     a drafter fails.
@@ -200,7 +204,7 @@ def _open(
 
         session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
         source_vocab_size = model.get_encoder().get_input_embeddings().num_embeddings
-        check_sources(sequences, max_length, session.max_positions, source_vocab_size)
+        check_sources(sequences, max_length, longest_sequence(model), source_vocab_size)
         return session, session.vocab_size
     adapted = adapt(model, special_ids.pad_id, device)
     decoder = model[1] if isinstance(model, tuple | list) else model
@@ -245,8 +249,8 @@ def _guess_model(
             f"tokens has {len(tokens)} strings: expected {vocab_size}, one for each target id"
         )
     for token_id, token in enumerate(tokens or ()):
-        if not isinstance(token, str):
-            raise ValueError(f"tokens[{token_id}] is {token!r}: expected a string")
+        if not isinstance(token, str) or not is_text(token):
+            raise ValueError(f"tokens[{token_id}] is {token!r}: expected text")
     return GuessModel(
         tokens=list(tokens or (f"<{token_id}>" for token_id in range(vocab_size))),
         pad=special_ids.pad_id,
@@ -266,7 +270,7 @@ def _hypotheses(
     shape = len(decoded), n_best
     log_probs = torch.full(shape, -torch.inf, dtype=torch.float64, device="cpu")
     lengths = torch.zeros(shape, dtype=torch.int64, device="cpu")
-    tolerated = torch.zeros_like(lengths)
+    tolerated, inclusion = torch.zeros_like(lengths), torch.full_like(log_probs, torch.nan)
     finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
     sequences: dict[tuple[int, int], list[int]] = {}
     for index, answer in enumerate(decoded):
@@ -281,7 +285,9 @@ def _hypotheses(
             lengths[index, rank] = len(sequences[index, rank])
             finished[index, rank] = hypothesis.finished
             tolerated[index, rank] = hypothesis.tolerated or 0
+            if hypothesis.inclusion is not None:
+                inclusion[index, rank] = hypothesis.inclusion
     padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id, device="cpu")
     for place, sequence in sequences.items():
         padded[place][: len(sequence)] = torch.tensor(sequence, device="cpu")
-    return Hypotheses(padded, log_probs, lengths, finished, tolerated, statistics)
+    return Hypotheses(padded, log_probs, lengths, finished, tolerated, inclusion, statistics)

@@ -92,7 +92,7 @@ def _stack(
     zero[1::2] = 1.0  # of sinusoids: position 0
     tokens, positions = first - zero, shifted - shifted[0] + zero
     length = min(4, max_positions)
-    some = torch.arange(2 * length).reshape(2, length) % vocab_size
+    some = torch.arange(2 * length, device=tokens.device).reshape(2, length) % vocab_size
     expected = tokens[some] + positions[:length]
     if not torch.allclose(entry(some), expected, atol=_ROUNDING, rtol=_ROUNDING):
         raise ValueError(

@@ -129,14 +129,9 @@ class Buffers:
         """A step over the buffers, valid until one of them grows."""
         if self._prepared is None:
             self.make_room_for_rows()
+            caches = self.memories, self.memory_cache, self.kv_cache
             self._prepared = ops.prepared_step(
-                self._packed.weights,
-                self._packed.table,
-                self.memories,
-                self.memory_cache,
-                self.kv_cache,
-                self.workspace,
-                self.log_probs,
+                self._packed.weights, self._packed.table, *caches, self.workspace, self.log_probs
             )
         return self._prepared
 

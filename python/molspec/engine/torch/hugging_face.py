@@ -21,7 +21,6 @@ from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.torch.adapters import device_of
 from molspec.engine.torch.generation import (
     generation_settings,
-    longest_sequence,
     warn_of_processors,
 )
 from molspec.engine.torch.module import (
@@ -67,11 +66,6 @@ class HuggingFaceSession(RowsSession):
             raise ValueError(f"model is a {kind}: expected one with an output layer")
         size: int = output.weight.shape[0]
         return size
-
-    @property
-    def max_positions(self) -> int | None:
-        """Maximum ids of a source and of a target, if a config has them."""
-        return longest_sequence(self._model)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows, and the keys and values of their memories."""
