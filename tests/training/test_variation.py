@@ -88,6 +88,11 @@ def test_others_have_no_variations(reaction: str) -> None:
     assert vary(reaction, 5, Random(0)) == []
 
 
+def test_an_atom_alone_is_not_removed_with_its_neighbour() -> None:
+    ethane = "[CH3:1][CH3:2].[CH3:10][CH2:11][Br:12].[NH3:13]"
+    assert vary(f"{ethane}>>[CH3:1][CH3:2].[CH3:10][CH2:11][NH2:13]", 5, Random(0)) == []
+
+
 def test_both_sides_have_the_same_stereo() -> None:
     """A centre may end to be one, if two of its groups become equal."""
     chiral = AMIDE.replace("[CH2:2]", "[C@H:2]([F:30])")

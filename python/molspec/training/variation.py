@@ -103,7 +103,7 @@ def _changes(atom: Chem.Atom) -> Iterator[_Change]:
             yield 7
         if element == "N" and not hydrogens and atom.GetDegree() == 2:
             yield 6
-    elif atom.GetDegree() == 1:
+    elif atom.GetDegree() == 1 and atom.GetNeighbors()[0].GetDegree() > 1:
         if element in ("F", "Cl"):
             yield from (17 if element == "F" else 9, 6, None) * 2
         if element == "Br":
