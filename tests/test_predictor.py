@@ -214,17 +214,6 @@ def test_bundled_models_canonicalise_queries(name: str) -> None:
     assert first.predictions == second.predictions
 
 
-def test_gpu_without_compiled_kernels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr("molspec.ops.has_cuda", lambda: True)
-    message = r"^device is 'cuda': its compute capability is 7.5, expected 8.0 \(Ampere\) or later$"
-    with pytest.raises(ValueError, match=message):
-        load("product", "cuda")
-
-
 def test_threads_may_share_a_model(model: Model) -> None:
     lists = [list(tiny.QUERIES[:7]), list(tiny.QUERIES[6::-1])] * 4
     expected = [model.predict(queries, 3, max_length=20) for queries in lists]

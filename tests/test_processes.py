@@ -31,10 +31,13 @@ def test_results_come_in_the_order_of_the_items(count: int, size: int) -> None:
     assert found == [item * item for item in range(size)]
 
 
-def test_work_is_shared_by_two_other_processes() -> None:
+def test_work_is_shared_by_two_other_processes(tmp_path: Path) -> None:
     def process_ids(items: Iterator[int]) -> Iterator[int]:
         for _ in items:
-            time.sleep(0.005)
+            (tmp_path / str(os.getpid())).touch()
+            end = time.monotonic() + 10
+            while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < end:
+                time.sleep(0.005)  # the other process has not begun
             yield os.getpid()
 
     found = set(in_processes(process_ids, range(40), 2, lost, piece=1))

@@ -75,9 +75,12 @@ def test_callers_share_workers() -> None:
     batch = batch_of("post-norm", "ragged", torch.bfloat16)
     expected = batch.run(ops)
     molspec.set_num_threads(3)
+    batch.run(ops)
+    before = operating_system_threads()
     with ThreadPoolExecutor(4) as callers:
         found = list(callers.map(lambda _: batch.run(ops), range(40)))
     assert all(torch.equal(log_probs, expected) for log_probs in found)
+    assert operating_system_threads() < before + 4  # no caller has two workers of its own
 
 
 def test_a_forked_child_has_its_own_workers() -> None:

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from molspec.commands import cli
+from molspec.results import Results
 from tests import tiny
 from tests.faults import shim
 from tests.faults.jobs import JOBS, Job
@@ -71,6 +72,7 @@ class Trial:
 
         self._check_success(count)
         self.changes = int(count_path.read_text())
+        assert self.changes, "the shim counted no change of a file"
         self._expected = job.contents(self._output)
 
     def _reset_output(self) -> None:
@@ -111,19 +113,23 @@ def starve(every: int) -> int:
     """Refuses memory to the operators at every request: an error, and a correct next answer."""
     folder, model = Path("/nowhere"), tiny.model()
 
-    def answers() -> object:
+    def answers() -> Results:
         return model.predict(["CCO", "N"], n_best=2, max_length=2)
 
     expected = answers()
+    assert not any(result.error for result in expected)
     for count, at in enumerate(range(1, 1_000_000, every)):
         shim.arm(folder, Fault.MEMORY, at)
         try:
-            answers()
+            found = answers()
         except (MemoryError, RuntimeError):
             pass
         else:
             if shim.count() < at:
+                assert count, "the shim refused no memory"
                 return count
+            for result, own in zip(found, expected, strict=True):
+                assert result.error or result == own
         finally:
             shim.arm(folder, Fault.NONE, 0)
         assert answers() == expected

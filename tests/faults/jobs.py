@@ -185,9 +185,10 @@ def _trained(output: Path) -> Contents:
     ]
     for name in ("log.csv", "validation.csv"):
         rows = [line.split(",") for line in files[f"run/{name}"].decode().splitlines()]
-        timed = {
-            i for i, cell in enumerate(rows[0]) if cell in ("minutes", "tokens_per_second", "loss")
-        }
+        names = {"minutes", "tokens_per_second"}
+        if name == "log.csv":  # the line that was interrupted has lost its loss
+            names.add("loss")
+        timed = {i for i, cell in enumerate(rows[0]) if cell in names}
         files[f"run/{name}"] = [[c for i, c in enumerate(row) if i not in timed] for row in rows]
     del files["run/model/README.md"]
     return files

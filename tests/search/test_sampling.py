@@ -97,15 +97,6 @@ def test_samples_follow_the_model_distribution(
     assert chance.chi_square(samples, other) > LIMIT  # another temperature is detected
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_samples_of_every_drafter_follow_the_model_distribution(
-    model: Model, drafters: dict[str, Any], name: str
-) -> None:
-    options: dict[str, Any] = {"temperature": 0.8, "top_k": 5}
-    samples = draw_samples(model, drafter=drafters[name], **options)
-    assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
-
-
 @pytest.fixture(scope="module")
 def reference(model: Model) -> Results:
     return model.predict(SHORT, drafter="none", batch_size=1, **OPTIONS)
