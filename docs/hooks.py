@@ -93,7 +93,11 @@ def decisions() -> str:
     """The page of decisions: what was decided, in the order of the numbers."""
     records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
     titles = {each: _TITLE.search(each.read_text(encoding="utf-8")) for each in records}
-    lines = [f"- [{title[1]}]({each.name})" for each, title in titles.items() if title]
+    lines = [
+        f"- {int(each.name[:4])}. [{title[1]}]({each.name})"
+        for each, title in titles.items()
+        if title
+    ]
     return "\n".join(["# Decisions", "", "What was decided, and why.", "", *lines, ""])
 
 
