@@ -20,7 +20,7 @@ _DISTANCE = 3
 #: Groups that replace a hydrogen of an aromatic carbon.
 _GROUPS = ("F", "Cl", "C", "OC", "C(F)(F)F", "C#N")
 #: Numbers of atoms that change, one of which is drawn for each variation.
-_COUNTS = (1, 2, 2, 3, 3)
+_COUNTS = (1, 2, 3, 3, 4)
 
 #: A group to add, an atomic number to take, or None: the atom is removed.
 _Change: TypeAlias = str | int | None
