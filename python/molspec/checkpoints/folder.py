@@ -35,6 +35,7 @@ from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import PieceVocabulary, Vocabulary
+from molspec.text.vocabulary import difference
 
 LOOKS_FOR = "a folder with config.json and model.safetensors"
 VERSION = 1
@@ -132,8 +133,11 @@ def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
         drafter = SpecDrafterWeights(described.get("k", 0), stored.spec, stored.weights)
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
-    if stored.vocabulary.tokens != of.vocabulary.tokens:
-        raise CheckpointError(f"{path.name} has another vocabulary: expected that of the model")
+    if (found := difference(stored.vocabulary.tokens, of.vocabulary.tokens)) is not None:
+        raise CheckpointError(
+            f"{path.name} has a Spec-Drafter of another vocabulary: {found}; expected the same "
+            "tokens in the same order"
+        )
     its, own = described.get("model"), of.fingerprint(with_drafters=False)
     if its != own:
         raise CheckpointError(

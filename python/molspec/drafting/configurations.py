@@ -299,8 +299,8 @@ def resolve(drafter: AnyDrafter, **options: int) -> AnyConfiguration:
         return drafter
     if drafter not in _NAMES:
         raise ValueError(f"drafter is {drafter!r}: expected one of {', '.join(_NAMES)}")
-    for name, value in options.items():
-        if not hasattr(_NAMES[drafter], name):
-            raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
     made: Any = _NAMES[drafter]
+    for name, value in options.items():
+        if name not in vars(made):
+            raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
     return cast("AnyConfiguration", replace(made, **options))

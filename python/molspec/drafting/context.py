@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from molspec.drafting.spec import SpecModel
 from molspec.engine.session import Session
 from molspec.model.heads import DraftHeads
 from molspec.models import locate
+from molspec.text.vocabulary import difference
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,11 @@ class DraftContext:
             raise ValueError(
                 f"tokens is None: expected the target's tokens, to compare with those of {name!r}"
             )
-        for at, (mine, its) in enumerate(zip_longest(own, self.tokens)):
-            if mine != its:
-                here, there = ("none" if token is None else repr(token) for token in (its, mine))
-                raise ValueError(
-                    f"drafter {name!r} has another vocabulary than the model that it drafts for: "
-                    f"token {at} is {there} of {len(own)} there and {here} of {len(self.tokens)} "
-                    "here; expected the same tokens in the same order"
-                )
+        if (found := difference(own, self.tokens)) is not None:
+            raise ValueError(
+                f"drafter {name!r} has another vocabulary than the model that it drafts for: "
+                f"{found}; expected the same tokens in the same order"
+            )
 
 
 def _missing(draft: OwnDraft) -> Any:

@@ -6,11 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from molspec.text.tokens import is_text, refuse_unknown, tokenize
 
 _SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "unk_id")
+
+
+def difference(there: Sequence[str], here: Sequence[str]) -> str | None:
+    """Where the tokens of two models differ first, in words; None if they are the same."""
+    for at, (its, own) in enumerate(zip_longest(there, here)):
+        if its != own:
+            names = ["none" if token is None else repr(token) for token in (its, own)]
+            return (
+                f"token {at} is {names[0]} of {len(there)} there and {names[1]} of {len(here)} here"
+            )
+    return None
 
 
 @dataclass(frozen=True)
