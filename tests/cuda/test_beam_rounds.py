@@ -56,8 +56,12 @@ DRAFTING_APART = tuple(replace(case, finished_apart=True) for case in DRAFTING)
 def test_device_rounds_equal_host_rounds(cuda: Emulator, case: Case) -> None:
     rewrites = case.n_best % 2 == 0
     expected, host = run(HostSession(4), case.spec(), 4, rewrites)
-    if case.steps and case.max_length > 1:
+    if case in DRAFTING + DRAFTING_APART and case.max_length > 1:
+        undrafted = replace(case, steps=0, node_budget=0).spec()
+        plain, standard = run(HostSession(4), undrafted, 4, rewrites)
+        assert [expected[i][0] for i in expected] == [plain[i][0] for i in expected]
         assert 0 < host.accepted_tokens <= host.drafted_tokens
+        assert host.query_calls < standard.query_calls
     assert any(error for _, _, error in expected.values()) == (case.max_length > 2)
     batches = ((4, 1), (1, 2), (3, 2), (16, 5)) if case.beam_size < 20 else ((4, 1), (3, 2))
     for batch_size, rounds_ahead in batches:

@@ -214,7 +214,9 @@ def test_a_missing_extra_is_reported(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert run("serve") == 2
-    assert "pip install 'molspec[server]'" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "serve needs the extra 'server'" in said
+    assert "pip install 'molspec[server]'" in said
 
 
 def test_one_process_serves_without_children(checkpoint: Path) -> None:
