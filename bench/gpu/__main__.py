@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,17 +18,32 @@ without_rdkit.provide()
 
 import checks
 import kernels
+import probe
+import rounds
 import times
-from place import Part, Place
+from place import DTYPES, Part, Place
 
 import laws
 
 _PARTS: dict[str, Part] = {
-    "checks": checks.run,
-    "laws": laws.run,
-    "small": checks.small,
+    "probe": probe.run,
+    "dense": checks.dense,
+    **{
+        f"{check.__name__}-{dtype}": partial(check, dtype=dtype)
+        for check in (checks.engine, checks.wide, checks.places)
+        for dtype in DTYPES
+    },
+    "greedy-rounds": partial(rounds.device_rounds, searches=rounds.GREEDY),
+    "beam-rounds": partial(rounds.device_rounds, searches=rounds.BEAMS),
+    "sbs-rounds": partial(rounds.device_rounds, searches=rounds.SBS, fails=False),
+    "host-rounds": rounds.host_rounds,
+    **{f"laws-{dtype}": partial(laws.run, dtype=dtype) for dtype in DTYPES},
+    "small": rounds.small,
     "times": times.run,
+    "times-more": times.more,
+    "launches": times.launches,
     "kernels": kernels.run,
+    "one-round": kernels.one_round,
 }
 
 

@@ -21,25 +21,28 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 Row = dict[str, Any]
 
 
-class _Eager(Graphs):
-    """Does the work at once, because there is nothing to capture."""
+class Eager(Graphs):
+    """Does the work at once: nothing is captured."""
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Do the work."""
         del key
         work()
 
     def mark(self) -> Callable[[], None]:
-        return lambda: None
+        """A function that waits for all work that is queued now."""
+        return super().mark() if self._device.type == "cuda" else lambda: None
 
 
-class _EmulatedEngine(CudaEngine):
-    """The CUDA engine with operators compiled as host code."""
+class EagerEngine(CudaEngine):
+    """The CUDA engine without graphs, with the operators of any library."""
 
     library: Any
 
     def _make(self, query_count: int) -> CudaSession:
-        graphs = _Eager(torch.device("cpu"))
-        return CudaSession(self.packed, query_count, self.library, graphs)
+        with torch.inference_mode(False):
+            graphs = Eager(self.packed.weights.device)
+            return CudaSession(self.packed, query_count, self.library, graphs)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Place:
     device: str  # "cuda"; "cpu", for the CPU's operators; or "emulation"
     few: bool
     ops: Any = ops.library
+    emulator: Any = None
 
     @staticmethod
     def on(device: str, few: bool) -> Place:
@@ -61,7 +65,8 @@ class Place:
 
         cache = Path("build/emulation")
         cache.mkdir(parents=True, exist_ok=True)
-        return Place(device, few, emulator.build(cache).ops)
+        machine = emulator.build(cache)
+        return Place(device, few, machine.ops, machine)
 
     @property
     def tensors(self) -> str:
@@ -73,13 +78,15 @@ class Place:
         """Whether rounds of searches can run there."""
         return self.device != "cpu"
 
-    def model(self, checkpoint: Checkpoint, dtype: str) -> Model:
-        """A model that runs there."""
-        if self.device != "emulation":
+    def model(self, checkpoint: Checkpoint, dtype: str, eager: bool = False) -> Model:
+        """A model that runs there; `eager`: every kernel is launched by itself, for checks."""
+        if self.device == "cpu" or (self.device == "cuda" and not eager):
             return Model(checkpoint, dtype, self.tensors)
-        model = Model(checkpoint)  # a CPU's own engine does not take every dtype
+        device = torch.device(self.tensors)
+        # A CPU's own engine does not take every dtype.
+        model = Model(checkpoint, dtype, device) if device.type == "cuda" else Model(checkpoint)
         weights = dict(checkpoint.weights)
-        engine = _EmulatedEngine(checkpoint.spec, weights, DTYPES[dtype], torch.device("cpu"))
+        engine = EagerEngine(checkpoint.spec, weights, DTYPES[dtype], device)
         engine.library = self.ops
         model.engine = engine
         return model

@@ -1,7 +1,8 @@
-"""Times of a step by its nodes, and of a query by batch size, beside plain PyTorch."""
+"""Times of a step by its nodes, of a query by batch size, and of single operators."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
@@ -13,29 +14,52 @@ import subject
 import torch
 from bench.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
 from place import DTYPES, Place, Row
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda.engine import Lease
 from molspec.predictor import Model
 
+Options = dict[str, Any]
+_BUNDLED = 512  # positions of the bundled models' feed-forward layers
+_PRODUCT: tuple[Options, ...] = ({"drafter": "none"}, {"drafter": "tree"}, {"drafter": "windows"})
+
+
+def _retro(n_best: int) -> tuple[Options, ...]:
+    return {"n_best": n_best, "beam": "standard"}, {"n_best": n_best, "drafter": "tree"}
+
+
+def spin(place: Place, seconds: float = 0.5) -> None:
+    """Keep the device busy: its clocks rise from idle only under work."""
+    if place.device != "cuda":
+        return
+    square = torch.ones(2048, 2048, device="cuda")
+    end = perf_counter() + seconds
+    while perf_counter() < end:
+        square @ square
+        place.wait()
+
 
 def _seconds(place: Place, work: Callable[[], object], repeats: int) -> float:
     """Median wall time of `work` until the device is done; the first call does not count."""
     spans = []
-    for _ in range(1 if place.few else repeats + 1):
+    work()
+    spin(place, 0.02)
+    for _ in range(1 if place.few else repeats):
         place.wait()
         begin = perf_counter()
         work()
         place.wait()
         spans.append(perf_counter() - begin)
-    return median(spans[1:] or spans)
+    return median(spans)
 
 
-def _replay_microseconds(work: Callable[[], object], repeats: int) -> float:
+def _queued_microseconds(place: Place, work: Callable[[], None], repeats: int) -> float:
     """Device time of one of many queued calls, measured by events."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     work()
+    spin(place, 0.02)
     begin.record()
     for _ in range(repeats):
         work()
@@ -68,40 +92,32 @@ def _steps(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
             size = inner.step_size(count)
             with inner.on_stream():
                 replay = partial(inner.graphs.run, size, partial(inner._launch, size))
-                row["microseconds_of_a_replay"] = _replay_microseconds(replay, 100)
+                row["microseconds_of_a_replay"] = _queued_microseconds(place, replay, 100)
         yield row
 
 
-_CASES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("product", {"drafter": "none"}),
-    ("product", {"drafter": "tree"}),
-    ("product", {"drafter": "windows"}),
-    *(("retro", {"n_best": n, "beam": "standard"}) for n in (5, 10, 25)),
-    *(("retro", {"n_best": n, "drafter": "tree"}) for n in (5, 10, 25)),
-    ("retro", {"n_best": 5, "beam": "sbs"}),
-)
-
-
-def _queries(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
-    for name, options in _CASES[: 2 if place.few else None]:
-        checkpoint = _checkpoint(name, place, feed_forward)
-        model = place.model(checkpoint, dtype)
-        for batch_size in (1, 2) if place.few else (1, 8, 32, 128):
+def _queries(
+    place: Place, name: str, dtype: str, searches: tuple[Options, ...], sizes: tuple[int, ...]
+) -> Iterator[Row]:
+    """Milliseconds a query, by search and batch size, with rounds on the device and the host."""
+    checkpoint = subject.checkpoint(name, place.few)[0]
+    model = place.model(checkpoint, dtype)
+    for options in searches[: 1 if place.few else None]:
+        for batch_size in sizes[: 1 if place.few else None]:
             count = 2 if place.few else {1: 12, 8: 24}.get(batch_size, batch_size)
-            yield {
-                "model": name,
-                **options,
-                "batch_size": batch_size,
-                **_query(place, model, subject.queries(checkpoint, count), batch_size, options),
-            }
+            queries = subject.queries(checkpoint, count)
+            row = {"model": name, **options, "batch_size": batch_size}
+            yield {**row, **_query(place, model, queries, batch_size, options)}
 
 
 def _query(
-    place: Place, model: Model, queries: list[str], batch_size: int, options: dict[str, Any]
+    place: Place, model: Model, queries: list[str], batch_size: int, options: Options
 ) -> Row:
     limits = {"batch_size": batch_size, "max_length": 5 if place.few else 120}
     run = partial(model.predict, queries, **limits, **options)
     row = {"milliseconds_a_query": 1e3 * _seconds(place, run, 3) / len(queries)}
+    statistics = run().statistics
+    row["passes_a_query"] = statistics.query_calls / len(queries)
     if batch_size <= 32 and not place.few:
         with subject.rounds_on_host(model):
             seconds = _seconds(place, run, 1) / len(queries)
@@ -109,42 +125,145 @@ def _query(
     return row
 
 
-def _baselines(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
+def _baselines(place: Place, dtype: str, sizes: tuple[int, ...]) -> Iterator[Row]:
     """Greedy decoding of the product model in plain PyTorch, with and without a cache."""
-    checkpoint = _checkpoint("product", place, feed_forward)
+    checkpoint = subject.checkpoint("product", place.few)[0]
     vocabulary = checkpoint.vocabulary
     begin = checkpoint.spec.decoder_start(vocabulary.bos_id)
     model = PlainTransformer(checkpoint).to(place.tensors, DTYPES[dtype])
     most = 20 if place.few else 120
 
     @torch.inference_mode()
-    def decode(kind: type[WithCache | WithoutCache], ids: torch.Tensor) -> None:
+    def decode(kind: type[WithCache | WithoutCache], ids: Tensor) -> None:
         with torch.device(place.tensors):
             step = kind(model, ids, vocabulary.pad_id, 1)
             greedy(step, len(ids), begin, vocabulary.eos_id, most)
 
-    for batch_size in (1,) if place.few else (1, 8, 32, 128):
+    for batch_size in sizes[: 1 if place.few else None]:
         sources = [
             torch.tensor([begin, *vocabulary.encode(query), vocabulary.eos_id])
             for query in subject.queries(checkpoint, batch_size)
         ]
         ids = pad_sequence(sources, batch_first=True, padding_value=vocabulary.pad_id)
         ids = ids.to(place.tensors)
-        for name, kind in (("without_cache", WithoutCache), ("with_cache", WithCache)):
+        for name, kind in (("with_cache", WithCache), ("without_cache", WithoutCache)):
             seconds = _seconds(place, partial(decode, kind, ids), 1) / batch_size
-            row = {"what": name, "batch_size": batch_size}
-            yield {**row, "milliseconds_a_query": 1e3 * seconds}
+            yield {
+                "what": f"PyTorch, {name}",
+                "batch_size": batch_size,
+                "milliseconds_a_query": 1e3 * seconds,
+            }
+
+
+def _padded_operators(place: Place) -> Iterator[Row]:
+    """The operators of padded batches, as `molspec.decode` of a module would call them."""
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(*shape: int, high: int = 50) -> Tensor:
+        return torch.randint(0, high, shape, generator=generator).to(place.tensors)
+
+    drafts, length, width = 23, 10, 60
+    for queries in (1, 8, 32)[: 1 if place.few else None]:
+        for hypotheses in (1, 5, 10)[: 1 if place.few else None]:
+            rows = queries * hypotheses
+            lengths = torch.full((rows,), width)
+            candidates = hypotheses * (hypotheses + drafts)
+            calls: dict[str, tuple[Any, ...]] = {
+                "left_pad": (draw(rows * width), lengths.to(place.tensors), 0),
+                "expand_drafts": (
+                    draw(rows, width),
+                    draw(rows),
+                    draw(rows, high=queries),
+                    draw(queries, drafts, length),
+                ),
+                "acceptance_length": (
+                    draw(rows * drafts, length),
+                    draw(rows * drafts, high=length + 1),
+                    draw(rows * drafts, length),
+                ),
+                "select_hypotheses": (
+                    draw(queries, candidates).double(),
+                    draw(queries, candidates),
+                    draw(queries, candidates),
+                    draw(queries, high=candidates),
+                    hypotheses,
+                ),
+            }
+            row: Row = {"what": "padded operators", "queries": queries, "hypotheses": hypotheses}
+            for name, arguments in calls.items():
+                call = partial(getattr(place.ops, name), *arguments)
+                row[f"{name}_microseconds"] = 1e6 * _seconds(place, call, 30)
+            yield row
+
+
+def _guarded(what: str, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows; an error ends these and no later ones."""
+    try:
+        yield from rows
+    except Exception as error:
+        yield {"what": what, "ok": False, "error": f"{type(error).__name__}: {error}"[:400]}
+
+
+def _sections(place: Place, sections: dict[str, tuple[Any, Iterator[Row]]]) -> Iterator[Row]:
+    spin(place)
+    for what, (fields, rows) in sections.items():
+        for row in _guarded(what, rows):
+            yield {"section": what, **fields, **row}
 
 
 def run(place: Place) -> Iterator[Row]:
-    """Time the most important case first: the bundled size in bfloat16."""
-    for dtype, feed_forward in (
-        ("bfloat16", 512),
-        ("bfloat16", subject.PAPER_FEED_FORWARD),
-        ("float32", 512),
-    ):
-        for part in (_steps, _queries, _baselines):
-            for row in part(place, dtype, feed_forward):
-                yield {"dtype": dtype, "feed_forward": feed_forward, **row}
+    """Time what decides most first: one query of the bundled size in bfloat16."""
+    half = {"dtype": "bfloat16", "feed_forward": _BUNDLED}
+    yield from _sections(
+        place,
+        {
+            "product alone": (half, _queries(place, "product", "bfloat16", _PRODUCT, (1,))),
+            "steps": (half, _steps(place, "bfloat16", _BUNDLED)),
+            "retro alone": (
+                half,
+                _queries(place, "retro", "bfloat16", (*_retro(5), *_retro(10)), (1,)),
+            ),
+            "product in batches": (
+                half,
+                _queries(place, "product", "bfloat16", _PRODUCT[:2], (8, 32)),
+            ),
+            "retro in batches": (half, _queries(place, "retro", "bfloat16", _retro(10), (8, 32))),
+            "padded operators": ({}, _padded_operators(place)),
+            "baselines": (half, _baselines(place, "bfloat16", (1, 32))),
+        },
+    )
+
+
+def more(place: Place) -> Iterator[Row]:
+    """Larger batches and beams, the paper's feed-forward size, and float32."""
+    large, small = subject.PAPER_FEED_FORWARD, _BUNDLED
+    half, exact = {"dtype": "bfloat16"}, {"dtype": "float32"}
+    sbs: Options = {"n_best": 5, "beam": "sbs"}
+    product, retro = partial(_queries, place, "product"), partial(_queries, place, "retro")
+    yield from _sections(
+        place,
+        {
+            "product, 128": ({**half}, product("bfloat16", _PRODUCT[:2], (128,))),
+            "retro, 25": ({**half}, retro("bfloat16", (*_retro(25), sbs), (1, 32))),
+            "steps, wide": ({**half, "feed_forward": large}, _steps(place, "bfloat16", large)),
+            "steps, float32": ({**exact, "feed_forward": small}, _steps(place, "float32", small)),
+            "product, float32": ({**exact}, product("float32", _PRODUCT[:2], (1, 32))),
+            "retro, float32": ({**exact}, retro("float32", _retro(10), (1, 32))),
+            "baselines": ({**half}, _baselines(place, "bfloat16", (8, 128))),
+        },
+    )
     if place.device == "cuda":
         yield {"peak_memory_bytes": torch.cuda.max_memory_allocated()}
+
+
+def launches(place: Place) -> Iterator[Row]:
+    """What the way of launching changes: a step, a query of each model, the same bits."""
+    half = {"dtype": "bfloat16", "dependent": os.environ.get("MOLSPEC_DEPENDENT_LAUNCH", "")}
+    yield from _sections(
+        place,
+        {
+            "steps": (half, _steps(place, "bfloat16", _BUNDLED)),
+            "product": (half, _queries(place, "product", "bfloat16", _PRODUCT[:2], (1, 32))),
+            "retro": (half, _queries(place, "retro", "bfloat16", _retro(10), (1,))),
+        },
+    )

@@ -176,6 +176,7 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
 // then its slots and their number, then keys and values. Absent rows stay unchanged.
 template <int kVectors>
 __global__ void __launch_bounds__(kAttentionThreads, 4) attention_kernel(AttentionProblem problem) {
+  await_previous();
   const int lane = lane_index();
   const int64_t row = blockIdx.x;
   const int head = blockIdx.y * kHeadsOfBlock + warp_index();

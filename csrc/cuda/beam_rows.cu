@@ -20,6 +20,7 @@ inline __device__ int32_t node_count_of(const StageBeamsProblem& problem, int qu
 
 // A block a query: threads stride over the planned nodes of their query.
 inline __global__ void stage_beams_kernel(StageBeamsProblem problem) {
+  await_previous();
   const int query = blockIdx.x;
   const BeamTrees& trees = problem.rows.trees;
   BeamAnswer& answer = problem.rows.answers.head(query);
@@ -52,6 +53,7 @@ constexpr int kRankThreads = 128;
 
 // A warp a node: all lanes find each token, and lane 0 writes it.
 inline __global__ void rank_tokens_kernel(RankTokensProblem problem) {
+  await_previous();
   const int64_t index = blockIdx.x * (kRankThreads / kWarp) + warp_index();
   if (index >= problem.node_count || problem.nodes[index].memory == kAbsent) return;
   const Node& node = problem.nodes[index];

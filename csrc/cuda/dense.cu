@@ -16,6 +16,7 @@ constexpr int kMeasureThreads = 256;
 inline __global__ void left_pad_measure_kernel(const int64_t* lengths, int64_t row_count,
                                                int64_t token_count, int64_t* begins,
                                                RowMeasure* measure) {
+  await_previous();
   __shared__ RowMeasure shares[kMeasureThreads];
   const int64_t share = (row_count + kMeasureThreads - 1) / kMeasureThreads;
   const int64_t first = threadIdx.x * share;
@@ -56,6 +57,7 @@ inline __global__ void left_pad_measure_kernel(const int64_t* lengths, int64_t r
 
 // A block a row; threads stride over its columns.
 inline __global__ void left_pad_kernel(LeftPadProblem problem, const int64_t* begins) {
+  await_previous();
   const int64_t row = blockIdx.x;
   const int64_t pads = problem.width - problem.lengths[row];
   const int64_t* from = problem.token_ids + begins[row];
@@ -70,6 +72,7 @@ inline __global__ void left_pad_kernel(LeftPadProblem problem, const int64_t* be
 // Block r writes row r: threads stride over its columns, thread 0 writes its offset and query. A
 // hypothesis whose query does not exist is skipped; the lowest such index goes to first_bad.
 inline __global__ void expand_drafts_kernel(ExpandDraftsProblem problem, FirstBadIndex* first_bad) {
+  await_previous();
   const int64_t row = blockIdx.x;
   const int64_t hypothesis = row / problem.draft_count;
   const int64_t query = problem.query_indices[hypothesis];
@@ -97,6 +100,7 @@ inline __global__ void expand_drafts_kernel(ExpandDraftsProblem problem, FirstBa
 // draft length is out of range is left out; the lowest such index goes to first_bad.
 inline __global__ void acceptance_length_kernel(AcceptanceLengthProblem problem,
                                                 FirstBadIndex* first_bad) {
+  await_previous();
   const int lane = lane_index();
   const int64_t row = (blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x) / kWarp;
   if (row >= problem.row_count) return;
@@ -143,6 +147,7 @@ inline __device__ int64_t place_of(const SelectHypothesesProblem& problem, int64
 inline __global__ void select_hypotheses_kernel(SelectHypothesesProblem problem,
                                                 FirstBadIndex* bad_count,
                                                 FirstBadIndex* bad_score) {
+  await_previous();
   const int64_t query = blockIdx.x, row = query * problem.candidate_count;
   const int64_t count = problem.candidate_counts[query];
   if (count < 0 || count > problem.candidate_count) {

@@ -10,6 +10,7 @@ namespace molspec::cuda {
 
 // A warp a query: lanes stride over the nodes of the tree.
 inline __global__ void propose_windows_kernel(ProposeWindowsProblem problem) {
+  await_previous();
   const int query = blockIdx.x, lane = lane_index();
   if (problem.answers.head(query).state != GreedyAnswer::kLive) return;
   const WindowTree tree =
@@ -79,6 +80,7 @@ struct StagedQuery {
 // Threads stride over the nodes of their query. Counts are sums of integers, so they do not depend
 // on the order of the threads.
 inline __global__ void stage_nodes_kernel(StageNodesProblem problem) {
+  await_previous();
   const int query = blockIdx.x;
   GreedyAnswer& answer = problem.answers.head(query);
   const int32_t count = node_count_of(problem, query);
@@ -183,6 +185,7 @@ struct VerifyTeam {
 
 // The answer is assembled in registers, since every lane reads it and one writes it.
 inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
+  await_previous();
   const int query = blockIdx.x;
   GreedyAnswer answer = problem.answers.head(query);
   if (answer.state != GreedyAnswer::kLive || answer.first_node < 0) return;

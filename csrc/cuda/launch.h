@@ -4,12 +4,30 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "ops/refuse.h"
 
 namespace molspec::cuda {
 
 inline void check_cuda(cudaError_t status, const char* what) {
   check(status == cudaSuccess, "CUDA: ", what, ": ", cudaGetErrorString(status));
+}
+
+// Whether a kernel may begin while those before it on the stream still run, as far as
+// `wait_for_previous` (warp.cuh): programmatic dependent launch, of Hopper and later. A graph takes
+// it over. MOLSPEC_DEPENDENT_LAUNCH=0 turns it off; the bits are the same.
+inline bool depends_on_previous() {
+  static const bool allowed = [] {
+    const char* given = std::getenv("MOLSPEC_DEPENDENT_LAUNCH");
+    return given && std::string_view(given) == "1";
+  }();
+  if (!allowed) return false;
+  int device, major;
+  check_cuda(cudaGetDevice(&device), "device");
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "chip");
+  return major >= 9;
 }
 
 // Launches nothing if there is no block. `name` is for the error.
@@ -21,6 +39,11 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsign
   config.gridDim = blocks;
   config.blockDim = dim3(threads);
   config.stream = stream;
+  cudaLaunchAttribute dependent{};
+  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  dependent.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &dependent;
+  config.numAttrs = depends_on_previous() ? 1 : 0;
   check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
 }
 

@@ -63,7 +63,8 @@ __device__ void add_chunk(const Tile& tile, const Moments* moments, int count, i
     batch.multiply_add(tile, moments, count, first, end, sums);
     first += Batch::kInner;
     if (first >= end) return;
-    batch.load(tile, first, end);
+    batch.load_weights(tile, first, end);
+    batch.load_rows(tile, first, end);
   }
 }
 
@@ -117,8 +118,8 @@ inline __device__ void finish(const LinearProblem& problem, int row, int column,
 }
 
 // Block (c, r): columns [8 c, + 8) of rows [16 r, + 16). Warp w sums chunk w; thread t < 128 then
-// adds the chunks of row t / 8, column t % 8. The loads of weights and rows are issued before the
-// first wait, even for the number of rows.
+// adds the chunks of row t / 8, column t % 8. Weights are loaded while the kernels before are still
+// running; then the loads of rows are issued before the first wait, even for the number of rows.
 template <typename Weights, bool kNormed>
 __global__ void __launch_bounds__(kLinearThreads, 2) linear_narrow(LinearProblem problem) {
   __shared__ Moments moments[kTileRows];
@@ -130,7 +131,10 @@ __global__ void __launch_bounds__(kLinearThreads, 2) linear_narrow(LinearProblem
   const int end = chunk_begin(problem.linear, chunk + 1);
   const Tile tile{problem, first_row, first_column / kPanel, first_column % kPanel};
   typename Weights::template Batch<kNormed, 1> batch;
-  batch.load(tile, begin, end);
+  allow_next();
+  batch.load_weights(tile, begin, end);
+  wait_for_previous();
+  batch.load_rows(tile, begin, end);
   Ending ending;
   if (row < kTileRows) ending.load(problem, first_row + row, first_column + column);
   const int row_count = problem.status->row_count;
@@ -160,6 +164,7 @@ constexpr int kWideTiles = 4;  // of 8 columns, a warp
 template <typename Weights, bool kNormed>
 __global__ void __launch_bounds__(kLinearThreads, 2) linear_wide(LinearProblem problem) {
   __shared__ Moments moments[kWideRows];
+  await_previous();
   const int block_row = blockIdx.y * kWideRows;
   const int rows = min(kWideRows, problem.status->row_count - block_row);
   if (rows <= 0) return;
@@ -174,7 +179,8 @@ __global__ void __launch_bounds__(kLinearThreads, 2) linear_wide(LinearProblem p
     float sums[kWideTiles][4] = {};
     const int begin = chunk_begin(problem.linear, chunk);
     const int end = chunk_begin(problem.linear, chunk + 1);
-    batch.load(tile, begin, end);
+    batch.load_weights(tile, begin, end);
+    batch.load_rows(tile, begin, end);
     add_chunk(tile, moments + warp_row, count, begin, end, batch, sums);
 #pragma unroll
     for (int i = 0; i < kWideTiles * 4; ++i) totals[i / 4][i % 4] += sums[i / 4][i % 4];

@@ -171,6 +171,7 @@ struct BeamPredictor {
 
 // A query whose rows are inconsistent gets no drafts.
 inline __global__ void look_ahead_kernel(LookAheadProblem problem) {
+  await_previous();
   __shared__ LookAheadShared shared;
   const int query = blockIdx.x;
   const BeamRows& rows = problem.rows;

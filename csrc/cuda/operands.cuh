@@ -75,23 +75,33 @@ struct PairedWeights {
     NormPair norms[kSteps][2];
     unsigned weights[kSteps][kTiles][2];
 
-    // From inner position `first` on. Positions after `end` are loaded from before it instead.
-    __device__ void load(const Tile& tile, int first, int end) {
-      const int g = lane_index() / 4, q = lane_index() % 4;
+    // The inner position of a lane's pair; positions after `end` are those before it instead.
+    static __device__ int pair_at(int i, int first, int end) {
+      const int q = lane_index() % 4;
+      return min(first + i / 2 * kStep, max(end - kStep, 0)) + 2 * q + 8 * (i % 2);
+    }
+    // From inner position `first` on: what no kernel writes.
+    __device__ void load_weights(const Tile& tile, int first, int end) {
       const int last = static_cast<int>(tile.problem.linear.in_size) - 2;
       const unsigned* column = static_cast<const unsigned*>(tile.problem.linear.weights) +
                                static_cast<int64_t>(tile.panel) * (last / 2 + 1) * kPanel +
-                               tile.column + g;
+                               tile.column + lane_index() / 4;
 #pragma unroll
       for (int i = 0; i < 2 * kSteps; ++i) {
-        const int s = i / 2, half = i % 2;
-        const int k = min(first + s * kStep, max(end - kStep, 0)) + 2 * q + 8 * half;
-        rows[s][0][half] = tile.input(g, k);
-        rows[s][1][half] = tile.input(g + 8, k);
-        if (kNormed) norms[s][half].load(tile.problem.in.norm, k);
+        const int k = pair_at(i, first, end);
+        if (kNormed) norms[i / 2][i % 2].load(tile.problem.in.norm, k);
 #pragma unroll
         for (int j = 0; j < kTiles; ++j)
-          weights[s][j][half] = column[min(k, last) / 2 * kPanel + j * kTileColumns];
+          weights[i / 2][j][i % 2] = column[min(k, last) / 2 * kPanel + j * kTileColumns];
+      }
+    }
+    __device__ void load_rows(const Tile& tile, int first, int end) {
+      const int g = lane_index() / 4;
+#pragma unroll
+      for (int i = 0; i < 2 * kSteps; ++i) {
+        const int k = pair_at(i, first, end);
+        rows[i / 2][0][i % 2] = tile.input(g, k);
+        rows[i / 2][1][i % 2] = tile.input(g + 8, k);
       }
     }
 
@@ -138,22 +148,31 @@ struct Float32Weights {
     NormPair norms[kPairs];
     float2 weights[kPairs][kTiles][2];  // of the first and the second position
 
-    __device__ void load(const Tile& tile, int first, int end) {
-      const int g = lane_index() / 4, q = lane_index() % 4;
+    static __device__ int pair_at(const Tile& tile, int p, int first, int end) {
       const int in_size = static_cast<int>(tile.problem.linear.in_size);
+      return min(first + 2 * p, max(min(end, in_size) - 2, 0));
+    }
+    __device__ void load_weights(const Tile& tile, int first, int end) {
+      const int64_t panel = tile.panel * tile.problem.linear.in_size;
       const float* column = static_cast<const float*>(tile.problem.linear.weights) +
-                            static_cast<int64_t>(tile.panel) * in_size * kPanel + tile.column +
-                            2 * q;
+                            panel * kPanel + tile.column + 2 * (lane_index() % 4);
 #pragma unroll
       for (int p = 0; p < kPairs; ++p) {
-        const int k = min(first + 2 * p, max(min(end, in_size) - 2, 0));
-        rows[p][0] = tile.input(g, k);
-        rows[p][1] = tile.input(g + 8, k);
+        const int k = pair_at(tile, p, first, end);
         if (kNormed) norms[p].load(tile.problem.in.norm, k);
 #pragma unroll
         for (int j = 0; j < 2 * kTiles; ++j)
           weights[p][j / 2][j % 2] = *reinterpret_cast<const float2*>(
               column + (k + j % 2) * kPanel + j / 2 * kTileColumns);
+      }
+    }
+    __device__ void load_rows(const Tile& tile, int first, int end) {
+      const int g = lane_index() / 4;
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) {
+        const int k = pair_at(tile, p, first, end);
+        rows[p][0] = tile.input(g, k);
+        rows[p][1] = tile.input(g + 8, k);
       }
     }
 

@@ -143,6 +143,7 @@ struct WindowPlanner {
 };
 
 inline __global__ void plan_windows_kernel(PlanWindowsProblem problem) {
+  await_previous();
   __shared__ PlanShared shared;
   const int query = blockIdx.x;
   const BeamRows& rows = problem.rows;

@@ -348,6 +348,7 @@ struct TreeGrower {
 // A query whose row is inconsistent gets no drafts.
 inline __global__ void __launch_bounds__(kTreeThreads, 2)
     propose_tree_kernel(ProposeTreeProblem problem) {
+  await_previous();
   __shared__ TreeShared shared;
   const int query = blockIdx.x, warp = warp_index();
   if (problem.answers.head(query).state != GreedyAnswer::kLive) return;

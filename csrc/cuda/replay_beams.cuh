@@ -102,6 +102,7 @@ struct BeamReplayer {
 };
 
 inline __global__ void replay_beams_kernel(ReplayBeamsProblem problem) {
+  await_previous();
   __shared__ ReplayShared shared;
   const int query = blockIdx.x;
   const BeamRows& rows = problem.rows;

@@ -23,6 +23,7 @@ inline __device__ void report(Status* status, const Fault& fault) {
 // is kAbsent is a gap, not a fault.
 inline __global__ void read_nodes(const Node* nodes, int node_count, const int32_t* path_slots,
                                   Memories memories, NodeLimits limits, Row* rows, Status* status) {
+  await_previous();
   const int i = blockIdx.x * kRowsOfBlock + warp_index();
   if (i >= node_count) return;
   const Node node = nodes[i];
@@ -45,6 +46,7 @@ inline __global__ void read_nodes(const Node* nodes, int node_count, const int32
 // Row r is id r of source_ids.
 inline __global__ void read_sources(const int32_t* ids, const int32_t* offsets, Memories memories,
                                     SourceLimits limits, Row* rows, Status* status) {
+  await_previous();
   const int query = blockIdx.x;
   const Fault fault = source_fault(ids, offsets, query, memories, limits, lane_index(), kWarp);
   if (fault.kind != Fault::kNone) report(status, fault);
@@ -85,6 +87,7 @@ struct EmbedProblem {
 
 // A warp a row; lane l owns columns l, l + 32, ...
 inline __global__ void embed_kernel(EmbedProblem problem) {
+  await_previous();
   const int row = blockIdx.x * kRowsOfBlock + warp_index();
   if (row >= problem.status->row_count) return;
   const Node node = problem.rows[row].node;
@@ -110,6 +113,7 @@ struct NormProblem {
 
 // A warp a row; lane l owns columns l, l + 32, ... Weights beyond `size` are zero, and so is `out`.
 inline __global__ void norm_kernel(NormProblem problem) {
+  await_previous();
   const int64_t row = blockIdx.x * kRowsOfBlock + warp_index();
   if (row >= problem.status->row_count) return;
   const NormInput in{problem.norm, problem.in, problem.stride};
@@ -123,6 +127,7 @@ inline __global__ void norm_kernel(NormProblem problem) {
 // A warp copies a row of `in` [rows, stride] to row `slot` of `out` [slot, size].
 inline __global__ void keep_hidden_kernel(const Status* status, const Row* rows, const float* in,
                                           int64_t stride, int size, float* out) {
+  await_previous();
   const int64_t row = blockIdx.x * kRowsOfBlock + warp_index();
   if (row >= status->row_count || rows[row].node.memory == kAbsent) return;
   const float* from = in + row * stride;
@@ -140,6 +145,7 @@ struct LogSoftmaxProblem {
 
 // A warp a row; lane l owns columns l, l + 32, ... Absent rows become NaN.
 inline __global__ void log_softmax_kernel(LogSoftmaxProblem problem) {
+  await_previous();
   const int64_t row = blockIdx.x * kRowsOfBlock + warp_index();
   if (row >= problem.row_count) return;
   float* out = problem.out + row * problem.size;

@@ -251,6 +251,7 @@ struct LeafSelector {
 };
 
 inline __global__ void select_leaves_kernel(SelectLeavesProblem problem) {
+  await_previous();
   __shared__ LeafShared shared;
   const int query = blockIdx.x;
   const BeamRows& rows = problem.rows;

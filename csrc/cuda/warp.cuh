@@ -11,6 +11,23 @@ constexpr int kWarp = 32;
 inline __device__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarp; }
 inline __device__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarp; }
 
+// Begins a kernel: lets the next one of the stream begin too, and waits until those before it are
+// done. What a launch with `depends_on_previous` may do before: read what no kernel writes.
+inline __device__ void allow_next() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+inline __device__ void wait_for_previous() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+inline __device__ void await_previous() {
+  allow_next();
+  wait_for_previous();
+}
+
 // Returns the sums to every lane, each added as a balanced tree: 0 with 16, 1 with 17, and so on,
 // then 0 with 8, and so on.
 template <int kCount>

@@ -1,0 +1,256 @@
+"""`python bench/gpu/calls.py first|second FOLDER [PART...]`: what bench/gpu.sh runs.
+
+Every part is a process with a limit of time, so that an illegal address or an endless loop ends one
+part and no other. Checks run side by side; one that fails runs again under memcheck, which names
+the kernel and the address of a wrong access. Whatever is timed runs alone. Named parts are repeated at the begin of the second call: those that failed in the first one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+#: With STAND_IN=1 the CUDA operators run as host code, on this many times the limits.
+_SLOWER = 20
+_CHECKS = (
+    "dense",
+    *(f"{kind}-{dtype}" for kind in ("engine", "wide") for dtype in ("float32", "bfloat16")),
+    "engine-float16",
+    "places-float32",
+    "places-bfloat16",
+)
+#: Apart: a device gives processes turns of a millisecond or two, and rounds wait for each other.
+_SEARCHES = ("greedy-rounds", "beam-rounds", "sbs-rounds", "host-rounds")
+_KERNELS = "regex:linear|attention|propose_tree|look_ahead|replay_beams|log_softmax|verify"
+
+
+@dataclass
+class Step:
+    """A command with a limit in seconds of a device; without a command the part of that name."""
+
+    name: str
+    limit: float
+    command: tuple[str, ...] = ()
+    more: dict[str, str] = field(default_factory=dict)  # of the environment
+    under: tuple[str, ...] = ()  # a tool that runs the part
+    part: str = ""  # if not the name
+
+
+class Call:
+    """The parts of a call, their outcomes and the time that is left."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.stand_in = bool(os.environ.get("STAND_IN"))
+        self._slower = float(os.environ.get("SLOWER", _SLOWER)) if self.stand_in else 1.0
+        self._end = time.monotonic() + seconds * self._slower
+        self._folder = folder
+        self.logs = folder / "logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.failed: list[str] = []
+        self.passed: list[str] = []
+        self.skipped: list[str] = []
+        for name in ("summary.txt", "results.jsonl"):
+            (folder / name).write_text("")
+
+    def tell(self, line: str) -> None:
+        """Write a line of the summary, at once."""
+        print(line, flush=True)
+        with (self._folder / "summary.txt").open("a") as summary:
+            summary.write(line + "\n")
+
+    def skip(self, name: str, why: str) -> None:
+        """Tell that a part is left out."""
+        self.skipped.append(name)
+        self.tell(f"skip  {name}: {why}")
+
+    def run(self, *steps: Step, tool: str = "") -> bool:
+        """Run steps side by side; whether all have passed. `tool`: left out if it is missing."""
+        if tool and not shutil.which(tool):
+            for step in steps:
+                self.skip(step.name, f"no {tool} here")
+            return True
+        begin, left = time.monotonic(), self._end - time.monotonic()
+        running = []
+        for step in steps:
+            if left < 5:
+                self.skip(step.name, "no time is left")
+                continue
+            with (self.logs / f"{step.name}.txt").open("w") as log:
+                environment = {**os.environ, **step.more}
+                process = subprocess.Popen(
+                    self._command(step),
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                )
+            running.append((step, process, begin + min(step.limit * self._slower, left)))
+        return all([self._ended(*each, begin) for each in running]) and bool(running)
+
+    def _command(self, step: Step) -> Sequence[str]:
+        if step.command:
+            return step.command
+        device = ("--device", "emulation", "--few") if self.stand_in else ()
+        lines = ("--lines", str(self._folder / "results.jsonl"))
+        part = step.part or step.name
+        return (*step.under, sys.executable, str(HERE), part, *lines, *device)
+
+    def _ended(
+        self, step: Step, process: subprocess.Popen[bytes], end: float, begin: float
+    ) -> bool:
+        try:
+            status = process.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = None
+        seconds = f"{time.monotonic() - begin:.0f} s"
+        if status == 0:
+            self.passed.append(step.name)
+            self.tell(f"ok    {step.name} ({seconds})")
+            return True
+        self.failed.append(step.name)
+        why = "stopped: it did not end" if status is None else f"status {status}"
+        self.tell(f"FAIL  {step.name} ({why}, {seconds})")
+        for line in _reasons((self.logs / f"{step.name}.txt").read_text(errors="replace")):
+            self.tell(f"      {line[:400]}")
+        return False
+
+    def end(self) -> int:
+        """Pack the logs and write the verdict; the exit status."""
+        with tarfile.open(self._folder / "logs.tar.gz", "w:gz") as archive:
+            archive.add(self.logs, "logs")
+        shutil.rmtree(self.logs)
+        counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} left out"
+        if self.failed:
+            verdict = f"FAILED: {' '.join(self.failed)}"
+        elif self.skipped or not self.passed:
+            verdict = f"INCOMPLETE, nothing failed; left out: {' '.join(self.skipped)}"
+        else:
+            verdict = "PASSED"
+        self.tell(f"VERDICT: {verdict} ({counts})")
+        return 0 if verdict == "PASSED" else 1
+
+
+def _reasons(log: str) -> list[str]:
+    """Rows that are not ok, first wrong elements included; else the end of the log."""
+    rows = []
+    for line in log.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and not row.get("ok", True):
+            rows.append(json.dumps({name: row[name] for name in row if name != "device"}))
+    last = [line for line in log.splitlines() if line.strip() and not line.startswith("{")]
+    return [*rows[:3], *last[-3:]]
+
+
+def _checks(names: Sequence[str]) -> list[Step]:
+    return [Step(name, 45, more={"OMP_NUM_THREADS": "1"}) for name in names]
+
+
+def _sanitized(tool: str, name: str, limit: float, part: str) -> Step:
+    """A part under compute-sanitizer, for our kernels alone, without torch's cached memory."""
+    options = "--report-api-errors no --kernel-regex kns=molspec --error-exitcode 1".split()
+    under = ("compute-sanitizer", "--tool", tool, *options)
+    return Step(name, limit, more={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, under=under, part=part)
+
+
+def _memchecks(names: Sequence[str], limit: float) -> list[Step]:
+    return [_sanitized("memcheck", f"memcheck-{name}", limit, name) for name in names]
+
+
+def _costs(folder: Path) -> Step:
+    """Compiles the small program of launch and barrier costs."""
+    nvcc = "nvcc -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a"
+    return Step("costs-compile", 40, tuple(f"{nvcc} {HERE}/costs.cu -o {folder}/costs".split()))
+
+
+def _launches() -> list[Step]:
+    """Kernels that begin before those before them end, and kernels that do not."""
+    on, off = ({"MOLSPEC_DEPENDENT_LAUNCH": given} for given in "10")
+    return [
+        Step("probe-dependent", 30, more=on, part="probe"),
+        Step("launches-dependent", 35, more=on, part="launches"),
+        Step("launches-plain", 35, more=off, part="launches"),
+    ]
+
+
+def first(call: Call, folder: Path, names: Sequence[str]) -> None:
+    """Is it right, and how fast is it? Times only of what is right."""
+    del names
+    import_it = "import torch, molspec; print(torch.__version__, torch.cuda.is_available())"
+    machine = f"nvidia-smi; nvcc --version; '{sys.executable}' -c '{import_it}'"
+    call.run(Step("machine", 40, ("bash", "-c", machine)), tool="nvidia-smi")
+    right = call.run(Step("probe", 30))
+    right &= call.run(*_checks(_CHECKS))
+    right &= call.run(*_checks(_SEARCHES))
+    if not right:
+        call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
+    right &= call.run(Step("laws-bfloat16", 40))
+    if right:
+        with_gpu = call.run(_costs(folder), tool="nvidia-smi")
+        if with_gpu and (folder / "costs").exists():
+            costs = f"'{folder}/costs' | tee -a '{folder}/results.jsonl'"
+            call.run(Step("costs", 20, ("bash", "-o", "pipefail", "-c", costs)))
+        call.run(Step("times", 80))
+        call.run(Step("kernels", 30))
+        for step in _launches():
+            call.run(step)
+    else:
+        for name in ("costs", "times", "kernels", "launches"):
+            call.skip(name, "a check failed: see above")
+    call.run(Step("laws-float32", 40), Step("laws-float16", 40))
+
+
+def second(call: Call, folder: Path, names: Sequence[str]) -> None:
+    """What failed, again; what lies behind the times; larger shapes; sanitizers."""
+    del folder
+    if names:
+        call.run(*_checks(names))
+        call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
+    for step in _launches():
+        call.run(step)
+    ncu = "ncu --profile-from-start off --clock-control none --csv --page raw --launch-count 90"
+    sections = "--section LaunchStats --section WarpStateStats --section SpeedOfLight".split()
+    under = (*ncu.split(), *sections, "--kernel-name-base", "function", "--kernel-name", _KERNELS)
+    call.run(Step("ncu", 50, under=under, part="one-round"), tool="ncu")
+    tools = [_sanitized(tool, tool, 100, "small") for tool in ("memcheck", "racecheck")]
+    call.run(*tools, tool="compute-sanitizer")
+    call.run(Step("times-more", 90))
+    call.run(_sanitized("synccheck", "synccheck", 60, "small"), tool="compute-sanitizer")
+
+
+#: The calls, and the seconds of each.
+_CALLS = {"first": (first, 240), "second": (second, 290)}
+
+
+def main() -> int:
+    """Run a call."""
+    parser = argparse.ArgumentParser(prog="bench/gpu.sh", description=__doc__)
+    parser.add_argument("call", choices=_CALLS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("part", nargs="*", help="to repeat at the begin of the second call")
+    arguments = parser.parse_args()
+    work, seconds = _CALLS[arguments.call]
+    folder = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    call = Call(folder, float(os.environ.get("SECONDS_IN_ALL", seconds)))
+    work(call, folder, arguments.part)
+    return call.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Builds the libraries that bench/gpu.sh takes to a machine with a GPU, and proves them here.
+#
+# usage: bench/gpu/prepare.sh
+# Needs Python 3.12 (PYTHON312 names it), nvcc, and an index with torch 2.11.0. The environment, as
+# bare as such a machine (no rdkit, no pybind11-stubgen), stays in build/gpu/python, the libraries in
+# build/gpu/libraries: 4 MB, of no use to any other Python.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+folder=build/gpu
+python=$PWD/$folder/python/bin/python
+if [[ ! -x $python ]] || ! "$python" -c 'import torch, numpy' 2> /dev/null; then
+  "${PYTHON312:-python3.12}" -m venv "$folder/python"
+  "$python" -m pip install --quiet torch==2.11.0 numpy safetensors typer tqdm pybind11 \
+    scikit-build-core cmake ninja
+fi
+export PATH="$PWD/$folder/python/bin:$PATH"
+cmake -S . -B "$folder/build" -G Ninja -DMOLSPEC_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90a-real \
+  -DPython_EXECUTABLE="$python" -Dpybind11_DIR="$("$python" -m pybind11 --cmakedir)" > /dev/null
+cmake --build "$folder/build" -- --quiet
+rm -rf "$folder/libraries"
+cmake --install "$folder/build" --strip --prefix "$folder/libraries" > /dev/null
+
+site=$(mktemp -d)
+trap 'rm -rf "$site"' EXIT
+cp -r python/molspec "$site"
+cp "$folder"/libraries/molspec/*.so "$site/molspec"
+export PYTHONPATH="$site"
+"$python" bench/gpu/prove.py
+for part in probe dense engine-bfloat16 host-rounds laws-bfloat16 small times times-more kernels; do
+  "$python" bench/gpu "$part" --device cpu --few > /dev/null
+  echo "ok    $part"
+done
+du -sh "$folder/libraries"

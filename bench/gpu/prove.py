@@ -1,0 +1,48 @@
+"""Proves libraries without a GPU: they load, register every operator, and answer by both models."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
+
+import without_rdkit
+
+without_rdkit.provide()
+
+import subject
+import torch
+
+from molspec import ops
+from molspec.predictor import Model
+
+_DEVICE_ALONE = {"set_num_threads", "get_num_threads", "instruction_set", "prepare_step"}
+
+
+def main() -> None:
+    """Print what was proved; raise at the first thing that is wrong."""
+    ops.load_cuda()
+    names = {
+        name.split("::")[1].split(".")[0]
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("molspec::")
+    }
+    missing = [
+        name
+        for name in sorted(names - _DEVICE_ALONE)
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"molspec::{name}", "CUDA")
+    ]
+    if missing or len(names) < 15:
+        raise SystemExit(f"operators without a CUDA kernel: {missing} of {sorted(names)}")
+    print(f"ok    {len(names - _DEVICE_ALONE)} operators have CUDA kernels, of {ops.library}")
+    for name in ("product", "retro"):
+        checkpoint, weights = subject.checkpoint(name, few=False)
+        query = subject.queries(checkpoint, 1)[0]
+        (result,) = Model(checkpoint, "float32").predict([query])
+        best = result.predictions[0]
+        print(f"ok    {name} ({weights}): {query} -> {best.smiles}, {best.log_prob:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Checks searches of a tiny model: rounds on the device against rounds on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import subject
+from checks import engine_batch, on_device, wide
+from checks import dense as check_dense
+from place import Place, Row
+from tests import tiny
+
+from molspec import drafting
+from molspec.checkpoints import Checkpoint
+
+Options = dict[str, Any]
+GREEDY: dict[str, Options] = {
+    "no drafts": {"drafter": "none"},
+    "windows": {"drafter": "windows"},
+    "tree": {"drafter": "tree"},
+}
+_APART: Options = {"n_best": 2, "finished": "separate"}
+BEAMS: dict[str, Options] = {
+    "standard": {"beam": "standard", "n_best": 3},
+    "with a lookahead": {"drafter": "tree", "n_best": 3},
+    "finished apart": {"drafter": "none", **_APART},
+    "finished apart, with a lookahead": {"drafter": "tree", **_APART},
+}
+SBS: dict[str, Options] = {
+    "of windows": {"beam": "sbs", "n_best": 2},
+    "of ten": {"beam": "sbs", "n_best": 10},
+}
+#: Options of searches whose rounds run on the host and read the device's results.
+HOST: dict[str, Options] = {
+    "heads": {"drafter": "heads"},
+    "relaxed": {"verification": "relaxed"},
+    "samples": {"samples": 3, "seed": 1},
+    "samples without replacement": {"samples": 2, "seed": 1, "replacement": False},
+}
+
+
+def _checkpoint() -> Checkpoint:
+    """The tiny model with draft heads and an n-gram model, which guesses need."""
+    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
+    pairs = list(zip(sources, sources, strict=True))
+    ngram = drafting.build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=True)
+    return replace(tiny.with_heads(), ngram=ngram)
+
+
+def device_rounds(place: Place, searches: dict[str, Options], fails: bool = True) -> Iterator[Row]:
+    """The answers of rounds on the device, for every batch size, against those on the host.
+
+    fails: false for SBS, whose nucleus is a sum of exponentials: their last bit may differ.
+    """
+    for dtype in ("float32", "bfloat16"):
+        model = place.model(_checkpoint(), dtype, eager=True)
+        queries = tiny.QUERIES[: 3 if place.few else None]
+        limits = {"max_length": 5 if place.few else 24}
+        for name, options in searches.items():
+            with subject.rounds_on_host(model):
+                expected = model.predict(queries, batch_size=4, **limits, **options)
+            for batch_size in (2,) if place.few else (1, 3, 16):
+                found = model.predict(queries, batch_size=batch_size, **limits, **options)
+                yield _same(f"{name}, {dtype}, batch {batch_size}", found, expected, fails)
+
+
+def host_rounds(place: Place) -> Iterator[Row]:
+    """Searches with rounds on the host: each query alone, and in a batch."""
+    model = place.model(_checkpoint(), "float32", eager=True)
+    for name, options in HOST.items():
+        together = model.predict(tiny.QUERIES[:3], max_length=20, **options)
+        alone = [model.predict([query], max_length=20, **options)[0] for query in tiny.QUERIES[:3]]
+        yield _same(f"{name}, alone and in a batch", together, alone, True)
+
+
+def _same(what: str, found: Any, expected: Any, fails: bool) -> Row:
+    pairs = zip(found, expected, strict=True)
+    different = [
+        {"query": a.query, "actual": _told(a), "expected": _told(b)}
+        for a, b in pairs
+        if a.predictions != b.predictions or a.error
+    ]
+    row: Row = {"what": what, "different": len(different), "ok": not different or not fails}
+    if different:
+        row["first_wrong"] = different[0]
+    return row
+
+
+def _told(result: Any) -> str:
+    return result.error or "; ".join(f"{p.smiles} {p.log_prob!r}" for p in result.predictions)
+
+
+def small(place: Place) -> Iterator[Row]:
+    """One call of every kernel, for compute-sanitizer."""
+    yield from check_dense(place)
+    for dtype in ("float32", "bfloat16"):
+        log_probs = on_device(engine_batch("pre-norm", dtype, 20), place)
+        yield {"what": dtype, "ok": bool(log_probs.isfinite().all())}
+    if place.few:
+        yield from wide(place, "bfloat16")
+    else:
+        yield from _wide_alone(place)
+    model = place.model(_checkpoint(), "float32", eager=True)
+    for options in _every_search():
+        rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)
+        yield {"what": f"rounds, {options}", "ok": not any(r.error for r in rounds)}
+
+
+def _wide_alone(place: Place) -> Iterator[Row]:
+    """The wide kernels once: under a sanitizer a second of them takes a minute."""
+    for dtype in ("float32", "bfloat16"):
+        batch = engine_batch("whole panels", dtype, 4300)
+        yield {"what": f"4300 nodes, {dtype}", "ok": bool(on_device(batch, place).isfinite().all())}
+
+
+def _every_search() -> Iterator[Options]:
+    for searches in (GREEDY, BEAMS, SBS, HOST):
+        yield from searches.values()
+
+
