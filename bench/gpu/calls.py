@@ -2,7 +2,8 @@
 
 Every part is a process with a limit of time, so that an illegal address or an endless loop ends one
 part and no other. Checks run side by side; one that fails runs again under memcheck, which names
-the kernel and the address of a wrong access. Whatever is timed runs alone. Named parts are repeated at the begin of the second call: those that failed in the first one.
+the kernel and the address of a wrong access. Whatever is timed runs alone. Named parts are repeated
+at the begin of the second call: those that failed in the first one.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class Call:
                     start_new_session=True,
                 )
             running.append((step, process, begin + min(step.limit * self._slower, left)))
-        return all([self._ended(*each, begin) for each in running]) and bool(running)
+        ended = [self._ended(*each, begin) for each in running]  # all of them, also after a failure
+        return all(ended) and bool(ended)
 
     def _command(self, step: Step) -> Sequence[str]:
         if step.command:
@@ -132,14 +134,16 @@ class Call:
         with tarfile.open(self._folder / "logs.tar.gz", "w:gz") as archive:
             archive.add(self.logs, "logs")
         shutil.rmtree(self.logs)
-        counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} left out"
+        counts = (
+            f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} left out"
+        )
         if self.failed:
             verdict = f"FAILED: {' '.join(self.failed)}"
         elif self.skipped or not self.passed:
             verdict = f"INCOMPLETE, nothing failed; left out: {' '.join(self.skipped)}"
         else:
             verdict = "PASSED"
-        self.tell(f"VERDICT: {verdict} ({counts})")
+        self.tell(f"VERDICT: {verdict} ({passed} passed, {failed} failed, {skipped} left out)")
         return 0 if verdict == "PASSED" else 1
 
 
@@ -163,8 +167,8 @@ def _checks(names: Sequence[str]) -> list[Step]:
 
 def _sanitized(tool: str, name: str, limit: float, part: str) -> Step:
     """A part under compute-sanitizer, for our kernels alone, without torch's cached memory."""
-    options = "--report-api-errors no --kernel-regex kns=molspec --error-exitcode 1".split()
-    under = ("compute-sanitizer", "--tool", tool, *options)
+    ours = ("--report-api-errors", "no", "--kernel-name", "kns=molspec", "--error-exitcode", "1")
+    under = ("compute-sanitizer", "--tool", tool, *ours)
     return Step(name, limit, more={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, under=under, part=part)
 
 
@@ -224,8 +228,9 @@ def second(call: Call, folder: Path, names: Sequence[str]) -> None:
     for step in _launches():
         call.run(step)
     ncu = "ncu --profile-from-start off --clock-control none --csv --page raw --launch-count 90"
-    sections = "--section LaunchStats --section WarpStateStats --section SpeedOfLight".split()
-    under = (*ncu.split(), *sections, "--kernel-name-base", "function", "--kernel-name", _KERNELS)
+    sections = ("LaunchStats", "WarpStateStats", "SpeedOfLight")
+    asked = [word for section in sections for word in ("--section", section)]
+    under = (*ncu.split(), *asked, "--kernel-name-base", "function", "--kernel-name", _KERNELS)
     call.run(Step("ncu", 50, under=under, part="one-round"), tool="ncu")
     tools = [_sanitized(tool, tool, 100, "small") for tool in ("memcheck", "racecheck")]
     call.run(*tools, tool="compute-sanitizer")

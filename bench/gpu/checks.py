@@ -131,7 +131,9 @@ def _among(packed: PackedModel, before: int, seed: int) -> tuple[Batch, int]:
     draw = random.Random(seed)
     spec, count, path = packed.spec, 48, [5, 7, 9]
     sources = [[4 + i % 9 for i in range(20)], [draw.randrange(spec.source_vocab_size)] * 9]
-    nodes, slots, paths = [], [], []
+    nodes: list[list[int]] = []
+    slots: list[int] = []
+    paths: list[tuple[int, list[int]]] = []
     for row in range(count):
         depth = row - before if before <= row < before + len(path) else 0
         ours = before <= row < before + len(path)

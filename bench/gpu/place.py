@@ -84,7 +84,10 @@ class Place:
             return Model(checkpoint, dtype, self.tensors)
         device = torch.device(self.tensors)
         # A CPU's own engine does not take every dtype.
-        model = Model(checkpoint, dtype, device) if device.type == "cuda" else Model(checkpoint)
+        if self.device == "cuda":
+            model = Model(checkpoint, dtype, self.tensors)
+        else:
+            model = Model(checkpoint)
         weights = dict(checkpoint.weights)
         engine = EagerEngine(checkpoint.spec, weights, DTYPES[dtype], device)
         engine.library = self.ops

@@ -1,4 +1,4 @@
-"""The first thing to know of a device: does a captured step give the bits of a launched one?"""
+"""The first thing to know of a device: whether a captured step gives the bits of a launched one."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import subject
-from checks import engine_batch, on_device, wide
 from checks import dense as check_dense
+from checks import engine_batch, on_device, wide
 from place import Place, Row
 from tests import tiny
 
@@ -118,5 +118,3 @@ def _wide_alone(place: Place) -> Iterator[Row]:
 def _every_search() -> Iterator[Options]:
     for searches in (GREEDY, BEAMS, SBS, HOST):
         yield from searches.values()
-
-
