@@ -134,9 +134,7 @@ class Call:
         with tarfile.open(self._folder / "logs.tar.gz", "w:gz") as archive:
             archive.add(self.logs, "logs")
         shutil.rmtree(self.logs)
-        counts = (
-            f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} left out"
-        )
+        passed, failed, skipped = map(len, (self.passed, self.failed, self.skipped))
         if self.failed:
             verdict = f"FAILED: {' '.join(self.failed)}"
         elif self.skipped or not self.passed:
