@@ -21,7 +21,7 @@ inline void check_cuda(cudaError_t status, const char* what) {
 inline bool depends_on_previous() {
   static const bool allowed = [] {
     const char* given = std::getenv("MOLSPEC_DEPENDENT_LAUNCH");
-    return given && std::string_view(given) == "1";
+    return !given || std::string_view(given) != "0";
   }();
   if (!allowed) return false;
   int device, major;
@@ -54,13 +54,18 @@ void launch(const char* name, void (*kernel)(Parameters...), int64_t blocks, uns
   launch(name, kernel, dim3(static_cast<unsigned>(blocks)), threads, stream, arguments...);
 }
 
-// Reads a value on the device after all earlier work on the stream.
+// Reads a value on the device after all earlier work on the stream. Into page-locked memory, one
+// page a thread that is never freed: a copy into other memory would wait twice.
 template <typename T>
 T read_back(const T* from, cudaStream_t stream) {
-  T value;
-  check_cuda(cudaMemcpyAsync(&value, from, sizeof(T), cudaMemcpyDeviceToHost, stream), "read back");
+  thread_local T* const image = [] {
+    void* page;
+    check_cuda(cudaMallocHost(&page, sizeof(T)), "page-locked memory");
+    return static_cast<T*>(page);
+  }();
+  check_cuda(cudaMemcpyAsync(image, from, sizeof(T), cudaMemcpyDeviceToHost, stream), "read back");
   check_cuda(cudaStreamSynchronize(stream), "read back");
-  return value;
+  return *image;
 }
 
 }  // namespace molspec::cuda

@@ -18,6 +18,7 @@ from molspec import drafting
 from molspec._native import GuessModel
 from molspec._native import SearchSpec as NativeSpec
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics, Strategy
+from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.cuda.rounds import GraphExecutor
 from molspec.engine.session import Session
 from tests import tiny
@@ -109,6 +110,7 @@ class DeviceSession(FakeModel):
         super().__init__(rows)
         self.library = cuda.ops
         self.graphs = Recorder()
+        self.outbox = Outbox(self.device)
         self.query_count = rows
         self._executor_type, self._ahead = executor_type, rounds_ahead
         self._rounds: GraphExecutor[Any] | None = None
@@ -130,9 +132,6 @@ class DeviceSession(FakeModel):
 
     def reserve(self, rows: int) -> bool:
         return rows < 0
-
-    def send(self, values: Tensor) -> Tensor:
-        return values
 
     def launch(self, nodes: Tensor, path_slots: Tensor, kv: Tensor, log_probs: Tensor) -> None:
         assert int(path_slots.max()) < 16 * len(kv)

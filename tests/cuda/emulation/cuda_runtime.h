@@ -336,6 +336,10 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cuda
   std::memcpy(to, from, size);
   return cudaSuccess;
 }
+inline cudaError_t cudaMallocHost(void** page, size_t size) {
+  *page = std::malloc(size);
+  return *page ? cudaSuccess : cudaErrorLaunchFailure;
+}
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t) {
   std::memset(to, value, size);
   return cudaSuccess;
@@ -347,7 +351,8 @@ inline cudaError_t cudaGetDevice(int* device) {
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor };
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   constexpr int kMajor = 9;
-  *value = attribute == cudaDevAttrMultiProcessorCount ? emulation::machine.multiprocessors : kMajor;
+  *value =
+      attribute == cudaDevAttrMultiProcessorCount ? emulation::machine.multiprocessors : kMajor;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }

@@ -136,9 +136,7 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
         """Drop all queries and begin with a spec of the same sizes."""
         super().begin(spec, guess)
         norms = [spec.length_norm(length) for length in range(self.sizes.capacity)]
-        self._length_norms.copy_(
-            self._session.send(torch.tensor(norms, dtype=torch.float64, device="cpu"))
-        )
+        self._session.outbox.put(np.array(norms), self._length_norms)
 
     def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
         fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from molspec._native import (
     LIMITS,
@@ -17,7 +18,6 @@ from molspec._native import (
     WindowOptions,
 )
 from molspec.engine.cuda.session import CudaSession
-from molspec.engine.session import integers
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class DeviceWindows:
         trees = [0]
         if isinstance(options, WindowOptions):
             trees = model.window_trees(source_ids, options)
-        self.trees[row, : len(trees)] = self._session.send(integers(trees))
+        sent = np.array(trees, dtype=np.int32)
+        self._session.outbox.put(sent, self.trees[row, : len(trees)])
         return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
 
 
@@ -73,7 +74,7 @@ class DeviceGuess:
         self._session, self._model = session, model
         text, state = model.row_limits(session.spec.max_positions)
         rows, device = session.query_count, session.device
-        self._tables = session.send(_bytes(model.tables_row()))
+        self._tables = session.outbox.send(_bytes(model.tables_row()))
         self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=device)
         self._states = torch.zeros(rows, states, state, dtype=torch.uint8, device=device)
         #: In the order of the operators' argument.
@@ -82,7 +83,7 @@ class DeviceGuess:
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Send the copy text of a query."""
         text = _bytes(self._model.text_row(source_ids))
-        self._texts[row, : len(text)] = self._session.send(text)
+        self._session.outbox.put(text, self._texts[row, : len(text)])
 
 
 def takes(options: DrafterOptions, model: GuessModel) -> bool:
@@ -97,5 +98,5 @@ def guesses(model: GuessModel) -> bool:
     return 0 < model.ngram_alphabet <= LIMITS["ngram_symbols"]
 
 
-def _bytes(row: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(row), dtype=torch.uint8)
+def _bytes(row: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(row, dtype=np.uint8)

@@ -107,8 +107,8 @@ class GraphExecutor(ABC, Generic[SpecT]):
         first_round = self._looked_count + len(self._under_way)
         with self._session.on_stream():
             most_nodes, head = self._start(row, source_ids)
-            content = torch.from_numpy(np.frombuffer(head.tobytes(), dtype=np.uint8).copy())
-            self._answers[row, : len(content)] = self._session.send(content)
+            content = head.reshape(1).view(np.uint8)
+            self._session.outbox.put(content, self._answers[row, : len(content)])
         self._live[row] = first_round, most_nodes
 
     def cancel(self, row: int) -> None:

@@ -7,13 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from molspec import ops
 from molspec.engine.cuda.graphs import Graphs, Staged
+from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
-from molspec.engine.session import check_source_length, grown, integers
+from molspec.engine.session import check_source_length, grown
 
 #: The nodes of the smallest captured step; sizes are powers of two from here on.
 _FEWEST_NODES = 8
@@ -59,10 +61,12 @@ class CudaSession:
             self._stream.wait_stream(torch.cuda.current_stream(self.device))  # the weights
         self.graphs = Graphs(self.device) if graphs is None else graphs
         blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
-        self._host_memories = torch.zeros(query_count, 1 + blocks, dtype=torch.int32, device="cpu")
+        self._host_memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
         self._free_blocks = list(reversed(range(query_count * blocks)))
         with self.on_stream():
-            self._memories = self._host_memories.to(self.device)
+            #: Copies values to the device, in the order of the stream.
+            self.outbox = Outbox(self.device)
+            self._memories = self.outbox.send(self._host_memories)
             self._memory_cache = self.cache(query_count * blocks)
             self._kv_cache = self.cache(0)
             self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
@@ -81,7 +85,7 @@ class CudaSession:
 
     def reset(self) -> None:
         """Free all rows for other requests; requests that ended early may still have some."""
-        for row in self._host_memories[:, 0].nonzero().flatten().tolist():
+        for row in self._host_memories[:, 0].nonzero()[0].tolist():
             self.release(row)
         if self._keeps_hidden_states:  # the next request may not need them
             self._keeps_hidden_states = False
@@ -117,27 +121,30 @@ class CudaSession:
             return
         for row, length in zip(rows, lengths, strict=True):
             self._allocate(row, length)
-        source_ids = integers([i for source in sources for i in source])
+        source_ids = np.array([i for source in sources for i in source], dtype=np.int32)
         self._check_source(source_ids)
+        offsets = np.cumsum([0, *lengths], dtype=np.int32)
+        memories = self._host_memories[rows]
+        sent = np.concatenate([offsets, memories.reshape(-1), source_ids])  # in one piece
         with self.on_stream():
-            self._memories.copy_(self.send(self._host_memories))
-            offsets = integers([0, *np.cumsum(lengths)])
-            memories = self._host_memories[integers(rows)]
             if len(rows) == 1:
-                self._encode_one(torch.cat([offsets, memories[0], source_ids]), lengths[0])
+                self.outbox.put(memories[0], self._memories[rows[0]])
+                self._encode_one(sent, lengths[0])
                 return
+            self.outbox.put(self._host_memories, self._memories)
             self.reserve(_power_of_two(sum(lengths)))
-            sent = (self.send(values) for values in (source_ids, offsets, memories))
-            self.library.encode(*self._model, *sent, self._memory_cache, self._workspace)
+            parts = self.outbox.send(sent).split([len(offsets), memories.size, len(source_ids)])
+            source = parts[2], parts[0], parts[1].view(memories.shape)
+            self.library.encode(*self._model, *source, self._memory_cache, self._workspace)
 
-    def _encode_one(self, source: Tensor, length: int) -> None:
-        """Encode a source, sent in one piece, by the graph of the next length.
+    def _encode_one(self, sent: npt.NDArray[np.int32], length: int) -> None:
+        """Encode a source by the graph of the next length.
 
         A graph reads ids up to its length; those after the offsets' end belong to no row.
         """
-        self._source[: len(source)] = self.send(source)
+        self.outbox.put(sent, self._source[: len(sent)])
         size = _power_of_two(max(length, _FEWEST_POSITIONS))
-        head = len(source) - length
+        head = len(sent) - length
         self.graphs.run(
             ("encode", size),
             lambda: self.library.encode(
@@ -150,13 +157,7 @@ class CudaSession:
             ),
         )
 
-    def send(self, values: Tensor) -> Tensor:
-        """Queue a copy of values to the device; torch keeps the host's memory until it is done."""
-        if self.device.type == "cpu":
-            return values
-        return values.pin_memory().to(self.device, non_blocking=True)
-
-    def _check_source(self, source_ids: Tensor) -> None:
+    def _check_source(self, source_ids: npt.NDArray[np.int32]) -> None:
         """Check the ids on the host too: to read the device's check, it would have to wait."""
         most = self.spec.source_vocab_size - 1
         wrong = source_ids[(source_ids < 0) | (source_ids > most)]
@@ -167,7 +168,7 @@ class CudaSession:
         check_source_length(length, self.spec.max_positions)
         count = -(-length // BLOCK_POSITIONS)
         blocks = [self._free_blocks.pop() for _ in range(count)]
-        self._host_memories[row, : 1 + count] = integers([length, *blocks])
+        self._host_memories[row, : 1 + count] = length, *blocks
 
     def release(self, row: int) -> None:
         """Free a row and the memory of its query."""
@@ -185,7 +186,7 @@ class CudaSession:
         The caller's stream waits for them, and their memory is valid until that stream is done.
         """
         with self.on_stream():
-            states = self._hidden_states[self.send(integers(slots)).long()]
+            states = self._hidden_states[self.outbox.send(np.array(slots, dtype=np.int64))]
         if self._stream is not None:
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(self._stream)
@@ -203,7 +204,7 @@ class CudaSession:
         with self.on_stream():
             self._grow(size, len(path_slots), block_count)
             self._nodes.host[:count] = torch.from_numpy(nodes)
-            self._nodes.host[count:size] = integers(_GAP)
+            self._nodes.host.numpy()[count:size] = _GAP
             self._nodes.upload(size)
             self._path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
             self._path_slots.upload(len(path_slots))
