@@ -210,7 +210,7 @@ def test_threads_may_prepare_more_options_than_are_cached(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoder = Decoder(model)
-    monkeypatch.setattr("molspec.decoder._Plan", lambda _, given, __: SimpleNamespace(given=given))
+    monkeypatch.setattr(Model, "plan", lambda _, options, __: SimpleNamespace(options=options))
     option_sets = [PredictOptions(max_length=length) for length in range(1, 201)]
 
     def prepare(_: int) -> None:

@@ -17,6 +17,7 @@ import without_rdkit
 without_rdkit.provide()
 
 import checks
+import host
 import kernels
 import probe
 import rounds
@@ -42,6 +43,7 @@ _PARTS: dict[str, Part] = {
     "times": times.run,
     "times-more": times.more,
     "launches": times.launches,
+    "host": host.run,
     "kernels": kernels.run,
     "one-round": kernels.one_round,
 }

@@ -208,11 +208,12 @@ def first(call: Call, folder: Path, names: Sequence[str]) -> None:
             costs = f"'{folder}/costs' | tee -a '{folder}/results.jsonl'"
             call.run(Step("costs", 20, ("bash", "-o", "pipefail", "-c", costs)))
         call.run(Step("times", 80))
+        call.run(Step("host", 20))
         call.run(Step("kernels", 30))
         for step in _launches():
             call.run(step)
     else:
-        for name in ("costs", "times", "kernels", "launches"):
+        for name in ("costs", "times", "host", "kernels", "launches"):
             call.skip(name, "a check failed: see above")
     call.run(Step("laws-float32", 40), Step("laws-float16", 40))
 

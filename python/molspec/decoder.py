@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 from typing import Protocol
@@ -37,7 +36,7 @@ from molspec.strategy import search_spec
 from molspec.task import Task
 
 #: Cached plans, for other requests with the same options.
-_MOST_PLANS = 64
+MOST_PLANS = 64
 
 
 class DecodableModel(Protocol):
@@ -52,8 +51,8 @@ class DecodableModel(Protocol):
     def context(self) -> DraftContext:
         """The model, as drafters are built for it."""
 
-    def resolved(self, options: PredictOptions) -> PredictOptions:
-        """Options with the model's defaults filled in. Raises ValueError for unsupported ones."""
+    def plan(self, options: PredictOptions, batch_size: int, /) -> Plan:
+        """The plan for queries with these options. Raises ValueError for unsupported ones."""
 
 
 class Decoder(Scheduler[Result]):
@@ -82,8 +81,8 @@ class Decoder(Scheduler[Result]):
         session = model.engine.session(batch_size)
         super().__init__(session, model.context.guess, batch_size, statistics)
         self._model = model
-        #: By the id of the options, which the plan refers to.
-        self._plans: dict[int, _Plan] = {}
+        #: With the options, by their id.
+        self._plans: dict[int, tuple[PredictOptions, Plan]] = {}
 
     def plan(self, options: PredictOptions | None = None) -> None:
         """Prepare for queries with these options. Raises ValueError as `submit` does."""
@@ -113,30 +112,32 @@ class Decoder(Scheduler[Result]):
             return self.add(_QueryRequest(query, plan))
         return self.add(_TargetRequest(query, plan, target, aligned))
 
-    def _planned(self, options: PredictOptions | None) -> _Plan:
+    def _planned(self, options: PredictOptions | None) -> Plan:
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
         given = options or _DEFAULTS
-        plan = self._plans.get(id(given))
-        if plan is None:
-            plan = _Plan(self._model, given, self.batch_size)
-            for oldest in list(self._plans)[: 1 - _MOST_PLANS]:
-                self._plans.pop(oldest, None)  # another thread may have dropped it
-            self._plans[id(given)] = plan
+        if (kept := self._plans.get(id(given))) is not None:
+            return kept[1]
+        plan = self._model.plan(given, self.batch_size)
+        for oldest in list(self._plans)[: 1 - MOST_PLANS]:
+            self._plans.pop(oldest, None)  # another thread may have dropped it
+        self._plans[id(given)] = given, plan
         return plan
 
 
-class _Plan:
-    """A model's plan for queries with the same options."""
+class Plan:
+    """A model's plan for queries with the same options, resolved for that model and batch size."""
 
-    def __init__(self, model: DecodableModel, given: PredictOptions, batch_size: int) -> None:
-        self.given = given
+    def __init__(self, model: DecodableModel, options: PredictOptions) -> None:
         self.model = model
-        if given.batch_size != batch_size:
-            given = replace(given, batch_size=batch_size)
-        self.options = model.resolved(given)
+        self.options = options
         self._strategies: dict[int, Strategy] = {}
         self.strategy()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several decoders may use it: an external drafter has state."""
+        return self.strategy().drafter is None
 
     def strategy(self, factor: int = 1) -> Strategy:
         """The search and its drafter, with the beam width times `factor`."""
@@ -152,7 +153,7 @@ class _Plan:
 class _TextRequest(Request[Result]):
     """A query in text, with the statistics of its decoding."""
 
-    def __init__(self, query: str, plan: _Plan, strategy: Strategy) -> None:
+    def __init__(self, query: str, plan: Plan, strategy: Strategy) -> None:
         super().__init__(strategy)
         self._query = query
         self._plan = plan
@@ -204,7 +205,7 @@ class _TextRequest(Request[Result]):
 class _QueryRequest(_TextRequest):
     """A query to be answered by predictions."""
 
-    def __init__(self, query: str, plan: _Plan) -> None:
+    def __init__(self, query: str, plan: Plan) -> None:
         super().__init__(query, plan, plan.strategy())
         #: The beam's width, as a multiple of the options'.
         self._factor = 1
@@ -269,7 +270,7 @@ class _QueryRequest(_TextRequest):
 class _TargetRequest(_TextRequest):
     """A query with a given target, whose log-probability is computed."""
 
-    def __init__(self, query: str, plan: _Plan, target: str, aligned: bool) -> None:
+    def __init__(self, query: str, plan: Plan, target: str, aligned: bool) -> None:
         super().__init__(query, plan, _FORCED)
         self._target = target
         self._aligned = aligned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from molspec import checkpoints, drafting
 from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.decoder import Decoder
+from molspec.decoder import MOST_PLANS, Decoder, Plan
 from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, choose_device, make_engine
 from molspec.models import locate
@@ -55,6 +55,7 @@ class Model:
             "heads": heads and heads.to(device, torch.float32),
             "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
         }
+        self._plans: dict[PredictOptions, Plan] = {}
         _ = self.context  # checks the n-gram model
 
     @cached_property
@@ -68,7 +69,8 @@ class Model:
         return f"<Model {self.task or 'of unknown task'}: {about}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "context"}  # native
+        state = {name: value for name, value in vars(self).items() if name != "context"}  # native
+        return {**state, "_plans": {}}
 
     def free_caches(self) -> None:
         """Free the caches that are stored for the next call, on the CPU at most 256 MiB."""
@@ -84,7 +86,9 @@ class Model:
         """
         check_names("predict", options, OPTION_NAMES)
         statistics = Statistics()
-        stream = self.predict_stream(queries, PredictOptions(n_best, **options), statistics)
+        plain = all(isinstance(value, _PLAIN) for value in (n_best, *options.values()))
+        made = (_plain_options if plain else PredictOptions)(n_best, **options)
+        stream = self.predict_stream(queries, made, statistics)
         return Results(stream, statistics)
 
     def predict_stream(
@@ -203,6 +207,22 @@ class Model:
             )
         return count
 
+    def plan(self, options: PredictOptions, batch_size: int) -> Plan:
+        """How queries with these options are decoded in batches of a size; for a `Decoder`.
+
+        Raises ValueError as `resolved` does.
+        """
+        if options.batch_size != batch_size:
+            options = replace(options, batch_size=batch_size)
+        if (kept := self._plans.get(options)) is not None:
+            return kept
+        plan = Plan(self, self.resolved(options))
+        if plan.is_shared:
+            for oldest in list(self._plans)[: 1 - MOST_PLANS]:
+                self._plans.pop(oldest, None)  # another thread may have dropped it
+            self._plans[options] = plan
+        return plan
+
     def resolved(self, options: PredictOptions) -> PredictOptions:
         """Options with the model's defaults filled in.
 
@@ -223,6 +243,16 @@ class Model:
         if options.drafter is not None:
             self.context.check(options.configuration)
         return options
+
+
+#: Types of values whose options are made once; others may hold much memory.
+_PLAIN = (str, int, float, type(None))
+
+
+@lru_cache(MOST_PLANS, typed=True)
+def _plain_options(n_best: int, **options: Any) -> PredictOptions:
+    """The same options for equal values of equal types."""
+    return PredictOptions(n_best, **options)
 
 
 def checked(queries: Iterable[str], options: PredictOptions | None) -> PredictOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from molspec import _native, ops
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
-from molspec.engine.session import Session, check_source_length, grown, integers
+from molspec.engine.session import Session, check_source_length, grown
 from molspec.model.spec import ModelSpec
 
 
@@ -163,13 +164,14 @@ class NativeSession(Session):
             self._allocate(row, length)
         longest = max(lengths)
         self._buffers.grow_workspace(longest, longest)
-        offsets = integers([0, *np.cumsum(lengths)])
-        source_ids = integers([i for source in sources for i in source])
+        # Through NumPy: torch takes three times as long to read a list.
+        offsets = torch.from_numpy(np.array([0, *accumulate(lengths)], dtype=np.int32))
+        ids = np.array([i for source in sources for i in source], dtype=np.int32)
         memories = torch.from_numpy(self._memories[list(rows)])
         ops.encode(
             self._packed.weights,
             self._packed.table,
-            source_ids,
+            torch.from_numpy(ids),
             offsets,
             memories,
             self._buffers.memory_cache,
