@@ -97,6 +97,8 @@ class Call:
                     start_new_session=True,
                 )
             running.append((step, process, begin + min(step.limit * self._slower, left)))
+        if not steps:
+            return True
         ended = [self._ended(*each, begin) for each in running]  # all of them, also after a failure
         return all(ended) and bool(ended)
 
@@ -165,7 +167,7 @@ def _checks(names: Sequence[str]) -> list[Step]:
 
 def _sanitized(tool: str, name: str, limit: float, part: str) -> Step:
     """A part under compute-sanitizer, for our kernels alone, without torch's cached memory."""
-    ours = ("--report-api-errors", "no", "--kernel-name", "kns=molspec", "--error-exitcode", "1")
+    ours = ("--report-api-errors", "no", "--kernel-regex", "kns=molspec", "--error-exitcode", "1")
     under = ("compute-sanitizer", "--tool", tool, *ours)
     return Step(name, limit, more={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, under=under, part=part)
 
@@ -221,11 +223,9 @@ def first(call: Call, folder: Path, names: Sequence[str]) -> None:
 def second(call: Call, folder: Path, names: Sequence[str]) -> None:
     """What failed, again; what lies behind the times; larger shapes; sanitizers."""
     del folder
-    if names:
-        call.run(*_checks(names))
-        call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
-    for step in _launches():
-        call.run(step)
+    for name in names:
+        call.run(Step(name, 45))
+    call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
     ncu = "ncu --profile-from-start off --clock-control none --csv --page raw --launch-count 90"
     sections = ("LaunchStats", "WarpStateStats", "SpeedOfLight")
     asked = [word for section in sections for word in ("--section", section)]

@@ -33,23 +33,25 @@ def synchronize(device: str) -> None:
 
 
 class Graphs:
-    """Captured graphs by key: work is captured at its first use, then replayed."""
+    """Captured graphs by key: work is captured at its first use, then replayed.
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    stream: torch's current one at every call.
+    """
+
+    def __init__(self, device: torch.device, stream: torch.cuda.Stream | None = None) -> None:
+        self._device, self._current = device, stream
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._stream: torch.cuda.Stream | None = None
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do the work, which must be the same kernels on the same buffers at every call."""
-        with torch.cuda.device(self._device):
-            if (graph := self._graphs.get(key)) is not None:
-                graph.replay()
-                return
-            with _capturing():
-                work()  # loads the kernels, which a capture must not do
-                torch.cuda.current_stream().synchronize()
-                self._graphs[key] = self._capture(work)
+        if (graph := self._graphs.get(key)) is not None:
+            graph.replay()
+            return
+        with torch.cuda.device(self._device), _capturing():
+            work()  # loads the kernels, which a capture must not do
+            torch.cuda.current_stream().synchronize()
+            self._graphs[key] = self._capture(work)
 
     def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         # Not torch.cuda.graph: it waits for the device, which is an error while another thread
@@ -71,7 +73,7 @@ class Graphs:
     def mark(self) -> Callable[[], None]:
         """A function that waits for all work that is queued now."""
         event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(self._device))
+        event.record(self._current)
         wait: Callable[[], None] = event.synchronize
         return wait
 

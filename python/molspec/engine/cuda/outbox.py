@@ -26,7 +26,7 @@ class Outbox:
         self._device, self._half = device, half
         pinned = device.type == "cuda"
         self._memory = torch.empty(2 * half, dtype=torch.uint8, device="cpu", pin_memory=pinned)
-        self._halves = self._memory.split(half)
+        self._halves, self._bytes = self._memory.split(half), self._memory.numpy().reshape(2, half)
         self._filled, self._at = 0, 0  # the half, and the place in it
         #: Waits for the copies from the half that is not being filled.
         self._wait: Callable[[], object] = bool
@@ -39,10 +39,11 @@ class Outbox:
             return
         if self._at + size > self._half:
             self._turn()
-        image = self._halves[self._filled][self._at : self._at + size].view(target.dtype)
-        image.numpy()[:] = values.reshape(-1)
-        target.copy_(image.view(target.shape), non_blocking=True)
-        self._at += round_up(size, _ALIGNMENT)
+        end = self._at + size
+        self._bytes[self._filled, self._at : end] = values.reshape(-1).view(np.uint8)
+        image = self._halves[self._filled][self._at : end].view(target.dtype)
+        target.copy_(image if values.ndim == 1 else image.view(target.shape), non_blocking=True)
+        self._at = round_up(end, _ALIGNMENT)
 
     def send(self, values: npt.NDArray[np.generic]) -> Tensor:
         """Queue a copy of values into a new tensor."""

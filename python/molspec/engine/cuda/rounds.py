@@ -75,6 +75,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
             torch.zeros(self._answers.shape, dtype=torch.uint8, device="cpu", pin_memory=pinned)
             for _ in range(rounds_ahead)
         ]
+        self._rows_of_images = [image.numpy().view(self._row)[:, 0] for image in self._images]
         self.begin(spec, guess)
 
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
@@ -90,8 +91,8 @@ class GraphExecutor(ABC, Generic[SpecT]):
             )
         self._guess = guess
         self._answers.zero_()
-        #: Queued rounds whose answers are unread: a function that waits, and the answers' image.
-        self._under_way: deque[tuple[Callable[[], None], Tensor]] = deque()
+        #: Functions that wait for queued rounds whose answers are unread.
+        self._under_way: deque[Callable[[], None]] = deque()
         self._looked_count = 0
         #: For every live row: its first round, and its maximum nodes in a round.
         self._live: dict[int, tuple[int, int]] = {}
@@ -123,9 +124,8 @@ class GraphExecutor(ABC, Generic[SpecT]):
         with self._session.on_stream():
             while len(self._under_way) < len(self._images):
                 self._queue()
-        wait, image = self._under_way.popleft()
-        wait()
-        done = self._look(image)
+        self._under_way.popleft()()
+        done = self._look(self._rows_of_images[self._looked_count % len(self._images)])
         self._looked_count += 1
         return done
 
@@ -134,8 +134,8 @@ class GraphExecutor(ABC, Generic[SpecT]):
         for row in list(self._live):
             self.cancel(row)
         while self._under_way:
-            wait, _ = self._under_way.popleft()
-            wait()
+            self._under_way.popleft()()
+            self._looked_count += 1
 
     def _queue(self) -> None:
         image = self._images[(self._looked_count + len(self._under_way)) % len(self._images)]
@@ -150,10 +150,9 @@ class GraphExecutor(ABC, Generic[SpecT]):
         graphs = self._session.graphs
         graphs.run((id(self), size), lambda: self._launch(size))
         image.copy_(self._answers, non_blocking=True)
-        self._under_way.append((graphs.mark(), image))
+        self._under_way.append(graphs.mark())
 
-    def _look(self, image: Tensor) -> list[Decoded]:
-        answers = image.numpy().view(self._row)[:, 0]
+    def _look(self, answers: npt.NDArray[np.void]) -> list[Decoded]:
         taking_part = [row for row, (first, _) in self._live.items() if first <= self._looked_count]
         self.decoder_calls += bool(taking_part)
         done = [row for row in sorted(taking_part) if answers[row]["head"]["state"] != LIVE]

@@ -59,7 +59,7 @@ class CudaSession:
             ops.load_cuda()  # a model may have been unpickled
             self._stream = torch.cuda.Stream(self.device)
             self._stream.wait_stream(torch.cuda.current_stream(self.device))  # the weights
-        self.graphs = Graphs(self.device) if graphs is None else graphs
+        self.graphs = Graphs(self.device, self._stream) if graphs is None else graphs
         blocks = -(-packed.spec.max_positions // BLOCK_POSITIONS)
         self._host_memories = np.zeros((query_count, 1 + blocks), dtype=np.int32)
         self._free_blocks = list(reversed(range(query_count * blocks)))
@@ -70,6 +70,7 @@ class CudaSession:
             self._memory_cache = self.cache(query_count * blocks)
             self._kv_cache = self.cache(0)
             self._workspace = torch.empty(0, dtype=torch.uint8, device=self.device)
+            self._reserved_rows = 0
             longest = _power_of_two(packed.spec.max_positions)
             self.reserve(longest)  # so that no single source moves it
             self._source = torch.zeros(3 + blocks + longest, dtype=torch.int32, device=self.device)
@@ -266,12 +267,15 @@ class CudaSession:
 
     def reserve(self, rows: int) -> bool:
         """Grow the workspace for a call of so many rows. Returns whether it has moved."""
-        size = self.library.workspace_size(*self._model, rows, 1)
-        if size <= len(self._workspace):
+        if rows <= self._reserved_rows:
             return False
-        self._workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
-        self.graphs.clear()
-        return True
+        size: int = self.library.workspace_size(*self._model, rows, 1)
+        moves = size > len(self._workspace)
+        if moves:
+            self._workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
+            self.graphs.clear()
+        self._reserved_rows = rows
+        return moves
 
 
 def _power_of_two(least: int) -> int:
