@@ -137,6 +137,12 @@ def test_wide_exact_beams_do_not_draft_on_the_cpu(
     assert isinstance(chosen("cpu", n_best=widest + 1, beam="sbs"), WindowDrafts)
 
 
+@pytest.mark.parametrize(("queries", "drafts"), [(1, True), (64, True), (65, False)])
+def test_many_greedy_queries_do_not_draft_on_a_device(queries: int, drafts: bool) -> None:
+    assert (chosen("cuda", batch_size=queries) != NoDraft()) == drafts
+    assert chosen("cuda", batch_size=queries, drafter="tree") != NoDraft()
+
+
 def test_large_exact_beams_do_not_draft_on_a_device() -> None:
     assert isinstance(chosen("cuda", n_best=5, batch_size=204), LookAhead)
     assert chosen("cuda", n_best=5, batch_size=205) == NoDraft()

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-#: With STAND_IN=1 the CUDA operators run as host code, on this many times the limits.
+#: With STAND_IN=1 the CUDA operators run as host code, on this many times the limits; SLOWER gives
+#: another number.
 _SLOWER = 20
 _CHECKS = (
     "dense",

@@ -20,10 +20,10 @@ _WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
 _WAITING_BYTES = 16 * 2**20
 _WAITING_KERNELS = ("avx512", "avx512_vnni")
 #: On a device drafting saves two thirds of the passes. It costs a tenth more rows, which are nearly
-#: free while they are few, and the lookahead's time, which grows with the beam: counted, not yet
-#: measured (docs/benchmarks/engine.md).
+#: free while they are few, and the lookahead's time, which grows with the beam. Greedy trees fill a
+#: pass of many queries with rows that are no longer free (docs/benchmarks/gpu.md).
 _WIDEST_DRAFTED_ON_DEVICE = 7
-_MOST_HYPOTHESES_DRAFTED = 1024
+_MOST_HYPOTHESES_DRAFTED, _MOST_QUERIES_DRAFTED = 1024, 64
 _LOOKING_AHEAD = ("exact", "standard", "stochastic")
 #: For devices with expensive passes and cheap rows: with the last token a tile of sixteen rows, two
 #: tiles for a single query.
@@ -109,6 +109,8 @@ def chosen_drafter(
             return options.configuration
         if options.samples is not None or device == "cpu":
             return paying_tree(options.batch_size * options.answer_count)
+        if options.drafter is None and options.batch_size > _MOST_QUERIES_DRAFTED:
+            return NoDraft()
         return _DEVICE_TREE if options.batch_size > 1 else _LONE_DEVICE_TREE
     if options.search in ("standard", "sbs"):
         return options.configuration

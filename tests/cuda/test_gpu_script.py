@@ -1,4 +1,4 @@
-"""Runs bench/gpu without a GPU: all parts but the build, the sanitizers and the graph costs."""
+"""Runs bench/gpu without a GPU: its parts on the CPU, and the driver with parts of its own."""
 
 from __future__ import annotations
 
@@ -6,53 +6,102 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
+from importlib import util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+GPU = ROOT / "bench" / "gpu"
 
 
-def rows(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.mark.parametrize("part", ["laws", "small", "times", "kernels"])
+@pytest.mark.parametrize("part", ["probe", "laws-float32", "small", "times", "host", "kernels"])
 def test_a_part_runs_on_the_cpu(part: str, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     command = [sys.executable, "bench/gpu", part, "--device", "cpu", "--few", "--lines", str(path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    results = rows(path)
+    results = [json.loads(line) for line in path.read_text().splitlines()]
     assert {row["part"] for row in results} == {part}
     assert all(row.get("ok", True) for row in results)
 
 
-def test_script_writes_its_summary_if_every_part_times_out(tmp_path: Path) -> None:
-    """The interpreter sleeps for a minute: parts are cut off until no time is left."""
-    slow = tmp_path / "python"
-    slow.write_text('#!/bin/sh\nshift 3; echo \'{"part": "cut off"}\' >> "$1"; sleep 60\n')
-    slow.chmod(0o755)
-    folder = tmp_path / "results"
-    environment = {
-        **os.environ,
-        "PYTHON": str(slow),
-        "STAND_IN": "1",
-        "SECONDS_IN_ALL": "7",
-        "PATH": "/usr/bin:/bin",
-    }
-    command = ["bash", "bench/gpu.sh", str(folder)]
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The driver; without STAND_IN its limits are seconds."""
+    monkeypatch.delenv("STAND_IN", raising=False)
+    spec = util.spec_from_file_location("molspec_gpu_calls", GPU / "calls.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+WRONG = {"part": "made up", "what": "linear", "ok": False, "first_wrong": {"index": [3, 1]}}
+
+
+def test_a_failed_part_is_named_and_the_others_run(calls: ModuleType, tmp_path: Path) -> None:
+    call = calls.Call(tmp_path, 60)
+    wrong = f"echo '{json.dumps(WRONG)}'; echo a traceback >&2; exit 1"
+    assert call.run(calls.Step("good", 20, ("true",)))
+    assert not call.run(
+        calls.Step("wrong", 20, ("sh", "-c", wrong)),
+        calls.Step("killed", 20, ("sh", "-c", "kill -SEGV $$")),
+        calls.Step("endless", 1, ("sleep", "60")),
+        calls.Step("also good", 20, ("true",)),
+    )
+    assert call.run(calls.Step("absent", 20, ("true",)), tool="no-such-tool-here")
+    assert call.end() == 1
+    summary = (tmp_path / "summary.txt").read_text().splitlines()
+    assert summary[-1] == ("VERDICT: FAILED: wrong killed endless (2 passed, 3 failed, 1 left out)")
+    assert summary[1].startswith("FAIL  wrong (status 1")
+    assert '"index": [3, 1]' in summary[2]
+    assert summary[3].strip() == "a traceback"
+    assert any(line.startswith("FAIL  killed (status -11") for line in summary)
+    assert any(line.startswith("FAIL  endless (stopped: it did not end") for line in summary)
+    assert any(line.startswith("ok    also good") for line in summary)
+    assert any(line.startswith("skip  absent") for line in summary)
+    with tarfile.open(tmp_path / "logs.tar.gz") as logs:
+        assert {"logs/wrong.txt", "logs/endless.txt"} <= set(logs.getnames())
+
+
+@pytest.mark.parametrize(
+    ("commands", "verdict", "status"),
+    [
+        (["true", "true"], "VERDICT: PASSED (2 passed, 0 failed, 0 left out)", 0),
+        ([], "VERDICT: INCOMPLETE, nothing failed; left out:  (0 passed, 0 failed, 0 left out)", 1),
+    ],
+)
+def test_only_a_call_whose_parts_all_passed_has_passed(
+    calls: ModuleType, tmp_path: Path, commands: list[str], verdict: str, status: int
+) -> None:
+    call = calls.Call(tmp_path, 60)
+    for number, command in enumerate(commands):
+        call.run(calls.Step(str(number), 20, (command,)))
+    assert call.end() == status
+    assert (tmp_path / "summary.txt").read_text().splitlines()[-1] == verdict
+
+
+def test_parts_without_time_are_left_out(calls: ModuleType, tmp_path: Path) -> None:
+    call = calls.Call(tmp_path, 1)
+    assert not call.run(calls.Step("late", 20, ("true",)))
+    assert call.end() == 1
+    assert "INCOMPLETE, nothing failed; left out: late" in (tmp_path / "summary.txt").read_text()
+
+
+def test_nothing_is_timed_after_a_failed_check(tmp_path: Path) -> None:
+    """All parts are cut off at once: the script still writes all its files."""
+    environment = {**os.environ, "PYTHON": sys.executable, "STAND_IN": "1", "SLOWER": "0.04"}
+    environment["PATH"] = "/usr/bin:/bin"
+    command = ["bash", "bench/gpu.sh", "first", str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert run.returncode == 1
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "logs.tar.gz",
-        "results.jsonl",
-        "summary.txt",
-    ]
-    summary = run.stdout.splitlines()
-    assert summary == (folder / "summary.txt").read_text().splitlines()
-    assert summary[0].startswith("FAIL  checks (status 124")
-    assert any(line.startswith("skip  times: no time is left") for line in summary)
-    assert rows(folder / "results.jsonl") == [{"part": "cut off"}]
-    assert summary[-2].startswith("1 lines of results")
-    failed = sum(line.startswith("FAIL") for line in summary)
-    assert summary[-1].startswith(f"VERDICT: 0 parts passed, {failed} failed, ")
+    assert run.returncode == 1, run.stderr
+    files = {"logs.tar.gz", "results.jsonl", "summary.txt"}
+    assert files <= {path.name for path in tmp_path.iterdir()}
+    summary = (tmp_path / "summary.txt").read_text().splitlines()
+    assert run.stdout.splitlines() == summary
+    assert "skip  times: a check failed: see above" in summary
+    assert summary[-1].startswith("VERDICT: FAILED: probe")
