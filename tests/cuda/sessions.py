@@ -18,8 +18,8 @@ from molspec import drafting
 from molspec._native import GuessModel
 from molspec._native import SearchSpec as NativeSpec
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics, Strategy
+from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.outbox import Outbox
-from molspec.engine.cuda.rounds import GraphExecutor
 from molspec.engine.session import Session
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -113,13 +113,16 @@ class DeviceSession(FakeModel):
         self.outbox = Outbox(self.device)
         self.query_count = rows
         self._executor_type, self._ahead = executor_type, rounds_ahead
-        self._rounds: GraphExecutor[Any] | None = None
+        self._executor: GraphExecutor[Any] | None = None
 
     def executor(self, spec: NativeSpec, guess: GuessModel) -> GraphExecutor[Any]:
-        if self._rounds is None:
-            self._rounds = self._executor_type(self, spec, guess, self._ahead)  # type: ignore[arg-type]
-        assert self._rounds.spec is spec
-        return self._rounds
+        if self._executor is None:
+            session: Any = self
+            sizes = self._executor_type.sizes_of(spec, guess, session)
+            assert sizes is not None
+            self._executor = self._executor_type(session, spec, guess, sizes, self._ahead)
+        assert self._executor.spec is spec
+        return self._executor
 
     def on_stream(self) -> AbstractContextManager[object]:
         return nullcontext()

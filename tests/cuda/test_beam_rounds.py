@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import BeamSpec
-from molspec.engine.cuda.beams import BeamRounds
+from molspec.engine.cuda.beams import BeamExecutor
 from tests import reference
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
@@ -66,7 +66,7 @@ def test_device_rounds_equal_host_rounds(cuda: Emulator, case: Case) -> None:
     batches = ((4, 1), (1, 2), (3, 2), (16, 5)) if case.beam_size < 20 else ((4, 1), (3, 2))
     for batch_size, rounds_ahead in batches:
         cuda.set(seed=batch_size)
-        session = DeviceSession(cuda, batch_size, BeamRounds, rounds_ahead)
+        session = DeviceSession(cuda, batch_size, BeamExecutor, rounds_ahead)
         outcomes, device = run(session, case.spec(), batch_size, rewrites)
         assert outcomes == expected
         assert device.nodes == host.nodes
@@ -78,7 +78,7 @@ def test_device_rounds_equal_host_rounds(cuda: Emulator, case: Case) -> None:
 @pytest.mark.parametrize("case", DRAFTING + DRAFTING_APART, ids=str)
 def test_nan_after_unused_drafts_is_no_error(cuda: Emulator, case: Case) -> None:
     undrafted = replace(case, steps=0, node_budget=0)
-    host, device, standard = HostSession(4), DeviceSession(cuda, 4, BeamRounds, 1), HostSession(4)
+    host, device, standard = HostSession(4), DeviceSession(cuda, 4, BeamExecutor, 1), HostSession(4)
     host.nan_share = device.nan_share = standard.nan_share = 0.2 / case.beam_size
     expected, _ = run(host, case.spec(), 4)
     outcomes, _ = run(device, case.spec(), 4)
@@ -220,7 +220,7 @@ def test_wrong_numbers_of_tensors_are_refused(cuda: Emulator) -> None:
 def test_thread_order_changes_nothing_and_barriers_are_needed(cuda: Emulator, name: str) -> None:
     calls = Calls(cuda, name)
     for case in (DRAFTING[3], DRAFTING_APART[3]):
-        session = DeviceSession(cuda, 4, BeamRounds, 1)
+        session = DeviceSession(cuda, 4, BeamExecutor, 1)
         session.library = calls
         run(session, case.spec(), 4)
     assert not calls.results_change()
@@ -231,6 +231,6 @@ def test_thread_order_changes_nothing_and_barriers_are_needed(cuda: Emulator, na
 def test_full_tree_drafts_fewer_tokens(cuda: Emulator) -> None:
     case = Case(8, 8, 16, 0.0, False, 14, 200)
     expected, host = run(HostSession(4), case.spec(), 4)
-    outcomes, device = run(DeviceSession(cuda, 4, BeamRounds, 1), case.spec(), 4)
+    outcomes, device = run(DeviceSession(cuda, 4, BeamExecutor, 1), case.spec(), 4)
     assert [outcomes[i][0] for i in range(10)] == [expected[i][0] for i in range(10)]
     assert 0 < device.drafted_tokens < host.drafted_tokens

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from molspec._native import LIMITS, GuessModel, NativeDrafter, SequenceSpec, TreeOptions
 from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
-from molspec.engine.cuda.greedy import GreedyRounds
+from molspec.engine.cuda.greedy import GreedyExecutor
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import DeviceSession, HostSession, run, train_guess
@@ -41,12 +41,12 @@ def spec_of(drafter: Drafting, max_length: int) -> SequenceSpec:
 def test_device_rounds_equal_host_rounds(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch, drafter: Drafting, max_length: int
 ) -> None:
-    monkeypatch.setattr(GreedyRounds, "MAX_TURNS", LIMITS["tree_nodes"])
+    monkeypatch.setattr(GreedyExecutor, "MAX_TURNS", LIMITS["tree_nodes"])
     expected, host = run(HostSession(4), spec_of(drafter, max_length), 4)
     assert any(error for _, _, error in expected.values()) == (max_length > 2)
     for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
         cuda.set(seed=batch_size)
-        session = DeviceSession(cuda, batch_size, GreedyRounds, rounds_ahead)
+        session = DeviceSession(cuda, batch_size, GreedyExecutor, rounds_ahead)
         outcomes, device = run(session, spec_of(drafter, max_length), batch_size)
         assert outcomes == expected
         assert device.nodes == host.nodes
@@ -63,8 +63,8 @@ def test_trees_of_few_turns_change_no_answer(
 ) -> None:
     spec = spec_of(TreeDraft(node_budget=32, min_probability=0.0), 24)
     expected, host = run(HostSession(4), spec, 4)
-    monkeypatch.setattr(GreedyRounds, "MAX_TURNS", turns)
-    outcomes, device = run(DeviceSession(cuda, 4, GreedyRounds, 1), spec, 4)
+    monkeypatch.setattr(GreedyExecutor, "MAX_TURNS", turns)
+    outcomes, device = run(DeviceSession(cuda, 4, GreedyExecutor, 1), spec, 4)
     answers = {i: (hypotheses, error) for i, (hypotheses, _, error) in outcomes.items()}
     assert answers == {i: (hypotheses, error) for i, (hypotheses, _, error) in expected.items()}
     assert device.accepted_tokens > 0
@@ -170,7 +170,7 @@ def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None
 
 
 def test_guess_of_another_vocabulary_is_refused(cuda: Emulator) -> None:
-    session = DeviceSession(cuda, 1, GreedyRounds, 1)
+    session = DeviceSession(cuda, 1, GreedyExecutor, 1)
     session.spec = tiny.ModelSpec(20, 20, d_model=32, head_count=2)
     with pytest.raises(ValueError, match="the guess knows 13 tokens: expected the model's 20"):
         session.executor(spec_of(NoDraft(), 5), train_guess(False))

@@ -154,7 +154,7 @@ def test_passes_of_many_rows_are_split(
     results = []
     for most in (1 << 17, 8):
         monkeypatch.setattr("molspec.engine.cuda.session.MOST_ROWS", most)
-        monkeypatch.setattr("molspec.engine.cuda.rounds.MOST_ROWS", most)
+        monkeypatch.setattr("molspec.engine.cuda.executor.MOST_ROWS", most)
         model = model_with_ngram()
         model.engine = EmulatedEngine(cuda, torch.float32, on_device)
         results.append(list(model.predict(tiny.QUERIES[:4], batch_size=4, max_length=4, **options)))

@@ -11,7 +11,7 @@ import torch
 
 from molspec._native import SpeculativeBeamSpec
 from molspec.drafting import NoDraft, WindowDrafts
-from molspec.engine.cuda.beams import SpeculativeBeamRounds
+from molspec.engine.cuda.beams import SpeculativeBeamExecutor
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
 from tests.cuda.test_beam_rounds import state
@@ -56,7 +56,7 @@ def test_device_rounds_equal_host_rounds(cuda: Emulator, case: Case) -> None:
     assert (host.accepted_tokens > 0) == (case.max_length > 1 and case.windows is not None)
     for batch_size, ahead in ((4, 1), (1, 2), (3, 2), (16, 5))[: 4 if case.beam_size < 20 else 1]:
         cuda.set(seed=batch_size)
-        session = DeviceSession(cuda, batch_size, SpeculativeBeamRounds, ahead)
+        session = DeviceSession(cuda, batch_size, SpeculativeBeamExecutor, ahead)
         outcomes, device = run(session, case.spec(), batch_size)
         assert outcomes == expected
         assert device.nodes == host.nodes
@@ -67,7 +67,7 @@ def test_device_rounds_equal_host_rounds(cuda: Emulator, case: Case) -> None:
 
 @pytest.mark.parametrize("case", [CASES[2], CASES[3], CASES[5]], ids=str)
 def test_no_token_is_accepted_after_nan(cuda: Emulator, case: Case) -> None:
-    host, device = HostSession(4), DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
+    host, device = HostSession(4), DeviceSession(cuda, 4, SpeculativeBeamExecutor, 1)
     host.nan_share = device.nan_share = 0.1
     expected, _ = run(host, case.spec(), 4)
     outcomes, _ = run(device, case.spec(), 4)
@@ -92,7 +92,7 @@ def test_thread_order_changes_nothing_and_barriers_are_needed(
 ) -> None:
     calls = Calls(cuda, name)
     for case in (CASES[3], CASES[5]):
-        session = DeviceSession(cuda, 4, SpeculativeBeamRounds, 1)
+        session = DeviceSession(cuda, 4, SpeculativeBeamExecutor, 1)
         session.library = calls
         run(session, case.spec(), 4)
     assert not calls.results_change()

@@ -26,7 +26,7 @@ from molspec._native import (
 )
 from molspec.engine.cuda import drafts
 from molspec.engine.cuda.drafts import DraftSizes
-from molspec.engine.cuda.rounds import LIVE, GraphExecutor
+from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
@@ -101,7 +101,7 @@ class TreeSizes:
         return slots // BLOCK_POSITIONS, slots * slot_size
 
 
-class BeamTreeRounds(GraphExecutor[SpecT]):
+class BeamTreeExecutor(GraphExecutor[SpecT]):
     """Buffers of a beam search on a session's device; a subclass has its rounds."""
 
     sizes: TreeSizes
@@ -185,27 +185,22 @@ class BeamTreeRounds(GraphExecutor[SpecT]):
         ]
 
 
-class BeamRounds(BeamTreeRounds[BeamSpec]):
+class BeamExecutor(BeamTreeExecutor[BeamSpec]):
     """Exact beam search, with or without lookahead."""
 
     @staticmethod
-    def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
-        """Whether it is beam search that fits, without drafts or with guesses of the device."""
+    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> TreeSizes | None:
+        """The sizes of beam search that fits, without drafts or with guesses of the device."""
         if not isinstance(spec, BeamSpec) or spec.proposed or spec.sampling:
-            return False
+            return None
         if spec.drafts and not drafts.guesses(guess):
-            return False
-        return BeamRounds.sizes_of(spec, guess, session).fit(session, spec.length_norm)
-
-    @staticmethod
-    def sizes_of(spec: BeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
-        """The sizes of such a search."""
+            return None
         steps, budget, confidence, drafted, state_size = 0, 0, 0.0, DraftSizes(), 0
         if spec.drafts:
             steps, budget, confidence = spec.steps, spec.node_budget, spec.min_confidence
             drafted = DraftSizes(guess=guess)
             _, state_size = guess.row_limits(session.spec.max_positions)
-        return TreeSizes.of(
+        sizes = TreeSizes.of(
             spec,
             guess,
             drafted=steps,
@@ -215,6 +210,7 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
             state_size=state_size,
             finished_apart=spec.finished_apart,
         )
+        return sizes if sizes.fit(session, spec.length_norm) else None
 
     def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
         row = super()._make_buffers(spec, guess)
@@ -242,28 +238,22 @@ class BeamRounds(BeamTreeRounds[BeamSpec]):
         )
 
 
-class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
+class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
     """SBS of Andronov et al., J. Cheminform. 2025."""
 
     @staticmethod
-    def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
-        """Whether it is SBS that fits, with windows of at most 15 tokens or without drafts."""
+    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> TreeSizes | None:
+        """The sizes of SBS that fits, with windows of at most 15 tokens or without drafts."""
         if not isinstance(spec, SpeculativeBeamSpec):
-            return False
+            return None
         drafter = spec.drafter
         if not isinstance(drafter, (WindowOptions, NoDraftOptions)):
-            return False
+            return None
         if isinstance(drafter, WindowOptions) and drafter.draft_length > LIMITS["draft_depth"]:
-            return False
-        sizes = SpeculativeBeamRounds.sizes_of(spec, guess, session)
-        return sizes.fit(session, spec.length_norm)
-
-    @staticmethod
-    def sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes:
-        """The sizes of such a search."""
+            return None
         drafted = DraftSizes.of(session, spec.drafter, guess)
         planned = spec.beam_size * (1 + drafted.limit)
-        return TreeSizes.of(
+        sizes = TreeSizes.of(
             spec,
             guess,
             drafted=drafted.limit,
@@ -271,6 +261,7 @@ class SpeculativeBeamRounds(BeamTreeRounds[SpeculativeBeamSpec]):
             numbers=(spec.nucleus,),
             drafts=drafted,
         )
+        return sizes if sizes.fit(session, spec.length_norm) else None
 
     def _make_buffers(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> np.dtype[Any]:
         self._windows = drafts.DeviceWindows(self._session, self.sizes.drafts.entries)

@@ -13,21 +13,25 @@ import torch
 from torch import Tensor
 
 from molspec._native import GuessModel, SearchSpec
-from molspec.engine.cuda.beams import BeamRounds, SpeculativeBeamRounds
-from molspec.engine.cuda.greedy import GreedyRounds
-from molspec.engine.cuda.rounds import GraphExecutor
+from molspec.engine.cuda.beams import BeamExecutor, SpeculativeBeamExecutor
+from molspec.engine.cuda.executor import GraphExecutor
+from molspec.engine.cuda.greedy import GreedyExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from molspec.model.spec import ModelSpec
 
-#: The rounds of one session, one for each spec; the last used one is last.
-Rounds = list[GraphExecutor[Any]]
+#: The executors of one session, one for each spec; the last used one is last.
+Executors = list[GraphExecutor[Any]]
 #: The kinds of searches whose rounds can run on a device.
-_KINDS: tuple[type[GraphExecutor[Any]], ...] = (GreedyRounds, BeamRounds, SpeculativeBeamRounds)
+_KINDS: tuple[type[GraphExecutor[Any]], ...] = (
+    GreedyExecutor,
+    BeamExecutor,
+    SpeculativeBeamExecutor,
+)
 #: kMostHeadVectors * kWarp of csrc/cuda/attention.cuh.
 _WIDEST_HEAD = 128
-#: Maximum rounds without live queries whose buffers and graphs are stored for reuse.
+#: Maximum executors without live queries whose buffers and graphs are stored for reuse.
 _MOST_IDLE = 4
 
 
@@ -57,44 +61,44 @@ class CudaEngine:
         packed = pack(spec, weights, dtype)
         self.packed = replace(packed, weights=packed.weights.to(device))
         self.rounds_on_device = rounds_on_device
-        self._idle: list[tuple[CudaSession, Rounds]] = []  # the last session that was returned
+        self._idle: list[tuple[CudaSession, Executors]] = []  # the last session that was returned
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_idle": []}  # captured graphs cannot be copied
 
     def session(self, query_count: int) -> Lease:
         """Caches for at most `query_count` queries, with the graphs of the last such session."""
-        session, rounds = self._take(query_count)
-        return Lease(session, rounds, self.rounds_on_device, self._give_back)
+        session, executors = self._take(query_count)
+        return Lease(session, executors, self.rounds_on_device, self._give_back)
 
     def free_caches(self) -> None:
         """Free the idle session; those in use stay."""
         self._idle.clear()
 
-    def _take(self, query_count: int) -> tuple[CudaSession, Rounds]:
+    def _take(self, query_count: int) -> tuple[CudaSession, Executors]:
         try:
-            session, rounds = self._idle.pop()
+            session, executors = self._idle.pop()
         except IndexError:
             return self._make(query_count), []
         if session.query_count != query_count:
-            del session, rounds  # before the new one needs their memory
+            del session, executors  # before the new one needs their memory
             return self._make(query_count), []
-        for each in rounds:
+        for each in executors:
             each.end()
         session.reset()
-        return session, rounds
+        return session, executors
 
     def _make(self, query_count: int) -> CudaSession:
         # A later step may run outside the caller's inference mode.
         with torch.inference_mode(False):
             return CudaSession(self.packed, query_count)
 
-    def _give_back(self, session: CudaSession, rounds: Rounds) -> None:
-        self._idle[:] = [(session, rounds)]
+    def _give_back(self, session: CudaSession, executors: Executors) -> None:
+        self._idle[:] = [(session, executors)]
 
 
 class Lease(Session):
-    """A session in use by one batch, and the rounds of searches on its device.
+    """A session in use by one batch, and the executors of searches on its device.
 
     When the lease is deleted, they become idle: the next call reuses their buffers and captured
     graphs.
@@ -103,14 +107,14 @@ class Lease(Session):
     def __init__(
         self,
         session: CudaSession,
-        rounds: Rounds,
+        executors: Executors,
         rounds_on_device: bool,
-        give_back: Callable[[CudaSession, Rounds], None],
+        give_back: Callable[[CudaSession, Executors], None],
     ) -> None:
         self._session = session
-        self._rounds = rounds
+        self._executors = executors
         self._rounds_on_device = rounds_on_device
-        weakref.finalize(self, give_back, session, rounds).atexit = False
+        weakref.finalize(self, give_back, session, executors).atexit = False
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows."""
@@ -135,43 +139,44 @@ class Lease(Session):
         return self._session.hidden_states(slots)
 
     def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
-        """Rounds of a search that can run on the device; None for all others.
+        """The executor of a search whose rounds can run on the device; None for all others.
 
-        They are those of the same spec, or of another one without live queries whose buffers fit.
+        It is that of the same spec, or of another one without live queries whose buffers fit.
         """
         if not self._rounds_on_device:
             return None
-        rounds = next((each for each in self._rounds if each.spec is search), None)
-        if rounds is None:
+        executor = next((each for each in self._executors if each.spec is search), None)
+        if executor is None:
             with self._session.on_stream():
-                rounds = self._find(search, guess)
-            if rounds is None:
+                executor = self._find(search, guess)
+            if executor is None:
                 return None
         else:
-            self._rounds.remove(rounds)
-        self._rounds.append(rounds)
-        return rounds
+            self._executors.remove(executor)
+        self._executors.append(executor)
+        return executor
 
     def _find(self, spec: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
-        """Idle rounds whose buffers fit; or new ones, if there is room when idle ones go."""
+        """An idle executor whose buffers fit; or a new one, if there is room when idle ones go."""
         session = self._session
-        kind = next((kind for kind in _KINDS if kind.takes(spec, guess, session)), None)
-        if kind is None:
+        for kind in _KINDS:
+            if (sizes := kind.sizes_of(spec, guess, session)) is not None:
+                break
+        else:
             return None
-        sizes = kind.sizes_of(spec, guess, session)
-        idle = [each for each in self._rounds if not each.live_count]
+        idle = [each for each in self._executors if not each.live_count]
         fitting = (each for each in idle if isinstance(each, kind) and each.sizes == sizes)
-        if (rounds := next(fitting, None)) is not None:
-            self._rounds.remove(rounds)
-            rounds.end()
-            rounds.begin(spec, guess)
-            return rounds
+        if (executor := next(fitting, None)) is not None:
+            self._executors.remove(executor)
+            executor.end()
+            executor.begin(spec, guess)
+            return executor
         needed = sizes.needs(session)
         while len(idle) >= _MOST_IDLE or (idle and not session.has_room(*needed)):
             self._drop(idle.pop(0))  # no variable here keeps its memory
-        return kind(session, spec, guess) if session.has_room(*needed) else None
+        return kind(session, spec, guess, sizes) if session.has_room(*needed) else None
 
-    def _drop(self, rounds: GraphExecutor[Any]) -> None:
-        rounds.end()
-        self._rounds.remove(rounds)
-        self._session.graphs.forget(rounds)
+    def _drop(self, executor: GraphExecutor[Any]) -> None:
+        executor.end()
+        self._executors.remove(executor)
+        self._session.graphs.forget(executor)

@@ -13,7 +13,7 @@ import torch
 from molspec._native import LAYOUTS, LIMITS, GuessModel, Hypothesis, SequenceSpec
 from molspec.engine.cuda import drafts
 from molspec.engine.cuda.drafts import DraftSizes
-from molspec.engine.cuda.rounds import LIVE, GraphExecutor
+from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
@@ -41,7 +41,7 @@ class GreedySizes:
         return session.query_count * self.blocks, 4 * session.query_count * of_query
 
 
-class GreedyRounds(GraphExecutor[SequenceSpec]):
+class GreedyExecutor(GraphExecutor[SequenceSpec]):
     """Greedy search on a session's device."""
 
     sizes: GreedySizes
@@ -49,19 +49,16 @@ class GreedyRounds(GraphExecutor[SequenceSpec]):
     MAX_TURNS: ClassVar = 3
 
     @staticmethod
-    def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
-        """Whether it is greedy search whose drafts can be made on the device."""
+    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> GreedySizes | None:
+        """The sizes of greedy search whose drafts can be made on the device."""
         if not isinstance(spec, SequenceSpec) or spec.relaxed or spec.sampling:
-            return False
-        sizes = GreedyRounds.sizes_of(spec, guess, session)
-        most_nodes = session.step_size(session.query_count * (1 + sizes.drafts.limit))
-        return most_nodes * sizes.capacity < 2**31 and drafts.takes(spec.drafter, guess)
-
-    @staticmethod
-    def sizes_of(spec: SequenceSpec, guess: GuessModel, session: CudaSession) -> GreedySizes:
-        """The sizes of such a search."""
+            return None
+        if not drafts.takes(spec.drafter, guess):
+            return None
         drafted = DraftSizes.of(session, spec.drafter, guess)
-        return GreedySizes(-(-spec.max_length // 2) * 2, (guess.bos, guess.eos), drafted)
+        sizes = GreedySizes(-(-spec.max_length // 2) * 2, (guess.bos, guess.eos), drafted)
+        most_nodes = session.step_size(session.query_count * (1 + drafted.limit))
+        return sizes if most_nodes * sizes.capacity < 2**31 else None
 
     def _make_buffers(self, spec: SequenceSpec, guess: GuessModel) -> np.dtype[Any]:
         session, sizes = self._session, self.sizes

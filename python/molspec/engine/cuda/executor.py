@@ -49,23 +49,22 @@ class GraphExecutor(ABC, Generic[SpecT]):
     """
 
     spec: SpecT
-    sizes: Any
 
     @staticmethod
     @abstractmethod
-    def takes(spec: object, guess: GuessModel, session: CudaSession) -> bool:
-        """Whether it is such a search, and its rounds can run on a device with room for it."""
-
-    @staticmethod
-    @abstractmethod
-    def sizes_of(spec: Any, guess: GuessModel, session: CudaSession) -> Sizes:
-        """The sizes of such a search."""
+    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> Sizes | None:
+        """The sizes of a search; None if it is another one, or its rounds cannot run there."""
 
     def __init__(
-        self, session: CudaSession, spec: SpecT, guess: GuessModel, rounds_ahead: int = ROUNDS_AHEAD
+        self,
+        session: CudaSession,
+        spec: SpecT,
+        guess: GuessModel,
+        sizes: Sizes,
+        rounds_ahead: int = ROUNDS_AHEAD,
     ) -> None:
         self._session = session
-        self.sizes = self.sizes_of(spec, guess, session)
+        self.sizes: Any = sizes
         self._row = self._make_buffers(spec, guess)
         self._answers = self._zeros(session.query_count, self._row.itemsize, dtype=torch.uint8)
         self._nodes = self._zeros(0, 4)
