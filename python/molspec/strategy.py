@@ -18,7 +18,7 @@ _NUCLEUS = 0.9975
 #: bytes waits for that, and so do Intel's processors with these kernels.
 _WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
 _WAITING_BYTES = 16 * 2**20
-_WAITING_KERNELS = ("avx512", "avx512_vnni")
+_WAITING_KERNELS = ("avx512", "avx512_vnni", "avx512_amx")
 #: On a device drafting saves two thirds of the passes. It costs a tenth more rows, which are nearly
 #: free while they are few, and the lookahead's time, which grows with the beam: counted, not yet
 #: measured (docs/benchmarks/engine.md).
