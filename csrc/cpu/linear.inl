@@ -316,8 +316,8 @@ void linear(const LinearProblem& problem) {
 #if defined(__AMX_INT8__)
 // AMX multiplies tiles of up to sixteen rows. Its sums of bytes are as exact as all others.
 
-// Fewer rows are faster without tiles.
-constexpr int kFewestTileRows = 4;
+// Fewer rows read the weights once without tiles too, and wait for nothing else.
+constexpr int kFewestTileRows = kTileRows + 1;
 constexpr int kMostTileRows = 16;
 constexpr int kTileBytes = 64;    // inner positions of a row of inputs
 constexpr int kTileColumns = 16;  // of weights, each with four inner positions
@@ -342,7 +342,15 @@ struct alignas(64) TileSizes {
   }
 };
 
-// sums[row, column] of one panel for the rows of a tile.
+constexpr int kFetched = kTileBytes * kPanelColumns / 4;
+
+inline void fetch_ahead(const int8_t* weights) {
+#pragma GCC unroll 16
+  for (int byte = 0; byte < kFetched; byte += 64) __builtin_prefetch(weights + kBytesAhead + byte);
+}
+
+// sums[row, column] of one panel for the rows of a tile. The first tile of rows fetches weights
+// ahead, little by little.
 inline void sum_tiles(const uint8_t* in, int64_t in_size, const int8_t* weights, int32_t* sums,
                       bool fetches_ahead) {
   constexpr int kVector = kTileColumns * 4;
@@ -354,20 +362,19 @@ inline void sum_tiles(const uint8_t* in, int64_t in_size, const int8_t* weights,
   int64_t k = 0;
   for (; k + kTileBytes <= in_size; k += kTileBytes) {
     const int8_t* from = weights + k * kPanelColumns;
-    if (fetches_ahead) {
-#pragma GCC unroll 16
-      for (int line = 0; line < kTileBytes; ++line)
-        __builtin_prefetch(from + kBytesAhead + line * 64);
-    }
     _tile_loadd(4, in + k, in_size);
     _tile_loadd(5, from, kStride);
     _tile_dpbusd(0, 4, 5);
+    if (fetches_ahead) fetch_ahead(from);
     _tile_loadd(5, from + kVector, kStride);
     _tile_dpbusd(1, 4, 5);
+    if (fetches_ahead) fetch_ahead(from + kFetched);
     _tile_loadd(5, from + 2 * kVector, kStride);
     _tile_dpbusd(2, 4, 5);
+    if (fetches_ahead) fetch_ahead(from + 2 * kFetched);
     _tile_loadd(5, from + 3 * kVector, kStride);
     _tile_dpbusd(3, 4, 5);
+    if (fetches_ahead) fetch_ahead(from + 3 * kFetched);
   }
   if (k < in_size) {
     const int8_t* from = weights + k * kPanelColumns;
