@@ -21,6 +21,7 @@ from molspec.processes import DIED, Processes, process_count
 from molspec.provenance import Identity
 from molspec.queries import QueryReader
 from molspec.results import Result, Results
+from molspec.strategy import queries_together
 from molspec.streams import ItemT, answers, answers_of_processes
 
 
@@ -181,7 +182,7 @@ class Model:
         """Answer items in their order, by a decoder of this process or of several."""
 
         def work(items: Iterable[ItemT], statistics: Statistics) -> Iterator[Result]:
-            decoder = Decoder(self, options.batch_size, statistics)
+            decoder = Decoder(self, queries_together(options, self.device), statistics)
             decoder.plan(options)
             return answers(decoder, items, partial(submit, decoder))
 
