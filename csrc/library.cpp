@@ -56,6 +56,7 @@ STABLE_TORCH_LIBRARY(molspec, library) {
 
   // The name of the kernels that run (cpu/kernels.cpp).
   library.def("instruction_set() -> str");
+  library.def("amx_fault() -> str");
   // The threads that a step on the CPU uses.
   library.def("set_num_threads(int threads) -> ()");
   library.def("get_num_threads() -> int");

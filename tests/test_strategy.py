@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts
 from molspec.options import PredictOptions
-from molspec.strategy import chosen_drafter, lookahead, paying_tree
+from molspec.strategy import chosen_drafter, lookahead, paying_tree, queries_together
 
 
 def chosen(device: str, **options: object) -> object:
@@ -150,3 +152,22 @@ def test_large_exact_beams_do_not_draft_on_a_device() -> None:
     assert chosen("cuda", n_best=8, batch_size=1) == NoDraft()
     assert isinstance(chosen("cuda", n_best=10, drafter="tree"), LookAhead)
     assert isinstance(chosen("cuda", n_best=10, beam="sbs"), WindowDrafts)
+
+
+@pytest.mark.parametrize(
+    ("options", "device", "together"),
+    [
+        ({}, "cpu", 32),
+        ({"n_best": 5}, "cpu", 4),
+        ({"n_best": 10}, "cpu", 2),
+        ({"n_best": 25}, "cpu", 2),
+        ({"n_best": 5, "beam_size": 12}, "cpu", 2),
+        ({"samples": 6}, "cpu", 4),
+        ({"n_best": 10, "batch_size": 1}, "cpu", 1),
+        ({"n_best": 10}, "cuda", 32),
+    ],
+)
+def test_few_wide_queries_are_decoded_together_on_a_cpu(
+    options: dict[str, Any], device: str, together: int
+) -> None:
+    assert queries_together(PredictOptions(**options), device) == together

@@ -7,10 +7,16 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
+#include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace molspec::cpu {
 
@@ -21,6 +27,7 @@ extern const Kernels kernels_avx2_vnni;
 extern const Kernels kernels_avx512;
 extern const Kernels kernels_avx512_vnni;
 extern const Kernels kernels_avx512_bf16;
+extern const Kernels kernels_avx512_amx;
 #endif
 
 namespace {
@@ -31,7 +38,27 @@ bool has_avx_vnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
 }
+
+bool has_amx_int8() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx >> 24 & 3) == 3;
+}
+
+// Asks for AMX's tiles, which Linux gives to a process, its threads and the processes that it forks
+// only on request. Returns why they are refused; nothing if they are not.
+std::string request_tiles() {
+#if defined(__linux__)
+  constexpr int kRequest = 0x1023, kTileData = 18;  // of asm/prctl.h and the processor's manual
+  if (syscall(SYS_arch_prctl, kRequest, kTileData) == 0) return "";
+  return "the system refuses AMX: " + std::generic_category().message(errno);
+#else
+  return "AMX is used on Linux only";
 #endif
+}
+#endif
+
+// Why AMX is not used; empty if it is, or if the processor has none. Written by `choose`.
+std::string amx_fault;
 
 // Best first; the portable table is last and always runs.
 const Kernels& choose() {
@@ -50,6 +77,10 @@ const Kernels& choose() {
   const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
   // Intel's bfloat16 instruction is slower than the two multiply-adds that it replaces.
   const bool slow_bf16 = __builtin_cpu_is("intel");
+  if (fits(kernels_avx512_amx, vnni && has_amx_int8())) {
+    amx_fault = request_tiles();
+    if (amx_fault.empty()) return kernels_avx512_amx;
+  }
   if (fits(kernels_avx512_bf16, bf16 && (requested || !slow_bf16))) return kernels_avx512_bf16;
   if (fits(kernels_avx512_vnni, vnni)) return kernels_avx512_vnni;
   if (fits(kernels_avx512, avx512)) return kernels_avx512;
@@ -58,8 +89,9 @@ const Kernels& choose() {
 #endif
   if (fits(kernels_portable, true)) return kernels_portable;
   throw std::runtime_error(std::string("MOLSPEC_INSTRUCTION_SET is '") + wanted +
-                           "': expected portable, avx2, avx2_vnni, avx512, avx512_vnni or "
-                           "avx512_bf16, and a processor that has it");
+                           "': expected portable, avx2, avx2_vnni, avx512, avx512_vnni, "
+                           "avx512_bf16 or avx512_amx, and a processor that has it" +
+                           (amx_fault.empty() ? "" : "; " + amx_fault));
 }
 
 }  // namespace
@@ -71,8 +103,14 @@ const Kernels& kernels() {
 
 std::string instruction_set_op() { return kernels().instruction_set; }
 
+std::string amx_fault_op() {
+  kernels();
+  return amx_fault;
+}
+
 STABLE_TORCH_LIBRARY_IMPL(molspec, CompositeExplicitAutograd, library) {
   library.impl("instruction_set", TORCH_BOX(&instruction_set_op));
+  library.impl("amx_fault", TORCH_BOX(&amx_fault_op));
 }
 
 }  // namespace molspec::cpu

@@ -165,7 +165,8 @@ struct Bfloat16 : FloatSums {
 
 // Inputs are rounded row by row to 255 steps of row_scale; weights are rounded column by column.
 // Sums of bytes are exact, so their order does not matter. The processor multiplies unsigned by
-// signed bytes: inputs have 128 added, and `offsets` subtracts the effect.
+// signed bytes: inputs have 128 added, and `offsets` subtracts the effect. Both may exceed 32 bits,
+// their difference does not (ops/model.h).
 struct Int8 {
   using Weight = int8_t;
   using Input = uint8_t;
@@ -221,23 +222,38 @@ void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
     uint8_t* to = problem.rounded + (row + r) * size;
     for (int i = 0; i < size; i += kLanes) {
       const f32x16 value = load(from + r * problem.in_stride + i);
-      store_bytes(to + i, nearest(value * steps) + broadcast(128.0f));
+      store_as_bytes(to + i, value * steps);
     }
     problem.row_scales[row + r] = most / 127.0f + 0.0f * sum_of_lanes(total[r]);
   }
 }
 
+// Sums in registers, or in memory as tiles store them.
+template <typename Sum, int kRows>
+struct RegisterSums {
+  static constexpr int rows = kRows;
+  Sum sums[kRows][kTileVectors];
+  Sum at(int row, int vector) const { return sums[row][vector]; }
+};
+struct StoredSums {
+  int rows;
+  const int32_t* sums;  // [rows, kPanelColumns]
+  i32x16 at(int row, int vector) const {
+    return load_integers(sums + row * kPanelColumns + vector * kLanes);
+  }
+};
+
 // out = activation(sums + bias) * factor + residual, a column of registers at a time, so that the
 // column's bias and scale are loaded once.
-template <typename Type, f32x16 (*kActivation)(f32x16), int kRows>
+template <typename Type, f32x16 (*kActivation)(f32x16), typename Sums>
 inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
-                        const typename Type::Sum (&sums)[kRows][kTileVectors]) {
+                        const Sums& sums) {
   for (int v = 0; v < kTileVectors; ++v) {
     const typename Type::Column of_column(problem, column + v * kLanes);
     const f32x16 bias = load(problem.bias + column + v * kLanes);
-    for (int i = 0; i < kRows; ++i) {
+    for (int i = 0; i < sums.rows; ++i) {
       const int64_t at = (row + i) * problem.out_stride + column + v * kLanes;
-      f32x16 value = kActivation(of_column.value(problem, row + i, sums[i][v]) + bias);
+      f32x16 value = kActivation(of_column.value(problem, row + i, sums.at(i, v)) + bias);
       if (problem.factor) value = value * load(problem.factor + at);
       if (problem.residual) value = value + load(problem.residual + at);
       store(problem.out + at, value);
@@ -245,27 +261,9 @@ inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t colum
   }
 }
 
-// Rows [row, row + kRows) of one panel's columns [vector * 16, (vector + kTileVectors) * 16).
-template <typename Type, int kRows>
-void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t row) {
-  const int64_t steps = (problem.in_size + Type::kStep - 1) / Type::kStep;
-  const typename Type::Weight* weights =
-      static_cast<const typename Type::Weight*>(problem.weights) +
-      (panel * steps * kPanelColumns + vector * kLanes) * Type::kStep;
-  const typename Type::Input* in[kRows];
-  for (int i = 0; i < kRows; ++i) in[i] = Type::input(problem, row + i);
-
-  typename Type::Sum sums[kRows][kTileVectors];
-  for (int i = 0; i < kRows; ++i)
-    for (int v = 0; v < kTileVectors; ++v) sums[i][v] = Type::zero();
-  for (int64_t step = 0; step < steps; ++step) {
-    for (int v = 0; v < kTileVectors; ++v)
-      __builtin_prefetch(reinterpret_cast<const char*>(weights) + kBytesAhead + v * 64);
-    Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums);
-    weights += kPanelColumns * Type::kStep;
-  }
-
-  const int64_t column = static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes;
+template <typename Type, typename Sums>
+__attribute__((always_inline)) inline void finish(const LinearProblem& problem, int64_t row,
+                                                  int64_t column, const Sums& sums) {
   switch (problem.activation) {
     case Activation::kNone:
       return finish_tile<Type, identity>(problem, row, column, sums);
@@ -280,6 +278,29 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   }
 }
 
+// Rows [row, row + kRows) of one panel's columns [vector * 16, (vector + kTileVectors) * 16).
+template <typename Type, int kRows>
+void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t row) {
+  const int64_t steps = (problem.in_size + Type::kStep - 1) / Type::kStep;
+  const typename Type::Weight* weights =
+      static_cast<const typename Type::Weight*>(problem.weights) +
+      (panel * steps * kPanelColumns + vector * kLanes) * Type::kStep;
+  const typename Type::Input* in[kRows];
+  for (int i = 0; i < kRows; ++i) in[i] = Type::input(problem, row + i);
+
+  RegisterSums<typename Type::Sum, kRows> sums;
+  for (int i = 0; i < kRows; ++i)
+    for (int v = 0; v < kTileVectors; ++v) sums.sums[i][v] = Type::zero();
+  for (int64_t step = 0; step < steps; ++step) {
+    for (int v = 0; v < kTileVectors; ++v)
+      __builtin_prefetch(reinterpret_cast<const char*>(weights) + kBytesAhead + v * 64);
+    Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums.sums);
+    weights += kPanelColumns * Type::kStep;
+  }
+
+  finish<Type>(problem, row, static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes, sums);
+}
+
 // The outer loop is over panels: a panel of weights is read from memory once and stays in cache.
 template <typename Type>
 void linear(const LinearProblem& problem) {
@@ -291,6 +312,114 @@ void linear(const LinearProblem& problem) {
     }
   }
 }
+
+#if defined(__AMX_INT8__)
+// AMX multiplies tiles of up to sixteen rows. Its sums of bytes are as exact as all others.
+
+// Fewer rows read the weights once without tiles too, and wait for nothing else.
+constexpr int kFewestTileRows = kTileRows + 1;
+constexpr int kMostTileRows = 16;
+constexpr int kTileBytes = 64;    // inner positions of a row of inputs
+constexpr int kTileColumns = 16;  // of weights, each with four inner positions
+
+// What the processor reads of the tiles' sizes. Tiles 0 to 3 have the sums of a panel's columns, 4
+// inputs, 5 weights, 6 and 7 those of the last inner positions if they do not fill a tile.
+struct alignas(64) TileSizes {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t bytes[16] = {};  // of a row
+  uint8_t rows[16] = {};
+
+  TileSizes(int row_count, int last_bytes) {
+    for (int tile = 0; tile < 5; ++tile) set(tile, row_count, kTileBytes);
+    set(5, kTileBytes / 4, kTileBytes);
+    if (last_bytes == 0) return;
+    set(6, row_count, last_bytes);
+    set(7, last_bytes / 4, kTileBytes);
+  }
+  void set(int tile, int row_count, int row_bytes) {
+    rows[tile] = static_cast<uint8_t>(row_count);
+    bytes[tile] = static_cast<uint16_t>(row_bytes);
+  }
+};
+
+constexpr int kFetched = kTileBytes * kPanelColumns / 4;
+
+inline void fetch_ahead(const int8_t* weights) {
+#pragma GCC unroll 16
+  for (int byte = 0; byte < kFetched; byte += 64) __builtin_prefetch(weights + kBytesAhead + byte);
+}
+
+// sums[row, column] of one panel for the rows of a tile. The first tile of rows fetches weights
+// ahead, little by little.
+inline void sum_tiles(const uint8_t* in, int64_t in_size, const int8_t* weights, int32_t* sums,
+                      bool fetches_ahead) {
+  constexpr int kVector = kTileColumns * 4;
+  constexpr int kStride = kPanelColumns * 4;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  int64_t k = 0;
+  for (; k + kTileBytes <= in_size; k += kTileBytes) {
+    const int8_t* from = weights + k * kPanelColumns;
+    _tile_loadd(4, in + k, in_size);
+    _tile_loadd(5, from, kStride);
+    _tile_dpbusd(0, 4, 5);
+    if (fetches_ahead) fetch_ahead(from);
+    _tile_loadd(5, from + kVector, kStride);
+    _tile_dpbusd(1, 4, 5);
+    if (fetches_ahead) fetch_ahead(from + kFetched);
+    _tile_loadd(5, from + 2 * kVector, kStride);
+    _tile_dpbusd(2, 4, 5);
+    if (fetches_ahead) fetch_ahead(from + 2 * kFetched);
+    _tile_loadd(5, from + 3 * kVector, kStride);
+    _tile_dpbusd(3, 4, 5);
+    if (fetches_ahead) fetch_ahead(from + 3 * kFetched);
+  }
+  if (k < in_size) {
+    const int8_t* from = weights + k * kPanelColumns;
+    _tile_loadd(6, in + k, in_size);
+    _tile_loadd(7, from, kStride);
+    _tile_dpbusd(0, 6, 7);
+    _tile_loadd(7, from + kVector, kStride);
+    _tile_dpbusd(1, 6, 7);
+    _tile_loadd(7, from + 2 * kVector, kStride);
+    _tile_dpbusd(2, 6, 7);
+    _tile_loadd(7, from + 3 * kVector, kStride);
+    _tile_dpbusd(3, 6, 7);
+  }
+  _tile_stored(0, sums, kStride);
+  _tile_stored(1, sums + kTileColumns, kStride);
+  _tile_stored(2, sums + 2 * kTileColumns, kStride);
+  _tile_stored(3, sums + 3 * kTileColumns, kStride);
+}
+
+// All tiles have the same number of rows, so that the processor is told their sizes once: the last
+// one may begin with rows that are finished already.
+void linear_in_tiles(const LinearProblem& problem) {
+  const int tiles = (problem.rows + kMostTileRows - 1) / kMostTileRows;
+  const int tile_rows = (problem.rows + tiles - 1) / tiles;
+  const TileSizes sizes(tile_rows, problem.in_size % kTileBytes);
+  asm volatile("" : : "r"(&sizes) : "memory");  // gcc's tile intrinsics do not say what they read
+  _tile_loadconfig(&sizes);
+  alignas(64) int32_t sums[kMostTileRows * kPanelColumns];
+  for (int panel = 0; panel < problem.panels; ++panel) {
+    const int64_t column = static_cast<int64_t>(panel) * kPanelColumns;
+    const int8_t* weights = static_cast<const int8_t*>(problem.weights) + column * problem.in_size;
+    for (int begin = 0; begin < problem.rows; begin += tile_rows) {
+      const int left = problem.rows - begin;
+      const int first = left < tile_rows ? problem.rows - tile_rows : begin;
+      sum_tiles(Int8::input(problem, first), problem.in_size, weights, sums, begin == 0);
+      const int count = left < tile_rows ? left : tile_rows;
+      const int32_t* from = sums + (begin - first) * kPanelColumns;
+      for (int vector = 0; vector < kPanelVectors; vector += kTileVectors)
+        finish<Int8>(problem, begin, column + vector * kLanes,
+                     StoredSums{count, from + vector * kLanes});
+    }
+  }
+  _tile_release();
+}
+#endif
 
 void linear_float32(const LinearProblem& problem) { linear<Float32>(problem); }
 
@@ -306,6 +435,9 @@ void linear_int8(const LinearProblem& problem) {
   in_tiles<kRoundedRows>(problem.rows, [&](int row, auto count) {
     round_rows_to_bytes<decltype(count)::value>(problem, row);
   });
+#if defined(__AMX_INT8__)
+  if (problem.rows >= kFewestTileRows) return linear_in_tiles(problem);
+#endif
   linear<Int8>(problem);
 }
 

@@ -114,10 +114,10 @@ inline i32x16 add_products(i32x16 sum, i32x16 unsigned_bytes, i32x16 signed_byte
 inline i32x16 load_integers(const void* from) { return {_mm512_loadu_si512(from)}; }
 inline i32x16 operator-(i32x16 a, i32x16 b) { return {_mm512_sub_epi32(a.value, b.value)}; }
 inline f32x16 as_floats(i32x16 a) { return {_mm512_cvtepi32_ps(a.value)}; }
-// Integer lanes in [0, 255] as bytes.
-inline void store_bytes(uint8_t* to, f32x16 a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                   _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.value)));
+// 128 more than the nearest integers of lanes in [-128, 127], as bytes.
+inline void store_as_bytes(uint8_t* to, f32x16 a) {
+  const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.value));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
 }
 
 #elif defined(__AVX2__)
@@ -204,11 +204,11 @@ inline i32x16 operator-(i32x16 a, i32x16 b) {
 inline f32x16 as_floats(i32x16 a) {
   return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)};
 }
-inline void store_bytes(uint8_t* to, f32x16 a) {
+inline void store_as_bytes(uint8_t* to, f32x16 a) {
   alignas(32) int32_t lanes[kLanes];
   _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), _mm256_cvtps_epi32(a.low));
   _mm256_store_si256(reinterpret_cast<__m256i*>(lanes + 8), _mm256_cvtps_epi32(a.high));
-  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(lanes[i]);
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(lanes[i] + 128);
 }
 
 #else
@@ -278,6 +278,10 @@ inline f32x16 load_odd_bfloat16(const uint16_t* from) {
 struct i32x16 {
   int32_t lane[kLanes];
 };
+// The sum's lowest 32 bits.
+inline int32_t wrapped(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
 inline i32x16 zeros() { return {}; }
 inline i32x16 broadcast_bytes(const uint8_t* from) {
   i32x16 bytes;
@@ -290,7 +294,7 @@ inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
     int8_t right[4];
     memcpy(left, &a.lane[i], sizeof(left));
     memcpy(right, &b.lane[i], sizeof(right));
-    for (int k = 0; k < 4; ++k) sum.lane[i] += left[k] * right[k];
+    for (int k = 0; k < 4; ++k) sum.lane[i] = wrapped(sum.lane[i], left[k] * right[k]);
   }
   return sum;
 }
@@ -300,14 +304,16 @@ inline i32x16 load_integers(const void* from) {
   return integers;
 }
 inline i32x16 operator-(i32x16 a, i32x16 b) {
-  for (int i = 0; i < kLanes; ++i) a.lane[i] -= b.lane[i];
+  for (int i = 0; i < kLanes; ++i) a.lane[i] = wrapped(a.lane[i], -b.lane[i]);
   return a;
 }
 inline f32x16 as_floats(i32x16 a) {
   return each_lane([&](int i) { return static_cast<float>(a.lane[i]); });
 }
-inline void store_bytes(uint8_t* to, f32x16 a) {
-  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(a.lane[i]);
+inline f32x16 nearest(f32x16 a);
+inline void store_as_bytes(uint8_t* to, f32x16 a) {
+  const f32x16 bytes = nearest(a) + broadcast(128.0f);
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(bytes.lane[i]);
 }
 
 #endif

@@ -37,6 +37,8 @@ class Reader {
     Linear result{};
     const bool int8 = type == WeightType::kInt8;
     result.in_size = round_up(in_size, int8 ? 4 : 2);
+    check(!int8 || in_size <= kMostInt8Inner, "an int8 matrix has ", in_size,
+          " inner positions: expected at most ", kMostInt8Inner);
     result.panels = round_up(out_size, 64) / 64;
     result.weights = bytes(result.in_size * result.panels * 64 *
                            (int8                           ? 1

@@ -15,6 +15,8 @@ namespace molspec {
 constexpr int64_t kPackingVersion = 2;
 // The maximum of a model's sizes, and of rows and positions: no product of them overflows.
 constexpr int64_t kMostSize = 1 << 20;
+// A sum of so many products of bytes from -127 to 127 fits in 32 bits.
+constexpr int64_t kMostInt8Inner = 133143;
 
 inline int64_t round_up(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;

@@ -179,15 +179,22 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
 
 @cache
 def instruction_set() -> str:
-    """The kernels in use: portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16.
+    """The kernels in use.
 
-    Raises ValueError if MOLSPEC_INSTRUCTION_SET names others.
+    portable, avx2, avx2_vnni, avx512, avx512_vnni, avx512_bf16 or avx512_amx. Raises ValueError if
+    MOLSPEC_INSTRUCTION_SET names others.
     """
     try:
         name: str = library.instruction_set()
     except RuntimeError as error:  # torch adds a trace of its own code
         raise ValueError(str(error).partition("\n")[0]) from error
     return name
+
+
+def amx_fault() -> str | None:
+    """Why the kernels do not use the processor's AMX; None if they do, or if it has none."""
+    fault: str = library.amx_fault()
+    return fault or None
 
 
 def set_num_threads(threads: int) -> None:

@@ -129,7 +129,11 @@ class PredictOptions:
         group=BEAMS,
     )
     batch_size: int = setting(
-        DEFAULT_BATCH_SIZE, "Queries decoded together.", group=ANSWERS, most=65536
+        DEFAULT_BATCH_SIZE,
+        "Most queries decoded together.",
+        more="On a CPU fewer share a pass if each has several hypotheses, as is fastest.",
+        group=ANSWERS,
+        most=65536,
     )
     max_length: int | None = setting(
         None,

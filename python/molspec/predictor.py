@@ -21,6 +21,7 @@ from molspec.processes import DIED, Processes, process_count
 from molspec.provenance import Identity
 from molspec.queries import QueryReader
 from molspec.results import Result, Results
+from molspec.strategy import queries_together
 from molspec.streams import ItemT, answers, answers_of_processes
 
 
@@ -55,7 +56,7 @@ class Model:
             "heads": heads and heads.to(device, torch.float32),
             "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
         }
-        self._plans: dict[PredictOptions, Plan] = {}
+        self._plans: dict[tuple[PredictOptions, int], Plan] = {}
         _ = self.context  # checks the n-gram model
 
     @cached_property
@@ -185,7 +186,7 @@ class Model:
         """Answer items in their order, by a decoder of this process or of several."""
 
         def work(items: Iterable[ItemT], statistics: Statistics) -> Iterator[Result]:
-            decoder = Decoder(self, options.batch_size, statistics)
+            decoder = Decoder(self, queries_together(options, self.device), statistics)
             decoder.plan(options)
             return answers(decoder, items, partial(submit, decoder))
 
@@ -212,15 +213,16 @@ class Model:
 
         Raises ValueError as `resolved` does.
         """
+        key = options, batch_size
+        if (kept := self._plans.get(key)) is not None:
+            return kept
         if options.batch_size != batch_size:
             options = replace(options, batch_size=batch_size)
-        if (kept := self._plans.get(options)) is not None:
-            return kept
         plan = Plan(self, self.resolved(options))
         if plan.is_shared:
             for oldest in list(self._plans)[: 1 - MOST_PLANS]:
                 self._plans.pop(oldest, None)  # another thread may have dropped it
-            self._plans[options] = plan
+            self._plans[key] = plan
         return plan
 
     def resolved(self, options: PredictOptions) -> PredictOptions:

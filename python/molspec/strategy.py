@@ -18,12 +18,16 @@ _NUCLEUS = 0.9975
 #: bytes waits for that, and so do Intel's processors with these kernels.
 _WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
 _WAITING_BYTES = 16 * 2**20
-_WAITING_KERNELS = ("avx512", "avx512_vnni")
+_WAITING_KERNELS = ("avx512", "avx512_vnni", "avx512_amx")
 #: On a device drafting saves two thirds of the passes. It costs a tenth more rows, which are nearly
 #: free while they are few, and the lookahead's time, which grows with the beam. Greedy trees fill a
 #: pass of many queries with rows that are no longer free (docs/benchmarks/gpu.md).
 _WIDEST_DRAFTED_ON_DEVICE = 7
 _MOST_HYPOTHESES_DRAFTED, _MOST_QUERIES_DRAFTED = 1024, 64
+#: Hypotheses of all queries that are decoded together on a CPU: more of them leave its caches, as
+#: their keys and values are read in every pass (docs/benchmarks/beams.md). On other devices the
+#: server's bound on wide queries, which make a pass longer for all others.
+_TOGETHER_ON_CPU, _TOGETHER_ON_DEVICE = 24, 100
 _LOOKING_AHEAD = ("exact", "standard", "stochastic")
 #: For devices with expensive passes and cheap rows: with the last token a tile of sixteen rows, two
 #: tiles for a single query.
@@ -126,6 +130,22 @@ def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int)
         return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
     few = width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
     return few and width <= _WIDEST_DRAFTED_ON_DEVICE
+
+
+def hypotheses_together(device: str | None) -> int:
+    """The maximum hypotheses of wide queries that share a pass."""
+    return _TOGETHER_ON_CPU if device == "cpu" else _TOGETHER_ON_DEVICE
+
+
+def queries_together(options: PredictOptions, device: str | None) -> int:
+    """The queries to decode together, at most `options.batch_size`.
+
+    On a CPU, few queries with several hypotheses; two always share the reading of the weights.
+    """
+    width = options.samples or options.width
+    if device != "cpu" or width == 1:
+        return options.batch_size
+    return min(options.batch_size, max(2, hypotheses_together(device) // width))
 
 
 def paying_tree(batch_size: int) -> TreeDraft:

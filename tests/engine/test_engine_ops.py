@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -154,6 +156,24 @@ BAD = {
 def test_bad_arguments_are_refused(message: str) -> None:
     batch = batch_of("post-norm", "one token, one node")
     BAD[message](batch)
+    with pytest.raises(RuntimeError, match=message):
+        batch.run(ops)
+
+
+@pytest.mark.parametrize(("inner", "fits"), [(133_140, True), (133_144, False)])
+def test_sums_of_int8_never_exceed_32_bits(inner: int, fits: bool) -> None:
+    spec = replace(TINY, feed_forward=inner, encoder_layers=1, decoder_layers=1)
+    weights = random_weights(spec)
+    for name in weights:
+        if "feed_forward.inner" in name:
+            weights[name] = torch.full_like(weights[name], float(name.endswith("bias")))
+        elif "feed_forward.outer.weight" in name:
+            weights[name] = torch.full_like(weights[name], 1e-5)
+    batch = random_batch(pack(spec, weights, torch.int8), [3], 2, seed=0)
+    if fits:
+        torch.testing.assert_close(batch.run(ops), batch.run(reference), atol=0.1, rtol=0)
+        return
+    message = "an int8 matrix has 133144 inner positions: expected at most 133143"
     with pytest.raises(RuntimeError, match=message):
         batch.run(ops)
 

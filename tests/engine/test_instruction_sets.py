@@ -15,7 +15,7 @@ from tests import reference
 from tests.engine.models import CONVENTIONS
 from tests.engine.test_engine_ops import batch_of
 
-SETS = ("portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16")
+SETS = ("portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "avx512_amx")
 #: Forks for each set, because the kernels are chosen when the first is needed.
 SCRIPT = """
 import os, sys, torch
@@ -94,6 +94,45 @@ def _sets_that_round_differently(dtype: torch.dtype) -> set[str]:
     """Names sets that may round differently: bfloat16 was compared on Intel processors only."""
     intel = "GenuineIntel" in Path("/proc/cpuinfo").read_text()
     return {"avx512_bf16"} if dtype == torch.bfloat16 and not intel else set()
+
+
+def test_forked_processes_and_threads_use_the_kernels_of_their_parent() -> None:
+    script = """
+import os, torch
+from molspec import ops
+from tests.engine.test_engine_ops import batch_of
+batch = batch_of("post-norm", "more nodes than a chunk", torch.int8)
+expected = batch.run(ops)
+if os.fork() == 0:
+    ops.set_num_threads(3)
+    os._exit(0 if torch.equal(batch.run(ops), expected) else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    process = run("", script)
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.skipif(
+    "amx_int8" not in Path("/proc/cpuinfo").read_text(), reason="the processor has no AMX"
+)
+def test_other_kernels_run_where_the_system_refuses_amx() -> None:
+    # Linux refuses it to a process with a signal stack that is too small for the tiles.
+    script = """
+import ctypes
+class Stack(ctypes.Structure):
+    _fields_ = [("begin", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+memory = ctypes.create_string_buffer(2048)
+stack = Stack(ctypes.addressof(memory), 0, 2048)
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+from molspec.commands import description
+print(description.installation())
+"""
+    process = run("", script)
+    line = process.stdout.splitlines()[2]
+    assert line.endswith(
+        "kernels for avx512_vnni, as the system refuses AMX: No space left on device"
+    )
+    assert "; the system refuses AMX: " in run("avx512_amx", script).stderr
 
 
 def test_an_empty_environment_variable_is_ignored() -> None:

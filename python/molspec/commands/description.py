@@ -20,11 +20,17 @@ def installation() -> str:
         (
             f"molspec     {molspec.__version__}",
             f"runs on     Python {platform.python_version()}, {libraries}",
-            f"processor   {platform.machine()}, kernels for {ops.instruction_set()}",
+            f"processor   {platform.machine()}, {_kernels()}",
             f"cuda        {_cuda()}",
             f"models      {', '.join(models.bundled_names())}",
         )
     )
+
+
+def _kernels() -> str:
+    found = f"kernels for {ops.instruction_set()}"
+    fault = ops.amx_fault()
+    return found if fault is None else f"{found}, as {fault}"
 
 
 def _cuda() -> str:

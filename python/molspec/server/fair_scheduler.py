@@ -8,8 +8,6 @@ from molspec.server.pending import PendingRequest
 
 #: A query with more hypotheses is wide: it makes the step longer for all others.
 _NARROW = 8
-#: Maximum hypotheses of all wide queries in the batch, unless a single one has more.
-_WIDE_TOGETHER = 100
 
 
 class FairScheduler:
@@ -18,10 +16,14 @@ class FairScheduler:
     A request has at most half of the rows, and all wide queries together a bounded number of
     hypotheses, so that the next step has room for a short request. Wide queries, and queries that
     wait for rows, are in order, so that each of them gets a turn.
+
+    wide_together: maximum hypotheses of all wide queries in the batch, unless a single one has
+        more.
     """
 
-    def __init__(self, row_count: int) -> None:
+    def __init__(self, row_count: int, wide_together: int = 100) -> None:
         self._row_count = row_count
+        self._wide_together = wide_together
         self._waiting: deque[PendingRequest] = deque()
         #: Requests that wait or are in progress.
         self._unanswered: set[PendingRequest] = set()
@@ -62,7 +64,7 @@ class FairScheduler:
                 continue
             if hypotheses > _NARROW and (
                 lane_is_full
-                or (self._wide_taken and self._wide_taken + hypotheses > _WIDE_TOGETHER)
+                or (self._wide_taken and self._wide_taken + hypotheses > self._wide_together)
             ):
                 lane_is_full = True
                 continue

@@ -16,6 +16,7 @@ from molspec.predictor import Model
 from molspec.server import metrics
 from molspec.server.fair_scheduler import FairScheduler
 from molspec.server.pending import Answered, PendingRequest, WithdrawnError
+from molspec.strategy import hypotheses_together
 
 _log = logging.getLogger("molspec.server")
 #: The weight of the last query in the mean time of a query; and the maximum of Retry-After, in
@@ -95,7 +96,7 @@ class Worker:
             warm_up(self._decoder, model.reader.spec.max_positions)
         #: The request and query of each ticket of the decoder. Used by the thread only.
         self._live: dict[int, tuple[PendingRequest, int]] = {}
-        self._scheduler = FairScheduler(batch_size)
+        self._scheduler = FairScheduler(batch_size, hypotheses_together(model.device))
         self._withdrawn: list[PendingRequest] = []
         self._stopping = False
         self._changed = Condition()
