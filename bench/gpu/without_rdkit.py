@@ -13,7 +13,9 @@ def provide() -> None:
     if importlib.util.find_spec("rdkit") is not None:
         return
     package = types.ModuleType("rdkit")
-    chemistry = types.SimpleNamespace(MolFromSmiles=lambda _smiles: object())
+    chemistry = types.SimpleNamespace(
+        MolFromSmiles=lambda _smiles: object(), MolToSmiles=lambda _molecule: "[CH3][Mg][Br]"
+    )
     base = types.SimpleNamespace(BlockLogs=contextlib.nullcontext)
     vars(package).update(Chem=chemistry, rdBase=base)
     sys.modules["rdkit"] = package
