@@ -40,7 +40,7 @@ def read_records(lines: Iterator[str], name_field: str | None = None) -> Iterato
 def _query(record: list[str], name_field: str | None) -> Query:
     from rdkit import Chem
 
-    from molspec.text import quiet
+    from molspec.text import quiet, write_smiles
 
     title, text = record[0].strip() if record else "", "".join(record)
     supplier = Chem.SDMolSupplier()
@@ -53,7 +53,7 @@ def _query(record: list[str], name_field: str | None) -> Query:
             names = list(molecule.GetPropNames())
             index = find_column(names, name_field)
             title = title if index is None else molecule.GetProp(names[index]).strip()
-        return Query(str(Chem.MolToSmiles(molecule)), title)
+        return Query(write_smiles(molecule), title)
 
 
 def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:

@@ -1,6 +1,7 @@
 """Text: SMILES, their atomwise tokens, and the tokens' ids."""
 
 from molspec.text.aligned import aligned_spellings
+from molspec.text.molecules import read_smiles, write_smiles, written_order
 from molspec.text.pieces import PieceVocabulary
 from molspec.text.smiles import (
     InvalidSmilesError,
@@ -31,5 +32,8 @@ __all__ = [
     "is_text",
     "other_spellings",
     "quiet",
+    "read_smiles",
     "tokenize",
+    "write_smiles",
+    "written_order",
 ]

@@ -14,6 +14,7 @@ from itertools import product
 
 from rdkit import Chem
 
+from molspec.text.molecules import write_smiles
 from molspec.text.smiles import canonicalise, quiet
 from molspec.text.tokens import tokenize
 
@@ -82,7 +83,7 @@ def _from_each_atom(canonical: str) -> list[str]:
     with quiet():
         molecule = Chem.MolFromSmiles(canonical)
         atoms = range(molecule.GetNumAtoms())
-        return list({str(Chem.MolToSmiles(molecule, rootedAtAtom=atom)): None for atom in atoms})
+        return list({write_smiles(molecule, atom): None for atom in atoms})
 
 
 def _beside(query: Sequence[str], text: str) -> _Spelling:

@@ -12,6 +12,7 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
+from molspec.text.molecules import read_smiles, write_smiles
 from molspec.text.tokens import is_text, tokenize
 
 #: Separates reactants and reagents, for models that distinguish them.
@@ -77,12 +78,12 @@ def _canonical_part(smiles: str) -> str | None:
     if molecule is None or molecule.GetNumAtoms() == 0:
         return None
     if ":" not in smiles:  # then there are no maps
-        return str(Chem.MolToSmiles(molecule))
+        return write_smiles(molecule)
     for atom in molecule.GetAtoms():
         atom.SetAtomMapNum(0)
     # Removing the maps can change which stereo marks are needed.
-    again, _ = _parse(str(Chem.MolToSmiles(molecule)))
-    return None if again is None else str(Chem.MolToSmiles(again))
+    again, _ = _parse(write_smiles(molecule))
+    return None if again is None else write_smiles(again)
 
 
 def check_text(smiles: object) -> str:
@@ -159,10 +160,10 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
     places: list[tuple[int, ...]] = []
     parts = Chem.GetMolFrags(molecule, asMols=True, sanitizeFrags=False, fragsMolAtomMapping=places)
     written = (
-        Chem.MolToSmiles(part, rootedAtAtom=place.index(atom) if atom in place else -1)
+        write_smiles(part, place.index(atom) if atom in place else -1)
         for part, place in zip(parts, places, strict=True)
     )
-    return ".".join(sorted(map(str, written)))
+    return ".".join(sorted(written))
 
 
 def _sides(smiles: object) -> list[str]:
@@ -183,9 +184,9 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     capture = getattr(rdBase, "CaptureErrorLog", None)
     with quiet():
         if capture is None:
-            return Chem.MolFromSmiles(smiles), ""
+            return read_smiles(smiles), ""
         with capture() as log:
-            molecule = Chem.MolFromSmiles(smiles)
+            molecule = read_smiles(smiles)
         return molecule, _messages(log)
 
 
