@@ -163,3 +163,21 @@ def test_columns_are_copied_only_from_tables(tmp_path: Path) -> None:
             pytest.raises(ValueError, match="copy_column is 'cost': expected"),
         ):
             source.queries(copied=("cost",))
+
+
+def test_tokens_with_blanks_are_joined(tmp_path: Path) -> None:
+    lines = (
+        "C C ( = O ) Cl . N c 1 c c c c c 1\nC O\n[Na+] . [OH-]\nC l c 1 c c c c c 1\nC C % 1 0\n"
+    )
+    joined = ["CC(=O)Cl.Nc1ccccc1", "CO", "[Na+].[OH-]", "Clc1ccccc1", "CC%10"]
+    assert [query.smiles for query in read(write(tmp_path / "a.txt", lines))] == joined
+    table = write(tmp_path / "a.csv", f"smiles\n{lines}")
+    assert [query.smiles for query in read(table)] == joined
+    with open_source(None, None, lines.splitlines()) as source:
+        assert [query.smiles for query in source.queries()] == joined
+
+
+@pytest.mark.parametrize("line", ["C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a"])
+def test_a_name_is_not_joined_with_its_molecule(line: str, tmp_path: Path) -> None:
+    smiles, name = line.split(maxsplit=1)
+    assert read(write(tmp_path / "a.smi", line)) == [Query(smiles, name)]

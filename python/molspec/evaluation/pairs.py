@@ -9,6 +9,7 @@ from pathlib import Path
 
 from molspec.tables import check_rereadable, choose_column, read_cells
 from molspec.task import COLUMNS, Task
+from molspec.text import without_blanks
 
 #: If no column is named, the first of these in the table: queries, targets.
 _COLUMNS = (("src", "source", "query"), ("tgt", "target"))
@@ -65,4 +66,5 @@ class PairTable:
         with closing(read_cells(self.path)) as rows:
             next(rows, None)
             for _, cells in rows:
-                yield Pair(*(cells[i] if i < len(cells) else "" for i in self._columns))
+                query, target, *group = (cells[i] if i < len(cells) else "" for i in self._columns)
+                yield Pair(without_blanks(query), without_blanks(target), *group)

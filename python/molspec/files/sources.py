@@ -77,11 +77,16 @@ class Source:
             return read_records(self._lines, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
-        return map(Query, self._lines) if self.form == _GIVEN else self._of_lines()
+        return self._of_lines()
 
     def _of_lines(self) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text."""
-        for number, line in enumerate(self._lines):
+        from molspec.text import without_blanks
+
+        for number, line in enumerate(map(without_blanks, self._lines)):
+            if self.form == _GIVEN:
+                yield Query(line)
+                continue
             smiles, name = (*line.split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
                 yield Query(smiles, name.strip())
@@ -89,6 +94,8 @@ class Source:
     def _of_table(
         self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
     ) -> Iterator[Query]:
+        from molspec.text import without_blanks
+
         rows = split_cells(self._lines, self.form == "csv", self.name)
         _, header = next(rows, (0, []))
         index = find_query_column(self.name, header, column, task)
@@ -96,7 +103,7 @@ class Source:
         further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
         return (
             Query(
-                _cell(cells, index),
+                without_blanks(_cell(cells, index)),
                 _cell(cells, names),
                 columns=tuple(_cell(cells, each) for each in further),
             )

@@ -14,7 +14,7 @@ from molspec.text.smiles import (
     other_spellings,
     quiet,
 )
-from molspec.text.tokens import TokenizationError, is_text, tokenize
+from molspec.text.tokens import TokenizationError, is_text, tokenize, without_blanks
 from molspec.text.vocabulary import Vocabulary
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "quiet",
     "read_smiles",
     "tokenize",
+    "without_blanks",
     "write_smiles",
     "written_order",
 ]

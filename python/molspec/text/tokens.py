@@ -37,6 +37,20 @@ def tokenize(smiles: str) -> list[str]:
     raise TokenizationError(f"not SMILES: {_quoted(character)} at position {end + 1}{reason}")
 
 
+def without_blanks(text: str) -> str:
+    """SMILES without the blanks between all its tokens or characters, as OpenNMT's files have them.
+
+    Other text is unchanged. Of two words both are atoms: "C 1" is a molecule and its name.
+    """
+    words = text.split()
+    if len(words) < 2 or any(len(word) > 1 and not _TOKEN.fullmatch(word) for word in words):
+        return text
+    if len(words) == 2 and not all(word[0].isalpha() or word[0] == "[" for word in words):
+        return text
+    joined = "".join(words)
+    return joined if _TOKENS.fullmatch(joined) else text
+
+
 def _end(smiles: str) -> int:
     """The place of the first character that begins no token."""
     if not is_text(smiles):
