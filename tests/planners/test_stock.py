@@ -61,3 +61,9 @@ def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
     assert plan.names == {"NCc1ccccc1": "hcl, Cl.NCc1ccccc1"}
     plan = planner.plan(Query("CC(=O)NCc1ccccc1"))
     assert plan.routes[0].steps[0].reactants == ("CC(=O)O", "NCc1ccccc1")
+    # What the model cannot read is an error, not a target without routes.
+    for target, error in {"C" * 600: "600 tokens: expected at most", "[Po]C": "not in the"}.items():
+        plan = planner.plan(Query(target))
+        assert not plan.routes
+        assert plan.error is not None
+        assert error in plan.error

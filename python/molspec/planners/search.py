@@ -176,6 +176,10 @@ class Planner:
         graph, _ = search.run_from_mol(Molecule(target))
         seconds = perf_counter() - began
         routes = tuple(search.routes(graph))
+        if not routes and self._model.num_calls():  # that it cannot read the target, if so
+            (answer,) = self._model.expander.predict([target], self._model.default_num_results)
+            if answer.error is not None:
+                return Plan(number, query, error=answer.error, note=prepared.note)
         bought = (leaf for route in routes for leaf in route.leaves or (target,))
         return Plan(
             number,
