@@ -86,10 +86,11 @@ class QueryReader:
         return replace(source, token_ids=[*begin, *ids])
 
     def _text(self, given: str) -> str:
-        """Its text; learned pieces may be words."""
+        """Its text; learned pieces may be words, and blanks around them count."""
         text = check_text(given)
-        if self.vocabulary.atomwise:
-            check_no_name(text)
+        if not self.vocabulary.atomwise:
+            return given.strip("\r\n")
+        check_no_name(text)
         return text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:

@@ -63,8 +63,10 @@ class PairTable:
             self.group_column = header[index]
 
     def __iter__(self) -> Iterator[Pair]:
-        with closing(read_cells(self.path)) as rows:
+        with closing(read_cells(self.path, keep_blanks=True)) as rows:
             next(rows, None)
             for _, cells in rows:
                 query, target, *group = (cells[i] if i < len(cells) else "" for i in self._columns)
-                yield Pair(without_blanks(query), without_blanks(target), *group)
+                yield Pair(
+                    without_blanks(query), without_blanks(target).strip(), *map(str.strip, group)
+                )

@@ -96,16 +96,17 @@ class Source:
     ) -> Iterator[Query]:
         from molspec.text import without_blanks
 
-        rows = split_cells(self._lines, self.form == "csv", self.name)
-        _, header = next(rows, (0, []))
+        # A model of learned pieces may have been trained with blanks around its queries.
+        rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
+        header = [name.strip() for name in next(rows, (0, []))[1]]
         index = find_query_column(self.name, header, column, task)
         names = _name_column(self.name, header, name_column)
         further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
         return (
             Query(
                 without_blanks(_cell(cells, index)),
-                _cell(cells, names),
-                columns=tuple(_cell(cells, each) for each in further),
+                _cell(cells, names).strip(),
+                columns=tuple(_cell(cells, each).strip() for each in further),
             )
             for _, cells in rows
         )
