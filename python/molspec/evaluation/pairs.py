@@ -66,7 +66,6 @@ class PairTable:
         with closing(read_cells(self.path, keep_blanks=True)) as rows:
             next(rows, None)
             for _, cells in rows:
-                query, target, *group = (cells[i] if i < len(cells) else "" for i in self._columns)
-                yield Pair(
-                    without_blanks(query), without_blanks(target).strip(), *map(str.strip, group)
-                )
+                query, *others = (cells[i] if i < len(cells) else "" for i in self._columns)
+                target, *group = map(str.strip, others)
+                yield Pair(without_blanks(query), without_blanks(target), *group)

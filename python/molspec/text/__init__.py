@@ -14,7 +14,14 @@ from molspec.text.smiles import (
     other_spellings,
     quiet,
 )
-from molspec.text.tokens import TokenizationError, is_text, tokenize, without_blanks
+from molspec.text.tokens import (
+    TokenizationError,
+    has_dative_bond,
+    is_text,
+    reaction_sides,
+    tokenize,
+    without_blanks,
+)
 from molspec.text.vocabulary import Vocabulary
 
 __all__ = [
@@ -28,10 +35,12 @@ __all__ = [
     "check_no_name",
     "check_smiles",
     "check_text",
+    "has_dative_bond",
     "is_one_word",
     "is_text",
     "other_spellings",
     "quiet",
+    "reaction_sides",
     "read_smiles",
     "tokenize",
     "without_blanks",

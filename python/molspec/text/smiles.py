@@ -13,7 +13,7 @@ from typing import Any
 from rdkit import Chem, rdBase
 
 from molspec.text.molecules import read_smiles, write_smiles
-from molspec.text.tokens import is_text, tokenize
+from molspec.text.tokens import has_dative_bond, is_text, reaction_sides, tokenize
 
 #: Separates reactants and reagents, for models that distinguish them.
 _ARROW = ">"
@@ -63,10 +63,13 @@ def is_one_word(text: str) -> bool:
 
 
 def canonicalise(smiles: str) -> str | None:
-    """RDKit's canonical SMILES without atom maps; None if there is no such molecule."""
+    """RDKit's canonical SMILES without atom maps; None if there is no such molecule.
+
+    A bond `~` between whole molecules, as some write between the ions of a salt, is a dot.
+    """
     if not is_one_word(smiles):
         return None
-    parts = [_canonical_part(part) for part in smiles.split(".")]
+    parts = [_canonical_part(part) for part in smiles.replace("~", ".").split(".")]
     if None not in parts:
         return ".".join(sorted(map(str, parts)))
     return _canonical_part(smiles)  # a dot may be within a branch or a ring
@@ -128,10 +131,8 @@ def canonical_query(smiles: object) -> str:
     if len(written) < len(canonical):
         check_smiles(smiles)
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
-    if dative := next((text for text in written if _ARROW in text or "<" in text), None):
-        raise InvalidSmilesError(
-            f"RDKit writes it with a dative bond, {dative}: expected bonds that SMILES has"
-        )
+    for text in written:
+        _check_bonds(text, f"RDKit writes it with a dative bond, {text}")
     return _ARROW.join(written)
 
 
@@ -170,13 +171,19 @@ def _sides(smiles: object) -> list[str]:
     """The sides of a text that consists of tokens."""
     text = check_text(smiles)
     check_no_name(text)
+    _check_bonds(text, f"it has a dative bond: {text}")
     tokenize(text)
-    parts = text.split(_ARROW)
+    parts = reaction_sides(text)
     if len(parts) > 2:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
     if not any(parts):
         raise InvalidSmilesError(f"no molecule: {text!r}")
     return parts
+
+
+def _check_bonds(text: str, fault: str) -> None:
+    if has_dative_bond(text):
+        raise InvalidSmilesError(f"{fault}: expected bonds that SMILES has")
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:

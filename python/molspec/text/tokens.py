@@ -37,6 +37,16 @@ def tokenize(smiles: str) -> list[str]:
     raise TokenizationError(f"not SMILES: {_quoted(character)} at position {end + 1}{reason}")
 
 
+def reaction_sides(text: str) -> list[str]:
+    """The parts of a text between its arrows, ">"; that of a dative bond, "->", is none of them."""
+    return re.split("(?<!-)>", text)
+
+
+def has_dative_bond(text: str) -> bool:
+    """Whether SMILES has a bond of RDKit's own, "->" or "<-"."""
+    return "->" in text or "<-" in text
+
+
 def without_blanks(text: str) -> str:
     """SMILES without the blanks between all its tokens or characters, as OpenNMT's files have them.
 

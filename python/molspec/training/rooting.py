@@ -15,7 +15,14 @@ from random import Random
 
 from rdkit import Chem
 
-from molspec.text import is_one_word, quiet, read_smiles, write_smiles, written_order
+from molspec.text import (
+    has_dative_bond,
+    is_one_word,
+    quiet,
+    read_smiles,
+    write_smiles,
+    written_order,
+)
 
 Pair = tuple[str, str]
 
@@ -51,6 +58,8 @@ class Molecule:
             for _ in range(2):
                 smiles = write_smiles(rdkit)
                 order = written_order(rdkit)
+                if has_dative_bond(smiles):
+                    raise UnfitReactionError("a dative bond")
                 rdkit = read_smiles(smiles)
                 if rdkit is None or rdkit.GetNumAtoms() != len(order):
                     raise UnfitReactionError("not a molecule to RDKit without its atom maps")
