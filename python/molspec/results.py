@@ -14,6 +14,10 @@ from molspec.task import Task, reaction_smiles
 from molspec.text import canonicalise
 
 
+#: The error of a query all of whose answers were dropped: the options want none of them.
+ALL_DROPPED = "no answer is left: each is invalid, unfinished or unchanged"
+
+
 @dataclass(frozen=True)
 class Prediction:
     """One answer to a query."""

@@ -24,6 +24,7 @@ from molspec.files import Query, prepare_query
 from molspec.planners.routes import Limits, Plan, Route, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
+from molspec.results import ALL_DROPPED
 from molspec.text import canonical_query, canonicalise
 
 #: The growth of a search's graph before its routes are counted again.
@@ -178,7 +179,7 @@ class Planner:
         routes = tuple(search.routes(graph))
         if not routes and self._model.num_calls():  # that it cannot read the target, if so
             (answer,) = self._model.expander.predict([target], self._model.default_num_results)
-            if answer.error is not None:
+            if answer.error not in (None, ALL_DROPPED):
                 return Plan(number, query, error=answer.error, note=prepared.note)
         bought = (leaf for route in routes for leaf in route.leaves or (target,))
         return Plan(
