@@ -13,7 +13,6 @@ from molspec.decoding import QueryStatistics, Statistics
 from molspec.task import Task, reaction_smiles
 from molspec.text import canonicalise
 
-
 #: The error of a query all of whose answers were dropped: the options want none of them.
 ALL_DROPPED = "no answer is left: each is invalid, unfinished or unchanged"
 

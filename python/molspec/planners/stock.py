@@ -7,7 +7,7 @@ from pathlib import Path
 from rdkit import Chem
 
 from molspec.files import open_source
-from molspec.text import canonicalise
+from molspec.text import canonicalise, read_smiles
 from molspec.text.salts import main_component
 
 #: Carbon with hydrogen or carbon: of sodium acetate, not of sodium carbonate.
@@ -62,5 +62,8 @@ def read_stock(path: Path) -> Stock:
 def _main(canonical: str) -> str | None:
     """The organic main component of a salt or mixture; None if there is none."""
     main, removed = main_component(canonical)
-    given = map(Chem.MolFromSmiles, (canonical, main))  # HCN is organic, but not KCN
-    return main if removed and all(each.HasSubstructMatch(_ORGANIC) for each in given) else None
+    if not removed:
+        return None
+    given = map(read_smiles, (canonical, main))  # HCN is organic, but not KCN
+    organic = (each is not None and each.HasSubstructMatch(_ORGANIC) for each in given)
+    return main if all(organic) else None
