@@ -69,7 +69,7 @@ class QueryReader:
         pairs = [self._forced(source, target)]
         if aligned:
             text = self.vocabulary.decode(source.token_ids)
-            for other in aligned_spellings(text, target.strip()):
+            for other in aligned_spellings(text, check_text(target)):
                 with suppress(ValueError):
                     pairs.append(self._forced(source, other))
         return pairs

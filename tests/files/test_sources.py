@@ -179,3 +179,14 @@ def test_tokens_with_blanks_are_joined(tmp_path: Path) -> None:
 def test_a_name_is_not_joined_with_its_molecule(line: str, tmp_path: Path) -> None:
     smiles, name = line.split(maxsplit=1)
     assert read(write(tmp_path / "a.smi", line)) == [Query(smiles, name)]
+
+
+def test_extensions_of_chemaxon_are_left_out(tmp_path: Path) -> None:
+    lines = "C[C@@H](N)O |&1:1,4,r| alanine\nCCO |r|\nCC.O |f:0.1|\n"
+    assert read(write(tmp_path / "a.smi", lines)) == [
+        *(Query("C[C@@H](N)O", "alanine"), Query("CCO"), Query("CC.O"))
+    ]
+    table = write(tmp_path / "a.csv", 'id,smiles\nF,"C[C@@H](N)O |&1:1,4,r|"\nG,CCO |r|\n')
+    assert read(table) == [Query("C[C@@H](N)O", "F"), Query("CCO", "G")]
+    with open_source(None, None, ["CCO |r|"]) as source:
+        assert list(source.queries()) == [Query("CCO")]

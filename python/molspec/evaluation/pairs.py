@@ -9,7 +9,7 @@ from pathlib import Path
 
 from molspec.tables import check_rereadable, choose_column, read_cells
 from molspec.task import COLUMNS, Task
-from molspec.text import without_blanks
+from molspec.text import plain_smiles
 
 #: If no column is named, the first of these in the table: queries, targets.
 _COLUMNS = (("src", "source", "query"), ("tgt", "target"))
@@ -68,4 +68,4 @@ class PairTable:
             for _, cells in rows:
                 query, *others = (cells[i] if i < len(cells) else "" for i in self._columns)
                 target, *group = map(str.strip, others)
-                yield Pair(without_blanks(query), without_blanks(target), *group)
+                yield Pair(plain_smiles(query), plain_smiles(target), *group)

@@ -81,9 +81,9 @@ class Source:
 
     def _of_lines(self) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text."""
-        from molspec.text import without_blanks
+        from molspec.text import plain_smiles
 
-        for number, line in enumerate(map(without_blanks, self._lines)):
+        for number, line in enumerate(map(plain_smiles, self._lines)):
             if self.form == _GIVEN:
                 yield Query(line)
                 continue
@@ -94,7 +94,7 @@ class Source:
     def _of_table(
         self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
     ) -> Iterator[Query]:
-        from molspec.text import without_blanks
+        from molspec.text import plain_smiles
 
         # A model of learned pieces may have been trained with blanks around its queries.
         rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
@@ -104,7 +104,7 @@ class Source:
         further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
         return (
             Query(
-                without_blanks(_cell(cells, index)),
+                plain_smiles(_cell(cells, index)),
                 _cell(cells, names).strip(),
                 columns=tuple(_cell(cells, each).strip() for each in further),
             )

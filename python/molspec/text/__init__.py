@@ -18,9 +18,9 @@ from molspec.text.tokens import (
     TokenizationError,
     has_dative_bond,
     is_text,
+    plain_smiles,
     reaction_sides,
     tokenize,
-    without_blanks,
 )
 from molspec.text.vocabulary import Vocabulary
 
@@ -39,11 +39,11 @@ __all__ = [
     "is_one_word",
     "is_text",
     "other_spellings",
+    "plain_smiles",
     "quiet",
     "reaction_sides",
     "read_smiles",
     "tokenize",
-    "without_blanks",
     "write_smiles",
     "written_order",
 ]

@@ -13,7 +13,13 @@ from typing import Any
 from rdkit import Chem, rdBase
 
 from molspec.text.molecules import read_smiles, write_smiles
-from molspec.text.tokens import has_dative_bond, is_text, reaction_sides, tokenize
+from molspec.text.tokens import (
+    has_dative_bond,
+    is_text,
+    plain_smiles,
+    reaction_sides,
+    tokenize,
+)
 
 #: Separates reactants and reagents, for models that distinguish them.
 _ARROW = ">"
@@ -90,12 +96,15 @@ def _canonical_part(smiles: str) -> str | None:
 
 
 def check_text(smiles: object) -> str:
-    """Check that `smiles` is a string; strip blanks around it. Raises InvalidSmilesError."""
+    """Check that `smiles` is a string; return it as `plain_smiles`, without blanks around it.
+
+    Raises InvalidSmilesError.
+    """
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
     if not is_text(smiles):
         raise InvalidSmilesError("no text: holds half a surrogate pair")
-    if not (text := smiles.strip()):
+    if not (text := plain_smiles(smiles).strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
     return text
 

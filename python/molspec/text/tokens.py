@@ -12,6 +12,7 @@ from typing import NoReturn
 
 _TOKEN = re.compile(r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}")
 _TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
+_EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|[^|]*\|")
 #: Characters of a token that a message shows, and tokens that it names.
 _SHOWN, _NAMED = 40, 5
 
@@ -47,11 +48,13 @@ def has_dative_bond(text: str) -> bool:
     return "->" in text or "<-" in text
 
 
-def without_blanks(text: str) -> str:
-    """SMILES without the blanks between all its tokens or characters, as OpenNMT's files have them.
+def plain_smiles(text: str) -> str:
+    """SMILES without ChemAxon's extension, as in "CCO |r|", and without blanks between its tokens.
 
-    Other text is unchanged. Of two words both are atoms: "C 1" is a molecule and its name.
+    OpenNMT's files have blanks between all tokens or characters. What follows a molecule otherwise,
+    its name, stays; of two words that are joined both are atoms, for "C 1" has a name.
     """
+    text = _EXTENSION.sub(r"\1", text)
     words = text.split()
     if len(words) < 2 or any(len(word) > 1 and not _TOKEN.fullmatch(word) for word in words):
         return text

@@ -50,9 +50,9 @@ def vary(reaction: str, count: int, random: Random) -> list[str]:
         for _ in range(2 * count):
             chosen = random.sample(numbers, min(random.choice(_COUNTS), len(numbers)))
             drawn = {number: random.choice(changes[number]) for number in chosen}
-            sides = [_changed(side, drawn, new) for side in (reactants, products)]
-            if None not in sides:
-                found[f"{sides[0]}>{agents}>{sides[1]}"] = None
+            changed = [_changed(side, drawn, new) for side in (reactants, products)]
+            if None not in changed:
+                found[f"{changed[0]}>{agents}>{changed[1]}"] = None
             if len(found) == count:
                 break
     return list(found)
