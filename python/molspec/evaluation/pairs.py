@@ -12,7 +12,9 @@ from molspec.task import COLUMNS, Task
 from molspec.text import plain_smiles
 
 #: If no column is named, the first of these in the table: queries, targets.
-_COLUMNS = (("src", "source", "query"), ("tgt", "target"))
+_COLUMNS = (("src", "query"), ("tgt",))
+#: The last ones: they may be where a reaction is from, and what a drug binds to.
+_LAST = (("source",), ("target",))
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class PairTable:
         with closing(read_cells(path)) as rows:
             _, header = next(rows, (0, []))
         queries, targets = (
-            (*names, *more) for names, more in zip(_COLUMNS, COLUMNS[task], strict=True)
+            (*names, *own, *last)
+            for names, own, last in zip(_COLUMNS, COLUMNS[task], _LAST, strict=True)
         )
         self._columns = [
             choose_column(path, header, "query_column", query_column, queries),

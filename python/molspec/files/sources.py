@@ -31,7 +31,7 @@ INPUT_FORMATS = {
     "sdf": (".sdf", ".sd", ".mol"),
 }
 #: Columns that are used if none is named.
-_QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src", "source")
+_QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _NAME_COLUMNS = (
     *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
     *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
@@ -131,7 +131,8 @@ def find_query_column(
 
     Raises ValueError if there is no such column.
     """
-    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0])
+    # A column `source` may be where a molecule is from.
+    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], "source")
     return choose_column(where, header, "column", column, defaults)
 
 

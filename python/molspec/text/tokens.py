@@ -12,7 +12,8 @@ from typing import NoReturn
 
 _TOKEN = re.compile(r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}")
 _TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
-_EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|[^|]*\|")
+#: A comma in a table without quotes may have cut it off.
+_EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
 #: Characters of a token that a message shows, and tokens that it names.
 _SHOWN, _NAMED = 40, 5
 

@@ -9,12 +9,10 @@ from itertools import chain, islice
 from pathlib import Path
 
 from molspec.tables import choose_column, find_column, name_columns, printable, read_cells
-from molspec.task import Task
+from molspec.task import COLUMNS, Task
 from molspec.text import TokenizationError, has_dative_bond, reaction_sides, tokenize
 from molspec.training.rooting import Molecule, UnfitReactionError
 
-#: Names of columns with the left and the right side of a reaction without atom maps.
-_SIDES = ("reactants", "product")
 #: Names of columns with a model's source and target.
 _ENDS = (("src", "tgt"), ("source", "target"))
 _PEEKED_ROWS = 100
@@ -107,7 +105,7 @@ def read_rows(
 
 def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
     """Find the columns of left and right sides."""
-    names = [_SIDES]
+    names = [(left, right) for left in COLUMNS["product"][0] for right in COLUMNS["retro"][0]]
     if task is not None:
         names += [(left, right) if task == "product" else (right, left) for left, right in _ENDS]
     found = ((find_column(header, left), find_column(header, right)) for left, right in names)
