@@ -29,7 +29,7 @@ class Pair:
 class PairTable:
     """Columns of a table with a header; tabs between its cells, or .csv; plain, .gz or .xz.
 
-    If no column is named, queries are in src, source or query, targets in tgt or target; with
+    If no column is named, queries are in src, query or source, targets in tgt or target; with
     `task`, also in product and reactants. Queries have a group only if its column is named.
 
     Iterating opens the file again and reads a row at a time. Empty lines are no rows; a missing

@@ -57,8 +57,8 @@ class Source:
     ) -> Iterator[Query]:
         """Yield all queries in their order, also damaged ones.
 
-        column: the table's column of SMILES; by default smiles, query, src, source or the column
-            that `task` decides.
+        column: the table's column of SMILES; by default smiles, query, src, the column
+            that `task` decides, or source.
         name_column: the column of identifiers in a table or in an SDF's data; by default id or
             name, and the title of an SDF's record.
         copied: further columns of a table, for `Query.columns`.
