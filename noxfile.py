@@ -1,8 +1,8 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
-The sessions wheel, editable, page, fuzz, opennmt, syntheseus, aizynthfinder and ray make fresh
-environments; the others use the one that nox runs in, where molspec is installed as CONTRIBUTING.md
-says.
+The sessions wheel, editable, page, fuzz, opennmt, syntheseus, aizynthfinder, rdkit-2023 and ray
+make fresh environments; the others use the one that nox runs in, where molspec is installed as
+CONTRIBUTING.md says.
 """
 
 from __future__ import annotations
@@ -152,10 +152,17 @@ def syntheseus(session: nox.Session) -> None:
 
 @nox.session
 def aizynthfinder(session: nox.Session) -> None:
-    """Search with AiZynthFinder; its RDKit 2023.9 and NumPy 1.26 are tried with texts too."""
+    """Search with AiZynthFinder."""
     session.install(".[test]", *AIZYNTHFINDER)
     session.run("pytest", "-W", "default", "tests/planners", *session.posargs)
-    session.run("pytest", "tests/text", "tests/files", "tests/test_predictor.py")
+
+
+@nox.session(name="rdkit-2023", python="3.11")
+def rdkit_2023(session: nox.Session) -> None:
+    """Read and write what depends on RDKit with the oldest one that is allowed, and NumPy 1."""
+    session.install(".[test,hugging-face]", "rdkit==2023.9.6", "numpy<2")
+    folders = ("text", "files", "checkpoints", "training/test_rooting.py", "test_predictor.py")
+    session.run("pytest", *(f"tests/{each}" for each in folders), *session.posargs)
 
 
 @nox.session

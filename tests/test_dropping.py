@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from molspec import load
+from molspec import AnswerCache, load
+from molspec.files import FORMATS, OutputContext, Query, predict
 from molspec.options import PredictOptions
 from molspec.predictor import Model
-from molspec.results import Prediction, Result, merge_duplicates, without_unchanged
+from molspec.results import ALL_DROPPED, Prediction, Result, merge_duplicates, without_unchanged
 from tests import tiny
 
 QUERIES = ("CCO", "N", "CCOCCOCCOC", "junk", "O", "CN", "C1CC1")
@@ -110,3 +111,22 @@ def test_invalid_options_are_refused(model: Model) -> None:
     assert PredictOptions(drop_invalid=True, drafter="windows", max_beam_factor=1).drops
     with pytest.raises(ValueError, match=r"are dropped, unless max_beam_factor is 1$"):
         PredictOptions(drop_invalid=True, verification="relaxed")
+
+
+def test_a_list_of_which_nothing_is_left_says_so_everywhere() -> None:
+    model = Model(tiny.checkpoint(1))
+    found = model.predict(["CCO", "junk"], 2, max_length=1, max_beam_factor=1, **DROPPING)
+    assert [result.predictions for result in found] == [(), ()]
+    assert found[0].error == ALL_DROPPED
+    query = Query("CCO", "one")
+    options = PredictOptions(2, max_length=1, max_beam_factor=1, **DROPPING)
+    (answer,) = predict(model, [query], options)
+    assert answer.error == ALL_DROPPED
+    assert not answer.is_refused
+    for form in FORMATS.values():
+        assert ALL_DROPPED in form.render(answer, OutputContext("m", "retro"))
+    cache = AnswerCache()
+    for _ in range(2):
+        (again,) = cache.predict(model, ["CCO"], options)
+        assert again.error == ALL_DROPPED
+    assert cache.hits == 1

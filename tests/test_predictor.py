@@ -273,3 +273,15 @@ def test_torch_settings_change_no_answer(setting: Any, dtype: str) -> None:
     with setting():
         assert model.predict(["CC(=O)Cl.CCO"], n_best=2) == expected
         assert load("product", dtype=dtype).predict(["CC(=O)Cl.CCO"], n_best=2) == expected
+
+
+def test_queries_and_targets_may_have_extensions_or_blanks() -> None:
+    model = load("retro", dtype="int8")
+    plain, *others = model.predict(
+        ["CC(=O)NC", "CC(=O)NC |r|", "C C ( = O ) N C", "CC(=O)NC |&1:1|"]
+    )
+    for other in others:
+        assert other.predictions == plain.predictions
+        assert other.reactions == plain.reactions
+    scores = model.log_probs(["CC(=O)NC"] * 2, ["CN.CC(=O)O", "CN.CC(=O)O |f:0.1|"], aligned=True)
+    assert scores[0].predictions == scores[1].predictions

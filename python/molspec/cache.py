@@ -19,7 +19,7 @@ from molspec.fields import check_count
 from molspec.options import PredictOptions
 from molspec.predictor import Model, checked
 from molspec.provenance import Identity, answer_settings, deciding
-from molspec.results import Prediction, Result
+from molspec.results import ALL_DROPPED, Prediction, Result
 
 #: Identifies SQLite files of answers, with the version of their table.
 _APPLICATION, _VERSION = 0x6D6F6C73, 1
@@ -136,7 +136,9 @@ class AnswerCache:
             if decisive is not options:  # else the batch chooses the drafter, which decides too
                 options = replace(options, batch_size=min(options.batch_size, len(new)))
             answers = dict(zip(new, model.predict_stream(list(new.values()), options), strict=True))
-            self._keep({key: each for key, each in answers.items() if each.error is None})
+            self._keep(
+                {key: each for key, each in answers.items() if each.error in (None, ALL_DROPPED)}
+            )
             found |= answers
         return [
             replace(found[key], query=query, task=model.task)

@@ -26,6 +26,7 @@ from molspec.fields import check_count
 from molspec.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
 from molspec.queries import QueryReader
 from molspec.results import (
+    ALL_DROPPED,
     Prediction,
     Result,
     count_duplicates,
@@ -172,6 +173,7 @@ class _TextRequest(Request[Result]):
         predictions = () if error else self._predictions(found)
         if predictions is None:
             return None
+        error = error or (None if predictions else ALL_DROPPED)
         statistics = QueryStatistics.of(self._spent, perf_counter() - self._began)
         return Result(self._query, predictions, error, statistics, self._plan.model.task)
 

@@ -15,6 +15,7 @@ from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.decoder import MOST_PLANS, Decoder, Plan
 from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, choose_device, make_engine
+from molspec.model.copying import copied_between_processes
 from molspec.models import locate
 from molspec.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
 from molspec.processes import DIED, Processes, process_count
@@ -25,6 +26,7 @@ from molspec.strategy import queries_together
 from molspec.streams import ItemT, answers, answers_of_processes
 
 
+@copied_between_processes
 class Model:
     """A model that answers queries. Made by `load`; it can be pickled and copied."""
 

@@ -69,7 +69,7 @@ class QueryReader:
         pairs = [self._forced(source, target)]
         if aligned:
             text = self.vocabulary.decode(source.token_ids)
-            for other in aligned_spellings(text, target.strip()):
+            for other in aligned_spellings(text, check_text(target)):
                 with suppress(ValueError):
                     pairs.append(self._forced(source, other))
         return pairs
@@ -86,10 +86,11 @@ class QueryReader:
         return replace(source, token_ids=[*begin, *ids])
 
     def _text(self, given: str) -> str:
-        """Its text; learned pieces may be words."""
+        """Its text; learned pieces may be words, and blanks around them count."""
         text = check_text(given)
-        if self.vocabulary.atomwise:
-            check_no_name(text)
+        if not self.vocabulary.atomwise:
+            return given.strip("\r\n")
+        check_no_name(text)
         return text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:

@@ -11,7 +11,10 @@ from typing import Any
 
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.task import Task, reaction_smiles
-from molspec.text import canonicalise
+from molspec.text import canonicalise, plain_smiles
+
+#: The error of a query all of whose answers were dropped: the options want none of them.
+ALL_DROPPED = "no answer is left: each is invalid, unfinished or unchanged"
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Result:
         """
         if self.task is None:
             raise ValueError("task is None: expected 'retro' or 'product', of the model")
-        query = self.query.strip()
+        query = plain_smiles(self.query).strip()
         return tuple(
             None if found.canonical is None else reaction_smiles(self.task, query, found.canonical)
             for found in self.predictions
@@ -116,7 +119,8 @@ def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Pr
     An answer is unchanged if all its molecules are among the query's, such as a product that is a
     reactant, or if it has all molecules of the query, such as reactants with the product.
     """
-    query_molecules = _molecules(canonicalise(query.strip().strip(">").replace(">", ".")))
+    plain = plain_smiles(query).strip().strip(">").replace(">", ".")
+    query_molecules = _molecules(canonicalise(plain))
 
     def is_unchanged(found: Prediction) -> bool:
         parts = _molecules(found.canonical)

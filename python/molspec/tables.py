@@ -64,21 +64,24 @@ def limited_lines(stream: IO[str], path: Path | str) -> Iterator[str]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def read_cells(path: Path) -> Generator[tuple[int, list[str]], None, None]:
+def read_cells(
+    path: Path, *, keep_blanks: bool = False
+) -> Generator[tuple[int, list[str]], None, None]:
     """Yield the line number, from 1, and the cells of each row that is not empty.
 
     Tabs separate cells; in a .csv file commas, semicolons or tabs, the most frequent in the first
     line, with CSV's quotes. A first line `sep=;` names the separator, as Excel writes it. White
-    space around a cell is removed.
+    space around a cell is removed, except blanks if they are to be kept.
 
     Raises ValueError for invalid CSV, OSError like `open_lines`.
     """
     with open_lines(path) as lines:
-        yield from split_cells(lines, ".csv" in map(str.lower, path.suffixes), path)
+        commas = ".csv" in map(str.lower, path.suffixes)
+        yield from split_cells(lines, commas, path, keep_blanks=keep_blanks)
 
 
 def split_cells(
-    lines: Iterator[str], commas: bool, path: Path | str
+    lines: Iterator[str], commas: bool, path: Path | str, *, keep_blanks: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """Split lines as `read_cells` does; `path` is their file's name."""
     if commas:
@@ -86,8 +89,8 @@ def split_cells(
     else:
         rows = enumerate((line.split("\t") for line in lines), start=1)
     for number, row in rows:
-        cells = [cell.strip() for cell in row]
-        if any(cells):
+        cells = [cell.strip("\r\n" if keep_blanks else None) for cell in row]
+        if any(cell.strip() for cell in cells):
             yield number, cells
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 Task = Literal["retro", "product"]
 #: The columns of a table that a model's task decides: of queries and of targets.
 COLUMNS: dict[Task | None, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "retro": (("product",), ("reactants",)),
-    "product": (("reactants",), ("product",)),
+    "retro": (("product", "products"), ("reactants", "reactant")),
+    "product": (("reactants", "reactant"), ("product", "products")),
     None: ((), ()),
 }
 

@@ -13,6 +13,7 @@ import torch
 
 from molspec import checkpoints, load
 from molspec.checkpoints import CheckpointError, read
+from molspec.files import open_source
 from molspec.text import PieceVocabulary, TokenizationError
 from molspec.training import PrepareOptions, prepare
 
@@ -117,6 +118,27 @@ def test_reads_words_beside_smiles_and_refuses_unknown_text(tmp_path: Path) -> N
         "no text: holds half a surrogate pair",
         None,
     ]
+
+
+@pytest.mark.parametrize("query", ["REACTANT:CC REAGENT: ", " CC", "CC  O ", "CC"])
+def test_blanks_around_a_query_count(tmp_path: Path, query: str) -> None:
+    words = ["REACTANT:CC REAGENT: ", "CC O ", " O", *SMILES]
+    tokenizer = Tokenizer(kinds.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    trainer = UnigramTrainer(vocab_size=80, special_tokens=["<pad>", "</s>", "<unk>"])
+    tokenizer.train_from_iterator(words, trainer)
+    write(tmp_path, "t5")
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    loaded = load(tmp_path)
+    expected = tokenizer.encode(query, add_special_tokens=False).ids
+    assert loaded.reader.source(query).token_ids == expected
+    assert loaded.reader.source(f"{query}\n").token_ids == expected
+    assert (query == query.strip()) == (expected == loaded.vocabulary.encode(query.strip()))
+    table = tmp_path / "queries.csv"
+    table.write_text(f"id,smiles\n1,{query}\n")
+    with open_source(str(table)) as source:
+        (read_query,) = source.queries()
+    assert read_query.smiles == query
 
 
 def bare_vocabulary(model: Any) -> PieceVocabulary:

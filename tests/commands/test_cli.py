@@ -269,7 +269,8 @@ def test_evaluate_refuses_other_settings(
 WRONG_USE = {
     "evaluate absent.tsv": "absent.tsv: No such file or directory",
     "evaluate .": ".: Is a directory",
-    "evaluate empty.smi": "empty.smi: none of the columns src, source, query, reactants is in its "
+    "evaluate empty.smi": "empty.smi: none of the columns src, query, reactants, reactant, "
+    "source is in its "
     "header, which is empty: name another by --query-column",
     "evaluate table.tsv --query-column a": "query_column is 'a': expected a column of table.tsv, "
     "src, tgt",

@@ -35,6 +35,8 @@ def test_plain_and_compressed_rows_are_read(tmp_path: Path, name: str) -> None:
         ("class reactants mapped product", "product", ("reactants", "product")),
         ("Product tgt REACTANTS", "retro", ("Product", "tgt")),
         ("target query", None, ("query", "target")),
+        ("id source products reactants", "retro", ("products", "reactants")),
+        ("REACTANT REAGENT PRODUCT YIELD", "product", ("REACTANT", "PRODUCT")),
     ],
 )
 def test_default_columns_follow_header_and_task(
@@ -81,7 +83,7 @@ def test_named_columns_are_read(tmp_path: Path) -> None:
         ("query\ttarget", {"target_column": "tgt"}, "target_column is 'tgt'"),
         ("CCO\tCC", {}, "none of the columns src, .* CCO, CC: name another by --query-column"),
         ("src", {}, "none of the columns tgt, target"),
-        ("product\treactants", {}, "none of the columns src, source, query .* product, reactants"),
+        ("product\treactants", {}, "none of the columns src, query, source .* product, reactants"),
         ("", {}, "which is empty"),
         ("\t".join(f"column {i}" for i in range(1000)), {}, r"column 1, .*\.\.\.: name another"),
     ],

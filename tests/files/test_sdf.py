@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from rdkit import Chem
 
+from molspec import text
 from molspec.files import FORMATS, Answer, OutputContext, Query, open_source
 from molspec.results import Prediction, Result
 
@@ -92,3 +93,35 @@ def test_a_copied_column_may_have_a_line_break_in_its_name() -> None:
     context = OutputContext("product", copied_columns=("lot\nnumber",))
     answer = Answer(1, Query("C", columns=("7",)), Result("C", (Prediction("C", -0.5),)))
     assert ">  <lot number>  (1) \n7\n" in FORMATS["sdf"].render(answer, context)
+
+
+def test_a_molecule_that_rdkit_cannot_read_again_is_a_record_with_its_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Prediction.known("Cc1ccccc1", -1.0, True, "Cc1ccccc1")
+    answer = Answer(1, Query("CCO", "one"), Result("CCO", (found, found)))
+    readable = iter((True, False))
+    read = text.read_smiles
+    monkeypatch.setattr(
+        text, "read_smiles", lambda smiles: read(smiles) if next(readable) else None
+    )
+    records = FORMATS["sdf"].render(answer, OutputContext("m"))
+    supplier = Chem.SDMolSupplier()
+    supplier.SetData(records)
+    first, second = supplier
+    assert first.GetNumAtoms() == 7
+    assert second.GetNumAtoms() == 0
+    assert second.GetProp("smiles") == "Cc1ccccc1"
+    expected = "RDKit cannot read its own SMILES again: Cc1ccccc1"
+    assert second.GetProp("error") == expected
+
+
+PORPHYRIN = (
+    "CC1=C(/C=C2\\C(C)=C3/C(C)=C(/C=C4\\C(C)=C5/C(CCC(=O)O)=C(C(C)=C5N4)C=C6\\C(CCC(=O)O)"
+    "=C(C)C(=C6N2)C=C1)N3)C=C(\\C=C)C"
+)
+
+
+def test_spellings_of_such_a_molecule_are_its_own() -> None:
+    """Whether RDKit can read it again depends on its version."""
+    assert text.aligned_spellings("CCO", PORPHYRIN) in ([], text.aligned_spellings("", PORPHYRIN))

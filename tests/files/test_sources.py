@@ -50,7 +50,7 @@ def test_tables_are_read_by_column(tmp_path: Path) -> None:
 
 def test_missing_columns_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "structure,code\nC,1\n")
-    with pytest.raises(ValueError, match=r"none of the columns smiles, .*, product is in its hea"):
+    with pytest.raises(ValueError, match=r"none of the columns smiles, .*, source is in its hea"):
         read(path)
     with pytest.raises(
         ValueError, match=r"column is 'x': expected a column of .*, structure, code"
@@ -163,3 +163,36 @@ def test_columns_are_copied_only_from_tables(tmp_path: Path) -> None:
             pytest.raises(ValueError, match="copy_column is 'cost': expected"),
         ):
             source.queries(copied=("cost",))
+
+
+def test_tokens_with_blanks_are_joined(tmp_path: Path) -> None:
+    lines = "C C ( = O ) Cl . N c 1 c c c\nC O\n[Na+] . [OH-]\nC l c 1 c c c\nC C % 1 0\n"
+    joined = ["CC(=O)Cl.Nc1ccc", "CO", "[Na+].[OH-]", "Clc1ccc", "CC%10"]
+    assert [query.smiles for query in read(write(tmp_path / "a.txt", lines))] == joined
+    table = write(tmp_path / "a.csv", f"smiles\n{lines}")
+    assert [query.smiles for query in read(table)] == joined
+    with open_source(None, None, lines.splitlines()) as source:
+        assert [query.smiles for query in source.queries()] == joined
+
+
+@pytest.mark.parametrize("line", ["C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a"])
+def test_a_name_is_not_joined_with_its_molecule(line: str, tmp_path: Path) -> None:
+    smiles, name = line.split(maxsplit=1)
+    assert read(write(tmp_path / "a.smi", line)) == [Query(smiles, name)]
+
+
+def test_a_column_source_is_the_last_choice(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "id,source,product\n1,Sigma,CCO\n")
+    assert read(path) == [Query("CCO", "1")]
+    assert read(write(tmp_path / "b.csv", "source,target\nCCO,C\n")) == [Query("CCO")]
+
+
+def test_extensions_of_chemaxon_are_left_out(tmp_path: Path) -> None:
+    lines = "C[C@@H](N)O |&1:1,4,r| alanine\nCCO |r|\nCC.O |f:0.1|\n"
+    assert read(write(tmp_path / "a.smi", lines)) == [
+        *(Query("C[C@@H](N)O", "alanine"), Query("CCO"), Query("CC.O"))
+    ]
+    table = write(tmp_path / "a.csv", 'id,smiles\nF,"C[C@@H](N)O |&1:1,4,r|"\nG,CC |&1:1,4,r|\n')
+    assert read(table) == [Query("C[C@@H](N)O", "F"), Query("CC", "G")]
+    with open_source(None, None, ["CCO |r|"]) as source:
+        assert list(source.queries()) == [Query("CCO")]

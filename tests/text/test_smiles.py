@@ -202,3 +202,15 @@ def test_process_forked_during_parsing_can_parse(monkeypatch: pytest.MonkeyPatch
             os._exit(0 if correct else 1)
         assert answer.result() == "FCCS"
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("smiles", ["[NH3]->[Pd](Cl)Cl", "Cl[Ni-2](Cl)<-[P+](C)(C)C", "N->[Pd]>C"])
+def test_a_dative_bond_is_refused_by_name(smiles: str) -> None:
+    for check in (canonical_query, check_smiles):
+        with pytest.raises(InvalidSmilesError, match=r"it has a dative bond: .*: expected bonds"):
+            check(smiles)
+
+
+def test_a_tilde_between_molecules_is_a_dot() -> None:
+    assert canonical_query("[K+]~[K+]~O=C([O-])[O-].C") == "C.O=C([O-])[O-].[K+].[K+]"
+    assert canonicalise("C1~CC1") == "C1C~C1"  # within one, it stays

@@ -129,3 +129,27 @@ def test_error_says_why_a_reaction_is_unfit(text: str, reason: str) -> None:
 def test_molecules_on_both_sides_are_no_products() -> None:
     reaction = Reaction.parse("CC(=O)Cl.CO>CCN>CC(=O)OC.Cl.CCN")
     assert [molecule.smiles for molecule in reaction.products] == ["COC(C)=O", "Cl"]
+
+
+def test_ions_that_a_tilde_joins_are_molecules() -> None:
+    reaction = Reaction.parse("CC(=O)Cl.Nc1ccccc1.[K+]~[K+]~O=C([O-])[O-]>[Na+]~[OH-]>CC=O")
+    smiles = [molecule.smiles for molecule in reaction.reactants + reaction.agents]
+    assert sorted(smiles[2:]) == ["O=C([O-])[O-]", "[K+]", "[K+]", "[Na+]", "[OH-]"]
+    with pytest.raises(UnfitReactionError, match="not a molecule to RDKit"):
+        Reaction.parse("C1~CC~1.CCO>>CC=O")
+
+
+DATIVE = (
+    "CCO.CC(=O)O>CC(=O)[O-]->[Pd+2]<-[O-]C(C)=O>CCOC(C)=O",
+    "Cl[Ni-2](Cl)<-[P+](C)(C)C.CCO>>CC=O",
+    "CCO.[NH3]->[Pd](Cl)Cl>>CC=O",
+)
+
+
+@pytest.mark.parametrize("reaction", DATIVE)
+def test_a_dative_bond_is_no_arrow(reaction: str, tmp_path: Path) -> None:
+    (tmp_path / "a.rsmi").write_text(f"{reaction}\nCCO>>CC=O\n")
+    assert [row.reaction for row in read_rows(tmp_path / "a.rsmi")] == [reaction, "CCO>>CC=O"]
+    with pytest.raises(UnfitReactionError, match=r"^a dative bond$"):
+        Reaction.parse(reaction)
+    assert not Row("a", 1, reaction).is_mapped

@@ -10,6 +10,7 @@ from typing import get_args
 
 import torch
 
+from molspec.model.copying import copied_between_processes
 from molspec.model.heads import HeadsWeights, weight_shapes
 from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
@@ -24,6 +25,7 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be used; the message names the fault."""
 
 
+@copied_between_processes
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A model that is checked and fit to run.

@@ -10,10 +10,12 @@ from molspec.decoding import DraftTree, Path
 from molspec.drafting.configurations import SpecDraft
 from molspec.drafting.session_drafter import Opened, SessionDrafter
 from molspec.engine.devices import Engine, make_engine
+from molspec.model.copying import copied_between_processes
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import Vocabulary
 
 
+@copied_between_processes
 class SpecModel:
     """A model's Spec-Drafter, on the CPU; its engine is built at first use."""
 

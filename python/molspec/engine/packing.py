@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from molspec._native import LIMITS
+from molspec.model.copying import copied_between_processes
 from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 
@@ -33,6 +34,7 @@ WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
 _ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 
 
+@copied_between_processes
 @dataclass(frozen=True)
 class PackedModel:
     """A model in the operators' form."""

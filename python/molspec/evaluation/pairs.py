@@ -9,9 +9,12 @@ from pathlib import Path
 
 from molspec.tables import check_rereadable, choose_column, read_cells
 from molspec.task import COLUMNS, Task
+from molspec.text import plain_smiles
 
 #: If no column is named, the first of these in the table: queries, targets.
-_COLUMNS = (("src", "source", "query"), ("tgt", "target"))
+_COLUMNS = (("src", "query"), ("tgt",))
+#: The last ones: they may be where a reaction is from, and what a drug binds to.
+_LAST = (("source",), ("target",))
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Pair:
 class PairTable:
     """Columns of a table with a header; tabs between its cells, or .csv; plain, .gz or .xz.
 
-    If no column is named, queries are in src, source or query, targets in tgt or target; with
+    If no column is named, queries are in src, query or source, targets in tgt or target; with
     `task`, also in product and reactants. Queries have a group only if its column is named.
 
     Iterating opens the file again and reads a row at a time. Empty lines are no rows; a missing
@@ -48,7 +51,8 @@ class PairTable:
         with closing(read_cells(path)) as rows:
             _, header = next(rows, (0, []))
         queries, targets = (
-            (*names, *more) for names, more in zip(_COLUMNS, COLUMNS[task], strict=True)
+            (*names, *own, *last)
+            for names, own, last in zip(_COLUMNS, COLUMNS[task], _LAST, strict=True)
         )
         self._columns = [
             choose_column(path, header, "query_column", query_column, queries),
@@ -62,7 +66,9 @@ class PairTable:
             self.group_column = header[index]
 
     def __iter__(self) -> Iterator[Pair]:
-        with closing(read_cells(self.path)) as rows:
+        with closing(read_cells(self.path, keep_blanks=True)) as rows:
             next(rows, None)
             for _, cells in rows:
-                yield Pair(*(cells[i] if i < len(cells) else "" for i in self._columns))
+                query, *others = (cells[i] if i < len(cells) else "" for i in self._columns)
+                target, *group = map(str.strip, others)
+                yield Pair(plain_smiles(query), plain_smiles(target), *group)

@@ -40,7 +40,7 @@ def read_records(lines: Iterator[str], name_field: str | None = None) -> Iterato
 def _query(record: list[str], name_field: str | None) -> Query:
     from rdkit import Chem
 
-    from molspec.text import quiet
+    from molspec.text import quiet, write_smiles
 
     title, text = record[0].strip() if record else "", "".join(record)
     supplier = Chem.SDMolSupplier()
@@ -53,7 +53,7 @@ def _query(record: list[str], name_field: str | None) -> Query:
             names = list(molecule.GetPropNames())
             index = find_column(names, name_field)
             title = title if index is None else molecule.GetProp(names[index]).strip()
-        return Query(str(Chem.MolToSmiles(molecule)), title)
+        return Query(write_smiles(molecule), title)
 
 
 def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:
@@ -103,14 +103,20 @@ def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
 
 
 def _with_fields(smiles: str | None, title: str, fields: dict[str, str]) -> Chem.Mol:
-    """A record of a molecule in the plane, with a title and data; empty values are left out."""
+    """A record of a molecule in the plane, with a title and data; empty values are left out.
+
+    Some molecules RDKit writes, but cannot read again: then it has no atoms, but an error.
+    """
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
-    from molspec.text import quiet
+    from molspec.text import quiet, read_smiles
 
     with quiet():
-        molecule = Chem.MolFromSmiles(smiles or "")
+        molecule = read_smiles(smiles or "")
+    if molecule is None:
+        molecule = Chem.Mol()
+        fields = {**fields, "error": f"RDKit cannot read its own SMILES again: {smiles}"}
     rdDepictor.Compute2DCoords(molecule)
     molecule.SetProp("_Name", _one_line(title))
     for name, value in fields.items():

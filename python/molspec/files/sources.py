@@ -31,7 +31,7 @@ INPUT_FORMATS = {
     "sdf": (".sdf", ".sd", ".mol"),
 }
 #: Columns that are used if none is named.
-_QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src", "source")
+_QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _NAME_COLUMNS = (
     *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
     *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
@@ -57,8 +57,8 @@ class Source:
     ) -> Iterator[Query]:
         """Yield all queries in their order, also damaged ones.
 
-        column: the table's column of SMILES; by default smiles, query, src, source or the column
-            that `task` decides.
+        column: the table's column of SMILES; by default smiles, query, src, the column
+            that `task` decides, or source.
         name_column: the column of identifiers in a table or in an SDF's data; by default id or
             name, and the title of an SDF's record.
         copied: further columns of a table, for `Query.columns`.
@@ -77,11 +77,16 @@ class Source:
             return read_records(self._lines, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
-        return map(Query, self._lines) if self.form == _GIVEN else self._of_lines()
+        return self._of_lines()
 
     def _of_lines(self) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text."""
-        for number, line in enumerate(self._lines):
+        from molspec.text import plain_smiles
+
+        for number, line in enumerate(map(plain_smiles, self._lines)):
+            if self.form == _GIVEN:
+                yield Query(line)
+                continue
             smiles, name = (*line.split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
                 yield Query(smiles, name.strip())
@@ -89,16 +94,19 @@ class Source:
     def _of_table(
         self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
     ) -> Iterator[Query]:
-        rows = split_cells(self._lines, self.form == "csv", self.name)
-        _, header = next(rows, (0, []))
+        from molspec.text import plain_smiles
+
+        # A model of learned pieces may have been trained with blanks around its queries.
+        rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
+        header = [name.strip() for name in next(rows, (0, []))[1]]
         index = find_query_column(self.name, header, column, task)
         names = _name_column(self.name, header, name_column)
         further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
         return (
             Query(
-                _cell(cells, index),
-                _cell(cells, names),
-                columns=tuple(_cell(cells, each) for each in further),
+                plain_smiles(_cell(cells, index)),
+                _cell(cells, names).strip(),
+                columns=tuple(_cell(cells, each).strip() for each in further),
             )
             for _, cells in rows
         )
@@ -123,7 +131,8 @@ def find_query_column(
 
     Raises ValueError if there is no such column.
     """
-    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0])
+    # A column `source` may be where a molecule is from.
+    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], "source")
     return choose_column(where, header, "column", column, defaults)
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from molspec.model.copying import copied_between_processes
 from molspec.model.spec import HeadsSpec, ModelSpec
 
 
@@ -19,6 +20,7 @@ def weight_shapes(spec: HeadsSpec, d_model: int) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in heads.state_dict().items()}
 
 
+@copied_between_processes
 @dataclass(frozen=True, eq=False)
 class HeadsWeights:
     """Draft heads of a model: weights have the names and shapes of `weight_shapes`."""
@@ -40,6 +42,7 @@ def new_heads(spec: HeadsSpec, model: ModelSpec, weights: Mapping[str, Tensor]) 
     return DraftHeads(spec, output, weights.get("output.bias"))
 
 
+@copied_between_processes
 class DraftHeads(nn.Module):
     """Heads of a model whose classifier they share: its weight [vocab, d_model] and bias [vocab].
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from molspec.fields import check_counts
+from molspec.model.copying import copied_between_processes
 from molspec.model.spec import MOST_PLACES, ModelSpec
 
 
+@copied_between_processes
 @dataclass(frozen=True, eq=False)
 class SpecDrafterWeights:
     """A Spec-Drafter (Xia et al. 2023) with the vocabulary of its target model.

@@ -24,7 +24,8 @@ from molspec.files import Query, prepare_query
 from molspec.planners.routes import Limits, Plan, Route, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
-from molspec.text import canonical_query
+from molspec.results import ALL_DROPPED
+from molspec.text import canonical_query, canonicalise
 
 #: The growth of a search's graph before its routes are counted again.
 _GROWTH = 1.25
@@ -156,8 +157,12 @@ class Planner:
         )
 
     def plan(self, query: Query, number: int = 1) -> Plan:
-        """Search for routes; a target that is no molecule gets a plan with `error`."""
-        prepared = prepare_query(query, not self._keep_salts)
+        """Search for routes; a target that is not a molecule gets a plan with `error`.
+
+        A salt or mixture is looked for in the stock as it stands, then its main component is made.
+        """
+        in_stock = canonicalise(query.smiles.strip()) in self._stock
+        prepared = prepare_query(query, not (self._keep_salts or in_stock))
         try:
             if query.error is not None:
                 raise ValueError(query.error)
@@ -172,6 +177,10 @@ class Planner:
         graph, _ = search.run_from_mol(Molecule(target))
         seconds = perf_counter() - began
         routes = tuple(search.routes(graph))
+        if not routes and self._model.num_calls():  # that it cannot read the target, if so
+            (answer,) = self._model.expander.predict([target], self._model.default_num_results)
+            if answer.error not in (None, ALL_DROPPED):
+                return Plan(number, query, error=answer.error, note=prepared.note)
         bought = (leaf for route in routes for leaf in route.leaves or (target,))
         return Plan(
             number,

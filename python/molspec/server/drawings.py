@@ -12,7 +12,7 @@ from rdkit import Chem
 from molspec.files.report import svg
 from molspec.server.reaction_center import Change, changes
 from molspec.server.service import Service, refusing
-from molspec.text import is_one_word, quiet
+from molspec.text import is_one_word, quiet, write_smiles
 
 _MOST_CHARACTERS = 1000
 _MOST_ATOMS = 200
@@ -105,7 +105,7 @@ def _drawing(molecule: Chem.Mol, change: Change) -> Drawing:
     drawn = svg(
         bare, _in_colour, highlightAtoms=sorted(change.atoms), highlightBonds=sorted(change.bonds)
     )
-    return Drawing(smiles=Chem.MolToSmiles(bare), svg=drawn.replace(_INK, "currentColor"))
+    return Drawing(smiles=write_smiles(bare), svg=drawn.replace(_INK, "currentColor"))
 
 
 def _in_colour(options: Any) -> None:

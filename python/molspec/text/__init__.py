@@ -1,6 +1,7 @@
 """Text: SMILES, their atomwise tokens, and the tokens' ids."""
 
 from molspec.text.aligned import aligned_spellings
+from molspec.text.molecules import read_smiles, write_smiles, written_order
 from molspec.text.pieces import PieceVocabulary
 from molspec.text.smiles import (
     InvalidSmilesError,
@@ -13,7 +14,14 @@ from molspec.text.smiles import (
     other_spellings,
     quiet,
 )
-from molspec.text.tokens import TokenizationError, is_text, tokenize
+from molspec.text.tokens import (
+    TokenizationError,
+    has_dative_bond,
+    is_text,
+    plain_smiles,
+    reaction_sides,
+    tokenize,
+)
 from molspec.text.vocabulary import Vocabulary
 
 __all__ = [
@@ -27,9 +35,15 @@ __all__ = [
     "check_no_name",
     "check_smiles",
     "check_text",
+    "has_dative_bond",
     "is_one_word",
     "is_text",
     "other_spellings",
+    "plain_smiles",
     "quiet",
+    "reaction_sides",
+    "read_smiles",
     "tokenize",
+    "write_smiles",
+    "written_order",
 ]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import product
 
-from rdkit import Chem
-
+from molspec.text.molecules import read_smiles, write_smiles
 from molspec.text.smiles import canonicalise, quiet
 from molspec.text.tokens import tokenize
 
@@ -80,9 +79,11 @@ def _chosen(spellings: Sequence[_Spelling], most: int) -> list[tuple[str, int]]:
 
 def _from_each_atom(canonical: str) -> list[str]:
     with quiet():
-        molecule = Chem.MolFromSmiles(canonical)
+        molecule = read_smiles(canonical)
+        if molecule is None:  # RDKit cannot read its own SMILES
+            return [canonical]
         atoms = range(molecule.GetNumAtoms())
-        return list({str(Chem.MolToSmiles(molecule, rootedAtAtom=atom)): None for atom in atoms})
+        return list({write_smiles(molecule, atom): None for atom in atoms})
 
 
 def _beside(query: Sequence[str], text: str) -> _Spelling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
+from molspec.text.molecules import read_smiles, write_smiles
 from molspec.text.smiles import is_one_word, quiet
 
 #: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
@@ -21,7 +22,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     if "." not in smiles or len(smiles) > LONGEST or not is_one_word(smiles):
         return smiles, ()
     with quiet():
-        whole = Chem.MolFromSmiles(smiles)
+        whole = read_smiles(smiles)
         if whole is None:
             return smiles, ()
         parts = _fragments(whole)
@@ -29,12 +30,12 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
             return smiles, ()
         rest = _fragments(rdMolStandardize.FragmentRemover().remove(whole))
         main = min(rest, key=lambda part: (-rest[part].GetNumHeavyAtoms(), part))
-        parent = str(Chem.MolToSmiles(rdMolStandardize.Uncharger().uncharge(rest[main])))
-        if Chem.MolFromSmiles(parent) is None:  # the neutral form of PF6- has no valence
+        parent = write_smiles(rdMolStandardize.Uncharger().uncharge(rest[main]))
+        if read_smiles(parent) is None:  # the neutral form of PF6- has no valence
             parent = main
     return parent, tuple(sorted(parts.keys() - {main}))
 
 
 def _fragments(molecule: Chem.Mol) -> dict[str, Chem.Mol]:
     """Its molecules by their SMILES, each once."""
-    return {str(Chem.MolToSmiles(part)): part for part in Chem.GetMolFrags(molecule, asMols=True)}
+    return {write_smiles(part): part for part in Chem.GetMolFrags(molecule, asMols=True)}

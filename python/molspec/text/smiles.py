@@ -12,7 +12,14 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
-from molspec.text.tokens import is_text, tokenize
+from molspec.text.molecules import read_smiles, write_smiles
+from molspec.text.tokens import (
+    has_dative_bond,
+    is_text,
+    plain_smiles,
+    reaction_sides,
+    tokenize,
+)
 
 #: Separates reactants and reagents, for models that distinguish them.
 _ARROW = ">"
@@ -62,10 +69,13 @@ def is_one_word(text: str) -> bool:
 
 
 def canonicalise(smiles: str) -> str | None:
-    """RDKit's canonical SMILES without atom maps; None if there is no such molecule."""
+    """RDKit's canonical SMILES without atom maps; None if there is no such molecule.
+
+    A bond `~` between whole molecules, as some write between the ions of a salt, is a dot.
+    """
     if not is_one_word(smiles):
         return None
-    parts = [_canonical_part(part) for part in smiles.split(".")]
+    parts = [_canonical_part(part) for part in smiles.replace("~", ".").split(".")]
     if None not in parts:
         return ".".join(sorted(map(str, parts)))
     return _canonical_part(smiles)  # a dot may be within a branch or a ring
@@ -77,21 +87,24 @@ def _canonical_part(smiles: str) -> str | None:
     if molecule is None or molecule.GetNumAtoms() == 0:
         return None
     if ":" not in smiles:  # then there are no maps
-        return str(Chem.MolToSmiles(molecule))
+        return write_smiles(molecule)
     for atom in molecule.GetAtoms():
         atom.SetAtomMapNum(0)
     # Removing the maps can change which stereo marks are needed.
-    again, _ = _parse(str(Chem.MolToSmiles(molecule)))
-    return None if again is None else str(Chem.MolToSmiles(again))
+    again, _ = _parse(write_smiles(molecule))
+    return None if again is None else write_smiles(again)
 
 
 def check_text(smiles: object) -> str:
-    """Check that `smiles` is a string; strip blanks around it. Raises InvalidSmilesError."""
+    """Check that `smiles` is a string; return it as `plain_smiles`, without blanks around it.
+
+    Raises InvalidSmilesError.
+    """
     if not isinstance(smiles, str):
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
     if not is_text(smiles):
         raise InvalidSmilesError("no text: holds half a surrogate pair")
-    if not (text := smiles.strip()):
+    if not (text := plain_smiles(smiles).strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
     return text
 
@@ -127,10 +140,8 @@ def canonical_query(smiles: object) -> str:
     if len(written) < len(canonical):
         check_smiles(smiles)
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
-    if dative := next((text for text in written if _ARROW in text or "<" in text), None):
-        raise InvalidSmilesError(
-            f"RDKit writes it with a dative bond, {dative}: expected bonds that SMILES has"
-        )
+    for text in written:
+        _check_bonds(text, f"RDKit writes it with a dative bond, {text}")
     return _ARROW.join(written)
 
 
@@ -159,18 +170,19 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
     places: list[tuple[int, ...]] = []
     parts = Chem.GetMolFrags(molecule, asMols=True, sanitizeFrags=False, fragsMolAtomMapping=places)
     written = (
-        Chem.MolToSmiles(part, rootedAtAtom=place.index(atom) if atom in place else -1)
+        write_smiles(part, place.index(atom) if atom in place else -1)
         for part, place in zip(parts, places, strict=True)
     )
-    return ".".join(sorted(map(str, written)))
+    return ".".join(sorted(written))
 
 
 def _sides(smiles: object) -> list[str]:
     """The sides of a text that consists of tokens."""
     text = check_text(smiles)
     check_no_name(text)
+    _check_bonds(text, f"it has a dative bond: {text}")
     tokenize(text)
-    parts = text.split(_ARROW)
+    parts = reaction_sides(text)
     if len(parts) > 2:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
     if not any(parts):
@@ -178,14 +190,19 @@ def _sides(smiles: object) -> list[str]:
     return parts
 
 
+def _check_bonds(text: str, fault: str) -> None:
+    if has_dative_bond(text):
+        raise InvalidSmilesError(f"{fault}: expected bonds that SMILES has")
+
+
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     """Parse; also return RDKit's log, if it can be captured (from RDKit 2026.03 on)."""
     capture = getattr(rdBase, "CaptureErrorLog", None)
     with quiet():
         if capture is None:
-            return Chem.MolFromSmiles(smiles), ""
+            return read_smiles(smiles), ""
         with capture() as log:
-            molecule = Chem.MolFromSmiles(smiles)
+            molecule = read_smiles(smiles)
         return molecule, _messages(log)
 
 

@@ -12,6 +12,8 @@ from typing import NoReturn
 
 _TOKEN = re.compile(r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}")
 _TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
+#: A comma in a table without quotes may have cut it off.
+_EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
 #: Characters of a token that a message shows, and tokens that it names.
 _SHOWN, _NAMED = 40, 5
 
@@ -35,6 +37,32 @@ def tokenize(smiles: str) -> list[str]:
         "%": " is not followed by two digits",
     }.get(character, "")
     raise TokenizationError(f"not SMILES: {_quoted(character)} at position {end + 1}{reason}")
+
+
+def reaction_sides(text: str) -> list[str]:
+    """The parts of a text between its arrows, ">"; that of a dative bond, "->", is none of them."""
+    return re.split("(?<!-)>", text)
+
+
+def has_dative_bond(text: str) -> bool:
+    """Whether SMILES has a bond of RDKit's own, "->" or "<-"."""
+    return "->" in text or "<-" in text
+
+
+def plain_smiles(text: str) -> str:
+    """SMILES without ChemAxon's extension, as in "CCO |r|", and without blanks between its tokens.
+
+    OpenNMT's files have blanks between all tokens or characters. What follows a molecule otherwise,
+    its name, stays; of two words that are joined both are atoms, for "C 1" has a name.
+    """
+    text = _EXTENSION.sub(r"\1", text)
+    words = text.split()
+    if len(words) < 2 or any(len(word) > 1 and not _TOKEN.fullmatch(word) for word in words):
+        return text
+    if len(words) == 2 and not all(word[0].isalpha() or word[0] == "[" for word in words):
+        return text
+    joined = "".join(words)
+    return joined if _TOKENS.fullmatch(joined) else text
 
 
 def _end(smiles: str) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
+from molspec.text import reaction_sides
 from molspec.training.config import PrepareOptions
 from molspec.training.oxygens import map_by_bonds
 from molspec.training.reactions import Reaction, Row
@@ -63,9 +65,9 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
 
 def product_alone(row: Row) -> str:
     """The product of a reaction whose other side may be unfit; "" if it is unreadable."""
-    right = row.reaction.rpartition(">")[2]
+    right = reaction_sides(row.reaction)[-1]
     try:
-        return _joined([Molecule.parse(part) for part in right.split(".") if part])
+        return _joined([Molecule.parse(part) for part in re.split("[.~]", right) if part])
     except UnfitReactionError:
         return ""
 

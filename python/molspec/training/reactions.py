@@ -9,12 +9,10 @@ from itertools import chain, islice
 from pathlib import Path
 
 from molspec.tables import choose_column, find_column, name_columns, printable, read_cells
-from molspec.task import Task
-from molspec.text import TokenizationError, tokenize
+from molspec.task import COLUMNS, Task
+from molspec.text import TokenizationError, has_dative_bond, reaction_sides, tokenize
 from molspec.training.rooting import Molecule, UnfitReactionError
 
-#: Names of columns with the left and the right side of a reaction without atom maps.
-_SIDES = ("reactants", "product")
 #: Names of columns with a model's source and target.
 _ENDS = (("src", "tgt"), ("source", "target"))
 _PEEKED_ROWS = 100
@@ -32,8 +30,9 @@ class Row:
     @property
     def is_mapped(self) -> bool:
         """Whether an atom on the right has the map number of one on the left."""
-        left, _, right = self.reaction.rpartition(">")
-        return not set(_MAP_NUMBER.findall(left)).isdisjoint(_MAP_NUMBER.findall(right))
+        *left, right = reaction_sides(self.reaction)
+        numbers = _MAP_NUMBER.findall(">".join(left))
+        return not set(numbers).isdisjoint(_MAP_NUMBER.findall(right))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +46,12 @@ class Reaction:
     @classmethod
     def parse(cls, text: str) -> Reaction:
         """Read `reactants>agents>products`. Raises UnfitReactionError."""
-        sides = text.split(">")
+        sides = reaction_sides(text)
         if len(sides) != 3:
             raise UnfitReactionError("not a reaction SMILES")
+        # A bond ~ joins the ions of a salt: in a molecule it is refused, as its ends are alone.
         reactants, agents, products = (
-            tuple(Molecule.parse(part) for part in side.split(".") if part) for side in sides
+            tuple(Molecule.parse(part) for part in re.split("[.~]", side) if part) for side in sides
         )
         if not reactants:
             raise UnfitReactionError("no reactants")
@@ -105,7 +105,7 @@ def read_rows(
 
 def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
     """Find the columns of left and right sides."""
-    names = [_SIDES]
+    names = [(left, right) for left in COLUMNS["product"][0] for right in COLUMNS["retro"][0]]
     if task is not None:
         names += [(left, right) if task == "product" else (right, left) for left, right in _ENDS]
     found = ((find_column(header, left), find_column(header, right)) for left, right in names)
@@ -120,16 +120,16 @@ def _reaction_column(rows: Sequence[tuple[int, Sequence[str]]]) -> int | None:
 
 def _lacks_a_side(cell: str) -> bool:
     """Whether it is a reaction without one of its sides, which is no name of a column."""
-    left, right = cell.split(">")[0], cell.rpartition(">")[2]
-    return cell.count(">") == 2 and not (left and right)
+    sides = reaction_sides(cell)
+    return len(sides) == 3 and not (sides[0] and sides[2])
 
 
 def _is_reaction(cell: str) -> bool:
-    sides = cell.split(" ")[0].split(">")
+    sides = reaction_sides(cell.split(" ")[0])
     if len(sides) != 3 or not sides[0] or not sides[2]:
         return False
     try:
-        return bool(tokenize(sides[0]))
+        return has_dative_bond(sides[0]) or bool(tokenize(sides[0]))
     except TokenizationError:
         return False
 

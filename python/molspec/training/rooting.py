@@ -15,7 +15,14 @@ from random import Random
 
 from rdkit import Chem
 
-from molspec.text import is_one_word, quiet
+from molspec.text import (
+    has_dative_bond,
+    is_one_word,
+    quiet,
+    read_smiles,
+    write_smiles,
+    written_order,
+)
 
 Pair = tuple[str, str]
 
@@ -41,7 +48,7 @@ class Molecule:
         if not is_one_word(text):
             raise UnfitReactionError("blanks or other characters that are not of SMILES")
         with quiet():
-            rdkit = Chem.MolFromSmiles(text)
+            rdkit = read_smiles(text)
             if rdkit is None or rdkit.GetNumAtoms() == 0:
                 raise UnfitReactionError("not a molecule to RDKit")
             map_numbers = [atom.GetAtomMapNum() for atom in rdkit.GetAtoms()]
@@ -49,9 +56,11 @@ class Molecule:
                 atom.SetAtomMapNum(0)
             # Twice: removing the maps can change which stereo marks are needed.
             for _ in range(2):
-                smiles = Chem.MolToSmiles(rdkit)
-                order = _written_order(rdkit)
-                rdkit = Chem.MolFromSmiles(smiles)
+                smiles = write_smiles(rdkit)
+                order = written_order(rdkit)
+                if has_dative_bond(smiles):
+                    raise UnfitReactionError("a dative bond")
+                rdkit = read_smiles(smiles)
                 if rdkit is None or rdkit.GetNumAtoms() != len(order):
                     raise UnfitReactionError("not a molecule to RDKit without its atom maps")
                 map_numbers = [map_numbers[atom] for atom in order]
@@ -61,16 +70,12 @@ class Molecule:
         """SMILES that begins at `atom`, canonical if None; and its atoms in the order written."""
         if atom is None:
             return self.smiles, list(range(len(self.map_numbers)))
-        return str(Chem.MolToSmiles(self.rdkit, rootedAtAtom=atom)), _written_order(self.rdkit)
+        return write_smiles(self.rdkit, atom), written_order(self.rdkit)
 
     @cached_property
     def symmetry_classes(self) -> list[int]:
         """A number for every atom, the same for symmetric atoms."""
         return list(Chem.CanonicalRankAtoms(self.rdkit, breakTies=False))
-
-
-def _written_order(rdkit: Chem.Mol) -> list[int]:
-    return [int(atom) for atom in rdkit.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]]
 
 
 def align(map_numbers: Iterable[Set[int]], molecules: Sequence[Molecule]) -> str:

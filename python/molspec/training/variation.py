@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from rdkit import Chem
 
-from molspec.text import quiet
+from molspec.text import quiet, reaction_sides
 
 #: Bonds from an atom that may change to the nearest one that the reaction changes.
 _DISTANCE = 3
@@ -32,8 +32,10 @@ def vary(reaction: str, count: int, random: Random) -> list[str]:
     There are none if RDKit cannot read it, if it has a map number twice, or if no mapped atom is
     far from all that change. Agents stay as they are.
     """
-    left, _, rest = reaction.partition(">")
-    agents, _, right = rest.rpartition(">")
+    sides = reaction_sides(reaction)
+    if len(sides) != 3:
+        return []
+    left, agents, right = sides
     with quiet():
         reactants, products = Chem.MolFromSmiles(left), Chem.MolFromSmiles(right)
         if reactants is None or products is None:
@@ -48,9 +50,9 @@ def vary(reaction: str, count: int, random: Random) -> list[str]:
         for _ in range(2 * count):
             chosen = random.sample(numbers, min(random.choice(_COUNTS), len(numbers)))
             drawn = {number: random.choice(changes[number]) for number in chosen}
-            sides = [_changed(side, drawn, new) for side in (reactants, products)]
-            if None not in sides:
-                found[f"{sides[0]}>{agents}>{sides[1]}"] = None
+            changed = [_changed(side, drawn, new) for side in (reactants, products)]
+            if None not in changed:
+                found[f"{changed[0]}>{agents}>{changed[1]}"] = None
             if len(found) == count:
                 break
     return list(found)

@@ -16,9 +16,11 @@ from torch import Tensor
 from molspec import _native, ops
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.engine.session import Session, check_source_length, grown
+from molspec.model.copying import copied_between_processes
 from molspec.model.spec import ModelSpec
 
 
+@copied_between_processes
 class NativeEngine:
     """Encodes queries and evaluates nodes of the token tree for one loaded model.
 
@@ -92,8 +94,9 @@ class Buffers:
             self.workspace = torch.empty(0, dtype=torch.uint8, device="cpu")
         #: The rows and positions that fit in the workspace, see `ops.workspace_size`.
         self._workspace_rows = self._workspace_positions = 0
-        #: A step with the buffers' current addresses.
+        #: A step with the addresses that the buffers and the weights had.
         self._prepared: _native.Step | None = None
+        self._addresses: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -127,14 +130,23 @@ class Buffers:
         self.grow_workspace(rows, self._packed.spec.max_positions)
 
     def prepared_step(self) -> _native.Step:
-        """A step over the buffers, valid until one of them grows."""
-        if self._prepared is None:
+        """A step over the buffers, valid until one of them grows.
+
+        It is made again if a tensor has moved, as `Tensor.share_memory_` does in place.
+        """
+        if self._prepared is None or self._addresses != self._current_addresses():
             self.make_room_for_rows()
-            caches = self.memories, self.memory_cache, self.kv_cache
-            self._prepared = ops.prepared_step(
-                self._packed.weights, self._packed.table, *caches, self.workspace, self.log_probs
-            )
+            self._prepared = ops.prepared_step(*self._tensors())
+            self._addresses = self._current_addresses()
         return self._prepared
+
+    def _current_addresses(self) -> tuple[int, ...]:
+        return tuple(tensor.data_ptr() for tensor in self._tensors())
+
+    def _tensors(self) -> tuple[Tensor, ...]:
+        """The tensors of a prepared step."""
+        caches = self.memories, self.memory_cache, self.kv_cache
+        return self._packed.weights, self._packed.table, *caches, self.workspace, self.log_probs
 
 
 class NativeSession(Session):
@@ -147,10 +159,13 @@ class NativeSession(Session):
         self._packed = packed
         self._buffers = buffers
         buffers.memories = buffers.grown(buffers.memories, query_count)
-        self._memories = buffers.memories.numpy()
         self._memories[:] = 0  # all rows are free
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
         self._keeps_hidden_states = False
+
+    @property
+    def _memories(self) -> npt.NDArray[np.int32]:
+        return self._buffers.memories.numpy()
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS if the model needs them) into free rows.

@@ -19,6 +19,7 @@ from molspec.engine.cuda.greedy import GreedyExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.engine.session import Session
+from molspec.model.copying import copied_between_processes
 from molspec.model.spec import ModelSpec
 
 #: The executors of one session, one for each spec; the last used one is last.
@@ -35,6 +36,7 @@ _WIDEST_HEAD = 128
 _MOST_IDLE = 4
 
 
+@copied_between_processes
 class CudaEngine:
     """Encodes queries and evaluates nodes of the token tree on one device.
 

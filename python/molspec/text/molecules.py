@@ -1,0 +1,139 @@
+"""Reads and writes SMILES as the newest RDKit does, whichever is installed.
+
+From 2025.3 on RDKit writes the neighbours of metals in brackets, and some double bonds with other
+marks; from 2024.3 on it accepts fewer valences. With an older one these are changed here: otherwise
+a model would read other tokens than those that it was trained with, and answer for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from rdkit import Chem
+
+#: Atomic numbers of elements that are not metals to RDKit; 0 is any atom.
+_NONMETALS = {0, 1, 2, *range(5, 11), *range(14, 19), *range(33, 37), *range(52, 55), 85, 86}
+_ATOM = r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops*]"
+_IS_NEW = "[CH3]" in Chem.MolToSmiles(Chem.MolFromSmiles("C[Mg]Br"))
+_TURNED = {"/": "\\", "\\": "/"}
+#: The largest valences, by atomic number, that RDKit 2023.9 has larger ones for.
+_VALENCES = {13: 3, 14: 4, 15: 5, 33: 5, 51: 5, 83: 5}
+
+#: Two atoms, by their places in the text.
+_Pair = tuple[int, int]
+
+
+def read_smiles(smiles: str) -> Chem.Mol | None:
+    """The molecule; None if there is none."""
+    molecule = Chem.MolFromSmiles(smiles)
+    if _IS_NEW or molecule is None:
+        return molecule
+    for atom in molecule.GetAtoms():
+        number = atom.GetAtomicNum()
+        most = _VALENCES.get(number - atom.GetFormalCharge()) if number in _VALENCES else None
+        if most is not None and atom.GetTotalValence() > most:
+            return None
+    return molecule
+
+
+def write_smiles(molecule: Chem.Mol, root: int = -1) -> str:
+    """The molecule's canonical SMILES, or the one that begins at the atom `root`."""
+    smiles = str(Chem.MolToSmiles(molecule, rootedAtAtom=root))
+    if _IS_NEW or smiles.isalnum():
+        return smiles
+    if "/" in smiles or "\\" in smiles:
+        smiles = _with_marks_turned(molecule, smiles)
+    if "[" in smiles:
+        smiles = _with_brackets(molecule, smiles)
+    return ".".join(sorted(smiles.split("."))) if root < 0 else smiles
+
+
+def written_order(molecule: Chem.Mol) -> list[int]:
+    """The molecule's atoms in the order of the SMILES that was written last."""
+    return [int(atom) for atom in molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]]
+
+
+def _with_brackets(molecule: Chem.Mol, smiles: str) -> str:
+    atoms = iter(written_order(molecule))
+
+    def bracketed(token: re.Match[str]) -> str:
+        atom = molecule.GetAtomWithIdx(next(atoms))
+        neighbours = (each.GetAtomicNum() for each in atom.GetNeighbors())
+        if token[0].startswith("[") or _NONMETALS.issuperset(neighbours):
+            return token[0]
+        count = atom.GetTotalNumHs()
+        return f"[{token[0]}{'H' * bool(count)}{count if count > 1 else ''}]"
+
+    return re.sub(_ATOM, bracketed, smiles)
+
+
+def _with_marks_turned(molecule: Chem.Mol, smiles: str) -> str:
+    """Turn the marks of conjugated double bonds so that the first one's first neighbour has "/".
+
+    The first is that with most neighbours among them, of several that which the text has first.
+    """
+    place = {atom: at for at, atom in enumerate(written_order(molecule))}
+    pairs = []
+    for bond in molecule.GetBonds():
+        a, b = sorted((place[bond.GetBeginAtomIdx()], place[bond.GetEndAtomIdx()]))
+        pairs.append((a, b, bond.GetStereo()))
+    beside = _conjugated(pairs)
+    marks = list(_marks(smiles))
+    text = list(smiles)
+    while beside:
+        together = _reached(min(beside), beside)
+        first, partner = min(together, key=lambda pair: (-len(beside[pair]), pair[1]))
+        neighbours = {a + b - first for a, b, _ in pairs if first in (a, b)} - {partner}
+        mark, ends = next((each for each in marks if first in each[1]), (None, ()))
+        # Two that follow the atom have different marks.
+        second = first < min(neighbours, default=-1) not in ends
+        if mark is not None and smiles[mark] == ("/" if second else "\\"):
+            atoms = {atom for pair in together for atom in pair}
+            for at, ends in marks:
+                if not atoms.isdisjoint(ends):
+                    text[at] = _TURNED[smiles[at]]
+        for pair in together:
+            del beside[pair]
+    return "".join(text)
+
+
+def _conjugated(bonds: list[tuple[int, int, Any]]) -> dict[_Pair, set[_Pair]]:
+    """Double bonds that have stereo, each with those that one single bond connects with it."""
+    least = Chem.BondStereo.STEREOANY
+    of = {atom: (a, b) for a, b, stereo in bonds if stereo > least for atom in (a, b)}
+    beside: dict[_Pair, set[_Pair]] = {pair: set() for pair in of.values()}
+    for first, second, stereo in bonds:
+        if first in of and second in of and not stereo > least:
+            beside[of[first]].add(of[second])
+            beside[of[second]].add(of[first])
+    return beside
+
+
+def _reached(first: _Pair, beside: dict[_Pair, set[_Pair]]) -> set[_Pair]:
+    found, waiting = {first}, [first]
+    while waiting:
+        new = beside[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _marks(smiles: str) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The places of the text's marks, each with its two atoms; a ring's bond has one of them."""
+    atom, last, branches, mark = -1, -1, [], None
+    for token in re.finditer(rf"{_ATOM}|[()/\\.]|%?\d", smiles):
+        if token[0] in "/\\":
+            mark = token.start()
+        elif token[0] == "(":
+            branches.append(last)
+        elif token[0] == ")":
+            last = branches.pop()
+        else:
+            is_atom = token[0] != "." and not token[0][-1].isdigit()
+            atom += is_atom
+            if mark is not None:
+                yield mark, (last, atom) if is_atom else (last,)
+                mark = None
+            last = atom if is_atom else last
