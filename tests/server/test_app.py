@@ -36,6 +36,17 @@ def test_a_server_with_a_stopped_worker_is_not_ready(
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
 
 
+def test_a_server_whose_step_or_text_is_stuck_is_not_ready(
+    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.workers["other"], "_began", 0.0)
+    assert client.get("/readyz").json()["models"] == {"retro": True, "other": False}
+    monkeypatch.undo()
+    monkeypatch.setattr(served, "_since", 0.0)
+    stuck = client.get("/readyz")
+    assert (stuck.status_code, stuck.json()["models"]["retro"]) == (503, False)
+
+
 def metric_values(client: httpx.Client) -> dict[str, float]:
     lines = client.get("/metrics").text.splitlines()
     return {

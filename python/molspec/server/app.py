@@ -64,6 +64,7 @@ def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str
         yield
         for worker in service.workers.values():
             await asyncio.to_thread(worker.stop)
+        service.artist.close()
 
     app = FastAPI(
         title="molspec",
@@ -92,7 +93,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/readyz", tags=["health"])
     async def readyz() -> JSONResponse:
         """Report whether every model answers."""
-        states = {name: worker.is_alive for name, worker in service.workers.items()}
+        states = service.readiness()
         return JSONResponse({"models": states}, 200 if all(states.values()) else 503)
 
     @app.get("/metrics", tags=["health"], response_class=Response)

@@ -117,7 +117,7 @@ async def _likelihoods(
 
     spelt = [[each] for each in targets]
     if count > 1:
-        spelt = await service.in_pieces(spellings, targets)
+        spelt = await service.early(spellings, targets)
     repeated = [query for query, texts in zip(queries, spelt, strict=True) for _ in texts]
     answers = service.submit(request, worker, repeated, options, [*chain.from_iterable(spelt)])
     results = iter(await in_order(answers))

@@ -2,6 +2,7 @@
 
 from molspec.text.aligned import aligned_spellings
 from molspec.text.pieces import PieceVocabulary
+from molspec.text.rings import too_many_rings
 from molspec.text.smiles import (
     InvalidSmilesError,
     canonical_query,
@@ -32,4 +33,5 @@ __all__ = [
     "other_spellings",
     "quiet",
     "tokenize",
+    "too_many_rings",
 ]

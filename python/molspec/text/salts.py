@@ -5,6 +5,7 @@ from __future__ import annotations
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
+from molspec.text.rings import too_many_rings
 from molspec.text.smiles import is_one_word, quiet
 
 #: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
@@ -21,7 +22,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     if "." not in smiles or len(smiles) > LONGEST or not is_one_word(smiles):
         return smiles, ()
     with quiet():
-        whole = Chem.MolFromSmiles(smiles)
+        whole = None if too_many_rings(smiles) else Chem.MolFromSmiles(smiles)
         if whole is None:
             return smiles, ()
         parts = _fragments(whole)

@@ -12,6 +12,7 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
+from molspec.text.rings import too_many_rings
 from molspec.text.tokens import is_text, tokenize
 
 #: Separates reactants and reagents, for models that distinguish them.
@@ -182,6 +183,8 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     """Parse; also return RDKit's log, if it can be captured (from RDKit 2026.03 on)."""
     capture = getattr(rdBase, "CaptureErrorLog", None)
     with quiet():
+        if reason := too_many_rings(smiles):
+            return None, reason
         if capture is None:
             return Chem.MolFromSmiles(smiles), ""
         with capture() as log:
