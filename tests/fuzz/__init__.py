@@ -29,6 +29,7 @@ TARGETS = {
     "queries": "queries",
     "requests": "decoder",
     "bodies": "server",
+    "connections": "server",
     "caches": "stores",
     "outputs": "stores",
     "stocks": "stores",
