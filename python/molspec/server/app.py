@@ -22,6 +22,8 @@ from molspec.server.pending import WithdrawnError
 from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
+#: The errors of a request that its refusal names.
+_FEW = 20
 _PAGE = Path(__file__).with_name("page")
 #: Media types that are parsed as JSON.
 _JSON = re.compile(r"application/(.+\+)?json", re.IGNORECASE)
@@ -130,7 +132,7 @@ def _add_errors(app: FastAPI) -> None:
             )
         # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [
-            {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()
+            {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()[:_FEW]
         ]
         return _AsciiJSON({"detail": errors}, 422)
 

@@ -20,8 +20,8 @@ _ARROW = ">"
 #: The fractional parts of its multiples spread evenly over [0, 1), for any number of them.
 _GOLDEN = (5**0.5 - 1) / 2
 #: Cached canonical SMILES: queries share reagents, answers share molecules, and a planner's next
-#: query is one of these.
-_KEPT = 4096
+#: query is one of these. Longer texts are not cached: strangers may send a megabyte.
+_KEPT, _LONGEST_KEPT = 4096, 1000
 
 #: Words, the first of which has a letter that no SMILES has outside brackets.
 _NAME = re.compile(r"(?=[^ ]*[adefghijkmqtuvwxyz])[A-Za-z\d][A-Za-z\d ,'()-]{3,}")
@@ -72,11 +72,20 @@ def canonicalise(smiles: str) -> str | None:
     return _canonical_part(smiles)  # a dot may be within a branch or a ring
 
 
-@lru_cache(_KEPT)
 def _canonical_part(smiles: str) -> str | None:
+    written = _written if len(smiles) <= _LONGEST_KEPT else _written.__wrapped__
+    try:
+        return written(smiles)
+    except InvalidSmilesError:
+        return None
+
+
+@lru_cache(_KEPT)
+def _written(smiles: str) -> str | None:
+    """The canonical form. Raises InvalidSmilesError, which is not cached, for most failures."""
     molecule, _ = _parse(smiles)
     if molecule is None or molecule.GetNumAtoms() == 0:
-        return None
+        raise InvalidSmilesError("not a molecule to RDKit")
     if ":" not in smiles:  # then there are no maps
         return str(Chem.MolToSmiles(molecule))
     for atom in molecule.GetAtoms():
