@@ -24,6 +24,7 @@ TARGETS = {
     "ngram": "drafts",
     "drafts": "drafts",
     "checkpoints": "files",
+    "pickles": "files",
     "dense": "operators",
     "engine": "operators",
     "queries": "queries",

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
+from molspec.checkpoints.inert_pickle import load
 from molspec.predictor import Model
 from tests import tiny
 from tests.checkpoints.chemformer_model import Chemformer
@@ -23,6 +25,7 @@ from tests.checkpoints.opennmt_model import store as store_opennmt
 from tests.checkpoints.paper_model import PaperModel
 from tests.checkpoints.paper_model import store as store_paper
 from tests.checkpoints.test_chemformer import VOCABULARIES
+from tests.checkpoints.test_inert_pickle import packed
 from tests.fuzz.draw import Draw
 
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -65,6 +68,22 @@ def checkpoints(draw: Draw) -> None:
     drafters = {"heads": checkpoint.heads, "spec": checkpoint.spec_drafter}
     for drafter in ("tree", *(name for name, stored in drafters.items() if stored is not None)):
         model.predict(["CO"], max_length=2, drafter=drafter)
+
+
+def pickles(draw: Draw) -> None:
+    """Any steps of a pickle give an object or a CheckpointError, in little time and memory."""
+    steps = draw.some(200, lambda: draw.choice(_STEPS))
+    path = packed(Path(_FOLDER.name), b"\x80\x02" + b"".join(steps) + b".")
+    with suppress(CheckpointError):
+        load(path)
+
+
+_STEPS = (
+    *(b"K\x01", b"N", b"}", b"]", b"(", b"t", b"\x85", b"\x86", b"\x87", b"u", b"s", b"e", b"a"),
+    *(b"q\x00", b"h\x00", b"q\x01", b"h\x01", b"r\xff\xff\xff\x7f", b"0", b"1", b"2", b"R", b"b"),
+    *(b"c__builtin__\nset\n", b"ccollections\nOrderedDict\n", b"cos\nsystem\n", b"\x81", b"Q"),
+    *(b"ctorch\nSize\n", b"ctorch._utils\n_rebuild_tensor_v2\n", b"X\x01\x00\x00\x00a", b"\x90"),
+)
 
 
 def _write(files: _Files) -> Path:
