@@ -11,7 +11,7 @@ import torch
 from molspec.checkpoints import CheckpointError, read
 from molspec.checkpoints.inert_pickle import Inert, load
 from molspec.training.folder import read_state
-from tests.fuzz.files import FORMATS
+from tests.fuzz.files import FORMATS, packed
 
 
 class Trap:
@@ -112,8 +112,6 @@ def test_no_reader_of_checkpoints_runs_code(tmp_path: Path, name: str) -> None:
 _NESTED = b"\x80\x02}K\x01K\x01\x86" + b"q\x00h\x00\x86" * 40 + b"K\x01s."
 _CALLS = b"c__builtin__\nset\nh\x00\x85R" * 9000
 _COPIED = b"\x80\x02(lq\x00(" + b"K\x01" * 1000 + b"e0(" + _CALLS + b"l."
-    b"\x80\x02(lq\x00(" + b"K\x01" * 1000 + b"e0(" + b"c__builtin__\nset\nh\x00\x85R" * 9000 + b"l."
-)
 
 
 @pytest.mark.parametrize("data", [_NESTED, _COPIED], ids=["key", "copies"])
@@ -149,12 +147,3 @@ def test_a_compressed_archive_is_refused(tmp_path: Path) -> None:
             written.writestr(name, read.read(name))
     with pytest.raises(CheckpointError, match="damaged"):
         load(tmp_path / "z")
-
-
-def packed(folder: Path, data: bytes) -> Path:
-    """An archive of torch.save with this pickle."""
-    with zipfile.ZipFile(folder / "file", "w") as archive:
-        parts = {"data.pkl": data, "version": b"3\n", "byteorder": b"little"}
-        for name, content in parts.items():
-            archive.writestr(f"file/{name}", content)
-    return folder / "file"

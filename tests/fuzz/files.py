@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,6 @@ from tests.checkpoints.opennmt_model import store as store_opennmt
 from tests.checkpoints.paper_model import PaperModel
 from tests.checkpoints.paper_model import store as store_paper
 from tests.checkpoints.test_chemformer import VOCABULARIES
-from tests.checkpoints.test_inert_pickle import packed
 from tests.fuzz.draw import Draw
 
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -84,6 +84,15 @@ _STEPS = (
     *(b"c__builtin__\nset\n", b"ccollections\nOrderedDict\n", b"cos\nsystem\n", b"\x81", b"Q"),
     *(b"ctorch\nSize\n", b"ctorch._utils\n_rebuild_tensor_v2\n", b"X\x01\x00\x00\x00a", b"\x90"),
 )
+
+
+def packed(folder: Path, data: bytes) -> Path:
+    """An archive of torch.save with this pickle."""
+    with zipfile.ZipFile(folder / "file", "w") as archive:
+        parts = {"data.pkl": data, "version": b"3\n", "byteorder": b"little"}
+        for name, content in parts.items():
+            archive.writestr(f"file/{name}", content)
+    return folder / "file"
 
 
 def _write(files: _Files) -> Path:

@@ -110,9 +110,9 @@ def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
     try:
         with safe_open(path, "pt") as stored:
             metadata = json.loads((stored.metadata() or {}).get(_HEADS_FORMAT, "null"))
-            weights = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
         if not isinstance(metadata, dict) or not isinstance(metadata.get("spec"), dict):
             raise ValueError(f"it does not say what its {_HEADS_FORMAT} are")
+        weights = load_weights([path])
         spec = HeadsSpec(**metadata["spec"])
     except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
