@@ -211,6 +211,8 @@ def test_process_count_follows_the_usable_cores(
     for wrong in (0, -1, True, 1.5, "many"):
         with pytest.raises(ValueError, match=r"processes is .*: expected at least 1, or 'all'"):
             process_count(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="processes is 1025: expected at most 1024"):
+        process_count(1025)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     for limit, cores in (("max 100000", 8), ("150000 100000", 2), ("10000 100000", 1)):
         (tmp_path / "cpu.max").write_text(limit)

@@ -38,6 +38,8 @@ Processes = int | Literal["all"]
 DIED = "the worker process died three times: it was killed, or memory was short"
 #: Maximum deaths of workers with the same item, and of workers before their first item.
 _ATTEMPTS = 3
+#: Maximum processes: more than a computer has cores.
+MOST = 1024
 #: A worker with items is stuck after so many looks, each some seconds after the last, between
 #: which it used almost no time of the CPU.
 _LOOKS, _LOOK_SECONDS, _LEAST_USED = 10, 30.0, 0.01
@@ -56,11 +58,13 @@ def usable_cores() -> int:
 
 
 def process_count(processes: Processes) -> int:
-    """Number of worker processes. Raises ValueError if `processes` is no such number."""
+    """Number of worker processes. Raises ValueError if `processes` is not such a number."""
     if processes == "all":
         return usable_cores()
     if isinstance(processes, bool) or not isinstance(processes, Integral) or processes < 1:
         raise ValueError(f"processes is {processes!r}: expected at least 1, or 'all'")
+    if processes > MOST:
+        raise ValueError(f"processes is {processes}: expected at most {MOST}")
     return int(processes)
 
 

@@ -77,6 +77,7 @@ def prepare(
         )
     if vocabulary is not None and not vocabulary.atomwise:
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
+    _check_size(vocabulary)
     place = output if output.exists() else output.parent
     if place.exists() and not os.access(place, os.W_OK):
         raise ValueError(f"output is {output}: {place} cannot be written to")
@@ -113,6 +114,7 @@ def prepare(
         judged = {"judge": {"name": judge.name, **made.judge(judge, options.max_nats, progress)}}
     if vocabulary is None:
         vocabulary = _vocabulary(made.selected["train"], options.min_token_count)
+        _check_size(vocabulary)
     tables = {split: _encode(made, split, vocabulary) for split in SPLITS}
     for split, table in tables.items():
         if not len(table):
@@ -123,6 +125,15 @@ def prepare(
     prepared = Prepared(vocabulary, tables["train"], tables["validation"], description)
     _write(prepared, made.rejected, progress)
     return prepared
+
+
+def _check_size(vocabulary: Vocabulary | None) -> None:
+    """Raise ValueError if ids are larger than prepared data store."""
+    if vocabulary is not None and vocabulary.size > folder_format.MOST_TOKENS:
+        raise ValueError(
+            f"vocabulary has {vocabulary.size} tokens: expected at most "
+            f"{folder_format.MOST_TOKENS}; a larger min_token_count leaves fewer"
+        )
 
 
 def _done(
