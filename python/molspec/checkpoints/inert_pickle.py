@@ -82,10 +82,11 @@ class Inert:
         self.items.extend(values)
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
+class _Unpickler(pickle._Unpickler):
     """Python's own, as the native one makes a list as long as the largest index of its memo."""
 
-    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
+    stack: list[Any]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -100,12 +101,17 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
             raise pickle.UnpicklingError("nested tuples of too many items")
         self._tuples[id(made)] = items, made  # which lives, so that no other has its id
 
-    def count(self) -> None:
-        """Count the items of the arguments of a call."""
-        sized = (each for each in self.stack[-1] if isinstance(each, list | tuple | dict | set))
+    def count(self, arguments: Any = None) -> None:
+        """Count the items of the arguments of a call, by default those on the stack."""
+        arguments = self.stack[-1] if arguments is None else arguments
+        sized = (each for each in arguments if isinstance(each, list | tuple | dict | set))
         self._passed += sum(map(len, sized))
         if self._passed > _MOST_ITEMS:
             raise pickle.UnpicklingError("arguments of too many items")
+
+    def _instantiate(self, kind: Any, arguments: Any) -> None:
+        self.count(arguments)
+        super()._instantiate(kind, arguments)  # type: ignore[misc]
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _ALLOWED:
@@ -116,7 +122,11 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
 
 
 def _before(check: Callable[[Any], None], step: Callable[[Any], None]) -> Callable[[Any], None]:
-    return lambda unpickler: (check(unpickler), step(unpickler))[-1]
+    def checked(unpickler: Any) -> None:
+        check(unpickler)
+        step(unpickler)
+
+    return checked
 
 
 _steps = _Unpickler.dispatch

@@ -55,27 +55,27 @@ class Protocol(_Base):
     def on_message_begin(self) -> None:
         """Begin to count the bytes of a head."""
         self._head = 0
-        super().on_message_begin()
+        super().on_message_begin()  # type: ignore[misc]
 
     def on_url(self, url: bytes) -> None:
         """Count a part of the address."""
         self._count(len(url))
-        super().on_url(url)
+        super().on_url(url)  # type: ignore[misc]
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header, or a trailer."""
         self._count(len(name) + len(value))
-        super().on_header(name, value)
+        super().on_header(name, value)  # type: ignore[misc]
 
     def on_headers_complete(self) -> None:
         """Note that the head has ended."""
         self._unparsed = 0
-        super().on_headers_complete()
+        super().on_headers_complete()  # type: ignore[misc]
 
     def on_body(self, body: bytes) -> None:
         """Note that the body goes on."""
         self._unparsed = 0
-        super().on_body(body)
+        super().on_body(body)  # type: ignore[misc]
 
     def _count(self, size: int) -> None:
         self._unparsed = 0

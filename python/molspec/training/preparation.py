@@ -58,9 +58,9 @@ def prepare(
     `output`/unfinished has the work until all is done. If the preparation was killed or its disk
     was full, the same call resumes from there and writes the same bytes.
 
-    Raises ValueError if `output` exists, if the vocabulary is not one of SMILES tokens, if a file
-    is a pipe or has no reactions, or if no pair is left. Raises OSError if a file cannot be read or
-    written, RuntimeError if no worker can start, or if workers died three times with a row of
+    Raises ValueError if `output` exists and is another preparation, if the vocabulary is not one of
+    SMILES tokens, if a file is a pipe or has no reactions, or if no pair is left. Raises OSError if
+    a file cannot be read or written, RuntimeError if no worker can start, or if workers died three times with a row of
     `exclude`.
     """
     output = Path(output)
@@ -139,9 +139,8 @@ def _check_size(vocabulary: Vocabulary | None) -> None:
 def _done(
     output: Path, settings: dict[str, Any], vocabulary: Vocabulary | None, judge: Judge | None
 ) -> Prepared | None:
-    """Return the data of this preparation if it was killed after all was written."""
-    unfinished = output / "unfinished"
-    if not unfinished.is_dir() or not (output / folder_format.LAST).is_file():
+    """Return the data of this preparation if all was written."""
+    if not (output / folder_format.LAST).is_file():
         return None
     done = folder_format.read(output)
     judged_by = done.description.get("judge", {}).get("name")
@@ -151,7 +150,7 @@ def _done(
         or vocabulary not in (None, done.vocabulary)
     ):
         raise ValueError(f"output is {output}: it exists already")
-    shutil.rmtree(unfinished)
+    shutil.rmtree(output / "unfinished", ignore_errors=True)
     return done
 
 
