@@ -66,7 +66,7 @@ async def _feed(data: bytes, draw: Draw) -> None:
         if not transport.close.called:
             protocol.data_received(piece)
         stored = [b"%s%s" % each for each in getattr(protocol, "headers", None) or ()]
-        assert len(b"".join(stored)) <= MOST_HEAD_BYTES
+        assert len(b"".join(stored)) <= MOST_HEAD_BYTES + len(piece)
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
     protocol.connection_lost(None)

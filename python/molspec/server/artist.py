@@ -53,16 +53,13 @@ class Artist:
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
 
-    @property
-    def has_room(self) -> bool:
-        """Whether few enough drawings wait."""
-        return self._waiting < _MOST_WAITING
-
     async def draw(self, smiles: str, product: str | None) -> dict[str, Any]:
         """As `drawn`. Raises ValueError too if it takes too much time or memory.
 
-        Raises TimeoutError after some seconds in which others are drawn.
+        Raises TimeoutError if many others wait, or after some seconds in which they are drawn.
         """
+        if self._waiting >= _MOST_WAITING:
+            raise asyncio.TimeoutError
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
@@ -75,17 +72,6 @@ class Artist:
         return answer
 
     def _ask(self, smiles: str, product: str | None) -> Any:
-        try:
-            connection = self._connected()
-            connection.send((_SECONDS, smiles, product))
-            return connection.recv()
-        except (EOFError, OSError):
-            self.close()
-            return ValueError(
-                f"smiles takes more than {_SECONDS} s to draw: expected simpler molecules"
-            )
-
-    def _connected(self) -> Connection:
         if self._connection is None:
             # Not a fork: this process has threads, and weights.
             context = multiprocessing.get_context("spawn")
@@ -93,7 +79,14 @@ class Artist:
             self._process = context.Process(target=_work, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
-        return self._connection
+        try:
+            self._connection.send((_SECONDS, smiles, product))
+            return self._connection.recv()
+        except (EOFError, OSError):
+            self.close()
+            return ValueError(
+                f"smiles takes more than {_SECONDS} s to draw: expected simpler molecules"
+            )
 
     def close(self) -> None:
         """End the process, whatever it does. A further drawing starts another."""

@@ -13,7 +13,7 @@ else:
 #: Seconds within which the headers of a request must arrive, then its body, and within which a
 #: client must read a part of its answer.
 REQUEST_SECONDS = 30.0
-#: Bytes of a request's line, headers and trailers together.
+#: Bytes of a request's address and headers, or of its trailers.
 MOST_HEAD_BYTES = 64 * 1024
 #: Bytes of an answer that a client must read in that time.
 _LEAST_READ = 64 * 1024
@@ -24,17 +24,13 @@ _REFUSAL = (
 )
 
 
-class _TooLongError(Exception):
-    """The head of a request is longer than is read."""
-
-
 class Protocol(_Base):
     """uvicorn's connection, which by itself waits for ever, and reads headers without end."""
 
     _alarm: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
-    #: Bytes of the request's head and trailers, and those since the parser had a whole part.
-    _head = _unparsed = 0
+    #: Bytes since the parser last had a whole head or a part of a body.
+    _unparsed = 0
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first request."""
@@ -52,23 +48,11 @@ class Protocol(_Base):
         elif self._alarm is None:
             self._wait()
 
-    def on_message_begin(self) -> None:
-        """Begin to count the bytes of a head."""
-        self._head = 0
-        super().on_message_begin()  # type: ignore[misc]
-
-    def on_url(self, url: bytes) -> None:
-        """Count a part of the address."""
-        self._count(len(url))
-        super().on_url(url)  # type: ignore[misc]
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header, or a trailer."""
-        self._count(len(name) + len(value))
-        super().on_header(name, value)  # type: ignore[misc]
-
     def on_headers_complete(self) -> None:
-        """Note that the head has ended."""
+        """Pass a request on unless its head is too long."""
+        head = sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
+        if head > MOST_HEAD_BYTES:
+            raise ValueError  # to the parser, which refuses the request
         self._unparsed = 0
         super().on_headers_complete()  # type: ignore[misc]
 
@@ -77,15 +61,9 @@ class Protocol(_Base):
         self._unparsed = 0
         super().on_body(body)  # type: ignore[misc]
 
-    def _count(self, size: int) -> None:
-        self._unparsed = 0
-        self._head += size
-        if self._head > MOST_HEAD_BYTES:
-            raise _TooLongError  # to the parser, which refuses the request
-
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that the parser cannot read, or whose head is too long."""
-        if self._head > MOST_HEAD_BYTES:
+        if self._unparsed > MOST_HEAD_BYTES:
             self._refuse()
         else:
             super().send_400_response(msg)

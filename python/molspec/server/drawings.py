@@ -44,8 +44,6 @@ def make_router(service: Service) -> APIRouter:
     @router.post("/draw", responses={429: {"description": "Too many drawings wait."}})
     async def draw(body: DrawBody) -> Drawings:
         """Draw molecules; with a product, the reaction's changes are in colour."""
-        if not service.artist.has_room:
-            raise BusyError(1)
         try:
             with refusing("body"):
                 return Drawings(**await service.artist.draw(body.smiles, body.product))

@@ -60,8 +60,8 @@ def prepare(
 
     Raises ValueError if `output` exists and is another preparation, if the vocabulary is not one of
     SMILES tokens, if a file is a pipe or has no reactions, or if no pair is left. Raises OSError if
-    a file cannot be read or written, RuntimeError if no worker can start, or if workers died three times with a row of
-    `exclude`.
+    a file cannot be read or written, RuntimeError if no worker can start, or if workers died three
+    times with a row of `exclude`.
     """
     output = Path(output)
     check_output(output)
