@@ -78,7 +78,7 @@ def test_a_drawing_that_takes_rdkit_minutes_ends_alone(
             assert client.post("/v1/predict", json=body).status_code == 200
         refused = drawing.result(60)
     assert refused.status_code == 422
-    assert "s to draw: expected simpler molecules" in refused.json()["detail"][0]["msg"]
+    assert "GiB to draw: expected simpler ones" in refused.json()["detail"][0]["msg"]
     assert client.post("/v1/draw", json={"smiles": "CCO"}).status_code == 200
 
 

@@ -69,7 +69,8 @@ class Artist:
             self._waiting -= 1
         if isinstance(answer, ValueError):
             raise answer
-        return answer
+        drawings: dict[str, Any] = answer
+        return drawings
 
     def _ask(self, smiles: str, product: str | None) -> Any:
         if self._connection is None:
@@ -84,17 +85,17 @@ class Artist:
             return self._connection.recv()
         except (EOFError, OSError):
             self.close()
-            return ValueError(
-                f"smiles takes more than {_SECONDS} s to draw: expected simpler molecules"
-            )
+            limits = f"{_SECONDS} s or {_MOST_BYTES >> 30} GiB"
+            return ValueError(f"smiles takes more than {limits} to draw: expected simpler ones")
 
     def close(self) -> None:
         """End the process, whatever it does. A further drawing starts another."""
-        if self._process is not None and self._connection is not None:
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
+        process, connection = self._process, self._connection
         self._process = self._connection = None
+        if process is not None and connection is not None:
+            process.kill()
+            process.join()
+            connection.close()
 
 
 def _work(connection: Connection) -> None:

@@ -31,6 +31,7 @@ class Protocol(_Base):
     _reading: asyncio.TimerHandle | None = None
     #: Bytes since the parser last had a whole head or a part of a body.
     _unparsed = 0
+    url: bytes  # uvicorn's
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first request."""
