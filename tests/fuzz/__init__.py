@@ -19,6 +19,8 @@ from tests.fuzz.draw import Draw
 TARGETS = {
     "tokenizer": "text",
     "smiles": "text",
+    "rings": "text",
+    "records": "text",
     "json": "text",
     "journal": "text",
     "ngram": "drafts",

@@ -43,7 +43,7 @@ def _shortest_rings(molecule: Chem.Mol) -> int:
     total = 0
     for last in range(len(neighbours)):
         distance, paths, layer = {last: 0}, {last: 1}, [last]
-        for depth in range(1, longest + 1):
+        for depth in range(1, longest + 2):
             further: dict[int, list[int]] = {}
             for atom in layer:
                 for other in neighbours[atom]:
@@ -56,6 +56,6 @@ def _shortest_rings(molecule: Chem.Mol) -> int:
                 distance[other], paths[other] = depth, sum(ways)
                 total += (paths[other] ** 2 - sum(way * way for way in ways)) // 2
             layer = list(further)
-            if total > _MOST_SHORTEST or not layer:
-                break
+            if total > _MOST_SHORTEST:
+                return total
     return total
