@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
@@ -103,7 +104,8 @@ def _work(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's, for the server
     os.nice(10)  # predictions go first
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, even within RDKit
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    with suppress(ValueError):  # macOS has no such limit
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
     while True:
         try:
             seconds, smiles, product = connection.recv()
