@@ -43,7 +43,7 @@ def point(
         options["drafter"] = drafter
     queries = [pair.query for pair in pairs]
     model.predict(queries[:_WARM], **options)
-    smiles._canonical_part.cache_clear()  # queries are new to a user's program
+    smiles._written.cache_clear()  # queries are new to a user's program
     began = time.perf_counter()
     results = model.predict(queries, **options)
     milliseconds = 1000 * (time.perf_counter() - began) / len(pairs)

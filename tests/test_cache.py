@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -17,7 +17,9 @@ from molspec.cache import AnswerCache, _settings_digest
 from molspec.drafting import DraftTree, merged
 from molspec.options import PredictOptions
 from molspec.predictor import Model
+from molspec.processes import in_processes
 from molspec.queries import QueryReader
+from molspec.results import Result
 from tests import tiny
 
 OPTIONS = PredictOptions(n_best=3, max_length=20, merge_duplicates=True)
@@ -177,6 +179,50 @@ def test_processes_share_answers_through_a_file(tiny_model: Model, tmp_path: Pat
     assert cache.misses == 0
     assert found == list(tiny_model.predict_stream(["C", "N", "O", "CC"], OPTIONS))
     cache.close()
+
+
+def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
+    """SQLite does not wait for another process that chooses the log or makes the table."""
+
+    together = get_context("fork").Barrier(6)
+
+    def opened(paths: Iterator[Path]) -> Iterator[int]:
+        for path in paths:
+            together.wait()
+            with closing(AnswerCache(path=path)) as cache:
+                yield len(cache)
+
+    for number in range(20):
+        paths = [tmp_path / str(number)] * 6
+        assert list(in_processes(opened, paths, 6, lambda _: -1, piece=1)) == [0] * 6
+
+
+def test_a_change_waits_for_those_of_other_processes_at_its_begin(tmp_path: Path) -> None:
+    """A transaction that reads first would fail as soon as another process has written."""
+    first, second = (AnswerCache(path=tmp_path / "answers") for _ in range(2))
+    statements: list[str] = []
+    first._database.set_trace_callback(statements.append)
+    first._keep({})
+    assert statements == []
+    assert first._found({b"a"}) == {}
+    assert len(statements) == 1
+
+    refused: list[OSError] = []
+
+    def write(statement: str) -> None:
+        if statement.startswith("select count"):
+            try:
+                second._keep({b"b": Result("", ())})
+            except OSError as error:
+                refused.append(error)
+
+    second._database.execute("pragma busy_timeout = 0")
+    first._database.set_trace_callback(write)
+    first._keep({b"a": Result("", ())})
+    assert len(refused) == 1
+    second._keep({b"b": Result("", ())})
+    first._database.set_trace_callback(None)
+    assert len(first) == 2
 
 
 def test_invalid_capacity_and_paths_are_refused(tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -208,6 +211,8 @@ def test_process_count_follows_the_usable_cores(
     for wrong in (0, -1, True, 1.5, "many"):
         with pytest.raises(ValueError, match=r"processes is .*: expected at least 1, or 'all'"):
             process_count(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="processes is 1025: expected at most 1024"):
+        process_count(1025)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     for limit, cores in (("max 100000", 8), ("150000 100000", 2), ("10000 100000", 1)):
         (tmp_path / "cpu.max").write_text(limit)
@@ -222,3 +227,22 @@ def test_results_are_given_where_child_processes_are_ignored() -> None:
         assert list(in_processes(squares, range(4), 2, lost)) == [0, 1, 4, 9]
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_workers_use_torch_whose_threads_ran_before_the_fork(threads: str) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": threads}
+    command = [sys.executable, "-m", "tests.forked"]
+    assert subprocess.run(command, env=environment, timeout=200, check=False).returncode == 0
+
+
+def test_a_worker_that_does_nothing_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_LOOK_SECONDS", 0.02)
+
+    def stuck(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            Event().wait()
+            yield item
+
+    with pytest.raises(TimeoutError, match="a worker process did nothing for 0"):
+        list(in_processes(stuck, range(3), 2, lost))

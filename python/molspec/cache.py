@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from time import time_ns
+from time import monotonic, sleep, time_ns
 from weakref import finalize
 
 from molspec.fields import check_count
@@ -21,6 +21,8 @@ from molspec.predictor import Model, checked
 from molspec.provenance import Identity, answer_settings, deciding
 from molspec.results import ALL_DROPPED, Prediction, Result
 
+#: Seconds of waiting for another process that writes.
+_PATIENCE = 60
 #: Identifies SQLite files of answers, with the version of their table.
 _APPLICATION, _VERSION = 0x6D6F6C73, 1
 _TABLE = f"""
@@ -61,16 +63,33 @@ class AnswerCache:
         self._lock = Lock()
         with self._naming_the_file(ValueError):
             self._database = sqlite3.connect(
-                ":memory:" if path is None else path, timeout=60, check_same_thread=False
+                ":memory:" if path is None else path,
+                timeout=_PATIENCE,
+                isolation_level=None,  # every transaction is begun here
+                check_same_thread=False,
             )
             finalize(self, self._database.close)
-            is_new = self._is_new()
-            # A write-ahead log, synced when it is merged: a kill loses nothing, a power cut at
-            # most the last answers.
-            self._database.execute("pragma journal_mode = wal")
-            self._database.execute("pragma synchronous = normal")
-            if is_new:
-                self._database.executescript(_TABLE)
+            self._open(monotonic() + _PATIENCE)
+
+    def _open(self, deadline: float) -> None:
+        """Choose the write-ahead log and make the table; again if another process does the same.
+
+        SQLite itself does not wait for that log.
+        """
+        while True:
+            try:
+                is_new = self._is_new()
+                # A write-ahead log, synced when it is merged: a kill loses nothing, a power cut at
+                # most the last answers.
+                self._database.execute("pragma journal_mode = wal")
+                self._database.execute("pragma synchronous = normal")
+                if is_new:
+                    self._database.executescript(_TABLE)
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or monotonic() > deadline:
+                    raise
+            sleep(0.01)
 
     def _is_new(self) -> bool:
         """Whether the file is empty.
@@ -100,6 +119,14 @@ class AnswerCache:
             raise damaged(
                 f"path is {str(self._path)!r}: expected a file of answers, {error}"
             ) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction that waits for those of other processes at its begin, and only there."""
+        with self._lock, self._naming_the_file():
+            self._database.execute("begin immediate")
+            with self._database:
+                yield
 
     @staticmethod
     def files(path: Path | None) -> list[Path]:
@@ -147,7 +174,7 @@ class AnswerCache:
 
     def _found(self, keys: set[bytes]) -> dict[bytes, Result]:
         found: dict[bytes, Result] = {}
-        with self._lock, self._naming_the_file(), self._database:
+        with self._lock, self._naming_the_file():
             for key in keys:
                 row = self._database.execute(
                     "select cast(answer as blob), checksum from answers where key = ?", (key,)
@@ -158,7 +185,9 @@ class AnswerCache:
                     found[key] = _read(row[0])
                 else:
                     self._report_damage()
-            self._touch(found)
+        if found:
+            with self._writing():
+                self._touch(found)
         return found
 
     def _report_damage(self) -> None:
@@ -167,7 +196,9 @@ class AnswerCache:
             warnings.warn(f"{self._path}: an answer is damaged and is computed again", stacklevel=4)
 
     def _keep(self, answers: dict[bytes, Result]) -> None:
-        with self._lock, self._naming_the_file(), self._database:
+        if not answers:
+            return
+        with self._writing():
             written = {key: _written(answer) for key, answer in answers.items()}
             self._database.executemany(
                 "insert or replace into answers values (?, ?, ?, 0)",

@@ -12,6 +12,8 @@ import gc
 import os
 import signal
 import socket
+import sys
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -36,6 +38,11 @@ Processes = int | Literal["all"]
 DIED = "the worker process died three times: it was killed, or memory was short"
 #: Maximum deaths of workers with the same item, and of workers before their first item.
 _ATTEMPTS = 3
+#: Maximum processes: more than a computer has cores.
+MOST = 1024
+#: A worker with items is stuck after so many looks, each some seconds after the last, between
+#: which it used almost no time of the CPU.
+_LOOKS, _LOOK_SECONDS, _LEAST_USED = 10, 30.0, 0.01
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -51,11 +58,13 @@ def usable_cores() -> int:
 
 
 def process_count(processes: Processes) -> int:
-    """Number of worker processes. Raises ValueError if `processes` is no such number."""
+    """Number of worker processes. Raises ValueError if `processes` is not such a number."""
     if processes == "all":
         return usable_cores()
     if isinstance(processes, bool) or not isinstance(processes, Integral) or processes < 1:
         raise ValueError(f"processes is {processes!r}: expected at least 1, or 'all'")
+    if processes > MOST:
+        raise ValueError(f"processes is {processes}: expected at most {MOST}")
     return int(processes)
 
 
@@ -291,6 +300,8 @@ def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:
     """Fork a worker for each received connection, until the first process closes or dies."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for workers
+    if torch := sys.modules.get("torch"):  # its own threads are not forked: workers would wait
+        torch.set_num_threads(1)
     try:
         while True:
             message, handles, _, _ = socket.recv_fds(control, len(b"worker"), 1)
@@ -321,6 +332,7 @@ def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
                 numbers.append(number)
                 yield item
 
+    Thread(target=_watch, args=(numbers, send), daemon=True).start()
     try:
         for result in work(items()):
             send((numbers.popleft(), result))
@@ -333,3 +345,17 @@ def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
             send(RuntimeError(repr(error)))
     finally:
         os._exit(0)
+
+
+def _watch(numbers: deque[int], send: Callable[[object], None]) -> None:
+    """End the job if this worker has items and does nothing, as one that waits for a lost thread.
+
+    Looks are counted, not seconds: a computer that sleeps loses one of them.
+    """
+    idle, used = 0, time.process_time()
+    while idle < _LOOKS:
+        time.sleep(_LOOK_SECONDS)
+        before, used = used, time.process_time()
+        is_idle = numbers and used - before < _LEAST_USED * _LOOK_SECONDS
+        idle = idle + 1 if is_idle else 0
+    send(TimeoutError(f"a worker process did nothing for {_LOOKS * _LOOK_SECONDS:g} s"))

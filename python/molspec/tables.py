@@ -22,6 +22,8 @@ _DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 _SHOWN = 200
 #: Maximum characters of a line: a small compressed file can contain an endless line.
 LONGEST_LINE = 1 << 20
+#: Maximum characters of a row of CSV, which may be many lines.
+LONGEST_ROW = 2 * LONGEST_LINE
 #: Separators of .csv files; the most frequent one in the first line is used.
 _SEPARATORS = ",;\t"
 _BLANKS = str.maketrans("_-", "  ")
@@ -100,11 +102,21 @@ def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[i
     before, separator = (1, named[1]) if named else (0, max(_SEPARATORS, key=first.count))
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the whole process
     lines = lines if named else chain([first], lines)
-    reader = csv.reader(lines, delimiter=separator, strict=True)
+    size = 0
+
+    def measured() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
+            size += len(line)
+            if size > LONGEST_ROW:
+                raise csv.Error(f"a row of more than {LONGEST_ROW:,} characters")
+            yield line
+
+    reader = csv.reader(measured(), delimiter=separator, strict=True)
     number = before
     try:
         for cells in reader:
-            number = reader.line_num + before
+            number, size = reader.line_num + before, 0
             yield number, cells
     except csv.Error as error:  # in the row that begins after the last one, and may be many lines
         raise ValueError(f"{path}, line {number + 1}: {error}") from error
@@ -119,11 +131,13 @@ def find_column(header: Sequence[str], name: str) -> int | None:
     """The index of a header's column with this name; None if there is none.
 
     Case matters only if several names differ by it; spaces, underscores and hyphens are equal.
+
+    Raises ValueError if several columns have it.
     """
-    if name in header:
-        return header.index(name)
-    plain = [_plain(other) for other in header]
-    return plain.index(_plain(name)) if _plain(name) in plain else None
+    names, name = (header, name) if name in header else ([*map(_plain, header)], _plain(name))
+    if (count := names.count(name)) > 1:
+        raise ValueError(f"{count} columns are called {name!r}: expected one")
+    return names.index(name) if count else None
 
 
 def first_column(header: Sequence[str], names: Sequence[str]) -> int | None:

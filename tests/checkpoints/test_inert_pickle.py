@@ -1,4 +1,6 @@
 import os
+import resource
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 from zipfile import ZipFile
@@ -9,7 +11,7 @@ import torch
 from molspec.checkpoints import CheckpointError, read
 from molspec.checkpoints.inert_pickle import Inert, load
 from molspec.training.folder import read_state
-from tests.fuzz.files import FORMATS
+from tests.fuzz.files import FORMATS, packed
 
 
 class Trap:
@@ -105,3 +107,43 @@ def test_no_reader_of_checkpoints_runs_code(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="damaged"):
         read_state(tmp_path / "state.pt")
     assert not (tmp_path / "sprung").exists()
+
+
+_NESTED = b"\x80\x02}K\x01K\x01\x86" + b"q\x00h\x00\x86" * 40 + b"K\x01s."
+_CALLS = b"c__builtin__\nset\nh\x00\x85R" * 9000
+_COPIED = b"\x80\x02(lq\x00(" + b"K\x01" * 1000 + b"e0(" + _CALLS + b"l."
+
+
+@pytest.mark.parametrize("data", [_NESTED, _COPIED], ids=["key", "copies"])
+def test_a_text_that_would_take_for_ever_is_refused(tmp_path: Path, data: bytes) -> None:
+    """The hash of a tuple that holds the same tuple twice takes twice as long, and so on."""
+    with pytest.raises(CheckpointError, match="damaged"):
+        load(packed(tmp_path, data))
+
+
+def test_the_largest_index_of_a_memo_takes_no_memory(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), limits[1]))
+    try:
+        assert load(packed(tmp_path, b"\x80\x02}r\xff\xff\xff\x1f.")) == {}
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def test_a_tensor_larger_than_its_data_is_refused(tmp_path: Path) -> None:
+    torch.save({"w": torch.as_strided(torch.ones(1), (20_000, 20_000), (0, 0))}, tmp_path / "w")
+    with pytest.raises(CheckpointError, match="damaged"):
+        load(tmp_path / "w")
+
+
+def test_a_compressed_archive_is_refused(tmp_path: Path) -> None:
+    torch.save({"w": torch.zeros(1_000_000)}, tmp_path / "w")
+    with (
+        zipfile.ZipFile(tmp_path / "w") as read,
+        zipfile.ZipFile(tmp_path / "z", "w", zipfile.ZIP_DEFLATED) as written,
+    ):
+        for name in read.namelist():
+            written.writestr(name, read.read(name))
+    with pytest.raises(CheckpointError, match="damaged"):
+        load(tmp_path / "z")

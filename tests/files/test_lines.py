@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import unicodedata
 from dataclasses import replace
 from io import StringIO
 
@@ -151,6 +152,29 @@ def test_no_cell_is_a_formula_of_a_spreadsheet(form: str, start: str) -> None:
             is_formula = raw_cell.startswith(tuple("=+-@\uff1d\uff0b")) and raw_cell != "-0.5"
             assert cell.startswith("'") == is_formula
     assert escaped[1][5] == "-0.5"  # numbers are not escaped
+
+
+def test_no_cell_of_a_tsv_begins_a_quoted_one() -> None:
+    """A reader of quotes would find a formula, or take the rows that follow for the cell."""
+    query = Query("CO", '"=1+1', columns=('"',))
+    context = replace(CONTEXT, copied_columns=('"column',))
+    text = FORMATS["tsv"].head(context) + render("tsv", replace(ANSWERED, query=query), context)
+    quoting, plain = (
+        list(csv.reader(StringIO(text), delimiter="\t", quoting=quoting))
+        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE)
+    )
+    assert quoting == plain
+    assert (plain[1][0], plain[0][-1], plain[1][-1]) == ("'\"=1+1", "'\"column", "'\"")
+    raw = render("tsv", replace(ANSWERED, query=query), replace(context, raw_cells=True))
+    assert raw.startswith('"=1+1\t')
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "tsv", "smi"])
+def test_no_name_steers_a_terminal(form: str) -> None:
+    query = Query("CO", "a\x1b]0;title\x07\x00\x9bb")
+    text = render(form, replace(ANSWERED, query=query), CONTEXT)
+    assert "a\ufffd]0;title\ufffd\ufffd\ufffdb" in text
+    assert not any(unicodedata.category(each) == "Cc" for each in text if each not in "\t\n")
 
 
 def test_copied_columns_are_written() -> None:

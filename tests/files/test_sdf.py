@@ -6,7 +6,7 @@ import pytest
 from rdkit import Chem
 
 from molspec import text
-from molspec.files import FORMATS, Answer, OutputContext, Query, open_source
+from molspec.files import FORMATS, Answer, OutputContext, Query, open_source, sdf
 from molspec.results import Prediction, Result
 
 
@@ -49,6 +49,21 @@ def test_records_become_queries_and_damaged_ones_fail_alone(tmp_path: Path) -> N
     for name in ("CAS", "cas"):
         names = [query.name for query in read(tmp_path, text, name)]
         assert names == ["64-17-5", "damaged", "five bonds", "64-17-5", "", ""]
+
+
+def test_a_record_without_end_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdf, "LONGEST_RECORD", 5_000)
+    endless = "endless\n" + "a\n" * 1_000
+    valid = record("CCO", "ethanol")
+    reason = "a record of more than 5,000 bytes: expected $$$$ after each"
+    assert read(tmp_path, f"{valid}$$$$\n{endless}$$$$\n{valid}$$$$\n{endless}") == [
+        Query("CCO", "ethanol"),
+        Query("", "endless", reason),
+        Query("CCO", "ethanol"),
+        Query("", "endless", reason),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\n \n"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from molspec import tables
 from molspec.files import Query, open_source
 from molspec.tables import LONGEST_LINE, read_cells
 
@@ -141,6 +142,25 @@ def test_overlong_line_is_refused_by_its_number(tmp_path: Path) -> None:
 def test_an_unclosed_quote_takes_no_rows_silently(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'smiles,id\nCO,a\nCN,"b\nCC,c\nCCO,"d"\nCCC,e\n')
     with pytest.raises(ValueError, match=r"a\.csv, line 3: ',' expected after '\"'"):
+        read(path)
+
+
+def test_a_row_without_end_is_refused_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "LONGEST_ROW", 1_000)
+    row = 'CO,"a\nb"\n'
+    path = write(tmp_path / "a.csv", "smiles,id\n" + row * 200)
+    assert len(read(path)) == 200
+    path = write(tmp_path / "a.csv", "smiles,id\n" + row + 'CO,"a\nb",' * 200)
+    with pytest.raises(ValueError, match=r"a\.csv, line 4: a row of more than 1,000 characters"):
+        read(path)
+
+
+@pytest.mark.parametrize("header", ["smiles,smiles", "SMILES,Smiles", "smiles,id,id"])
+def test_several_columns_of_one_name_are_refused(tmp_path: Path, header: str) -> None:
+    path = write(tmp_path / "a.csv", f"{header}\nCO,CN,CC\n")
+    with pytest.raises(ValueError, match=r"2 columns are called .*: expected one"):
         read(path)
 
 

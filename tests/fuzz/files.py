@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 import torch
 
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
+from molspec.checkpoints.inert_pickle import load
 from molspec.predictor import Model
 from tests import tiny
 from tests.checkpoints.chemformer_model import Chemformer
@@ -65,6 +68,31 @@ def checkpoints(draw: Draw) -> None:
     drafters = {"heads": checkpoint.heads, "spec": checkpoint.spec_drafter}
     for drafter in ("tree", *(name for name, stored in drafters.items() if stored is not None)):
         model.predict(["CO"], max_length=2, drafter=drafter)
+
+
+def pickles(draw: Draw) -> None:
+    """Any steps of a pickle give an object or a CheckpointError, in little time and memory."""
+    steps = draw.some(200, lambda: draw.choice(_STEPS))
+    path = packed(Path(_FOLDER.name), b"\x80\x02" + b"".join(steps) + b".")
+    with suppress(CheckpointError):
+        load(path)
+
+
+_STEPS = (
+    *(b"K\x01", b"N", b"}", b"]", b"(", b"t", b"\x85", b"\x86", b"\x87", b"u", b"s", b"e", b"a"),
+    *(b"q\x00", b"h\x00", b"q\x01", b"h\x01", b"r\xff\xff\xff\x7f", b"0", b"1", b"2", b"R", b"b"),
+    *(b"c__builtin__\nset\n", b"ccollections\nOrderedDict\n", b"cos\nsystem\n", b"\x81", b"Q"),
+    *(b"ctorch\nSize\n", b"ctorch._utils\n_rebuild_tensor_v2\n", b"X\x01\x00\x00\x00a", b"\x90"),
+)
+
+
+def packed(folder: Path, data: bytes) -> Path:
+    """An archive of torch.save with this pickle."""
+    with zipfile.ZipFile(folder / "file", "w") as archive:
+        parts = {"data.pkl": data, "version": b"3\n", "byteorder": b"little"}
+        for name, content in parts.items():
+            archive.writestr(f"file/{name}", content)
+    return folder / "file"
 
 
 def _write(files: _Files) -> Path:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from unittest.mock import MagicMock
 from urllib.parse import quote
 
 import httpx
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
 from molspec.server.app import make_app
+from molspec.server.connections import MOST_HEAD_BYTES, Protocol
 from molspec.server.limits import Limits
 from tests.fuzz.draw import Draw
 from tests.server.serving import service
@@ -38,6 +42,34 @@ def bodies(draw: Draw) -> None:
     assert status < 500
     if status >= 400:
         assert answer["detail"]
+
+
+_REQUEST = (
+    b"POST /v1/predict?a=b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nTrailer: a\r\n\r\n"
+)
+
+
+def connections(draw: Draw) -> None:
+    """Any bytes, in any pieces, are a request or refused; no head is stored beyond its limit."""
+    asyncio.run(_feed(draw.damaged(_REQUEST * (1 + draw.below(3))), draw))
+
+
+async def _feed(data: bytes, draw: Draw) -> None:
+    transport = MagicMock()
+    transport.is_closing.side_effect = lambda: transport.close.called
+    protocol = Protocol(Config(_APP, http=Protocol, log_level="critical"), ServerState(), {})
+    protocol.connection_made(transport)
+    part = draw.choice([b"a: b\r\n", b"b", b"\r\n", b"%61", b";"]) * (1 + draw.below(20_000))
+    pieces = [data[: (cut := draw.below(200))], *[part] * draw.below(20), data[cut:]]
+    for piece in pieces:
+        if not transport.close.called:
+            protocol.data_received(piece)
+        stored = [b"%s%s" % each for each in getattr(protocol, "headers", None) or ()]
+        assert len(b"".join(stored)) <= MOST_HEAD_BYTES + len(piece)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    protocol.connection_lost(None)
 
 
 def _value(draw: Draw) -> str:

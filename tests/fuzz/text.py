@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
+from rdkit import Chem
+
+from molspec import tables
 from molspec.checkpoints import CheckpointError
 from molspec.checkpoints.files import read_object
+from molspec.files import sdf
+from molspec.files.sources import Source
 from molspec.journal import Journal, Kind
 from molspec.text import (
     InvalidSmilesError,
@@ -18,7 +25,9 @@ from molspec.text import (
     check_smiles,
     other_spellings,
     tokenize,
+    too_many_rings,
 )
+from molspec.text.rings import _shortest_rings
 from tests.fuzz.draw import Draw
 
 _REFUSED = (InvalidSmilesError, TokenizationError)
@@ -91,3 +100,36 @@ def journal(draw: Draw) -> None:
         append("last")
     values = list(Journal(_FILE, _SETTINGS, _RECORDS).records())
     assert values == [*records, "last"]
+
+
+def rings(draw: Draw) -> None:
+    """RDKit finds no more shortest rings in a text than are counted before it looks for them."""
+    atoms = 3 + draw.below(70)
+    bonds = [(place, draw.below(atoms)) for place in range(atoms) for _ in range(draw.below(3))]
+    closures = [""] * atoms
+    for number, pair in enumerate(sorted({(min(pair), max(pair)) for pair in bonds})[:89], 10):
+        if pair[0] + 1 < pair[1]:
+            for place in pair:
+                closures[place] += f"%{number}"
+    text = "".join(f"[C]{each}" for each in closures)
+    if too_many_rings(text) is None:
+        molecule = Chem.MolFromSmiles(text, sanitize=False)
+        counted = _shortest_rings(molecule)
+        assert len(Chem.GetSymmSSSR(molecule)) <= counted
+
+
+def records(draw: Draw) -> None:
+    """Any table or SDF gives queries, or an error that names it; no record is longer than told."""
+    form = draw.choice(["csv", "tsv", "sdf"])
+    part = draw.choice(['"a\n', "a,b\n", "\n", '"",', "$$$$\n", "M  END\n"]) * draw.below(2000)
+    lines = StringIO("smiles,id\n" + draw.text() + part + draw.text())
+    with (
+        mock.patch.object(tables, "LONGEST_ROW", 1000),
+        mock.patch.object(sdf, "LONGEST_RECORD", 1000),
+    ):
+        try:
+            queries = list(Source("any", form, iter(lines.readline, "")).queries())
+        except ValueError as error:
+            assert str(error)
+            return
+    assert all(len(query.smiles) + len(query.name) <= 2000 for query in queries)

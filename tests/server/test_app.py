@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import base64
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from fastapi import FastAPI, Response
 
 import molspec.server
 from molspec.options import PredictOptions
 from molspec.server import connections, guards
 from molspec.server.limits import Limits
 from molspec.server.service import Service
-from tests.server.serving import serving
+from tests.server.serving import running, serving
 
 _PAGE = Path(molspec.server.__file__).with_name("page")
 KEYS = ("first key", "second")
@@ -34,6 +37,17 @@ def test_a_server_with_a_stopped_worker_is_not_ready(
     assert (ready.status_code, ready.json()["models"]["other"]) == (503, False)
     refused = client.post("/v1/predict", json={"model": "other", "queries": ["C"]})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+
+
+def test_a_server_whose_step_or_text_is_stuck_is_not_ready(
+    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.workers["other"], "_began", 0.0)
+    assert client.get("/readyz").json()["models"] == {"retro": True, "other": False}
+    monkeypatch.undo()
+    monkeypatch.setattr(served, "_since", 0.0)
+    stuck = client.get("/readyz")
+    assert (stuck.status_code, stuck.json()["models"]["retro"]) == (503, False)
 
 
 def metric_values(client: httpx.Client) -> dict[str, float]:
@@ -126,6 +140,71 @@ def test_an_incomplete_request_is_closed(
             received += part
     assert received.startswith(answer)
     assert bool(received) == bool(answer)
+
+
+_POST = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1"
+
+
+@pytest.mark.parametrize(
+    ("begin", "part"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\n", b"a: b\r\n" * 10_000),
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\na: ", b"b" * 60_000),
+        (b"GET /", b"b" * 60_000),
+        (_POST + b"\r\n{\r\n0\r\n", b"a: b\r\n" * 10_000),
+        (_POST + b";a=", b"b" * 60_000),
+    ],
+    ids=["headers", "header", "address", "trailers", "extension"],
+)
+def test_a_head_without_end_is_refused(guarded: str, begin: bytes, part: bytes) -> None:
+    """Before its host and key are checked: the parser stores it."""
+    address = urlsplit(guarded)
+    with socket.create_connection((address.hostname or "", address.port or 0), 60) as client:
+        client.sendall(begin)
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 50_000_000:
+                client.sendall(part)
+                sent += len(part)
+        assert sent < 50_000_000  # the connection was closed
+        with suppress(ConnectionError):
+            assert client.recv(100).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_request_of_many_small_parts_is_read(client: httpx.Client) -> None:
+    body = b'{"model": "retro", "queries": ["C"], "max_length": 5}'
+    pieces = (body[i : i + 1] for i in range(len(body)))
+    headers = {"content-type": "application/json", **{f"a{i}": "b" * 500 for i in range(100)}}
+    for _ in range(2):
+        assert client.post("/v1/predict", content=pieces, headers=headers).status_code == 200
+        pieces = iter([b" " * 9_000, body])
+
+
+def test_a_second_host_is_refused(guarded: str) -> None:
+    address = urlsplit(guarded)
+    with socket.create_connection((address.hostname or "", address.port or 0), 60) as client:
+        client.sendall(b"GET /v1/models HTTP/1.1\r\nHost: a\r\nHost: localhost\r\n\r\n")
+        refused = client.recv(1000)
+    assert refused.startswith(b"HTTP/1.1 400 ")
+    assert b"2 Host headers: expected one" in refused
+
+
+def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.2)
+    app, size = FastAPI(), 64 << 20
+    app.get("/")(lambda: Response(b" " * size))
+    with running(app) as url:
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname or "", address.port or 0), 60) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            time.sleep(1)
+            received = 0
+            with suppress(ConnectionResetError):
+                while part := client.recv(1 << 20):
+                    received += len(part)
+            assert received < size
+        monkeypatch.setattr(connections, "REQUEST_SECONDS", 30)
+        assert len(httpx.get(url).content) == size
 
 
 def test_requests_need_a_key_if_keys_are_set() -> None:

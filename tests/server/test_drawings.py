@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from molspec.server import drawings
+from molspec.server import artist
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 
@@ -54,27 +54,47 @@ def test_an_undrawable_molecule_is_refused(
     assert response.json()["detail"][0]["loc"] == ["body", field]
 
 
-def test_drawings_are_made_one_at_a_time(
+def cage(atoms: int, step: int) -> str:
+    """A ring of atoms, each with a bond across: RDKit's searches in it take minutes or for ever."""
+    half = range(0, atoms, 2)
+    pairs = [(i, (i + step) % atoms) for i in half] + [(0, atoms - 1)]
+    closures: list[str] = [""] * atoms
+    for number, pair in enumerate(pairs, start=10):
+        for place in pair:
+            closures[place] += f"%{number}"
+    return "".join(f"C{each}" for each in closures)
+
+
+def test_a_drawing_that_takes_rdkit_minutes_ends_alone(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many at once would keep the event loop from Python's lock."""
-    running_count, largest_count = 0, 0
+    monkeypatch.setattr(artist, "_SECONDS", 0.5)
+    monkeypatch.setattr(artist, "_LONGEST_WAIT", 100)
+    with ThreadPoolExecutor(1) as threads:
+        hard = {"smiles": cage(80, 7), "product": cage(80, 31)}
+        drawing = threads.submit(client.post, "/v1/draw", json=hard)
+        body = {"model": "retro", "queries": ["CCO"], "max_length": 6}
+        for _ in range(3):
+            assert client.post("/v1/predict", json=body).status_code == 200
+        refused = drawing.result(60)
+    assert refused.status_code == 422
+    assert "GiB to draw: expected simpler ones" in refused.json()["detail"][0]["msg"]
+    assert client.post("/v1/draw", json={"smiles": "CCO"}).status_code == 200
 
-    def slow(smiles: str, product: str | None) -> drawings.Drawings:
-        nonlocal running_count, largest_count
-        running_count += 1
-        largest_count = max(largest_count, running_count)
-        time.sleep(0.02)
-        running_count -= 1
-        return drawings.Drawings(molecules=[], product=None)
 
-    monkeypatch.setattr(drawings, "drawn", slow)
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(
-            threads.map(lambda _: client.post("/v1/draw", json={"smiles": "C"}), "x" * 8)
-        )
-    assert [answer.status_code for answer in answers] == [200] * 8
-    assert largest_count == 1
+def test_drawings_beyond_those_that_may_wait_are_refused(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artist, "_MOST_WAITING", 0)
+    refused = client.post("/v1/draw", json={"smiles": "C"})
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+
+
+def test_a_drawing_waits_for_others_for_some_seconds_only(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artist, "_LONGEST_WAIT", 0.0)
+    assert client.post("/v1/draw", json={"smiles": "CCCN"}).status_code == 429
 
 
 def test_the_event_loop_runs_between_two_pieces() -> None:

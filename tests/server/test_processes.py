@@ -207,6 +207,16 @@ def test_processes_that_cannot_start_end_the_server(what: str, said: str) -> Non
     assert done.stderr.count("\n") == 1
 
 
+def test_sigterm_ends_a_server_whose_threads_are_stuck() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "tests.server.dying", "stuck"], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.terminate()
+        assert process.wait(_WAIT) == -signal.SIGALRM
+
+
 def test_a_missing_extra_is_reported(
     run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

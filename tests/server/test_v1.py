@@ -21,6 +21,22 @@ SHORT = {"max_length": 12}
 QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/predict", {"model": "retro", "queries": [0] * 5000}),
+        ("/v1/predict", {f"a{i}": 0 for i in range(1000)}),
+        ("/v1/score", {"model": "retro", "queries": ["C"], "targets": [0] * 5000}),
+        ("/chemformer-api/predict", [0] * 5000),
+        ("/predictions/retro", {"model_name": "retro", "smiles": [0] * 5000}),
+    ],
+)
+def test_a_request_with_many_errors_is_told_few(client: httpx.Client, path: str, body: Any) -> None:
+    refused = client.post(path, json=body)
+    assert refused.status_code == 422
+    assert 1 <= len(refused.json()["detail"]) <= 20
+
+
 def lines(served: Service, name: str, queries: list[str], **options: Any) -> list[dict[str, Any]]:
     """The results that `molspec predict -f jsonl` writes."""
     model = served.workers[name].model

@@ -17,6 +17,7 @@ from molspec.text import (
     canonicalise,
     check_smiles,
 )
+from molspec.text.smiles import _written
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 CAPTURES = hasattr(rdBase, "CaptureErrorLog")
@@ -153,6 +154,14 @@ def test_mixtures_are_written_as_by_rdkit(smiles: str) -> None:
     molecule = Chem.MolFromSmiles(smiles)
     expected = None if molecule is None else Chem.MolToSmiles(molecule)
     assert canonicalise(smiles) == expected
+
+
+def test_neither_failures_nor_long_texts_stay_in_memory() -> None:
+    before = _written.cache_info().currsize
+    for number in range(5):
+        assert canonicalise(f"C[{number}{'0' * 500}C]") is None
+        assert canonicalise("C" * (1001 + number))
+    assert _written.cache_info().currsize == before
 
 
 def test_log_of_rdkit_is_restored_after_an_error() -> None:

@@ -329,6 +329,19 @@ def test_wrong_arguments_are_refused(file: Path, tmp_path: Path) -> None:
             replace(RETRO, **wrong)
 
 
+def test_a_vocabulary_whose_ids_are_not_stored_is_refused(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = [f"[{number}C]" for number in range(1 << 15)]
+    large = Vocabulary(("<PAD>", "<BOS>", "<EOS>", *tokens))
+    with pytest.raises(ValueError, match="vocabulary has 32771 tokens: expected at most 32768"):
+        prepare([file], tmp_path / "out", RETRO, vocabulary=large)
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr("molspec.training.prepared.MOST_TOKENS", 9)
+    with pytest.raises(ValueError, match="expected at most 9; a larger min_token_count leaves"):
+        prepare([file], tmp_path / "out", RETRO)
+
+
 def test_damaged_folders_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"prepared\.json is missing"):
         read(tmp_path)

@@ -128,8 +128,10 @@ def test_interrupted_commit_is_completed(
         run(files, output, seed=1)
     run(files, output)
     assert contents(output) == unbroken
+    run(files, output)  # is done already
+    assert contents(output) == unbroken
     with pytest.raises(ValueError, match="it exists already"):
-        run(files, output)
+        run(files, output, seed=1)
 
 
 def test_empty_folder_is_accepted_as_output(

@@ -62,10 +62,10 @@ def convert(source: str | Path, destination: str | Path, dtype: str | None = Non
     """Write the checkpoint at `source` to the folder `destination`, rounded to `dtype` if given.
 
     Returns the written checkpoint. Raises ValueError for a dtype that is not one of DTYPES,
-    CheckpointError if the source is broken or the destination exists, OSError if it cannot
-    be written.
+    CheckpointError if the source is broken or the destination exists and is another, OSError if
+    it cannot be written.
     """
-    folder.check_destination(Path(destination))
+    folder.check_destination(Path(destination), overwrite=True)  # or it may be this one
     checkpoint = read(source)
     if dtype is not None:
         checkpoint = checkpoint.to(dtype)

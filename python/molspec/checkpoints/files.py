@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
@@ -30,11 +30,14 @@ def only(files: Sequence[Path], what: str) -> Path:
 
 
 def load_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
-    """Tensors of files of safetensors. Raises CheckpointError if one is damaged."""
+    """Tensors of files of safetensors. Raises CheckpointError if one is damaged.
+
+    They are read: a file that is mapped ends this process when another one truncates it.
+    """
     weights: dict[str, Tensor] = {}
     for path in paths:
         try:
-            weights |= load_file(path)
+            weights |= load(path.read_bytes())
         except SafetensorError as error:
             raise CheckpointError(f"{path.name} is damaged: {error}") from error
     return weights

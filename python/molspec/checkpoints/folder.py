@@ -110,9 +110,9 @@ def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
     try:
         with safe_open(path, "pt") as stored:
             metadata = json.loads((stored.metadata() or {}).get(_HEADS_FORMAT, "null"))
-            weights = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
         if not isinstance(metadata, dict) or not isinstance(metadata.get("spec"), dict):
             raise ValueError(f"it does not say what its {_HEADS_FORMAT} are")
+        weights = load_weights([path])
         spec = HeadsSpec(**metadata["spec"])
     except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
@@ -182,10 +182,12 @@ def _hash(folder: Path, config: Mapping[str, Any]) -> str:
 def write(checkpoint: Checkpoint, destination: str | Path, *, overwrite: bool = False) -> None:
     """Write `checkpoint` to the folder `destination`, completely or not at all.
 
-    Raises CheckpointError if the destination exists and is not to be overwritten, OSError if it
-    cannot be written.
+    Raises CheckpointError if the destination exists, is not this checkpoint already and is not to
+    be overwritten, OSError if it cannot be written.
     """
     destination = Path(destination)
+    if not overwrite and _holds(destination, checkpoint):
+        return
     check_destination(destination, overwrite=overwrite)
     if destination.is_symlink():
         destination = destination.resolve()  # replaces the folder, and keeps the link to it
@@ -208,6 +210,16 @@ def write(checkpoint: Checkpoint, destination: str | Path, *, overwrite: bool = 
         if replaced.exists() and not destination.exists():  # it failed between the renames
             replaced.rename(destination)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _holds(folder: Path, checkpoint: Checkpoint) -> bool:
+    """Whether an earlier, equal command has written the checkpoint."""
+    try:
+        stored = read(folder)
+    except (CheckpointError, OSError):
+        return False
+    compared = ((each.fingerprint(), each.task, each.card) for each in (stored, checkpoint))
+    return next(compared) == next(compared)
 
 
 def check_destination(destination: Path, *, overwrite: bool = False) -> None:

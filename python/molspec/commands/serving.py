@@ -10,6 +10,7 @@ import typer
 
 from molspec.commands.flags import with_flags
 from molspec.console.usage import UsageError, extra, print_err, value_errors_are_usage_errors
+from molspec.processes import MOST
 from molspec.server.limits import Limits
 
 #: Host names that only this machine reaches; in a request ::1 is in brackets.
@@ -34,7 +35,7 @@ def serve_command(
         int, typer.Option(min=0, max=65535, help="Port; 0 takes any free port.")
     ] = 8000,
     processes: Annotated[
-        int, typer.Option(min=1, help="Processes with the models, on one port.")
+        int, typer.Option(min=1, max=MOST, help="Processes with the models, on one port.")
     ] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each process on the CPU.")] = 1,
     device: Annotated[

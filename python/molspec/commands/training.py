@@ -12,6 +12,7 @@ import typer
 
 from molspec.commands.flags import Given, with_flags
 from molspec.console.usage import print_err, print_logs, print_out, value_errors_are_usage_errors
+from molspec.processes import MOST
 from molspec.training.config import PrepareOptions, TrainConfig
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def vary_command(
         str | None, typer.Option(help="Column of reaction SMILES; found if not given.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random changes.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; the output stays the same.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MOST, help="Processes; the output stays the same.")
+    ] = 1,
 ) -> None:
     """Print variations of reactions, as further training data.
 

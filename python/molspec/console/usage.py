@@ -18,6 +18,7 @@ STANDARD = "-"
 _STANDARD_OUTPUT = "standard output"
 #: Messages of torch for it, on the CPU and on CUDA, and of `processes`.
 _NO_MEMORY = re.compile("can't allocate memory|out of memory|memory for another process")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class UsageError(Exception):
@@ -120,7 +121,12 @@ def print_out(text: str) -> None:
 
 def print_err(message: str) -> None:
     """Write a line to standard error."""
-    typer.echo(f"molspec: {' '.join(message.split())}", err=True)
+    typer.echo(f"molspec: {printed(' '.join(message.split()))}", err=True)
+
+
+def printed(text: str) -> str:
+    """The text without control characters, which a terminal would obey."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def print_logs(name: str) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from molspec.console.usage import printed
 from molspec.files.answer import Answer, OutputContext
 from molspec.tables import inert_cell
 from molspec.task import reaction_smiles
@@ -73,8 +74,16 @@ def in_commas(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
 
 
 def in_tabs(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
-    """Rows of a table, never quoted: no cell has a tab."""
-    return "".join("\t".join(_cell(cell, context) for cell in row) + "\n" for row in rows)
+    """Rows of a table, never quoted: no cell has a tab, and none begins with a quote.
+
+    A reader of quotes would take one cell for all that follow, or for a formula.
+    """
+
+    def cell(text: str) -> str:
+        text = _cell(text, context)
+        return f"'{text}" if text.startswith('"') and not context.raw_cells else text
+
+    return "".join("\t".join(map(cell, row)) + "\n" for row in rows)
 
 
 def _cell(text: str, context: OutputContext) -> str:
@@ -162,5 +171,5 @@ def probability(prediction: Prediction) -> str:
 
 
 def one_line(text: str) -> str:
-    """Remove characters that would end a cell or a line: text may be no SMILES."""
-    return " ".join(text.split()) if not text.isprintable() else text
+    """Remove characters that would end a cell or a line, or steer a terminal."""
+    return printed(" ".join(text.split())) if not text.isprintable() else text

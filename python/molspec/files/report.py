@@ -110,11 +110,13 @@ def _drawing(smiles: str) -> str | None:
     """An SVG element; None if it is no molecule to RDKit, such as `reactants>reagents`."""
     from rdkit import Chem
 
-    from molspec.text import quiet
+    from molspec.text import quiet, too_many_rings
 
     if len(smiles) > _LONGEST_DRAWN:
         return None
     with quiet():
+        if too_many_rings(smiles):
+            return None
         molecule = Chem.MolFromSmiles(smiles.strip())  # its > may be of a bond, ->
         if molecule is None:
             molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))

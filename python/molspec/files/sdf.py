@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rdkit import Chem
 
 _END = "$$$$"
+#: Bytes of a record in memory, and of a line beside its characters. Those of a longer record are
+#: not stored: a small compressed file can contain an endless one.
+LONGEST_RECORD, _LINE = 1 << 24, 64
 
 
 def is_end(line: str) -> bool:
@@ -26,18 +29,21 @@ def read_records(lines: Iterator[str], name_field: str | None = None) -> Iterato
 
     Identifiers are in the data field `name_field`, or the record's title.
     """
-    record: list[str] = []
+    record, size = list[str](), 0
     for line in lines:
         if is_end(line):
-            yield _query(record, name_field)
-            record = []
-        else:
+            yield _query(record, size, name_field)
+            record, size = [], 0
+        elif (size := size + len(line) + _LINE) <= LONGEST_RECORD:
             record.append(line)
     if any(line.strip() for line in record):
-        yield _query(record, name_field)
+        yield _query(record, size, name_field)
 
 
-def _query(record: list[str], name_field: str | None) -> Query:
+def _query(record: list[str], size: int, name_field: str | None) -> Query:
+    if size > LONGEST_RECORD:
+        fault = f"a record of more than {LONGEST_RECORD:,} bytes: expected {_END} after each"
+        return Query("", record[0].strip(), error=fault)
     from rdkit import Chem
 
     from molspec.text import quiet, write_smiles

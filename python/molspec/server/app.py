@@ -22,6 +22,8 @@ from molspec.server.pending import WithdrawnError
 from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
+#: The errors of a request that its refusal names.
+_FEW = 20
 _PAGE = Path(__file__).with_name("page")
 #: Media types that are parsed as JSON.
 _JSON = re.compile(r"application/(.+\+)?json", re.IGNORECASE)
@@ -64,6 +66,7 @@ def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str
         yield
         for worker in service.workers.values():
             await asyncio.to_thread(worker.stop)
+        service.artist.close()
 
     app = FastAPI(
         title="molspec",
@@ -92,7 +95,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/readyz", tags=["health"])
     async def readyz() -> JSONResponse:
         """Report whether every model answers."""
-        states = {name: worker.is_alive for name, worker in service.workers.items()}
+        states = service.readiness()
         return JSONResponse({"models": states}, 200 if all(states.values()) else 503)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
@@ -129,7 +132,7 @@ def _add_errors(app: FastAPI) -> None:
             )
         # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [
-            {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()
+            {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()[:_FEW]
         ]
         return _AsciiJSON({"detail": errors}, 422)
 

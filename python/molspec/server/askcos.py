@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from molspec.server.service import Service, Text, finished_answers, in_order, refusing
 
@@ -17,7 +17,7 @@ from molspec.server.service import Service, Text, finished_answers, in_order, re
 class _Asked(BaseModel):
     model_config = ConfigDict(protected_namespaces=())
     model_name: str
-    smiles: Annotated[list[Text], Field(min_length=1)]
+    smiles: Annotated[list[Text], FailFast(), Field(min_length=1)]
 
 
 def make_router(service: Service) -> APIRouter:

@@ -12,13 +12,14 @@ from time import perf_counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
+from pydantic import FailFast
 
 from molspec.results import Result
 from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
 from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings
 
-_Texts = Annotated[list[Text], Body(min_length=1)]
+_Texts = Annotated[list[Text], FailFast(), Body(min_length=1)]
 _Model = Annotated[str | None, Query(description="The first retro model if not given.")]
 _N_BEST = 10
 _AUGMENTS = 10
@@ -117,7 +118,7 @@ async def _likelihoods(
 
     spelt = [[each] for each in targets]
     if count > 1:
-        spelt = await service.in_pieces(spellings, targets)
+        spelt = await service.early(spellings, targets)
     repeated = [query for query, texts in zip(queries, spelt, strict=True) for _ in texts]
     answers = service.submit(request, worker, repeated, options, [*chain.from_iterable(spelt)])
     results = iter(await in_order(answers))

@@ -57,7 +57,10 @@ class Guard:
             await self._app(scope, _after(body, receive), send)
 
     def _check_host(self, scope: Scope) -> None:
-        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        given = [value for name, value in scope["headers"] if name == b"host"]
+        if len(given) > 1:
+            raise HTTPException(400, f"{len(given)} Host headers: expected one")
+        host = b"".join(given).decode("latin-1")
         name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
         if self._hosts and name.lower() not in self._hosts and scope["path"] not in _PROBES:
             expected = ", ".join(self._hosts)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from math import ceil
 from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
@@ -47,6 +48,8 @@ _MOST_FAILURES = 3
 _BACKLOG = 2048
 #: Seconds at a stop in which requests of open connections may still arrive.
 _LAST_READ = 0.2
+#: Seconds after the limit of a request within which a stop ends the process, whatever it does.
+_LAST_GRACE = 5
 #: The status of a command that cannot be carried out as given.
 _WRONG_USE = 2
 _STOPS = (signal.SIGTERM, signal.SIGINT)
@@ -128,6 +131,8 @@ class _Server(uvicorn.Server):
         for server in self.servers:
             server.close()
         await asyncio.sleep(_LAST_READ)
+        # The system's alarm ends a process whose threads are stuck in native code.
+        signal.alarm((self.config.timeout_graceful_shutdown or 0) + _LAST_GRACE)
         await super().shutdown(sockets)
 
 
@@ -144,6 +149,7 @@ def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
         access_log=settings.access_log,
         server_header=False,
         timeout_keep_alive=30,
+        timeout_graceful_shutdown=ceil(settings.limits.seconds),
     )
     if settings.access_log:
         logging.getLogger("uvicorn.access").setLevel(logging.INFO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model, model_validator
 
 from molspec.drafting.configurations import DRAFTERS
 from molspec.fields import hints
@@ -19,7 +19,7 @@ class _Body(BaseModel):
     )
 
     model: Annotated[str | None, Field(description="Optional if one model is served.")] = None
-    queries: Annotated[list[str], Field(min_length=1, description="SMILES.")]
+    queries: Annotated[list[str], FailFast(), Field(min_length=1, description="SMILES.")]
     stream: Annotated[
         bool, Field(description="One line for each result (NDJSON) when made; id is the query's.")
     ] = False
@@ -27,6 +27,14 @@ class _Body(BaseModel):
         float | None,
         Field(gt=0, description="Queries not answered by then are errors; the server's own limit."),
     ] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, body: Any) -> Any:
+        """Refuse many unknown fields by one error, not by one each."""
+        if isinstance(body, dict) and len(body) > len(cls.model_fields):
+            raise ValueError(f"{len(body)} fields: expected at most {len(cls.model_fields)}")
+        return body
 
 
 def _option_fields() -> dict[str, Any]:
@@ -60,7 +68,9 @@ class PredictBody(_Options):
 class ScoreBody(_Body):
     """Queries, and for each the target whose log-probability is requested."""
 
-    targets: Annotated[list[str], Field(description="SMILES, scored in their own spelling.")]
+    targets: Annotated[
+        list[str], FailFast(), Field(description="SMILES, scored in their own spelling.")
+    ]
     canonical_queries: bool | None = None
 
 

@@ -19,9 +19,10 @@ from molspec.files import PreparedQuery, Query, prepare_query
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Result
+from molspec.server.artist import Artist
 from molspec.server.limits import Limits
 from molspec.server.pending import Answered, PendingRequest
-from molspec.server.worker import Worker
+from molspec.server.worker import BusyError, Worker, is_stuck
 from molspec.task import Task
 from molspec.text import is_text
 
@@ -74,7 +75,7 @@ def _options(model: Model, limits: Limits, raw: bool, **values: Any) -> PredictO
     return options
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Service:
     """The served models and the limits of requests."""
 
@@ -88,6 +89,10 @@ class Service:
     #: Held for each piece. The next piece waits in the event loop, not in the thread, which would
     #: take Python's lock whenever the loop reads or writes.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    artist: Artist = field(default_factory=Artist)
+    #: The time since which a piece is computed, and the items of requests not accepted yet.
+    _since: float | None = None
+    _early: int = 0
 
     async def in_pieces(
         self, function: Callable[[ItemT], MadeT], items: Sequence[ItemT], size: int = 1
@@ -98,8 +103,29 @@ class Service:
         for start in range(0, len(items), size):
             piece = items[start : start + size]
             async with self._turn:
-                made += await loop.run_in_executor(self.texts, list, map(function, piece))
+                self._since = perf_counter()
+                try:
+                    made += await loop.run_in_executor(self.texts, list, map(function, piece))
+                finally:
+                    self._since = None
         return made
+
+    async def early(
+        self, function: Callable[[ItemT], MadeT], items: Sequence[ItemT]
+    ) -> list[MadeT]:
+        """`in_pieces` for a request before it is accepted. Raises BusyError if too many wait."""
+        if self._early and self._early + len(items) > self.limits.waiting:
+            raise BusyError(1)
+        self._early += len(items)
+        try:
+            return await self.in_pieces(function, items)
+        finally:
+            self._early -= len(items)
+
+    def readiness(self) -> dict[str, bool]:
+        """Whether each model answers."""
+        reads = not is_stuck(self._since)
+        return {name: reads and worker.is_ready for name, worker in self.workers.items()}
 
     def worker(self, name: str) -> Worker:
         """The model of a name. Raises UnknownModelError."""
@@ -130,7 +156,7 @@ class Service:
             return prepare_query(Query(query), main and in_time)
 
         if main and any("." in query for query in queries):
-            return await self.in_pieces(prepare, queries)
+            return await self.early(prepare, queries)
         return [prepare_query(Query(query), False) for query in queries]
 
     def _limit(self, seconds: float | None) -> float:

@@ -23,10 +23,17 @@ _log = logging.getLogger("molspec.server")
 #: seconds.
 _SHARE_OF_LAST = 0.1
 _LONGEST_RETRY = 60
+#: Seconds after which a step that still runs is stuck.
+_LONGEST_WORK = 10.0
 #: The status of a process whose device is lost: it may be started again.
 DEVICE_LOST = 3
 #: The usual options: their graphs are captured before the first request.
 _USUAL = tuple(PredictOptions(n_best=n_best) for n_best in (1, 5, 10))
+
+
+def is_stuck(since: float | None) -> bool:
+    """Whether work that began then takes so long that others should not wait for it."""
+    return since is not None and perf_counter() - since > _LONGEST_WORK
 
 
 class BusyError(Exception):
@@ -103,6 +110,8 @@ class Worker:
         #: The mean time of a query, and the time since which none has been answered.
         self._seconds_a_query = 0.01
         self._since = perf_counter()
+        #: The time at which the step that runs began; None between steps.
+        self._began: float | None = None
         self._counters = metrics.ModelCounters(name)
         self._thread = Thread(target=self._work, daemon=True, name=f"molspec {name}")
         self._thread.start()
@@ -111,6 +120,11 @@ class Worker:
     def is_alive(self) -> bool:
         """Whether requests are answered."""
         return self._thread.is_alive() and not self._stopping
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are answered soon: no step is stuck."""
+        return self.is_alive and not is_stuck(self._began)
 
     @property
     def unanswered_count(self) -> int:
@@ -161,11 +175,13 @@ class Worker:
     def _has_work(self) -> bool:
         """Sleep until there is work. Returns False if there will be none."""
         with self._changed:
+            self._began = None
             while not (self._live or self._withdrawn or self._scheduler.waiting_count):
                 if self._stopping:
                     return False
                 self._changed.wait()
                 self._since = perf_counter()
+            self._began = perf_counter()
         return True
 
     def _cancel_withdrawn(self) -> None:

@@ -3,6 +3,7 @@
 from molspec.text.aligned import aligned_spellings
 from molspec.text.molecules import read_smiles, write_smiles, written_order
 from molspec.text.pieces import PieceVocabulary
+from molspec.text.rings import too_many_rings
 from molspec.text.smiles import (
     InvalidSmilesError,
     canonical_query,
@@ -44,6 +45,7 @@ __all__ = [
     "reaction_sides",
     "read_smiles",
     "tokenize",
+    "too_many_rings",
     "write_smiles",
     "written_order",
 ]

@@ -6,6 +6,7 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.molecules import read_smiles, write_smiles
+from molspec.text.rings import too_many_rings
 from molspec.text.smiles import is_one_word, quiet
 
 #: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
@@ -22,7 +23,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     if "." not in smiles or len(smiles) > LONGEST or not is_one_word(smiles):
         return smiles, ()
     with quiet():
-        whole = read_smiles(smiles)
+        whole = None if too_many_rings(smiles) else read_smiles(smiles)
         if whole is None:
             return smiles, ()
         parts = _fragments(whole)

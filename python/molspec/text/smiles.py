@@ -13,6 +13,7 @@ from typing import Any
 from rdkit import Chem, rdBase
 
 from molspec.text.molecules import read_smiles, write_smiles
+from molspec.text.rings import too_many_rings
 from molspec.text.tokens import (
     has_dative_bond,
     is_text,
@@ -26,8 +27,8 @@ _ARROW = ">"
 #: The fractional parts of its multiples spread evenly over [0, 1), for any number of them.
 _GOLDEN = (5**0.5 - 1) / 2
 #: Cached canonical SMILES: queries share reagents, answers share molecules, and a planner's next
-#: query is one of these.
-_KEPT = 4096
+#: query is one of these. Longer texts are not cached: strangers may send a megabyte.
+_KEPT, _LONGEST_KEPT = 4096, 1000
 
 #: Words, the first of which has a letter that no SMILES has outside brackets.
 _NAME = re.compile(r"(?=[^ ]*[adefghijkmqtuvwxyz])[A-Za-z\d][A-Za-z\d ,'()-]{3,}")
@@ -81,11 +82,20 @@ def canonicalise(smiles: str) -> str | None:
     return _canonical_part(smiles)  # a dot may be within a branch or a ring
 
 
-@lru_cache(_KEPT)
 def _canonical_part(smiles: str) -> str | None:
+    written = _written if len(smiles) <= _LONGEST_KEPT else _written.__wrapped__
+    try:
+        return written(smiles)
+    except InvalidSmilesError:
+        return None
+
+
+@lru_cache(_KEPT)
+def _written(smiles: str) -> str | None:
+    """The canonical form. Raises InvalidSmilesError, which is not cached, for most failures."""
     molecule, _ = _parse(smiles)
     if molecule is None or molecule.GetNumAtoms() == 0:
-        return None
+        raise InvalidSmilesError("not a molecule to RDKit")
     if ":" not in smiles:  # then there are no maps
         return write_smiles(molecule)
     for atom in molecule.GetAtoms():
@@ -199,6 +209,8 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     """Parse; also return RDKit's log, if it can be captured (from RDKit 2026.03 on)."""
     capture = getattr(rdBase, "CaptureErrorLog", None)
     with quiet():
+        if reason := too_many_rings(smiles):
+            return None, reason
         if capture is None:
             return read_smiles(smiles), ""
         with capture() as log:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from molspec.fields import check_fields, setting
 from molspec.model.spec import MOST_PLACES, HeadsSpec, ModelSpec
+from molspec.processes import MOST
 from molspec.task import Task
 
 Precision = Literal["bfloat16", "float32"]
@@ -53,7 +54,10 @@ class PrepareOptions:
     )
     seed: int = setting(0, "Seed of the random variants.", least=0)
     workers: int = setting(
-        1, "Processes, and threads of the judge.", more="The output does not depend on them."
+        1,
+        "Processes, and threads of the judge.",
+        most=MOST,
+        more="The output does not depend on them.",
     )
     max_nats: float | None = setting(
         None, "Drop reactions that the judge finds less probable than exp(-this).", above=0

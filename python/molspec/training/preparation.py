@@ -58,10 +58,10 @@ def prepare(
     `output`/unfinished has the work until all is done. If the preparation was killed or its disk
     was full, the same call resumes from there and writes the same bytes.
 
-    Raises ValueError if `output` exists, if the vocabulary is not one of SMILES tokens, if a file
-    is a pipe or has no reactions, or if no pair is left. Raises OSError if a file cannot be read or
-    written, RuntimeError if no worker can start, or if workers died three times with a row of
-    `exclude`.
+    Raises ValueError if `output` exists and is another preparation, if the vocabulary is not one of
+    SMILES tokens, if a file is a pipe or has no reactions, or if no pair is left. Raises OSError if
+    a file cannot be read or written, RuntimeError if no worker can start, or if workers died three
+    times with a row of `exclude`.
     """
     output = Path(output)
     check_output(output)
@@ -77,6 +77,7 @@ def prepare(
         )
     if vocabulary is not None and not vocabulary.atomwise:
         raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
+    _check_size(vocabulary)
     place = output if output.exists() else output.parent
     if place.exists() and not os.access(place, os.W_OK):
         raise ValueError(f"output is {output}: {place} cannot be written to")
@@ -113,6 +114,7 @@ def prepare(
         judged = {"judge": {"name": judge.name, **made.judge(judge, options.max_nats, progress)}}
     if vocabulary is None:
         vocabulary = _vocabulary(made.selected["train"], options.min_token_count)
+        _check_size(vocabulary)
     tables = {split: _encode(made, split, vocabulary) for split in SPLITS}
     for split, table in tables.items():
         if not len(table):
@@ -125,12 +127,20 @@ def prepare(
     return prepared
 
 
+def _check_size(vocabulary: Vocabulary | None) -> None:
+    """Raise ValueError if ids are larger than prepared data store."""
+    if vocabulary is not None and vocabulary.size > folder_format.MOST_TOKENS:
+        raise ValueError(
+            f"vocabulary has {vocabulary.size} tokens: expected at most "
+            f"{folder_format.MOST_TOKENS}; a larger min_token_count leaves fewer"
+        )
+
+
 def _done(
     output: Path, settings: dict[str, Any], vocabulary: Vocabulary | None, judge: Judge | None
 ) -> Prepared | None:
-    """Return the data of this preparation if it was killed after all was written."""
-    unfinished = output / "unfinished"
-    if not unfinished.is_dir() or not (output / folder_format.LAST).is_file():
+    """Return the data of this preparation if all was written."""
+    if not (output / folder_format.LAST).is_file():
         return None
     done = folder_format.read(output)
     judged_by = done.description.get("judge", {}).get("name")
@@ -140,7 +150,7 @@ def _done(
         or vocabulary not in (None, done.vocabulary)
     ):
         raise ValueError(f"output is {output}: it exists already")
-    shutil.rmtree(unfinished)
+    shutil.rmtree(output / "unfinished", ignore_errors=True)
     return done
 
 

@@ -31,6 +31,8 @@ SPLITS = ("train", "validation")
 _DESCRIBING = ("prepared.json", "vocabulary.json")
 #: The file that is written last.
 LAST = _DESCRIBING[0]
+#: Tokens whose ids are int16.
+MOST_TOKENS = 1 << 15
 _Ids: TypeAlias = Sequence[int] | np.ndarray
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from molspec.journal import Journal, Kind
 from molspec.streams import beside
 from molspec.training.pairs import Made
+from molspec.training.prepared import LAST
 from molspec.training.reactions import Row
 
 _Item = TypeVar("_Item")
@@ -25,10 +26,11 @@ _RECORDS: Kind[tuple[Any, Any]] = Kind("a preparation", _record, list)
 
 
 def check_output(output: Path) -> None:
-    """Raise ValueError if `output` exists and is no unfinished preparation."""
+    """Raise ValueError if `output` exists and is not a preparation."""
     if not output.exists() or (output / "unfinished").is_dir():
         return
-    if not output.is_dir() or any(output.iterdir()):  # an early kill leaves an empty folder
+    # An early kill leaves an empty folder.
+    if not output.is_dir() or not ((output / LAST).is_file() or not any(output.iterdir())):
         raise ValueError(f"output is {output}: it exists already")
 
 

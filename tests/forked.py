@@ -1,0 +1,31 @@
+"""Workers that use torch, forked after torch's own threads have run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from molspec import Model, PredictOptions
+from molspec.processes import in_processes
+from tests import tiny
+
+
+def multiplied(items: Iterator[int]) -> Iterator[float]:
+    """Products of matrices for which torch starts its threads."""
+    for item in items:
+        yield float((torch.ones(600, 600) @ torch.full((600, 600), 0.01 * item)).exp().sum())
+
+
+def main() -> None:
+    """Work with torch's operators, and with draft heads, in this process and then in two."""
+    expected = list(multiplied(iter([0, 1])))
+    assert list(in_processes(multiplied, [0, 1], 2, float)) == expected
+    model = Model(tiny.with_heads())
+    options = PredictOptions(drafter="heads", max_length=20)
+    answers = list(model.predict_stream(tiny.QUERIES, options))
+    assert list(model.predict_stream(tiny.QUERIES, options, processes=2)) == answers
+
+
+if __name__ == "__main__":
+    main()
