@@ -216,12 +216,13 @@ class Model:
         Raises ValueError as `resolved` does.
         """
         key = options, batch_size
-        if (kept := self._plans.get(key)) is not None:
+        named = options.drafter is None or isinstance(options.drafter, str)  # else unhashable
+        if named and (kept := self._plans.get(key)) is not None:
             return kept
         if options.batch_size != batch_size:
             options = replace(options, batch_size=batch_size)
         plan = Plan(self, self.resolved(options))
-        if plan.is_shared:
+        if named and plan.is_shared:
             for oldest in list(self._plans)[: 1 - MOST_PLANS]:
                 self._plans.pop(oldest, None)  # another thread may have dropped it
             self._plans[key] = plan
