@@ -20,6 +20,8 @@ _CLOSURES = re.compile(r"\[[^\]]*\]|%\d\d|%\(\d+\)|\d")
 
 def too_many_rings(smiles: str) -> str | None:
     """The reason why RDKit would not find the rings of a text in time; None if it would."""
+    if len(smiles) <= 2 * _FEW:
+        return None
     closures = sum(1 for each in _CLOSURES.finditer(smiles) if each[0][0] != "[")
     if closures <= 2 * _FEW:
         return None

@@ -211,11 +211,12 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     with quiet():
         if reason := too_many_rings(smiles):
             return None, reason
-        if capture is None:
-            return read_smiles(smiles), ""
-        with capture() as log:
-            molecule = read_smiles(smiles)
-        return molecule, _messages(log)
+        molecule = read_smiles(smiles)
+        if molecule is not None or capture is None:
+            return molecule, ""
+        with capture() as log:  # capturing the log of every text would take longer than reading it
+            read_smiles(smiles)
+        return None, _messages(log)
 
 
 def _messages(log: Any) -> str:

@@ -55,6 +55,8 @@ def plain_smiles(text: str) -> str:
     OpenNMT's files have blanks between all tokens or characters. What follows a molecule otherwise,
     its name, stays; of two words that are joined both are atoms, for "C 1" has a name.
     """
+    if len(text.split()) < 2:
+        return text
     text = _EXTENSION.sub(r"\1", text)
     words = text.split()
     if len(words) < 2 or any(len(word) > 1 and not _TOKEN.fullmatch(word) for word in words):

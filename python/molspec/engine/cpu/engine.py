@@ -159,13 +159,17 @@ class NativeSession(Session):
         self._packed = packed
         self._buffers = buffers
         buffers.memories = buffers.grown(buffers.memories, query_count)
+        self._memories_at, self._memories_view = -1, np.empty((0, 0), dtype=np.int32)
         self._memories[:] = 0  # all rows are free
         self._free_blocks = list(reversed(range(len(buffers.memory_cache))))
         self._keeps_hidden_states = False
 
     @property
     def _memories(self) -> npt.NDArray[np.int32]:
-        return self._buffers.memories.numpy()
+        memories = self._buffers.memories
+        if self._memories_at != (address := memories.data_ptr()):  # it has moved
+            self._memories_at, self._memories_view = address, memories.numpy()
+        return self._memories_view
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS if the model needs them) into free rows.
