@@ -114,7 +114,17 @@ _CALLS = b"c__builtin__\nset\nh\x00\x85R" * 9000
 _COPIED = b"\x80\x02(lq\x00(" + b"K\x01" * 1000 + b"e0(" + _CALLS + b"l."
 
 
-@pytest.mark.parametrize("data", [_NESTED, _COPIED], ids=["key", "copies"])
+_DOUBLED = b"K\x01K\x01\x86" + b"q\x00h\x00\x86" * 21
+_KEYS = b"\x80\x02}" + _DOUBLED + b"q\x010" + b"h\x01K\x01s" * 300 + b"."
+_LONG = b"\x80\x05\x96" + (1 << 40).to_bytes(8, "little") + b"."
+_SETS = b"\x80\x04(" + b"\x8f" * 6_000_000 + b"l."
+
+
+@pytest.mark.parametrize(
+    "data",
+    [_NESTED, _COPIED, _KEYS, _LONG, _SETS],
+    ids=["key", "copies", "keys", "bytes", "containers"],
+)
 def test_a_text_that_would_take_for_ever_is_refused(tmp_path: Path, data: bytes) -> None:
     """The hash of a tuple that holds the same tuple twice takes twice as long, and so on."""
     with pytest.raises(CheckpointError, match="damaged"):

@@ -195,7 +195,9 @@ def test_tokens_with_blanks_are_joined(tmp_path: Path) -> None:
         assert [query.smiles for query in source.queries()] == joined
 
 
-@pytest.mark.parametrize("line", ["C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a"])
+@pytest.mark.parametrize(
+    "line", ["C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a", "Cl 1 2 3", "C\t1\t2"]
+)
 def test_a_name_is_not_joined_with_its_molecule(line: str, tmp_path: Path) -> None:
     smiles, name = line.split(maxsplit=1)
     assert read(write(tmp_path / "a.smi", line)) == [Query(smiles, name)]
@@ -214,5 +216,6 @@ def test_extensions_of_chemaxon_are_left_out(tmp_path: Path) -> None:
     ]
     table = write(tmp_path / "a.csv", 'id,smiles\nF,"C[C@@H](N)O |&1:1,4,r|"\nG,CC |&1:1,4,r|\n')
     assert read(table) == [Query("C[C@@H](N)O", "F"), Query("CC", "G")]
+    assert read(write(tmp_path / "b.smi", "C C O |r|\n")) == [Query("CCO")]
     with open_source(None, None, ["CCO |r|"]) as source:
         assert list(source.queries()) == [Query("CCO")]

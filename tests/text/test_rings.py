@@ -41,6 +41,14 @@ def test_a_text_with_millions_of_rings_is_refused(step: int) -> None:
     assert main_component(f"{text}.Cl") == (f"{text}.Cl", ())
 
 
+@pytest.mark.parametrize("smiles", ["o1co" + "*" * 40 + "1", "c1ccccc1" + "[*:1]" * 13])
+def test_many_unknown_atoms_beside_aromatic_ones_are_refused(smiles: str) -> None:
+    with pytest.raises(InvalidSmilesError, match="unknown atoms beside aromatic ones"):
+        check_smiles(smiles)
+    assert too_many_rings("*" * 40) is None
+    assert too_many_rings("c1ccccc1" + "*" * 12) is None
+
+
 def test_a_text_with_more_rings_than_any_molecule_is_refused() -> None:
     with pytest.raises(InvalidSmilesError, match="200 rings, more than 150"):
         check_smiles("C1CC1" * 200)

@@ -21,8 +21,9 @@ import torch
 
 from molspec.checkpoints.checkpoint import CheckpointError
 
-#: Items of a tuple, with those of the tuples in it, and of all arguments of calls: their hashes
-#: and copies could take for ever, as few bytes may refer to one object many times.
+#: Items of a tuple, with those of the tuples in it, of all keys and arguments of calls, and
+#: containers: hashes and copies could take for ever, as few bytes may refer to one object many
+#: times.
 _MOST_ITEMS = 5_000_000
 
 
@@ -68,7 +69,7 @@ class Inert:
         parts = state if isinstance(state, tuple) else (state,)
         for part in parts:  # __dict__ and the slots, if there are any
             if isinstance(part, dict):
-                vars(self).update({str(name): value for name, value in part.items()})
+                vars(self).update({k: v for k, v in part.items() if isinstance(k, str)})
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.mapping[key] = value
@@ -92,6 +93,7 @@ class _Unpickler(pickle._Unpickler):
         super().__init__(*arguments, **options)
         self._tuples: dict[int, tuple[int, Any]] = {}
         self._passed = 0
+        self._kinds: dict[tuple[str, str], type[Inert]] = {}
 
     def weigh(self) -> None:
         """Count the items of the tuple that was made last."""
@@ -105,9 +107,33 @@ class _Unpickler(pickle._Unpickler):
         """Count the items of the arguments of a call, by default those on the stack."""
         arguments = self.stack[-1] if arguments is None else arguments
         sized = (each for each in arguments if isinstance(each, list | tuple | dict | set))
-        self._passed += sum(map(len, sized))
+        self._pass(sum(map(len, sized)))
+
+    def count_made(self) -> None:
+        """Count a container, which takes a hundred times the bytes that make it."""
+        self._pass(1)
+
+    def count_key(self) -> None:
+        """Count the items of a key, which is hashed now."""
+        self._pass(sum(self._tuples.get(id(each), (0,))[0] for each in self.stack[-2:-1]))
+
+    def count_keys(self) -> None:
+        """Count those of several keys, or of items of a set."""
+        self._pass(sum(self._tuples.get(id(each), (0,))[0] for each in self.stack))
+
+    def _pass(self, items: int) -> None:
+        self._passed += items
         if self._passed > _MOST_ITEMS:
-            raise pickle.UnpicklingError("arguments of too many items")
+            raise pickle.UnpicklingError("too many items")
+
+    def load_bytearray(self) -> None:
+        """Read bytes as far as there are any: Python's own first takes the memory for all."""
+        read: Callable[[int], bytes] = vars(self)["read"]
+        size = int.from_bytes(read(8), "little")
+        found = bytearray(read(size))
+        if len(found) < size:
+            raise pickle.UnpicklingError("bytes that end too early")
+        self.stack.append(found)
 
     def _instantiate(self, kind: Any, arguments: Any) -> None:
         self.count(arguments)
@@ -118,7 +144,9 @@ class _Unpickler(pickle._Unpickler):
             return _ALLOWED[module, name]
         if module == "torch" and isinstance(found := getattr(torch, name, None), torch.dtype):
             return found
-        return type(name, (Inert,), {"class_name": f"{module}.{name}"})
+        if (module, name) not in self._kinds:
+            self._kinds[module, name] = type(name, (Inert,), {"class_name": f"{module}.{name}"})
+        return self._kinds[module, name]
 
 
 def _before(check: Callable[[Any], None], step: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -132,6 +160,12 @@ def _before(check: Callable[[Any], None], step: Callable[[Any], None]) -> Callab
 _steps = _Unpickler.dispatch
 for _code in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
     _steps[_code[0]] = _before(_steps[_code[0]], _Unpickler.weigh)
+for _code in (pickle.EMPTY_SET, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.LIST, pickle.DICT):
+    _steps[_code[0]] = _before(_Unpickler.count_made, _steps[_code[0]])
+_steps[pickle.SETITEM[0]] = _before(_Unpickler.count_key, _steps[pickle.SETITEM[0]])
+for _code in (pickle.SETITEMS, pickle.ADDITEMS, pickle.FROZENSET, pickle.DICT):
+    _steps[_code[0]] = _before(_Unpickler.count_keys, _steps[_code[0]])
+_steps[pickle.BYTEARRAY8[0]] = _Unpickler.load_bytearray
 _steps[pickle.REDUCE[0]] = _before(_Unpickler.count, _steps[pickle.REDUCE[0]])
 
 

@@ -53,18 +53,25 @@ def plain_smiles(text: str) -> str:
     """SMILES without ChemAxon's extension, as in "CCO |r|", and without blanks between its tokens.
 
     OpenNMT's files have blanks between all tokens or characters. What follows a molecule otherwise,
-    its name, stays; of two words that are joined both are atoms, for "C 1" has a name.
+    its name, stays: of two words that are joined both are atoms, and numbers alone are names.
     """
-    if len(text.split()) < 2:
-        return text
-    text = _EXTENSION.sub(r"\1", text)
     words = text.split()
-    if len(words) < 2 or any(len(word) > 1 and not _TOKEN.fullmatch(word) for word in words):
+    if len(words) < 2:
         return text
+    count = next((i for i, word in enumerate(words) if word.startswith("|")), len(words))
+    tokens = words[:count]
+    if _are_tokens(tokens):
+        text = " ".join(["".join(tokens), *words[count:]])
+    return _EXTENSION.sub(r"\1", text)
+
+
+def _are_tokens(words: list[str]) -> bool:
+    if len(words) < 2 or all(word.isdigit() for word in words[1:]):
+        return False
     if len(words) == 2 and not all(word[0].isalpha() or word[0] == "[" for word in words):
-        return text
-    joined = "".join(words)
-    return joined if _TOKENS.fullmatch(joined) else text
+        return False
+    single = all(len(word) == 1 or _TOKEN.fullmatch(word) for word in words)
+    return single and _TOKENS.fullmatch("".join(words)) is not None
 
 
 def _end(smiles: str) -> int:
