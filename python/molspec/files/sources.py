@@ -15,8 +15,8 @@ from molspec.tables import (
     COMPRESSED,
     choose_column,
     first_column,
-    limited_lines,
     open_lines,
+    read_lines,
     split_cells,
 )
 from molspec.task import COLUMNS, Task
@@ -116,7 +116,7 @@ class Source:
         path = Path(self.name)
         if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
-        with open_lines(path) as lines:
+        with open_lines(path, records=self.form == "sdf") as lines:
             if self.form == "sdf":
                 return sum(map(is_end, lines))
             if self.form == "smi":
@@ -164,11 +164,13 @@ def open_source(
         if sys.stdin is None:
             raise UsageError("--input is -: standard input is closed")
         stdin = sys.stdin.fileno()
-        with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
-            yield Source(name, form or "smi", limited_lines(stream, "standard input"))
+        form = form or "smi"
+        with open(stdin, "rb", closefd=False) as data:
+            yield Source(name, form, read_lines(data, "standard input", records=form == "sdf"))
     else:
-        with open_lines(Path(name)) as lines:
-            yield Source(name, form or input_format(name) or "smi", lines)
+        form = form or input_format(name) or "smi"
+        with open_lines(Path(name), records=form == "sdf") as lines:
+            yield Source(name, form, lines)
 
 
 def input_format(name: str) -> str | None:
