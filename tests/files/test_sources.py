@@ -3,12 +3,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from molspec import tables
 from molspec.files import Query, open_source
+from molspec.files.sources import Source
 from molspec.tables import LONGEST_LINE, read_cells
 
 
@@ -260,3 +262,45 @@ def test_text_of_windows_is_read(tmp_path: Path, encoding: str) -> None:
     assert read(tmp_path / "a.txt.gz") == [Query("CO", "é")]
     (tmp_path / "a.csv").write_bytes("smiles,id\nCO,é\n".encode(encoding))
     assert read(tmp_path / "a.csv") == [Query("CO", "é")]
+
+
+R = "[CH3:1][OH:2]>O>[CH2:1]=[O:2]"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names"),
+    [
+        ("lowe.rsmi", f"ReactionSmiles\tPatentNumber\n{R} |f:0.1|\tUS1\n", ["", "US1"]),
+        ("coley.txt", f"{R} 1-2-2.0\n", ["1-2-2.0"]),
+        ("column.txt", f"US1\t2\t{R}\n", [""]),
+        ("local.csv", f"id,class,reactants>reagents>production\n7,2,{R}\n", ["7"]),
+        ("bare.csv", f"7,{R}\n", [""]),
+        ("smiles.tsv", f"id\tsmiles\n7\t{R} |f:0|\n", ["7"]),
+        ("tokens.txt", "C O . O >> C = O\n", [""]),
+    ],
+)
+def test_side_of_reactions_is_the_query(
+    tmp_path: Path, name: str, text: str, names: list[str]
+) -> None:
+    (query,) = read(write(tmp_path / name, text))
+    assert query.smiles == "C=O"
+    assert query.name in names
+    with open_source(str(tmp_path / name)) as source:
+        (query,) = source.queries(task="product")
+    assert query.smiles == "CO.O"
+
+
+def test_reactions_without_a_task_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", f"id,rxn\n7,{R}\n")
+    with open_source(str(path)) as source, pytest.raises(ValueError, match="none of the columns"):
+        source.queries()
+    with open_source(None, given=[R]) as source:
+        assert list(source.queries(task="retro")) == [Query(R)]
+
+
+def test_a_line_is_read_before_the_next_is_there(tmp_path: Path) -> None:
+    def lines() -> Iterator[str]:
+        yield "CO\tmethanol\n"
+        pytest.fail("a program that waits for an answer would wait for ever")
+
+    assert next(Source("-", "smi", lines()).queries(task="retro")) == Query("CO", "methanol")

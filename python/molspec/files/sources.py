@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 
 from molspec.console.usage import STANDARD, UsageError
@@ -58,7 +59,8 @@ class Source:
         """Yield all queries in their order, also damaged ones.
 
         column: the table's column of SMILES; by default smiles, query, src, the column
-            that `task` decides, or source.
+            that `task` decides, source, or the first with a reaction. Of a whole reaction the query
+            is the side that `task` decides.
         name_column: the column of identifiers in a table or in an SDF's data; by default id or
             name, and the title of an SDF's record.
         copied: further columns of a table, for `Query.columns`.
@@ -77,11 +79,34 @@ class Source:
             return read_records(self._lines, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
-        return self._of_lines()
+        if self.form == "smi" and task is not None and self._has_reactions():
+            return self._of_table(None, None, task, ())
+        return self._of_lines(task)
 
-    def _of_lines(self) -> Iterator[Query]:
+    def _has_reactions(self) -> bool:
+        """Whether lines are rows of a table with reactions, not SMILES and their names.
+
+        One line decides if it can: a program may wait for the answer before it writes the next.
+        """
+        from molspec.text.reactions import PEEKED_ROWS, column_of_reactions
+        from molspec.text.tokens import is_tokens
+
+        peeked = list(islice(self._lines, 1))
+        first = "".join(peeked).split("\t")
+        found = None
+        if len(first) > 1 and first[0].casefold() != _TITLE:
+            found = column_of_reactions([(1, first)])
+            if found is None and not is_tokens(first[0]):
+                peeked += islice(self._lines, PEEKED_ROWS)
+                found = column_of_reactions(list(split_cells(iter(peeked), False, self.name)))
+        self._lines = chain(peeked, self._lines)
+        # In the first column and without a header, it is read like SMILES.
+        return found is not None and (found > 0 or len(peeked) > 1)
+
+    def _of_lines(self, task: Task | None) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text."""
         from molspec.text import plain_smiles
+        from molspec.text.reactions import reaction_part
 
         for number, line in enumerate(map(plain_smiles, self._lines)):
             if self.form == _GIVEN:
@@ -89,22 +114,26 @@ class Source:
                 continue
             smiles, name = (*line.split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
-                yield Query(smiles, name.strip())
+                yield Query(reaction_part(smiles, task), name.strip())
 
     def _of_table(
         self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
     ) -> Iterator[Query]:
         from molspec.text import plain_smiles
+        from molspec.text.reactions import find_columns, reaction_part
 
         # A model of learned pieces may have been trained with blanks around its queries.
         rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
-        header = [name.strip() for name in next(rows, (0, []))[1]]
-        index = find_query_column(self.name, header, column, task)
+        header, (index, *_), rows = find_columns(
+            rows,
+            lambda header: [find_query_column(self.name, header, column, task)],
+            by_content=column is None and task is not None,
+        )
         names = _name_column(self.name, header, name_column)
         further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
         return (
             Query(
-                plain_smiles(_cell(cells, index)),
+                reaction_part(plain_smiles(_cell(cells, index)), task),
                 _cell(cells, names).strip(),
                 columns=tuple(_cell(cells, each).strip() for each in further),
             )

@@ -12,6 +12,8 @@ from typing import NoReturn
 
 _TOKEN = re.compile(r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}")
 _TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
+#: Words of tokenised files: some write the arrow of a reaction as one.
+_WORD = re.compile(f"(?:{_TOKEN.pattern})|>>")
 #: A comma in a table without quotes may have cut it off.
 _EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
 #: Characters of a token that a message shows, and tokens that it names.
@@ -59,7 +61,7 @@ def plain_smiles(text: str) -> str:
         return text
     text = _EXTENSION.sub(r"\1", text)
     words = text.split()
-    if len(words) < 2 or any(len(word) > 1 and not _TOKEN.fullmatch(word) for word in words):
+    if len(words) < 2 or any(len(word) > 1 and not _WORD.fullmatch(word) for word in words):
         return text
     if len(words) == 2 and not all(word[0].isalpha() or word[0] == "[" for word in words):
         return text
@@ -73,6 +75,11 @@ def _end(smiles: str) -> int:
         raise TokenizationError("not SMILES: holds half a surrogate pair")
     match = _TOKENS.match(smiles)
     return match.end() if match else 0
+
+
+def is_tokens(text: str) -> bool:
+    """Whether a text consists of tokens."""
+    return _end(text) == len(text) if is_text(text) else False
 
 
 def refuse_unknown(tokens: Iterable[str]) -> NoReturn:
