@@ -62,6 +62,10 @@ class Answer:
         """The query's name, or its number if it has none."""
         return self.query.name or str(self.number)
 
+    def note_on(self, prediction: Prediction) -> str:
+        """The note, with that of one of the answers."""
+        return "; ".join(filter(None, (self.note, self.result.doubt(prediction))))
+
     @property
     def error(self) -> str | None:
         """Why there is no answer, otherwise None."""

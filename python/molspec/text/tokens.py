@@ -16,6 +16,8 @@ _TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
 _WORD = re.compile(f"(?:{_TOKEN.pattern})|>>")
 #: A comma in a table without quotes may have cut it off.
 _EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
+#: The symbol of an atom: that of a bracket, with the rest of it, or one without brackets.
+_SYMBOL = re.compile(r"\[\d*([A-Z][a-z]?|se|te|as|si|[a-z]|\*)[^\]]*\]|(Br|Cl|[BCNOPSFIbcnops*])")
 #: Characters of a token that a message shows, and tokens that it names.
 _SHOWN, _NAMED = 40, 5
 
@@ -95,6 +97,11 @@ def _quoted(text: str) -> str:
         each if " " <= each <= "~" else f"<U+{ord(each):04X}>" for each in text[:_SHOWN]
     )
     return f"'{shown}{'...' * (len(text) > _SHOWN)}'"
+
+
+def elements(smiles: str) -> set[str]:
+    """The elements in SMILES, except hydrogen; "*" is any."""
+    return {(within or alone).capitalize() for within, alone in _SYMBOL.findall(smiles)} - {"H"}
 
 
 def is_text(text: str) -> bool:
