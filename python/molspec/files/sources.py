@@ -33,6 +33,7 @@ INPUT_FORMATS = {
 }
 #: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
+_KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
 _NAME_COLUMNS = (
     *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
     *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
@@ -161,7 +162,8 @@ def find_query_column(
     Raises ValueError if there is no such column.
     """
     # A column `source` may be where a molecule is from.
-    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], "source")
+    keys = _KEY_COLUMNS if task is None else ()  # of a stock
+    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], *keys, "source")
     return choose_column(where, header, "column", column, defaults)
 
 
