@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -13,13 +12,13 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 from molspec.files import open_source
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 from molspec.text.salts import main_component
+from molspec.text.smiles import INCHIKEY
 
 #: Carbon with hydrogen or carbon: of sodium acetate, not of sodium carbonate.
 _ORGANIC = Chem.MolFromSmarts("[#6;!H0,$([#6]~[#6])]")
 #: How molecules match: by canonical SMILES; by InChIKey; by its part without stereo; by RDKit's
 #: canonical tautomer.
 Match = Literal["exact", "inchikey", "no-stereo", "tautomer"]
-_INCHIKEY = re.compile(r"[A-Z]{14}-[A-Z]{10}-[A-Z]")
 #: The length of its part of atoms and bonds.
 _SKELETON = 14
 
@@ -71,7 +70,7 @@ def _tautomers() -> Any:
 @lru_cache(1 << 16)
 def _key(smiles: str, match: Match) -> str:
     """What a molecule matches by; its SMILES if RDKit finds nothing better."""
-    if _INCHIKEY.fullmatch(smiles):
+    if INCHIKEY.fullmatch(smiles):
         return smiles[:_SKELETON] if match == "no-stereo" else smiles
     with quiet():
         if (molecule := read_smiles(smiles)) is None:
@@ -97,7 +96,7 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
             smiles = query.smiles.strip()
             if not smiles and query.error is None:
                 continue
-            is_key = bool(_INCHIKEY.fullmatch(smiles))
+            is_key = bool(INCHIKEY.fullmatch(smiles))
             if not stock.entries:
                 stock.match = match or ("inchikey" if is_key else "exact")
                 if is_key and stock.match in ("exact", "tautomer"):
