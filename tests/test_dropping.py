@@ -144,11 +144,17 @@ def test_a_product_with_an_element_that_no_reactant_has_is_marked() -> None:
         assert result.doubt(Prediction(answer, -1.0)) == expected
     assert Result("CCO").doubt(found[0]) == ""
     context = OutputContext("m", "product")
-    answer = Answer(1, Query("CCO"), Result("CCO", found, task="product"), "read so")
+    answer = Answer(1, Query("CCO"), Result("CCO", found, task="product"), "read so", "CCO")
     for name, form in FORMATS.items():
         if name not in ("smi", "rsmi"):
             assert form.render(answer, context).count("no reactant has Br") == 1
     assert "read so; impossible" in FORMATS["csv"].render(answer, context)
+
+
+def test_a_salt_without_its_ions_is_not_impossible() -> None:
+    (answer,) = predict(load("retro"), [Query("Cl.CC(=O)Nc1ccccc1")], PredictOptions())
+    assert "without Cl" in answer.note
+    assert answer.note_on(answer.result.predictions[0]) == answer.note
 
 
 def test_impossible_answers_are_dropped() -> None:

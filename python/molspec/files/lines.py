@@ -38,7 +38,7 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
                 "log_prob": prediction.log_prob,
                 "finished": prediction.finished,
                 **further_fields(prediction),
-                **({"note": doubt} if (doubt := result.doubt(prediction)) else {}),
+                **({"note": doubt} if (doubt := answer.doubt(prediction)) else {}),
             }
             for prediction in result.predictions
         ],
@@ -158,7 +158,7 @@ def for_people(answer: Answer, context: OutputContext) -> str:
         what = shown or f"{prediction.smiles} ({fault(prediction)})"
         if prediction.tolerated is not None:
             what += f"  ({prediction.tolerated} tokens tolerated)"
-        if doubt := result.doubt(prediction):
+        if doubt := answer.doubt(prediction):
             what += f"  ({doubt})"
         lines.append(f"{rank:4}.  {percent:5.1f} %  {what}")
     return "\n".join(lines) + "\n"

@@ -77,7 +77,7 @@ def section(answer: Answer, context: OutputContext) -> str:
     if result.predictions:
         parts.append('<ol class="answers">')
         for rank, prediction in enumerate(result.predictions, start=1):
-            parts += _item(rank, prediction, answered, context, result.doubt(prediction))
+            parts += _item(rank, prediction, answered, context, answer.doubt(prediction))
         parts.append("</ol>")
     else:
         parts.append(f'<p class="error">{escape(result.error or "no answer")}</p>')
